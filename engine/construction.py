@@ -8,12 +8,14 @@ from pathlib import Path
 import torch
 
 from sluicegate.engine.batching.prefill_chunking import PrefillChunker
-from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.runner import Expected, ModelRunner
 from sluicegate.engine.batching.scheduler import Scheduler
 from sluicegate.engine.checkpoints.draft_heads import read_heads
 from sluicegate.engine.checkpoints.progress import LoadProgress, OnProgress
+from sluicegate.engine.cpu import program_kernels
 from sluicegate.engine.cuda.capture import CudaCapture
 from sluicegate.engine.cuda.memory import cache_bytes, fitting, memory_of, refuse_too_small, using
+from sluicegate.engine.kernel_list import ADAPTER_KERNELS
 from sluicegate.engine.loop.core import EngineCore
 from sluicegate.engine.memory.blocks import BlockPool
 from sluicegate.engine.memory.offload import OffloadStore
@@ -55,6 +57,9 @@ def load(wanted: ModelSettings, on_progress: OnProgress | None = None, *, weight
 def load_adapter(wanted: ModelSettings, model: LoadedModel) -> Adapter:
     """Load an adapter to be served beside `model`. Raises `ModelLoadError`."""
     adapter = load_lora(model, wanted.path, wanted.served_name, wanted.version)
+    if adapter.table is not None:
+        for kernel in ADAPTER_KERNELS:  # now, not under its first request
+            kernel.build()
     _LOG.info("loaded adapter %s beside %s", adapter.name, model.name)
     return adapter
 
@@ -74,16 +79,27 @@ def refuse_other_vocabulary(model: LoadedModel, draft: LoadedModel) -> None:
         )
 
 
-def make_core(model: LoadedModel, settings: EngineSettings, outbox: Outbox) -> EngineCore:
-    """Build the core of a model: KV pool, runner, drafter, scheduler. Raises `ModelLoadError` where it does not fit."""
+def make_core(
+    model: LoadedModel,
+    settings: EngineSettings,
+    outbox: Outbox,
+    *,
+    compiled: bool = True,
+    expected: Expected | None = None,
+) -> EngineCore:
+    """Build the core of a model: KV pool, runner, drafter, scheduler. Not `compiled`: one that needs nothing to be
+    compiled, and computes by the model's own code; `expected`: see `ModelRunner`. Raises `ModelLoadError` where it does
+    not fit."""
     if settings.kv != "full" and model.module.config.model_type == "bloom":
         raise ModelLoadError(f"{model.name!r} keeps positions in its keys, which rounding would blur: set kv to 'full'")
     num_blocks = settings.num_blocks or _blocks_within(settings, model)
-    _LOG.info("engine: preparing %s (its loops are compiled for half a minute the first time on a machine)", model.name)
+    if compiled:
+        _LOG.info("engine: preparing %s (its loops are compiled the first time on a machine)", model.name)
     with using(model.device), fitting(f"the KV cache of {model.name!r} ({num_blocks} blocks)"):
-        runner = _runner(model, settings, num_blocks)
+        runner = _runner(model, settings, num_blocks, compiled, expected)
         drafter = _batch_drafter(model, settings, num_blocks, runner) if settings.draft_tokens else None
         runner.warm_up_graphs()
+        later = runner.expected() if not compiled and program_kernels(model.module, model.layers) else None
     offload = (
         OffloadStore(runner.pool, settings.offload_bytes, settings.offload_path) if settings.offload_bytes else None
     )
@@ -102,6 +118,8 @@ def make_core(model: LoadedModel, settings: EngineSettings, outbox: Outbox) -> E
         chunker=None
         if settings.prefill_slowdown == 0
         else PrefillChunker(settings.prefill_slowdown, settings.max_batch_tokens),
+        is_compiled=compiled,
+        expected=later,
     )
 
 
@@ -110,16 +128,22 @@ def _batch_drafter(
 ) -> BatchDrafter | None:
     if model.draft is not None:
         pool = BlockPool(num_blocks, settings.block_size, reuse=False)
-        own = _runner(model.draft, settings, num_blocks)
+        own = _runner(model.draft, settings, num_blocks, runner.uses_compiled)
         own.warm_up_graphs()
         return ModelDrafter(model.draft, own, pool, budget=settings.max_batch_tokens)
-    if model.heads is None or not settings.draft_heads:
+    if model.heads is None or not settings.draft_heads or not runner.uses_compiled:
         return None
     runner.keep_states()
     return HeadDrafter(model, model.heads)
 
 
-def _runner(model: LoadedModel, settings: EngineSettings, num_blocks: int) -> ModelRunner:
+def _runner(
+    model: LoadedModel,
+    settings: EngineSettings,
+    num_blocks: int,
+    compiled: bool,
+    expected: Expected | None = None,
+) -> ModelRunner:
     runner = ModelRunner(
         model,
         num_blocks,
@@ -129,6 +153,8 @@ def _runner(model: LoadedModel, settings: EngineSettings, num_blocks: int) -> Mo
         kv=settings.kv,
         max_tokens=settings.max_batch_tokens,
         threads=settings.threads or thread_count(model.parameter_count),
+        compiled=compiled,
+        expected=expected,
     )
     if model.device.type == "cuda" and settings.graphs and runner.can_capture:
         runner.capture(CudaCapture(model.device), _tokens_of_a_graph(settings))

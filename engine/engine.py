@@ -9,11 +9,13 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from math import inf
 from typing import Any
 
 from sluicegate.engine.checkpoints.progress import LoadProgress, OnProgress
 from sluicegate.engine.construction import load, load_adapter, make_core
+from sluicegate.engine.kernel_list import kernels_of
 from sluicegate.engine.loop.admission import load_of, max_length, refuse_too_late
 from sluicegate.engine.loop.core import EngineCore
 from sluicegate.engine.loop.metrics import gauges, totals
@@ -29,6 +31,7 @@ from sluicegate.engine.search.best_of import BestOf, widen
 from sluicegate.engine.sequences.delivery import LiveGeneration
 from sluicegate.engine.settings import EngineSettings, ModelSettings
 from sluicegate.plugins import Embeddings, GenerationFailed, Job, Load, Overloaded, ServedModel
+from sluicegate.plugins.compiled.beside import BESIDE
 
 _LOG = logging.getLogger(__name__)
 
@@ -47,6 +50,9 @@ class Engine:
         """Totals of cores that are gone."""
         self._loading = asyncio.Lock()
         self._restarts = 0
+        self._switches = 0
+        """How often a model went over from its own code to compiled loops."""
+        self._switching: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
         for model in models:
             self._take_in(self._core(model))
@@ -64,13 +70,16 @@ class Engine:
             for wanted in sorted(self._settings.models, key=lambda model: model.base is not None):
                 await self.add_model(wanted)
         self._worker.start()
+        for core in self._registry.cores:
+            self._await_compiled(core)
         if self._settings.watchdog_s is not None and self._watching is None:
             self._watching = asyncio.create_task(self._watch(self._settings.watchdog_s))
 
     async def close(self) -> None:
         """Refuse new jobs, let running ones finish for `drain_s`, cancel the rest, stop the thread."""
-        if self._watching is not None:
-            self._watching.cancel()
+        for task in (self._watching, *self._switching):
+            if task is not None:
+                task.cancel()
         await self._worker.close()
 
     async def generate(self, job: Job) -> LiveGeneration | BestOf:
@@ -118,7 +127,12 @@ class Engine:
         """Return gauges, and totals since the start (names ending in `_total`); times are in seconds."""
         cores = [*self._registry.cores, *self._leaving]
         counts = gauges(cores, self._worker.arriving, self._restarts) | totals(cores, self._dropped)
-        return counts | {"adapters_loaded": float(self._registry.adapter_count)}
+        computed = [core.is_compiled for core in self._registry.cores]
+        return counts | {
+            "adapters_loaded": float(self._registry.adapter_count),
+            "models_uncompiled": float(len(computed) - sum(computed)),
+            "compiled_switches_total": float(self._switches),
+        }
 
     # --- models come and go ------------------------------------------------------------------------------------
 
@@ -145,6 +159,8 @@ class Engine:
             moved = await asyncio.to_thread(_reload_adapters, self._registry.adapters_of(model.name), model)
             before = self._take_in(core, wanted.aliases)
             self._registry.renew_adapters(moved)
+            if self._worker.is_serving:
+                self._await_compiled(core)
         if before is not None:
             await self._let_go(before, self._settings.drain_s)
         return model
@@ -188,7 +204,50 @@ class Engine:
         return load(wanted, on_progress, weights=self._settings.weights)
 
     def _core(self, model: LoadedModel) -> EngineCore:
-        return make_core(model, self._settings, self._worker.outbox)
+        compiled = BESIDE.builder is None or all(one.load() for one in kernels_of(model, self._settings))
+        return make_core(model, self._settings, self._worker.outbox, compiled=compiled)
+
+    # --- from the model's own code to the compiled ---------------------------------------------------------------
+
+    def _await_compiled(self, core: EngineCore) -> None:
+        """Have the loops of a core that does without compiled beside it; new requests go to another core then."""
+        builder = BESIDE.builder
+        if core.is_compiled or builder is None:
+            return
+        loop = asyncio.get_running_loop()
+
+        def then(failed: Mapping[str, str]) -> None:
+            if not failed and not loop.is_closed():
+                loop.call_soon_threadsafe(lambda: self._begin(self._switch(core)))
+
+        builder.want_all(kernels_of(core.model, self._settings), then)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        if self._worker.is_closing:
+            work.close()
+            return
+        self._switching.add(task := asyncio.create_task(work))
+        task.add_done_callback(self._switching.discard)
+
+    async def _switch(self, core: EngineCore) -> None:
+        """Send new requests of a model to a core that computes by compiled loops. Requests that `core` has finish
+        there: no answer is computed by both, and no block of KV is shared. Where that core cannot be made all stays."""
+        async with self._loading:
+            if core not in self._registry.cores:
+                return
+            try:
+                made = await asyncio.to_thread(self._compiled_core, core)
+            except Exception:
+                _LOG.exception("model %s goes on by its own code: the compiled core could not be made", core.model.name)
+                return
+            self._worker.adopt(made)
+            self._registry.exchange(core, made)
+            self._switches += 1
+        _LOG.info("model %s: new requests are computed by the compiled loops from now on", core.model.name)
+        await self._let_go(core, inf)
+
+    def _compiled_core(self, core: EngineCore) -> EngineCore:
+        return make_core(core.model, self._settings, self._worker.outbox, expected=core.expected)
 
     # --- the watchdog ------------------------------------------------------------------------------------------
 

@@ -89,6 +89,14 @@ class ModelRegistry:
         """Replace adapters by those read again for another model, under the same names."""
         self._adapters |= {adapter.name: adapter for adapter in adapters}
 
+    def exchange(self, old: EngineCore, new: EngineCore) -> bool:
+        """Send requests to `new` that would go to `old`, by the same names; False where `old` has no name any more."""
+        name = old.model.name
+        if self._cores.get(name) is not old:
+            return False
+        self._cores[name] = new
+        return True
+
     def renew(self, make: Callable[[EngineCore], EngineCore]) -> None:
         """Replace each core by a new one."""
         self._cores = {name: make(core) for name, core in self._cores.items()}

@@ -31,6 +31,7 @@ from sluicegate.gateway.telemetry.loop_lag import LoopLag
 from sluicegate.gateway.telemetry.metrics import Objectives
 from sluicegate.gateway.telemetry.push import pusher_of
 from sluicegate.gateway.workers import Workers
+from sluicegate.plugins.compiled.beside import BESIDE
 
 
 def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequence[Register] = ()) -> Runtime:
@@ -105,4 +106,6 @@ def _expose(runtime: Runtime) -> None:
     metrics.watch(runtime.batches.stats, "batches_")
     metrics.watch(runtime.shadows.stats, "shadow_")
     metrics.watch(runtime.workers.stats)
+    if BESIDE.builder is not None:
+        metrics.watch(BESIDE.builder.stats, "compile_")
     metrics.watch(runtime.bodies.stats)

@@ -25,6 +25,7 @@ from sluicegate.gateway.telemetry.loop_lag import LoopLag
 from sluicegate.gateway.telemetry.push import Pusher
 from sluicegate.gateway.workers import Workers
 from sluicegate.plugins import Caller, Overloaded, RequestError, ServedModel
+from sluicegate.plugins.compiled.beside import BESIDE
 
 
 @dataclass(slots=True)
@@ -97,7 +98,10 @@ class Runtime:
     def readiness(self) -> tuple[bool, str]:
         """Whether to send requests here; and why not, or what does not work beside."""
         health = self.accounts.health
-        reasons = "".join(f"\n{part}: {reason}" for part, reason in health.troubles.items())
+        troubles: dict[str, str] = {str(part): reason for part, reason in health.troubles.items()}
+        if BESIDE.builder is not None and (slower := BESIDE.builder.trouble):
+            troubles["compiled loops"] = slower
+        reasons = "".join(f"\n{part}: {reason}" for part, reason in troubles.items())
         refuses = self.ready and not health.is_well
         state = "not ready: usage cannot be written down" if refuses else self.progress.state
         return self.ready and not refuses, state + reasons

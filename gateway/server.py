@@ -28,6 +28,7 @@ from sluicegate.gateway.http.protocol import guarded_protocol, guarded_socket
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.settings import ServerSettings, Settings
 from sluicegate.plugins import ConfigurationError, ServiceError, SluicegateError
+from sluicegate.plugins.compiled.builder import compiling
 
 log = logging.getLogger("sluicegate")
 
@@ -72,9 +73,10 @@ def serve(settings: Settings, read_again: Callable[[], Settings] | None = None, 
     _tls(settings.server)
     listener = _bind(settings)
     _begin_log("debug" if debug else settings.server.log_level)
-    runtime = compose(settings, os.environ)
-    runtime.reloader.source = read_again
-    return serve_runtime(runtime, listener)
+    with compiling(settings.server.compile):
+        runtime = compose(settings, os.environ)
+        runtime.reloader.source = read_again
+        return serve_runtime(runtime, listener)
 
 
 def _begin_log(level: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from sluicegate.plugins import SlotName, Within
+from sluicegate.plugins.compiled.beside import CompileKind
 
 Part = Annotated[float, Within(0, 1)]
 MAX_LIMIT = 10**12
@@ -39,6 +40,9 @@ class ServerSettings:
     drain_s: float = 10.0
     """How long open requests may go on after SIGTERM."""
     log_level: Literal["debug", "info", "warning", "error", "critical"] = "info"
+    compile: CompileKind = "background"
+    """When loops that are not on the disk yet are compiled: `background`, beside a server that answers by slower code
+    meanwhile; `first`, before it answers; `never`: what is not there is done without."""
     tls_cert: str = ""
     """PEM file of the certificate and its chain; with `tls_key` the gateway speaks HTTPS."""
     tls_key: str = ""

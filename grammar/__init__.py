@@ -1,6 +1,5 @@
 """From a JSON Schema, a regular expression, a list of choices or a Lark grammar to token bitmasks."""
 
-from pathlib import Path as _Path
 from typing import TYPE_CHECKING
 
 from sluicegate.plugins.errors import (
@@ -12,7 +11,6 @@ from sluicegate.plugins.errors import (
     UnsupportedGrammar,
 )
 from sluicegate.plugins.lazy import lazily
-from sluicegate.plugins.numba_cache import forget_stale as _forget_stale
 
 if TYPE_CHECKING:
     from sluicegate.grammar.compile import (
@@ -70,5 +68,3 @@ __getattr__ = lazily(
         "meta_schemas": "schema.metaschemas",
     },
 )
-
-_forget_stale(_Path(__file__).parent)

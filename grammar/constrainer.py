@@ -21,15 +21,18 @@ from sluicegate.grammar.compile import (
     compile_text,
 )
 from sluicegate.grammar.compile_pool import Abandoned, CompileJob, CompilePool
+from sluicegate.grammar.kernel_list import GRAMMAR_KERNELS
 from sluicegate.grammar.lark import compile_lark
 from sluicegate.grammar.matching.matcher import LazyGrammar
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.settings import STAGE, GrammarSettings
-from sluicegate.grammar.store.folder import Folder, default_folder
+from sluicegate.grammar.store.folder import Folder
 from sluicegate.grammar.store.vocabularies import Vocabularies
 from sluicegate.grammar.tags import compile_structural_tags
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins import Constraint, ServedModel
+from sluicegate.plugins.cache_folder import default_folder
+from sluicegate.plugins.compiled.beside import BESIDE
 from sluicegate.plugins.errors import ConfigurationError, GrammarLimit, InvalidGrammar
 
 
@@ -63,6 +66,8 @@ class GrammarConstrainer:
         self._grammars: OrderedDict[tuple[str, str], CompileJob] = OrderedDict()
         self._vocabularies = Vocabularies(_folder(settings))
         self._lock = threading.Lock()
+        if BESIDE.builder is not None:
+            BESIDE.builder.want_all(GRAMMAR_KERNELS, lambda failed: None)  # whoever builds says what failed
         self._compiled = 0
         self._compile_s = 0.0
 

@@ -35,6 +35,8 @@ class Timeline:
 
     explain: bool = False
     """Describe every token in `steps`."""
+    forward: str = ""
+    """What computes it, from its first token to its last: "compiled" code, or the model's own ("transformers")."""
     queued_s: float = field(default_factory=time.perf_counter)
     started_s: float | None = None
     """The first forward pass that holds a token of it was scheduled: the queue wait is over."""

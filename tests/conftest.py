@@ -1,4 +1,5 @@
-"""What holds for all tests: nothing is kept in, or taken from, the caches of whoever runs them."""
+"""What holds for all tests: nothing is kept in, or taken from, the caches of whoever runs them, but for compiled loops:
+those are named by content, and take a minute to compile."""
 
 from __future__ import annotations
 
@@ -7,13 +8,15 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from sluicegate.grammar.store.folder import ENV
+from sluicegate.plugins.cache_folder import ENV
+from sluicegate.plugins.compiled.folder import compiled_folder
 from tests.waiting import LIMIT_S
 
 
 @pytest.fixture(scope="session", autouse=True)
 def caches_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NUMBA_CACHE_DIR", str(compiled_folder().parent))
         patch.setenv(ENV, str(tmp_path_factory.mktemp("caches")))
         yield
 

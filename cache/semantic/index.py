@@ -12,15 +12,15 @@ The answer is a full scan's, with one exception: where more than `MOST` rows are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from sluicegate.cache.entries import IndexRow, Near, Vector
+from sluicegate.plugins.compiled.kernels import kernel
 
 ROUNDING = 1e-3
 """More than float16 rows can be off in a cosine; estimates are given that much more room."""
@@ -142,7 +142,7 @@ class Partition:
 
 
 def warm_up(dim: int) -> None:
-    """Compiles what a search runs and makes the rotation: up to a second, once, and then from numba's cache."""
+    """Compiles what a search runs and makes the rotation: up to a second, once, and then from the disk."""
     partition = Partition(dim, 1)
     vector = np.zeros(dim, np.float32)
     vector[0] = 1.0
@@ -194,5 +194,5 @@ def _code_product(codes, query):  # type: ignore[no-untyped-def]
     return total
 
 
-_product = cast(Callable[..., Any], numba.njit(cache=True, nogil=True, fastmath=True)(_code_product))
-_bound = cast(Callable[..., Any], numba.njit(cache=True, nogil=True, fastmath=True)(_bound_rows))
+_product = kernel(python=True, fastmath=True, name="_product")(_code_product)
+_bound = kernel(python=True, fastmath=True, name="_bound")(_bound_rows)

@@ -10,13 +10,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from sluicegate.plugins.compiled.kernels import kernel
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 # Sums may be reordered and products fused, so that loops become vector code. NaN and infinity keep their meaning:
 # a broken model must still be found by its NaN logits.
+_SIGNATURE = (
+    "void(float32[:, :, ::1], float32[:, :, :, ::1], float32[:, :, :, ::1], int64[::1], int64[::1], int64[::1], "
+    "float64, float64, int64, float32[:, ::1], float32[:, :, ::1])"
+)
 FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 
 
@@ -49,9 +54,14 @@ def attend_in_place(
     out = np.zeros((rows, heads, value_dim), np.float32)
     longest = (int(positions.max()) // keys.shape[1] + 1) * keys.shape[1]
     scratch = np.empty((heads, longest), np.float32)
-    kernel = _kernel(_known(dim), _known(value_dim), heads // keys.shape[2])
-    kernel(query, keys, values, tables, starts, positions, scaling, softcap, window, scratch, out)
+    attend = kernel_for(dim, value_dim, heads // keys.shape[2])
+    attend(query, keys, values, tables, starts, positions, scaling, softcap, window, scratch, out)
     return out
+
+
+def kernel_for(dim: int, value_dim: int, group: int) -> Any:
+    """Return the kernel for rows of these widths and this many query heads to a key head."""
+    return compiled_for(_known(dim), _known(value_dim), group)
 
 
 def _known(width: int) -> int:
@@ -61,11 +71,11 @@ def _known(width: int) -> int:
 
 
 @cache
-def _kernel(dim: int, value_dim: int, group: int) -> Any:
-    """Compile the kernel for rows of these widths (0 = read them from the arrays) and this many query heads to a key
+def compiled_for(dim: int, value_dim: int, group: int) -> Any:
+    """Make the kernel for rows of these widths (0 = read them from the arrays) and this many query heads to a key
     head."""
 
-    @njit(cache=True, nogil=True, fastmath=FASTMATH)
+    @kernel(_SIGNATURE, fastmath=FASTMATH, name="compiled_for", made_by=(dim, value_dim, group))
     def attend(  # type: ignore[no-untyped-def]
         query, keys, values, tables, starts, positions, scaling, softcap, window, scores, out
     ):
@@ -104,14 +114,14 @@ def _kernel(dim: int, value_dim: int, group: int) -> Any:
     return attend
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH)
+@kernel(fastmath=FASTMATH)
 def squeeze(scores, cap):  # type: ignore[no-untyped-def]
     """Cap `scores` [n] softly, in place."""
     for at in range(len(scores)):
         scores[at] = cap * np.tanh(scores[at] / cap)
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH)
+@kernel(fastmath=FASTMATH)
 def softmax(scores):  # type: ignore[no-untyped-def]
     """Normalise `scores` [n], in place."""
     largest = scores[0]
@@ -127,7 +137,7 @@ def softmax(scores):  # type: ignore[no-untyped-def]
         scores[at] /= total
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH)
+@kernel(fastmath=FASTMATH)
 def exponentiate(values):  # type: ignore[no-untyped-def]
     """Replace float32 `values` [n], all <= 0 (below -87 as -87), by e to their power.
 

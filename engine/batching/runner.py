@@ -25,6 +25,8 @@ from sluicegate.engine.model.model import LoadedModel, raw_logits
 from sluicegate.engine.settings import AttentionKind, ForwardKind, KVKind
 
 I64 = npt.NDArray[np.int64]
+Expected = tuple[Tensor, ...]
+"""Logits [T, V] of each of a comparison's steps."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -103,26 +105,33 @@ class ModelRunner:
         kv: KVKind = "full",
         max_tokens: int = 512,
         threads: int = 1,
+        compiled: bool = True,
+        expected: Expected | None = None,
     ) -> None:
-        """`max_tokens`: most new tokens of a step; `threads`: of the compiled program, where there is one."""
+        """`max_tokens`: most new tokens of a step; `threads`: of the compiled program, where there is one. Not
+        `compiled`: nothing is used that would have to be compiled first. `expected`: what the model's own code has
+        computed for the comparison, where another thread runs it now."""
         self._model = model
         self.pool = KVPool(model.layers, num_blocks, block_size, model.dtype, model.device, kv=kv)
-        in_place = attention == "auto" and bool(self.pool.key_arrays)
+        in_place = attention == "auto" and bool(self.pool.key_arrays) and compiled
         self._layout: MakeLayout = InPlaceLayout
         self._captures = False
         if not in_place:
-            chosen = choose_attention(self.pool, attention)
+            chosen = choose_attention(self.pool, attention if compiled else "reference")
             self._layout, self._captures = chosen.layout, chosen.name != "reference"
         self._graphs: StepGraphs | None = None
         self._decoder: Decoder | None = None
         self._states: Tensor | None = None
         self._wants_states = False
+        self._trial_length = min(24, block_size * num_blocks, model.context_length, max_tokens)
+        self._uses_compiled = compiled
         if in_place:
             self._warm_up()
         if attention == "auto" and forward == "auto":
-            made = decoder_for(model.module, model.layers, self.pool, tokens=max_tokens, threads=threads)
             rounds = self.pool.is_small or model.weight_bytes < 4 * model.parameter_count
-            self._decoder = self._proven(made, 0.2 if rounds else 1e-3)
+            if compiled:
+                made = decoder_for(model.module, model.layers, self.pool, tokens=max_tokens, threads=threads)
+                self._decoder = self._proven(made, 0.2 if rounds else 1e-3, expected)
 
     @property
     def states(self) -> Tensor | None:
@@ -175,6 +184,11 @@ class ModelRunner:
     def can_capture(self) -> bool:
         """Whether attention is that of the kernels for CUDA devices, which graphs need."""
         return self._captures
+
+    @property
+    def uses_compiled(self) -> bool:
+        """Whether loops that had to be compiled may be called."""
+        return self._uses_compiled
 
     @property
     def is_compiled(self) -> bool:
@@ -239,27 +253,34 @@ class ModelRunner:
         return torch.log_softmax(found[:-1], -1).gather(1, following)[:, 0]
 
     @torch.inference_mode()
-    def _proven(self, decoder: Decoder | None, tolerance: float) -> Decoder | None:
-        """Return the decoder if it computes what the model's own code does, over two chunks and a single token; else
-        None.
+    def expected(self) -> Expected:
+        """Compute by the model's own code what a compiled pass is compared with: two chunks and a single token. It
+        overwrites the beginning of the pool."""
+        return tuple(self._run_module(inputs).clone() for inputs in self._trials())
+
+    @torch.inference_mode()
+    def _proven(self, decoder: Decoder | None, tolerance: float, expected: Expected | None) -> Decoder | None:
+        """Return the decoder if it computes what the model's own code does; else None.
 
         Where numbers are rounded to 8 or 4 bits the tolerance is looser: rounding turns a difference in the last bit
         into a whole step, and the model's own path does not read a first chunk back from the pool.
         """
         if decoder is None:
             return None
-        length = min(24, self.pool.block_size * self.pool.num_blocks, self._model.context_length, decoder.max_tokens)
-        ids = np.random.default_rng(0).integers(0, self._model.vocab_size, length)
         worst = 0.0
-        for start, end in ((0, length // 2), (length // 2, length - 1), (length - 1, length)):
-            if end > start:
-                inputs = self._trial(ids, start, end)
-                found, expected = _by(decoder, inputs).clone(), self._run_module(inputs)
-                worst = max(worst, float((found - expected).norm() / (expected.norm() + 1e-6)))
+        for inputs, theirs in zip(self._trials(), expected or self.expected(), strict=True):
+            found = _by(decoder, inputs)
+            worst = max(worst, float((found - theirs).norm() / (theirs.norm() + 1e-6)))
         if worst < tolerance:
             return decoder
         _LOG.warning("%s: the compiled forward pass differs (%.2g); using the model's own", self._model.name, worst)
         return None
+
+    def _trials(self) -> list[StepInputs]:
+        length = self._trial_length
+        ids = np.random.default_rng(0).integers(0, self._model.vocab_size, length)
+        borders = (0, length // 2), (length // 2, length - 1), (length - 1, length)
+        return [self._trial(ids, start, end) for start, end in borders if end > start]
 
     def _trial(self, ids: I64, start: int, end: int) -> StepInputs:
         """Make inputs of the tokens [start, end) of `ids` in the pool's first blocks; all their logits are wanted."""

@@ -1,6 +1,6 @@
 """Run a decoder's forward pass as one compiled program on CPUs: small-batch products, paged attention, and threads."""
 
-from sluicegate.engine.cpu.decoder import Decoder, decoder_for
+from sluicegate.engine.cpu.decoder import Decoder, decoder_for, program_kernels
 from sluicegate.engine.cpu.head_products import HeadProducts, products_of
 from sluicegate.engine.cpu.kernels.lowrank import MOST_RANK, FactorTable, factor_table
 from sluicegate.engine.cpu.packing import EIGHT, FOUR, Packed
@@ -19,6 +19,7 @@ __all__ = [
     "decoder_for",
     "factor_table",
     "products_of",
+    "program_kernels",
     "shrink_module",
     "weight_bytes",
     "weight_count",

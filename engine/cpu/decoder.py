@@ -13,14 +13,16 @@ from torch import Tensor
 
 from sluicegate.engine.attention.paged import Stretch
 from sluicegate.engine.cpu.kernels.attention import scratch_floats
-from sluicegate.engine.cpu.kernels.lowrank import FactorTable, span_rows
+from sluicegate.engine.cpu.kernels.lowrank import FactorTable, lift, span_rows
 from sluicegate.engine.cpu.kernels.products import PANEL
-from sluicegate.engine.cpu.operation_table import Cell
-from sluicegate.engine.cpu.operations import tokens_a_task
-from sluicegate.engine.cpu.table_builder import Sizes, build_table, sizes_of
-from sluicegate.engine.cpu.threads import Team
-from sluicegate.engine.cpu.wanted_logits import WantedLogits
+from sluicegate.engine.cpu.operation_table import Cell, Op
+from sluicegate.engine.cpu.operations import OPERATIONS, tokens_a_task
+from sluicegate.engine.cpu.program import help_out, run
+from sluicegate.engine.cpu.table_builder import Sizes, build_table, operation_kernels, sizes_of
+from sluicegate.engine.cpu.threads import Team, ring
+from sluicegate.engine.cpu.wanted_logits import WantedLogits, tell_rows
 from sluicegate.engine.memory.kv import KVPool, LayerShape
+from sluicegate.plugins.compiled.kernels import Kernel, address_of
 
 I64 = npt.NDArray[np.int64]
 _TOKENS, _SAMPLED, _TASKS = int(Cell.TOKENS), int(Cell.SAMPLED), int(Cell.TASKS)
@@ -76,6 +78,8 @@ class Decoder:
         state[_SPANS], state[_TOLD] = len(adapted), 0 if looked_at is None else looked_at.address
         if spans:
             state[Cell.SPAN_LIST] = adapted.ctypes.data
+            if not state[Cell.LIFT]:
+                self._add_adapters()
         self._team.run()
         return logits
 
@@ -88,6 +92,11 @@ class Decoder:
         `looked_at`."""
         assert self._operations.states is not None
         return self._operations.states[:rows, : self._sizes.hidden]
+
+    def _add_adapters(self) -> None:
+        """Put the code that only adapters need into the program, with the first of them."""
+        self._team.put(Op.LOWER, address_of(OPERATIONS[Op.LOWER]))
+        self._state[Cell.LIFT] = address_of(lift)
 
     def _share_out(self, stretches: Seq[Stretch]) -> int:
         """Write the tasks of attention; returns how many there are."""
@@ -126,6 +135,11 @@ class Decoder:
         scratch = torch.empty(self._team.size, floats)
         self._state[Cell.SCRATCH], self._state[Cell.SCRATCH_BYTES] = scratch.data_ptr(), 4 * floats
         return scratch
+
+
+def program_kernels(module: Any, layers: tuple[LayerShape, ...]) -> list[Kernel]:
+    """Return what a decoder of this model calls; none where there is no decoder for it."""
+    return [] if sizes_of(module, layers) is None else [*operation_kernels(module), run, help_out, ring, tell_rows]
 
 
 def decoder_for(

@@ -7,13 +7,13 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 import torch
-from numba import njit
 from torch import Tensor
 
 from sluicegate.engine.attention.in_place import FASTMATH
-from sluicegate.engine.cpu.kernels.machine import LANES
-from sluicegate.engine.cpu.kernels.products import multiply
+from sluicegate.engine.cpu.kernels.machine import LANES, call_product
+from sluicegate.engine.cpu.kernels.products_by_form import product_whole
 from sluicegate.engine.cpu.kernels.rows import floats, integers, small_exp
+from sluicegate.plugins.compiled.kernels import address_of, kernel
 
 I64 = npt.NDArray[np.int64]
 
@@ -43,7 +43,8 @@ class HeadProducts:
         out = torch.empty(rows, len(self._vocabulary))
         room = np.empty((rows + 1, 2 * width), np.float32)
         places = [tensor.data_ptr() for tensor in (*self._kept, states, out)]
-        _run(*places, heads.ctypes.data, before.ctypes.data, room.ctypes.data, rows, width, out.shape[1])
+        sizes = rows, width, out.shape[1]
+        _run(*places, heads.ctypes.data, before.ctypes.data, room.ctypes.data, *sizes, address_of(product_whole))
         return out
 
 
@@ -55,8 +56,10 @@ def products_of(heads: Heads, embedding: Tensor, vocabulary: Tensor) -> HeadProd
     return HeadProducts(heads.weight.detach(), heads.bias.detach(), embedding, vocabulary)
 
 
-@njit(nogil=True, cache=True)
-def _run(weight, bias, embedding, vocabulary, states, out, heads, before, room, rows, width, vocab):  # type: ignore[no-untyped-def]
+@kernel(f"void({', '.join(['int64'] * 13)})")
+def _run(  # type: ignore[no-untyped-def]
+    weight, bias, embedding, vocabulary, states, out, heads, before, room, rows, width, vocab, product
+):
     """Addresses of what the class says; `room` [rows + 1, 2d]: the last row is what a head reads."""
     both = room + 8 * width * rows
     for row in range(rows):
@@ -64,12 +67,16 @@ def _run(weight, bias, embedding, vocabulary, states, out, heads, before, room, 
         floats(both, width)[:] = state
         _even(floats(embedding + 4 * width * integers(before, rows)[row], width), floats(both + 4 * width, width))
         made = room + 4 * width * row
-        multiply(both, 0, 1, weight + 8 * width * width * head, 8 * width, 2 * width, width, made, 0, 0)
+        mine, wide = weight + 8 * width * width * head, 2 * width
+        call_product(product, (both, 0, 0, 0, 1, mine, 0, wide, 0, width, made, 0, 0))
         _bend(floats(made, width), floats(bias + 4 * width * head, width), state)
-    multiply(room, 4 * width, rows, vocabulary, 4 * width, width, vocab, out, 4 * vocab, 0)
+    call_product(product, (room, 4 * width, 0, 0, rows, vocabulary, 0, width, 0, vocab, out, 4 * vocab, 0))
 
 
-@njit(nogil=True, cache=True, fastmath=FASTMATH)
+HEAD_KERNELS = [_run, product_whole]
+
+
+@kernel(fastmath=FASTMATH)
 def _even(x, out):  # type: ignore[no-untyped-def]
     total = np.float32(0)
     for i in range(len(x)):
@@ -79,7 +86,7 @@ def _even(x, out):  # type: ignore[no-untyped-def]
         out[i] = x[i] * factor
 
 
-@njit(nogil=True, cache=True, fastmath=FASTMATH)
+@kernel(fastmath=FASTMATH)
 def _bend(inner, bias, state):  # type: ignore[no-untyped-def]
     """Replace `inner` by state + silu(inner + bias)."""
     one = np.float32(1)

@@ -30,6 +30,8 @@ class Cell(IntEnum):
     """Runs of tokens with an adapter."""
     SPAN_LIST = auto()
     """Address of int64 [SPANS, 3], see `engine.cpu.kernels.lowrank.span_rows`."""
+    LIFT = auto()
+    """Address of the code that adds adapters' products; 0 = no adapter was ever there."""
     TOLD = auto()
     """Address of what is told about the rows of logits while the step runs, see `engine.cpu.wanted_logits`; 0 =
     nothing."""
@@ -100,6 +102,12 @@ class Column(IntEnum):
     LDLOW = auto()
     FACTORS = auto()
     """Its row in an adapter's table."""
+    CODE = auto()
+    """Address of the operation's compiled code."""
+    PRODUCT = auto()
+    """Address of the product that its weights need, see `engine.cpu.kernels.products_by_form`."""
+    ALONE = auto()
+    """Address of the product for one row and few columns."""
     REAL = auto()
     """First of this operation's places in the table of reals."""
 

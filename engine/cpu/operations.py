@@ -1,4 +1,8 @@
-"""Carry out each operation of the table, a piece of it at a time; `engine.cpu.program` decides who does which piece."""
+"""Carry out each operation of the table, a piece of it at a time; `engine.cpu.program` decides who does which piece.
+
+Each is compiled by itself, and called by the address that stands in the table: what no model uses is never compiled,
+and what all use not twice.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,24 @@ import numpy as np
 from numba import njit
 
 from sluicegate.engine.cpu.kernels.attention import ROWS, attend_block
-from sluicegate.engine.cpu.kernels.lowrank import MOST_RANK, lift, lower
-from sluicegate.engine.cpu.kernels.products import PANEL, multiply, multiply_alone
-from sluicegate.engine.cpu.kernels.rows import FLOATS, floats, gate, integers, keep, normalise, turn, unsigned
-from sluicegate.engine.cpu.kernels.small_products import EIGHT, GROUP4, WHOLE, multiply4, multiply8, shrink_groups
-from sluicegate.engine.cpu.operation_table import Cell, Column, Op
+from sluicegate.engine.cpu.kernels.lowrank import MOST_RANK, lower
+from sluicegate.engine.cpu.kernels.machine import call_lift, call_product
+from sluicegate.engine.cpu.kernels.products import PANEL
+from sluicegate.engine.cpu.kernels.rows import (
+    FLOATS,
+    doubles,
+    floats,
+    gate,
+    integers,
+    keep,
+    normalise,
+    turn,
+    unsigned,
+)
+from sluicegate.engine.cpu.kernels.small_products import WHOLE, shrink_groups
+from sluicegate.engine.cpu.operation_table import COLUMNS, Cell, Column, Op
 from sluicegate.engine.cpu.wanted_logits import allowed_in, sort_rows
+from sluicegate.plugins.compiled.kernels import kernel
 
 PIECES = 4
 """Pieces of an operation for each thread: enough that nobody waits long for the last one."""
@@ -25,17 +41,23 @@ _IDS, _POSITIONS, _SLOTS, _WANTED = (
 )
 _TASK_LIST, _COSINES, _SINES = int(Cell.TASK_LIST), int(Cell.COSINES), int(Cell.SINES)
 _LOGITS, _SCRATCH, _SCRATCH_BYTES = int(Cell.LOGITS), int(Cell.SCRATCH), int(Cell.SCRATCH_BYTES)
-_SPANS, _SPAN_LIST = int(Cell.SPANS), int(Cell.SPAN_LIST)
+_SPANS, _SPAN_LIST, _LIFT = int(Cell.SPANS), int(Cell.SPAN_LIST), int(Cell.LIFT)
 _TOLD, _WHOLE_ROWS, _ROW_ORDER, _MASKS = (int(x) for x in (Cell.TOLD, Cell.WHOLE_ROWS, Cell.ORDER, Cell.MASKS))
-_EMBED, _NORM, _LINEAR, _GATED, _PLACE, _ATTEND, _SHRINK, _LOWER, _ORDER, _HEAD = (int(op) for op in Op)
+_LINEAR, _GATED, _PLACE, _ATTEND = int(Op.LINEAR), int(Op.GATED), int(Op.PLACE), int(Op.ATTEND)
+_LOWER, _ORDER, _HEAD = int(Op.LOWER), int(Op.ORDER), int(Op.HEAD)
 (
     _OP, _WAITS, _COUNT, _X, _LDX, _OUT, _LDO, _K, _N, _W, _BIAS, _ONTO, _W2, _KIND, _PICKED, _HEADS, _KV_HEADS,
     _KEYS, _VALUES, _KEY_SCALES, _VALUE_SCALES, _FORM, _WINDOW, _BLOCK_SIZE,
-    _SMALL, _SCALES, _SCALES2, _XS, _LDXS, _LOW, _LDLOW, _FACTORS, _REAL,
+    _SMALL, _SCALES, _SCALES2, _XS, _LDXS, _LOW, _LDLOW, _FACTORS, _CODE, _PRODUCT, _ALONE, _REAL,
 ) = (int(column) for column in Column)  # fmt: skip
 
 
-@njit(nogil=True, cache=True)
+CELLS = len(Cell)
+_SIGNATURE = f"void({', '.join(['int64'] * 6)})"
+"""Addresses of the operation's row, of the reals and of the numbers of the step; thread, piece, pieces."""
+
+
+@kernel()
 def pieces_of(op, state, threads):  # type: ignore[no-untyped-def]
     """Return into how many pieces an operation is cut: columns of a product, rows or tasks of the others."""
     rows = state[op[_COUNT]]
@@ -54,34 +76,10 @@ def pieces_of(op, state, threads):  # type: ignore[no-untyped-def]
     return min(PIECES * threads, (rows + 3) // 4)
 
 
-@njit(nogil=True, cache=True)
-def carry_out(op, reals, state, thread, piece, pieces):  # type: ignore[no-untyped-def]
-    kind = op[_OP]
-    if kind == _LINEAR:
-        _linear(op, state, piece, pieces)
-    elif kind == _GATED:
-        _gated(op, state, thread, piece, pieces)
-    elif kind == _NORM:
-        _norm(op, reals, state, piece, pieces)
-    elif kind == _PLACE:
-        _place(op, reals, state, piece, pieces)
-    elif kind == _EMBED:
-        _embed(op, reals, state, piece, pieces)
-    elif kind == _SHRINK:
-        _shrink(op, state, piece, pieces)
-    elif kind == _LOWER:
-        low, ldlow, spans = op[_LOW], op[_LDLOW], state[_SPAN_LIST]
-        lower(spans, state[_SPANS], op[_X], op[_LDX], op[_K], op[_FACTORS], op[_N], low, ldlow, piece, pieces)
-    elif kind == _ATTEND:
-        _attend(op, reals, state, thread, piece, pieces)
-    elif kind == _HEAD:
-        _head(op, state, thread, piece, pieces)
-    else:
-        state[_WHOLE_ROWS] = sort_rows(state[_TOLD], state[op[_COUNT]], state[_ROW_ORDER], state[_MASKS])
-
-
-@njit(nogil=True, cache=True)
-def _embed(op, reals, state, piece, pieces):  # type: ignore[no-untyped-def]
+@kernel(_SIGNATURE)
+def embed(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-untyped-def]
+    op, state = integers(op_at, COLUMNS), integers(state_at, CELLS)
+    reals = doubles(reals_at, op[_REAL] + 2)
     rows, width, factor = state[op[_COUNT]], op[_N], np.float32(reals[op[_REAL]])
     ids = integers(state[_IDS], rows)
     for row in range(rows * piece // pieces, rows * (piece + 1) // pieces):
@@ -96,16 +94,19 @@ def _embed(op, reals, state, piece, pieces):  # type: ignore[no-untyped-def]
                 out[i] = (np.float32(small[i]) - np.float32(128)) * unit * factor
 
 
-@njit(nogil=True, cache=True)
-def _shrink(op, state, piece, pieces):  # type: ignore[no-untyped-def]
+@kernel(_SIGNATURE)
+def shrink(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-untyped-def]
+    op, state = integers(op_at, COLUMNS), integers(state_at, CELLS)
     rows = state[op[_COUNT]]
     for row in range(rows * piece // pieces, rows * (piece + 1) // pieces):
         x, out, scales = op[_X] + row * op[_LDX], op[_OUT] + row * op[_LDO], op[_XS] + row * op[_LDXS]
         shrink_groups(x, op[_K], op[_SMALL], out, scales)
 
 
-@njit(nogil=True, cache=True)
-def _norm(op, reals, state, piece, pieces):  # type: ignore[no-untyped-def]
+@kernel(_SIGNATURE)
+def norm(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-untyped-def]
+    op, state = integers(op_at, COLUMNS), integers(state_at, CELLS)
+    reals = doubles(reals_at, op[_REAL] + 2)
     rows, width = state[op[_COUNT]], op[_N]
     weight, epsilon = floats(op[_W], width), reals[op[_REAL]]
     for row in range(rows * piece // pieces, rows * (piece + 1) // pieces):
@@ -115,15 +116,16 @@ def _norm(op, reals, state, piece, pieces):  # type: ignore[no-untyped-def]
         normalise(floats(op[_X] + source * op[_LDX], width), weight, epsilon, floats(op[_OUT] + row * op[_LDO], width))
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _share(columns, piece, pieces):  # type: ignore[no-untyped-def]
     """Return columns [first, last) of a piece; borders are those of panels."""
     panels = (columns + PANEL - 1) // PANEL
     return PANEL * (panels * piece // pieces), min(columns, PANEL * (panels * (piece + 1) // pieces))
 
 
-@njit(nogil=True, cache=True)
-def _linear(op, state, piece, pieces):  # type: ignore[no-untyped-def]
+@kernel(_SIGNATURE)
+def linear(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-untyped-def]
+    op, state = integers(op_at, COLUMNS), integers(state_at, CELLS)
     rows = state[op[_COUNT]]
     first, last = _share(op[_N], piece, pieces)
     out, onto = op[_OUT] + 4 * first, op[_ONTO]
@@ -139,24 +141,19 @@ def _linear(op, state, piece, pieces):  # type: ignore[no-untyped-def]
         _lift(op, state, 0, first, last - first, out, op[_LDO])
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, inline="always")
 def _columns(op, row, rows, w, scales, first, count, out, ldo, onto):  # type: ignore[no-untyped-def]
     """Compute columns [first, first + count) of a product with a weight of any form, for `rows` rows from `row` on."""
-    k, x, xs = op[_K], op[_X] + row * op[_LDX], op[_XS] + row * op[_LDXS]
-    if op[_SMALL] == WHOLE:
-        multiply(x, op[_LDX], rows, w + 4 * k * first, 4 * k, k, count, out, ldo, onto)
-    elif op[_SMALL] == EIGHT:
-        w, scales = w + k * first, scales + 4 * first
-        multiply8(x, op[_LDX], xs, op[_LDXS], rows, w, k, scales, k, count, out, ldo, onto)
-    else:
-        w, scales = w + k // 2 * first, scales + 4 * (k // GROUP4) * first
-        multiply4(x, op[_LDX], xs, op[_LDXS], rows, w, k // 2, scales, k, count, out, ldo, onto)
+    k, ldx, ldxs = op[_K], op[_LDX], op[_LDXS]
+    x, xs = op[_X] + row * ldx, op[_XS] + row * ldxs
+    call_product(op[_PRODUCT], (x, ldx, xs, ldxs, rows, w, scales, k, first, count, out, ldo, onto))
 
 
-@njit(nogil=True, cache=True)
-def _head(op, state, thread, piece, pieces):  # type: ignore[no-untyped-def]
+@kernel(_SIGNATURE)
+def head(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-untyped-def]
     """Compute logits, a panel of columns at a time: whole rows together, of each other row what its mask allows, while
     the weights are in the cache."""
+    op, state = integers(op_at, COLUMNS), integers(state_at, CELLS)
     rows, whole = state[op[_COUNT]], state[_WHOLE_ROWS]
     first, last = _share(op[_N], piece, pieces)
     logits, ldo = state[_LOGITS], op[_LDO]
@@ -179,33 +176,32 @@ def _head(op, state, thread, piece, pieces):  # type: ignore[no-untyped-def]
                 _few_columns(op, row, panel, allowed, logits + order[row] * ldo)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _few_columns(op, row, first, allowed, out):  # type: ignore[no-untyped-def]
     """Compute those of the columns from `first` on whose bits are set, one run of them after the other."""
-    column, k = first, op[_K]
+    column, k, ldx, ldxs = first, op[_K], op[_LDX], op[_LDXS]
+    x, xs, w, scales, ldo = op[_X] + row * ldx, op[_XS] + row * ldxs, op[_W], op[_SCALES], op[_LDO]
     while allowed:
         while allowed & 1 == 0:
             allowed, column = allowed >> 1, column + 1
         begin = column
         while allowed & 1:
             allowed, column = allowed >> 1, column + 1
-        if op[_SMALL] == WHOLE:
-            weights, count = op[_W] + 4 * k * begin, column - begin
-            multiply_alone(op[_X] + row * op[_LDX], weights, 4 * k, k, count, out + 4 * begin)
-        else:
-            _columns(op, row, 1, op[_W], op[_SCALES], begin, column - begin, out + 4 * begin, op[_LDO], 0)
+        count, place = column - begin, out + 4 * begin
+        call_product(op[_ALONE], (x, ldx, xs, ldxs, 1, w, scales, k, begin, count, place, ldo, 0))
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, inline="always")
 def _lift(op, state, index, first, count, out, ldo):  # type: ignore[no-untyped-def]
     """Add adapters' products to columns [first, first + count) of this product, or of the one that goes with it."""
-    low = op[_LOW] + 4 * MOST_RANK * index
-    lift(state[_SPAN_LIST], state[_SPANS], op[_FACTORS] + index, low, op[_LDLOW], first, count, op[_N], out, ldo)
+    low, spans, layer = op[_LOW] + 4 * MOST_RANK * index, state[_SPAN_LIST], op[_FACTORS] + index
+    call_lift(state[_LIFT], (spans, state[_SPANS], layer, low, op[_LDLOW], first, count, op[_N], out, ldo))
 
 
-@njit(nogil=True, cache=True)
-def _gated(op, state, thread, piece, pieces):  # type: ignore[no-untyped-def]
+@kernel(_SIGNATURE)
+def gated(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-untyped-def]
     """Compute gate and up projections of a panel, then the activation, while both are in the cache."""
+    op, state = integers(op_at, COLUMNS), integers(state_at, CELLS)
     rows = state[op[_COUNT]]
     first, last = _share(op[_N], piece, pieces)
     gates = state[_SCRATCH] + thread * state[_SCRATCH_BYTES]
@@ -223,9 +219,11 @@ def _gated(op, state, thread, piece, pieces):  # type: ignore[no-untyped-def]
             gate(floats(gates + row * stride, width), floats(ups + row * stride, width), op[_KIND], out)
 
 
-@njit(nogil=True, cache=True)
-def _place(op, reals, state, piece, pieces):  # type: ignore[no-untyped-def]
+@kernel(_SIGNATURE)
+def place(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-untyped-def]
     """Give queries and keys their norms and positions; store keys and values in the pool. A row holds q, k and v."""
+    op, state = integers(op_at, COLUMNS), integers(state_at, CELLS)
+    reals = doubles(reals_at, op[_REAL] + 2)
     rows, dim, value_dim = state[op[_COUNT]], op[_K], op[_N]
     heads, kv_heads = op[_HEADS], op[_KV_HEADS]
     positions, slots = integers(state[_POSITIONS], rows), integers(state[_SLOTS], rows)
@@ -251,8 +249,10 @@ def _place(op, reals, state, piece, pieces):  # type: ignore[no-untyped-def]
         keep(value, op[_VALUES] + size * place * value_dim, op[_VALUE_SCALES] + 4 * place, op[_FORM])
 
 
-@njit(nogil=True, cache=True)
-def _attend(op, reals, state, thread, piece, pieces):  # type: ignore[no-untyped-def]
+@kernel(_SIGNATURE)
+def attend(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-untyped-def]
+    op, state = integers(op_at, COLUMNS), integers(state_at, CELLS)
+    reals = doubles(reals_at, op[_REAL] + 2)
     dim, value_dim = op[_K], op[_N]
     heads, kv_heads = op[_HEADS], op[_KV_HEADS]
     group, scratch = heads // kv_heads, state[_SCRATCH] + thread * state[_SCRATCH_BYTES]
@@ -267,6 +267,25 @@ def _attend(op, reals, state, thread, piece, pieces):  # type: ignore[no-untyped
             blocks, op[_BLOCK_SIZE], kv, kv_heads, dim, value_dim, op[_WINDOW], reals[op[_REAL]], reals[op[_REAL] + 1],
             op[_OUT] + token * op[_LDO] + 4 * kv * group * value_dim, op[_LDO], scratch,
         )  # fmt: skip
+
+
+@kernel(_SIGNATURE)
+def lower_rows(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-untyped-def]
+    op, state = integers(op_at, COLUMNS), integers(state_at, CELLS)
+    low, ldlow, spans = op[_LOW], op[_LDLOW], state[_SPAN_LIST]
+    lower(spans, state[_SPANS], op[_X], op[_LDX], op[_K], op[_FACTORS], op[_N], low, ldlow, piece, pieces)
+
+
+@kernel(_SIGNATURE)
+def order(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-untyped-def]
+    op, state = integers(op_at, COLUMNS), integers(state_at, CELLS)
+    state[_WHOLE_ROWS] = sort_rows(state[_TOLD], state[op[_COUNT]], state[_ROW_ORDER], state[_MASKS])
+
+
+OPERATIONS = {
+    Op.EMBED: embed, Op.NORM: norm, Op.LINEAR: linear, Op.GATED: gated, Op.PLACE: place, Op.ATTEND: attend,
+    Op.SHRINK: shrink, Op.LOWER: lower_rows, Op.ORDER: order, Op.HEAD: head,
+}  # fmt: skip
 
 
 def tokens_a_task(heads: int, kv_heads: int) -> int:

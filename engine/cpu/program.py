@@ -10,14 +10,25 @@ from __future__ import annotations
 
 from numba import njit
 
-from sluicegate.engine.cpu.kernels.machine import add_to, give_way, read, sleep_on, swap_if, wake_on, write
-from sluicegate.engine.cpu.operation_table import Cell, Column
-from sluicegate.engine.cpu.operations import carry_out, pieces_of
+from sluicegate.engine.cpu.kernels.machine import (
+    add_to,
+    call_operation,
+    give_way,
+    read,
+    sleep_on,
+    swap_if,
+    wake_on,
+    write,
+)
+from sluicegate.engine.cpu.operation_table import COLUMNS, Cell, Column
+from sluicegate.engine.cpu.operations import pieces_of
+from sluicegate.plugins.compiled.kernels import kernel
 
-_RUN, _WAITS = int(Cell.RUN), int(Column.WAITS)
+_RUN, _WAITS, _CODE = int(Cell.RUN), int(Column.WAITS), int(Column.CODE)
+_TABLES = "int64[:, ::1], float64[::1], int64[::1], int64[:, :, ::1]"
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def open_step(table, state, marks, threads):  # type: ignore[no-untyped-def]
     """Open a step to everybody. `marks` int64 [operations, 3, 8]: claims, done, pieces, each in a cache line.
 
@@ -33,7 +44,7 @@ def open_step(table, state, marks, threads):  # type: ignore[no-untyped-def]
     write(state.ctypes.data + 8 * _RUN, number)
 
 
-@njit(nogil=True, cache=True)
+@kernel(f"void({_TABLES}, int64[::1])")
 def run(table, reals, state, marks, bells):  # type: ignore[no-untyped-def]
     """Compute the whole step, with whatever helpers come by; `bells` [helpers]: addresses of what they sleep on."""
     open_step(table, state, marks, len(bells) + 1)
@@ -42,7 +53,7 @@ def run(table, reals, state, marks, bells):  # type: ignore[no-untyped-def]
     work(table, reals, state, marks, 0)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def work(table, reals, state, marks, thread):  # type: ignore[no-untyped-def]
     """Carry out pieces of the current step until none is left; returns when all are done, or the step is over."""
     number, first = read(state.ctypes.data), 0
@@ -57,7 +68,9 @@ def work(table, reals, state, marks, thread):  # type: ignore[no-untyped-def]
             piece = _claim(_mark(marks, index, 0), number, pieces)
             if piece < 0:
                 break
-            carry_out(table[index], reals, state, thread, piece, pieces)
+            operation = table.ctypes.data + 8 * COLUMNS * index
+            given = (operation, reals.ctypes.data, state.ctypes.data, thread, piece, pieces)
+            call_operation(table[index, _CODE], given)
             add_to(_mark(marks, index, 1), 1)
         if piece == -2:
             return
@@ -66,7 +79,7 @@ def work(table, reals, state, marks, thread):  # type: ignore[no-untyped-def]
             return
 
 
-@njit(nogil=True, cache=True)
+@kernel(f"void({_TABLES}, int64, int64)")
 def help_out(table, reals, state, marks, thread, bell):  # type: ignore[no-untyped-def]
     """Live as a helper thread: sleep until the bell at this address rings, help with a step, sleep again."""
     while True:
@@ -81,7 +94,7 @@ def _mark(marks, index, which):  # type: ignore[no-untyped-def]
     return marks.ctypes.data + 8 * (24 * index + 8 * which)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _claim(mark, number, pieces):  # type: ignore[no-untyped-def]
     """Claim the next piece that nobody has begun; -1 = none is left, -2 = the step is over."""
     while True:
@@ -95,7 +108,7 @@ def _claim(mark, number, pieces):  # type: ignore[no-untyped-def]
             return piece
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _finished(marks, index, number):  # type: ignore[no-untyped-def]
     """Wait until the operation is done; False = the step is over."""
     turns = 0

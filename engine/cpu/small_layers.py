@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor, nn
 
+from sluicegate.engine.cpu.kernels.machine import call_product
+from sluicegate.engine.cpu.kernels.products_by_form import PRODUCTS
 from sluicegate.engine.cpu.kernels.small_products import (
     EIGHT,
     GROUP4,
     GROUP8,
-    multiply4,
-    multiply8,
     padded,
     scale_bytes,
     shrink_groups,
 )
 from sluicegate.engine.cpu.packing import Packed, pack, unpack
+from sluicegate.plugins.compiled.kernels import address_of, kernel
 
 
 class CpuSmallLinear(nn.Module):
@@ -103,14 +103,12 @@ def _product(rows: Tensor, packed: Packed, out: Tensor) -> None:
     k, stride = padded(packed.k), scale_bytes(packed.k, group)
     rounded, scales = np.empty((len(rows), k), np.int8), np.empty((len(rows), stride), np.int8)
     where = (rounded.ctypes.data, scales.ctypes.data, packed.data.data_ptr(), packed.scales.data_ptr(), out.data_ptr())
-    _run(rows.data_ptr(), len(rows), packed.k, k, packed.n, packed.form, group, stride, *where)
+    code = address_of(PRODUCTS[packed.form])
+    _run(rows.data_ptr(), len(rows), packed.k, k, packed.n, group, stride, *where, code)
 
 
-@njit(nogil=True, cache=True)
-def _run(x, rows, true_k, k, n, form, group, stride, rounded, scales, data, units, out):  # type: ignore[no-untyped-def]
+@kernel(f"void({', '.join(['int64'] * 13)})")
+def _run(x, rows, true_k, k, n, group, stride, rounded, scales, data, units, out, product):  # type: ignore[no-untyped-def]
     for row in range(rows):
         shrink_groups(x + 4 * true_k * row, true_k, group, rounded + k * row, scales + stride * row)
-    if form == EIGHT:
-        multiply8(rounded, k, scales, stride, rows, data, k, units, k, n, out, 4 * n, 0)
-    else:
-        multiply4(rounded, k, scales, stride, rows, data, k // 2, units, k, n, out, 4 * n, 0)
+    call_product(product, (rounded, k, scales, stride, rows, data, units, k, 0, n, out, 4 * n, 0))

@@ -16,11 +16,22 @@ from torch import Tensor, nn
 
 from sluicegate.engine.cpu.kernels.lowrank import LAYERS, MOST_RANK
 from sluicegate.engine.cpu.kernels.machine import LANES
+from sluicegate.engine.cpu.kernels.products_by_form import ALONE, PRODUCTS
 from sluicegate.engine.cpu.kernels.rows import FLOATS, FP8, INT8
-from sluicegate.engine.cpu.kernels.small_products import EIGHT, GROUP4, GROUP8, padded, scale_bytes
+from sluicegate.engine.cpu.kernels.small_products import (
+    EIGHT,
+    FOUR,
+    GROUP4,
+    GROUP8,
+    WHOLE,
+    padded,
+    scale_bytes,
+)
 from sluicegate.engine.cpu.operation_table import COLUMNS, Cell, Column, Op
+from sluicegate.engine.cpu.operations import OPERATIONS
 from sluicegate.engine.cpu.small_layers import CpuSmallLinear, SmallEmbedding
 from sluicegate.engine.memory.kv import KVPool, LayerShape
+from sluicegate.plugins.compiled.kernels import Kernel, address_of
 
 Buffer = tuple[int, int]
 """(address, stride in bytes)."""
@@ -42,6 +53,7 @@ class OperationTable:
         row = [0] * COLUMNS
         row[Column.OP], row[Column.WAITS] = int(op), int(waits)
         row[Column.COUNT] = int(Cell.TOKENS)
+        row[Column.CODE] = 0 if op is Op.LOWER else address_of(OPERATIONS[op])
         if reals:
             row[Column.REAL] = len(self.reals)
             self.reals += reals
@@ -112,6 +124,20 @@ def _is_plain(module: Any) -> bool:
     return len(kinds) == 1 and kinds <= {nn.Linear, CpuSmallLinear} and all(linear.bias is None for linear in unbiased)
 
 
+def form_of(layer: Any) -> int:
+    """Return the form of a layer's weight: WHOLE, EIGHT or FOUR."""
+    return layer.packed.form if isinstance(layer, CpuSmallLinear) else WHOLE
+
+
+def operation_kernels(module: Any) -> list[Kernel]:
+    """Return what the program of a decoder is made of, but for what only adapters need."""
+    layer = module.model.layers[0]
+    forms = {form_of(linear) for linear in (layer.self_attn.q_proj, layer.mlp.down_proj, module.lm_head)}
+    unused = {Op.LOWER} if forms & {EIGHT, FOUR} else {Op.LOWER, Op.SHRINK}
+    products = [table[form] for form in sorted(forms) for table in (PRODUCTS, ALONE)]
+    return [*dict.fromkeys(products), *(code for op, code in OPERATIONS.items() if op not in unused)]
+
+
 @dataclass(slots=True)
 class Products:
     """Writes products into the table: whole weights read x as it is, small ones what x is rounded to before."""
@@ -146,9 +172,12 @@ class Products:
         return [{"low": low + 4 * MOST_RANK * i, "ldlow": ldlow, "factors": first + i} for i in range(len(names))]
 
     def read(self, layer: Any, x: Buffer, count: Cell = Cell.TOKENS) -> dict[str, Any]:
-        """Columns that say what products with `layer` read: its inputs, rounded now if it wants them so."""
+        """Columns that say what products with `layer` read, its inputs, rounded now if it wants them so, and by which
+        code."""
+        form = form_of(layer)
+        code = {"product": address_of(PRODUCTS[form]), "alone": address_of(ALONE[form])}
         if not isinstance(layer, CpuSmallLinear):
-            return {"x": x[0], "ldx": x[1], "k": layer.in_features, "count": count}
+            return {"x": x[0], "ldx": x[1], "k": layer.in_features, "count": count, **code}
         k, group = layer.in_features, GROUP8 if layer.packed.form == EIGHT else GROUP4
         scales, stride = self.scales[0], scale_bytes(k, group)
         out, ldo = self.rounded
@@ -163,6 +192,7 @@ class Products:
             "ldxs": stride,
             "small": layer.packed.form,
             "count": count,
+            **code,
         }
 
     def linear(self, layer: Any, source: dict[str, Any], out: int, ldo: int, **more: Any) -> None:

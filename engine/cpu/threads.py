@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from sluicegate.engine.cpu.kernels.machine import CAN_SLEEP, wake_on
-from sluicegate.engine.cpu.operation_table import Cell
+from sluicegate.engine.cpu.operation_table import Cell, Column, Op
 from sluicegate.engine.cpu.program import help_out, run
+from sluicegate.plugins.compiled.kernels import kernel
 
 I64 = npt.NDArray[np.int64]
 _SEMAPHORE_BYTES = 64
@@ -41,6 +41,10 @@ class Team:
     def size(self) -> int:
         return len(self._bells) + 1
 
+    def put(self, op: Op, code: int) -> None:
+        """Have an operation carried out by the code at this address from the next step on."""
+        self._table[self._table[:, Column.OP] == op, Column.CODE] = code
+
     def run(self) -> None:
         """Compute one step, as `state` describes it; returns when it is done."""
         run(self._table, self._reals, self._state, self._marks, self._bells)
@@ -67,10 +71,10 @@ def _live(given: tuple[Any, ...], memory: I64) -> None:
 
 def _send_home(state: I64, bells: I64) -> None:
     state[Cell.RUN] = 0
-    _ring(bells)
+    ring(bells)
 
 
-@njit(nogil=True, cache=True)
-def _ring(bells):  # type: ignore[no-untyped-def]
+@kernel("void(int64[::1])")
+def ring(bells):  # type: ignore[no-untyped-def]
     for bell in bells:
         wake_on(bell)

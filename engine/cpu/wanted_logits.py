@@ -11,10 +11,10 @@ from collections.abc import Sequence as Seq
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from sluicegate.engine.cpu.kernels.machine import read, write
 from sluicegate.engine.cpu.kernels.rows import integers, words
+from sluicegate.plugins.compiled.kernels import kernel
 
 I32 = npt.NDArray[np.int32]
 _SHARE = 8
@@ -38,11 +38,11 @@ class WantedLogits:
         """Declare that what `bitmask[i]` (int32 [M, words]) refuses of row `rows[i]` will not be looked at; -1 = it may
         be."""
         self._kept = bitmask
-        _tell(self._told, bitmask, np.array(rows, np.int64))
+        tell_rows(self._told, bitmask, np.array(rows, np.int64))
 
 
-@njit(nogil=True, cache=True)
-def _tell(told, bitmask, rows):  # type: ignore[no-untyped-def]
+@kernel("void(int64[::1], int32[:, ::1], int64[::1])")
+def tell_rows(told, bitmask, rows):  # type: ignore[no-untyped-def]
     most = 32 * bitmask.shape[1] // _SHARE
     for index in range(len(rows)):
         mask = bitmask[index]
@@ -51,7 +51,7 @@ def _tell(told, bitmask, rows):  # type: ignore[no-untyped-def]
     write(told.ctypes.data, 1)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _count(mask):  # type: ignore[no-untyped-def]
     found = np.int64(0)
     for word in mask:
@@ -63,7 +63,7 @@ def _count(mask):  # type: ignore[no-untyped-def]
     return found
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def sort_rows(told, rows, order, masks):  # type: ignore[no-untyped-def]
     """Put rows all of whose logits are wanted first: `order` [rows] gets their places, `masks` [rows] the addresses of
     the others' masks, in that order; both are addresses of int64. Returns how many come first. `told`: the address in
@@ -85,7 +85,7 @@ def sort_rows(told, rows, order, masks):  # type: ignore[no-untyped-def]
     return whole
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def allowed_in(mask, first, count):  # type: ignore[no-untyped-def]
     """Return bits [first, first + count) of the mask at this address, as an integer; count <= 32."""
     last = (first + count - 1) // 32

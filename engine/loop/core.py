@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sluicegate.engine.batching.prefill_chunking import PrefillChunker
-from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.runner import Expected, ModelRunner
 from sluicegate.engine.batching.sample_rows import SampleRow, SampleRowCache
 from sluicegate.engine.batching.scheduler import Batch, BatchRow, Scheduler
 from sluicegate.engine.cpu import WantedLogits
@@ -50,13 +50,19 @@ class EngineCore:
         grammar_cpu_s: float = 1.0,
         grammar_request_s: float = 10.0,
         repetition: RepetitionSettings | None = None,
+        is_compiled: bool = True,
+        expected: Expected | None = None,
     ) -> None:
+        """Not `is_compiled`: tokens are drawn by torch, too; `expected` is then what the compiled pass of the core that
+        comes after it is compared with, see `ModelRunner.expected`."""
         self.model = model
+        self.is_compiled = is_compiled
+        self.expected = expected
         self._chunker = chunker
         self.scheduler = scheduler
         self.counters = CoreCounters()
         self._runner = runner
-        self._sampler = Sampler(model.usable_vocab, model.eos_token_ids, model.device)
+        self._sampler = Sampler(model.usable_vocab, model.eos_token_ids, model.device, compiled=is_compiled)
         self._is_asynchronous = model.device.type == "cuda"
         """A forward pass returns before it is computed; its time shows where the draws wait for it."""
         self._clock = time.perf_counter if self._is_asynchronous else time.thread_time
@@ -68,8 +74,21 @@ class EngineCore:
         self._masks_ahead = MasksAhead(self._fill_masks)
         self._background = BackgroundMatching(model.vocab_size, grammar_cpu_s, grammar_request_s)
         self.requests = Requests(
-            model, runner, scheduler, outbox, self._appender, self._proposer, self._background, repetition
+            model,
+            runner,
+            scheduler,
+            outbox,
+            self._appender,
+            self._proposer,
+            self._background,
+            self.forward,
+            repetition,
         )
+
+    @property
+    def forward(self) -> str:
+        """Return what computes its steps: "compiled" code, or the model's own ("transformers")."""
+        return "compiled" if self._runner.is_compiled else "transformers"
 
     @property
     def has_work(self) -> bool:

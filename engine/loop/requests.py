@@ -58,8 +58,10 @@ class Requests:
         appender: TokenAppender,
         proposer: Proposer,
         background: BackgroundMatching,
+        forward: str,
         repetition: RepetitionSettings | None = None,
     ) -> None:
+        """`forward`: what computes them, for their timelines."""
         self.outbox = outbox
         """That of the thread which steps the core."""
         self.wait_estimate = WaitEstimate()
@@ -70,6 +72,7 @@ class Requests:
         self._appender = appender
         self._proposer = proposer
         self._background = background
+        self._forward = forward
         self._repetition = repetition or RepetitionSettings()
         self._deadlines = Deadlines()
         self._live: dict[LiveGeneration, list[Sequence]] = {}
@@ -93,6 +96,7 @@ class Requests:
             self.outbox.fail(generation, as_failure(error, "opening the grammar's matcher"))
             return
         self._live[generation] = sequences
+        generation.timeline.forward = self._forward
         if submission.deadline is not None:
             self._deadlines.add(generation, submission.deadline)
         if beams:

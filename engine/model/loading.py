@@ -24,7 +24,6 @@ from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.settings import WeightsKind
 from sluicegate.engine.text.detokenizer import Detokenizer
 from sluicegate.plugins import ModelLoadError
-from sluicegate.plugins.numba_cache import forget_stale
 
 BUNDLED = "bundled"
 ENGINE = Path(__file__).parents[1]
@@ -47,11 +46,9 @@ def load_model(
     `adapter`: a LoRA adapter, merged into the weights.
     `version` comes before the digest in the model's version; `on_progress` is called on this thread.
 
-    Compiled loops on disk that are of older source than the engine's are removed first.
     `dtype` defaults to float32 on CPU (bfloat16 products are slower there without matrix extensions) and to the
     checkpoint's own elsewhere. Raises `ModelLoadError` with the reason: not found, not a decoder, not served exactly.
     """
-    forget_stale(ENGINE)
     where = _bundled() if str(path_or_name) == BUNDLED else str(path_or_name)
     name = name or (BUNDLED if str(path_or_name) == BUNDLED else Path(where).name)
     place = usable_device(device, where)

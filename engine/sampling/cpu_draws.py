@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 from torch import Tensor
 
 from sluicegate.engine.cpu.kernels.long_rows import CHUNK, largest, padded, strike, weigh
@@ -18,6 +17,7 @@ from sluicegate.engine.cpu.kernels.nucleus import draw_cut
 from sluicegate.engine.sampling.bitmasks import Bitmask, words_for
 from sluicegate.engine.sampling.rng import mixed_seed
 from sluicegate.engine.sampling.rows import LogitsRow, PerSequences
+from sluicegate.plugins.compiled.kernels import kernel
 
 
 class CpuDraws:
@@ -104,7 +104,7 @@ _NOWHERE = np.zeros(0, np.uint64)
 _NO_MASKS = np.zeros((0, 0), np.int32)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _mix(value):  # type: ignore[no-untyped-def]
     """Same as `engine.sampling.rng.mix`, for uint64."""
     value = value + np.uint64(0x9E3779B97F4A7C15)
@@ -113,13 +113,13 @@ def _mix(value):  # type: ignore[no-untyped-def]
     return value ^ (value >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _uniform(seed, position):  # type: ignore[no-untyped-def]
     """Same as `engine.sampling.rng.uniform`, for a mixed seed."""
     return np.float64(_mix(seed ^ _mix(position)) >> np.uint64(11)) / np.float64(1 << 53)
 
 
-@njit(cache=True, nogil=True)
+@kernel("void(float32[::1], int64[::1], int64, float64, float64, float64)")
 def _penalise(logits, tokens, prompt_length, repetition, frequency, presence):  # type: ignore[no-untyped-def]
     """Penalise one row [V] in place. A token counts when it is met first, so that none is penalised twice."""
     counts = np.full(len(logits), -1, np.int32)
@@ -134,13 +134,16 @@ def _penalise(logits, tokens, prompt_length, repetition, frequency, presence):  
             counts[token] = -1
 
 
-@njit(cache=True, nogil=True)
+@kernel("void(float32[:, ::1], int64[::1], int32[:, ::1])")
 def _refuse(logits, rows, bitmask):  # type: ignore[no-untyped-def]
     for index in range(len(rows)):
         strike(logits[rows[index]].ctypes.data, logits.shape[1], bitmask[index].ctypes.data)
 
 
-@njit(cache=True, nogil=True)
+@kernel(
+    "void(float32[:, ::1], float64[:, ::1], uint64[::1], uint64[::1], float32[::1], int64[::1], int32[:, ::1], "
+    "int64[::1])"
+)
 def _choose(logits, numbers, seeds, positions, best, tokens, bitmask, masks):  # type: ignore[no-untyped-def]
     """Write the largest logit and the drawn token of each row to `best` and `tokens` [R]. `masks` [R]: which row of
     `bitmask` belongs to a row of logits; -1 = none."""
@@ -162,7 +165,7 @@ def _choose(logits, numbers, seeds, positions, best, tokens, bitmask, masks):  #
                 tokens[row] = _draw(weights, sums, at * total)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _draw(weights, sums, target):  # type: ignore[no-untyped-def]
     """Return the first index whose cumulated weight exceeds `target`, else the last with any weight; the chunks' `sums`
     lead there."""
@@ -178,3 +181,6 @@ def _draw(weights, sums, target):  # type: ignore[no-untyped-def]
     while last > 0 and weights[last] == 0:
         last -= 1
     return last
+
+
+DRAW_KERNELS = [_choose, _penalise, _refuse]

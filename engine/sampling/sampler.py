@@ -102,11 +102,18 @@ def _wishes(rows: Seq[LogitsRow]) -> _Wishes:
 class Sampler:
     """Samples for one model: columns from `usable_vocab` on are padding, never sampled. Not for several threads."""
 
-    def __init__(self, usable_vocab: int, eos_token_ids: Seq[int] = (), device: torch.device | None = None) -> None:
-        """`device` of the logits; None = the CPU."""
+    def __init__(
+        self,
+        usable_vocab: int,
+        eos_token_ids: Seq[int] = (),
+        device: torch.device | None = None,
+        *,
+        compiled: bool = True,
+    ) -> None:
+        """`device` of the logits; None = the CPU. Not `compiled`: by torch, also where there are loops for it."""
         self._usable = usable_vocab
         self._eos = list(eos_token_ids)
-        self._draws = draws_on(device or torch.device("cpu"))
+        self._draws = draws_on(device or torch.device("cpu")) if compiled else TorchDraws()
         self._wishes: PerSequences[LogitsRow, _Wishes] = PerSequences(_wishes)
 
     def room(self, rows: int, words: int) -> Bitmask:

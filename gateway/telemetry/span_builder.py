@@ -185,6 +185,8 @@ def _engine(line: Timeline, done: Finished, parent: int) -> Iterator[SpanFact]:
         semconv.USAGE_INPUT_TOKENS: done.usage.prompt_tokens,
         semconv.USAGE_CACHE_READ_INPUT_TOKENS: done.usage.cached_tokens,
     }
+    if line.forward:
+        read[semconv.FORWARD] = line.forward
     yield _part("prefill", line.started_s - zero, (line.first_token_s or ended) - zero, parent, read)
     if line.first_token_s is not None:
         first = Event(semconv.FIRST_TOKEN_EVENT, line.first_token_s - zero)

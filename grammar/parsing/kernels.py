@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sluicegate.plugins.compiled.kernels import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel(python=True)
 def walk_known(  # type: ignore[no-untyped-def]
     letters, nodes, ids, table, classes, loops, leaving, wanted, kinds, entries, states, row, few, unknown, left, most
 ):

@@ -13,7 +13,6 @@ import logging
 import os
 import stat
 import tempfile
-from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -25,21 +24,12 @@ import numpy.typing as npt
 from sluicegate.grammar.limits import MOST_BYTES
 
 log = logging.getLogger("sluicegate.grammar")
-ENV = "SLUICEGATE_CACHE_DIR"
 _HEAD = b"sluicegate arrays 1\n"
 _SUFFIX = ".arrays"
 _NEW = ".new"
 _DIGEST = 32
 
 Arrays = dict[str, npt.NDArray[Any]]
-
-
-def default_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """`$SLUICEGATE_CACHE_DIR`, else `sluicegate` in the user's folder for caches (XDG)."""
-    if environ.get(ENV):
-        return Path(environ[ENV])
-    base = environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path("~/.cache").expanduser()) / "sluicegate"
 
 
 class Folder:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sluicegate.plugins.compiled.kernels import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel(
+    "(uint8[::1], int32[::1], int32[::1], int32[::1], int32[::1], int32[::1], int32[:, ::1], "
+    "boolean[::1], int64, boolean[::1], int32[::1], int32[::1])",
+    python=True,
+)
 def walk_general(  # type: ignore[no-untyped-def]
     byte, depth, skip, first, exact, ids, transitions, accepting, start, wanted, inside, exits
 ):
@@ -38,7 +43,11 @@ def walk_general(  # type: ignore[no-untyped-def]
     return n_exits, n_inside
 
 
-@njit(cache=True, nogil=True)
+@kernel(
+    "(uint8[::1], int32[::1], int32[::1], int32[::1], int32[::1], int32[::1], int32[:, ::1], int64, "
+    "int64, int64, int32[::1])",
+    python=True,
+)
 def walk_lengths(  # type: ignore[no-untyped-def]
     byte, depth, skip, first, exact, ids, transitions, start, rest, final, chars
 ):
@@ -72,7 +81,11 @@ def walk_lengths(  # type: ignore[no-untyped-def]
         i += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel(
+    "(uint8[::1], int32[::1], int32[::1], int32[::1], int32[::1], int32[::1], int32[:, ::1], "
+    "int32[:, ::1], int64, int64, int64, int64, boolean[:, ::1], int32[::1])",
+    python=True,
+)
 def walk_counted(  # type: ignore[no-untyped-def]
     byte, depth, skip, first, exact, ids, transitions, chars, start, begun, rest, final, alive, inside
 ):
@@ -113,7 +126,7 @@ def walk_counted(  # type: ignore[no-untyped-def]
     return n_inside
 
 
-@njit(cache=True, nogil=True)
+@kernel("(int32[:, ::1], int64, int32[:, ::1], int64, int32[::1], int32[::1])", python=True)
 def pairs_reached(table, state, text, start, mine, at):  # type: ignore[no-untyped-def]
     """Pairs of a state of `table` and one of `text` that are reached from (`state`, `start`) by what `text` can read.
 
@@ -145,7 +158,10 @@ def pairs_reached(table, state, text, start, mine, at):  # type: ignore[no-untyp
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel(
+    "(uint8[::1], int32[::1], int32[::1], int64, int32[:, ::1], boolean[::1], int64, boolean[::1], boolean[::1])",
+    python=True,
+)
 def walk_punctuation(byte, depth, skip, root, transitions, accepting, start, inside, ends):  # type: ignore[no-untyped-def]
     """Follow a lexeme down a small trie from below its node `root`, reached in state `start`.
 
@@ -170,7 +186,7 @@ def walk_punctuation(byte, depth, skip, root, transitions, accepting, start, ins
         i += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel("(int32[::1], int32[::1])", python=True)
 def set_bits(row, ids):  # type: ignore[no-untyped-def]
     """`for t in ids: row[t // 32] |= 1 << (t % 32)`."""
     for k in range(ids.size):
@@ -178,7 +194,7 @@ def set_bits(row, ids):  # type: ignore[no-untyped-def]
         row[token >> 5] |= np.int32(1) << np.int32(token & 31)
 
 
-@njit(cache=True, nogil=True)
+@kernel("(int32[::1], int32[::1], int32[::1])", python=True)
 def set_bits_except(row, ids, others):  # type: ignore[no-untyped-def]
     """`set_bits` for those of `ids` that are not in `others`."""
     were_set = np.empty(others.size, np.bool_)
@@ -192,7 +208,11 @@ def set_bits_except(row, ids, others):  # type: ignore[no-untyped-def]
             row[others[j] >> 5] &= ~(np.int32(1) << np.int32(others[j] & 31))
 
 
-@njit(cache=True, nogil=True)
+@kernel(
+    "(uint8[::1], int32[::1], int32[::1], uint8[::1], int64[::1], int64[::1], int64, int64, int64, "
+    "int32[::1], int32[:, ::1])",
+    python=True,
+)
 def follow_words(  # type: ignore[no-untyped-def]
     byte, skip, roots, data, starts, ends, low, high, at, nodes, whole
 ):
@@ -241,7 +261,7 @@ def follow_words(  # type: ignore[no-untyped-def]
     return n_nodes, n_whole
 
 
-@njit(cache=True, nogil=True)
+@kernel("(int32[::1], int32[::1], int32[::1], int32[::1], int64, int32[::1])", python=True)
 def ids_at(first, exact, ids, nodes, count, out):  # type: ignore[no-untyped-def]
     """Tokens spelled exactly by the first `count` of `nodes`; returns how many were written to `out`."""
     n = 0
@@ -253,7 +273,7 @@ def ids_at(first, exact, ids, nodes, count, out):  # type: ignore[no-untyped-def
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel("(Array(uint8, 1, 'C', True), int32[::1], int32[::1], int32[::1])", python=True)
 def taken(bits, numbers, tokens, out):  # type: ignore[no-untyped-def]
     """Write to `out` each `tokens[k]` whose `numbers[k]` is set in `bits` (bytes, lowest bit first); returns how
     many."""
@@ -265,7 +285,7 @@ def taken(bits, numbers, tokens, out):  # type: ignore[no-untyped-def]
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel("(int32[::1], int32[::1], int32[::1])", python=True)
 def put_row(row, base, ids):  # type: ignore[no-untyped-def]
     """`row[:] = base`, and then `set_bits(row, ids)`."""
     for k in range(row.size):
@@ -275,7 +295,7 @@ def put_row(row, base, ids):  # type: ignore[no-untyped-def]
         row[token >> 5] |= np.int32(1) << np.int32(token & 31)
 
 
-@njit(cache=True, nogil=True)
+@kernel("(int32[::1], int32[::1])", python=True)
 def clear_bits(row, ids):  # type: ignore[no-untyped-def]
     """The opposite of `set_bits`."""
     for k in range(ids.size):

@@ -10,7 +10,8 @@ one of them; this is asked node by node, and counted repetitions (`[a-z]{1,63}`)
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sluicegate.plugins.compiled.kernels import kernel
 
 _KINDS = (
     *(b"ghijklmnopqrstuvwxyz", b"abcdef", b"GHIJKLMNOPQRSTUVWXYZ", b"ABCDEF", b"0123456789"),
@@ -81,7 +82,7 @@ _STARTS = np.cumsum([0, *map(len, _KINDS)]).astype(np.int32)
 _TEXT = _non_ascii()
 
 
-@njit(cache=True)
+@kernel("(uint8[::1], int32[::1], int32[::1], int32[::1], int32[::1])", python=True)
 def describe(byte, depth, skip, first, exact):  # type: ignore[no-untyped-def]
     """A trie as walks read it: nodes level by level, so that siblings lie side by side; node 0 is the root.
 
@@ -135,7 +136,7 @@ def describe(byte, depth, skip, first, exact):  # type: ignore[no-untyped-def]
     return letters, nodes
 
 
-@njit(cache=True, nogil=True)
+@kernel(python=True)
 def _non_ascii_leads(table, state, goal):  # type: ignore[no-untyped-def]
     """Every character of `NON_ASCII` leads from `state` to `goal`."""
     mine = np.empty(_MOST_PAIRS, np.int32)
@@ -171,7 +172,7 @@ def _non_ascii_leads(table, state, goal):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel(python=True)
 def _steadiness(table, state):  # type: ignore[no-untyped-def]
     """int64: kinds under which `state` is steady, and the state they lead to; `state` itself is preferred."""
     goals = np.empty(_ASCII, np.int32)
@@ -193,10 +194,14 @@ def _steadiness(table, state):  # type: ignore[no-untyped-def]
             kinds |= 1 << kind
     if _non_ascii_leads(table, state, goal):
         kinds |= NON_ASCII
-    return _KNOWN | ((goal + 1) << _SHIFT) | kinds
+    return _KNOWN | ((np.int64(goal) + 1) << _SHIFT) | kinds
 
 
-@njit(cache=True, nogil=True)
+@kernel(
+    "(int32[:, ::1], int64, int64, int64, int64[::1])",
+    "(int32[:, ::1], int32, int32, int32, int64[::1])",
+    python=True,
+)
 def takes_below(table, state, kinds, tall, steady):  # type: ignore[no-untyped-def]
     """All texts of at most `tall` characters of `kinds` stay inside from `state` on. False where this is not known.
 
@@ -217,7 +222,7 @@ def takes_below(table, state, kinds, tall, steady):  # type: ignore[no-untyped-d
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel("(int32[:, ::1],)", python=True)
 def loops_under(table):  # type: ignore[no-untyped-def]
     """Return int64[S]: the kinds of which every character leads from a state back to it, as bits."""
     found = np.zeros(table.shape[0], np.int64)
@@ -235,7 +240,11 @@ def kinds_by_byte() -> np.ndarray:
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel(
+    "(uint8[::1], int32[:, ::1], int32[::1], int32[:, ::1], boolean[::1], int64, int64, int64[::1], "
+    "int32[::1], int32[::1], int32[::1])",
+    python=True,
+)
 def walk(letters, nodes, ids, transitions, accepting, start, final, steady, inside, exits, closes):  # type: ignore[no-untyped-def]
     """Classify a whole vocabulary from one lexeme state.
 

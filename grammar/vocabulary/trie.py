@@ -8,10 +8,10 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.vocabulary.pruning import describe
+from sluicegate.plugins.compiled.kernels import kernel
 
 I32 = npt.NDArray[np.int32]
 U8 = npt.NDArray[np.uint8]
@@ -75,7 +75,10 @@ class FlatTrie:
         return node
 
 
-@njit(cache=True)
+@kernel(
+    "(Array(uint8, 1, 'C', True), int64[::1], int64[::1], uint8[::1], int32[::1], int32[::1], int32[::1], int32[::1])",
+    python=True,
+)
 def _build(data, starts, ends, byte, depth, skip, first, exact):  # type: ignore[no-untyped-def]
     """Insert sorted words; returns the number of nodes. Same as inserting each word into a trie of dicts."""
     count = 0
@@ -172,3 +175,6 @@ def build_trie(words: Iterable[tuple[bytes, int]]) -> TrieNode:
         tick()
         node.ids = np.array(sorted(numbers), np.int32)
     return root
+
+
+TRIE_KERNELS = [_build]

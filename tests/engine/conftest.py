@@ -10,13 +10,10 @@ import pytest
 import torch
 
 from sluicegate.engine import LoadedModel, load_model
-from sluicegate.engine.model.loading import ENGINE
-from sluicegate.plugins.numba_cache import forget_stale
 from tests.engine.tiny_models import save_tiny
 
 MakeModel = Callable[..., LoadedModel]
 
-forget_stale(ENGINE)  # kernels are tested without a model, too
 torch.set_num_threads(1)  # tiny matrices: a second thread only waits for the first
 
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from sluicegate.grammar import Vocabulary, compile_json_schema
 from sluicegate.grammar.store import snapshot as prepared
-from sluicegate.grammar.store.folder import ENV, Folder, default_folder
+from sluicegate.grammar.store.folder import Folder
 from sluicegate.plugins import Constraint
+from sluicegate.plugins.cache_folder import ENV, default_folder
 from sluicegate.plugins.errors import ConfigurationError
 from tests.grammar.grammar_checks import allowed, byte_vocabulary
 from tests.grammar.test_stage import (

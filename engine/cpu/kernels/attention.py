@@ -19,6 +19,7 @@ from sluicegate.engine.cpu.kernels.products import blend, multiply_panel
 from sluicegate.engine.cpu.kernels.rows import FLOATS, floats, integers, small_exp, widen
 from sluicegate.engine.cpu.kernels.softmax_weights import LOWEST, peak_of, weigh, whole
 from sluicegate.engine.cpu.kernels.transposed import WIDE, multiply_turned, turn_rows
+from sluicegate.plugins.compiled.kernels import kernel
 
 ROWS = 128
 """Queries attended to together: heads that share a key head, times tokens."""
@@ -28,7 +29,7 @@ _MANY = 16
 """Queries from which turning a tile of keys on its side pays."""
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def attend_block(  # type: ignore[no-untyped-def]
     query, ldq, tokens, group, start, keys, values, key_scales, value_scales, form,
     table, block_size, kv_head, kv_heads, dim, value_dim, window, scaling, softcap, out, ldo, scratch,
@@ -81,7 +82,7 @@ def attend_block(  # type: ignore[no-untyped-def]
         )
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _score(  # type: ignore[no-untyped-def]
     queries, rows, keys, scales, form, table, count, block_size, kv_head, kv_heads, dim, wide, turned, scores, lds,
 ):  # fmt: skip
@@ -105,7 +106,7 @@ def _score(  # type: ignore[no-untyped-def]
         multiply_turned(queries, 4 * dim, rows, turned, lds, dim, count, scores, lds)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _sum_up(  # type: ignore[no-untyped-def]
     weights, ldw, rows, values, scales, form, table, count, block_size, kv_head, kv_heads, width, wide, sums,
 ):  # fmt: skip
@@ -135,14 +136,14 @@ def scratch_floats(group: int, block_size: int, dim: int) -> int:
     return rows * (2 * dim + 2 + tile) + (block_size + tile) * dim
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _widen_block(numbers, scales, form, at, kv_heads, count, width, tile):  # type: ignore[no-untyped-def]
     for row in range(count):
         place = at + row * kv_heads
         widen(numbers + place * width, scales + 4 * place, width, form, floats(tile + 4 * row * width, width))
 
 
-@njit(nogil=True, cache=True, fastmath=FASTMATH)
+@kernel(fastmath=FASTMATH)
 def _weigh(scores, count, begin, stop, scaling, softcap, highest, total, sums):  # type: ignore[no-untyped-def]
     """Turn the scores [begin, stop) of a tile of `count` into weights, relative to the largest score so far; 0 outside.
     Where the largest has changed, what was summed up before is brought to the new scale. `scores`: an address."""
@@ -165,7 +166,7 @@ def _weigh(scores, count, begin, stop, scaling, softcap, highest, total, sums): 
     total[0] += weigh(scores, whole(count), begin, stop, highest[0])
 
 
-@njit(nogil=True, cache=True, fastmath=FASTMATH)
+@kernel(fastmath=FASTMATH)
 def _share_out(sums, total, out):  # type: ignore[no-untyped-def]
     for i in range(len(out)):
         out[i] = sums[i] / total

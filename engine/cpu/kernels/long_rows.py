@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
 from sluicegate.engine.cpu.kernels.machine import F32, I32, I64, LANES, foreign, load, number, store
@@ -16,6 +16,7 @@ from sluicegate.engine.cpu.kernels.machine import at as pointer
 from sluicegate.engine.cpu.kernels.products import Loop, spread, sums_of
 from sluicegate.engine.cpu.kernels.rows import floats, small_exp, words
 from sluicegate.engine.cpu.kernels.softmax_weights import VECTOR, exponential, in_all_lanes, largest_lane
+from sluicegate.plugins.compiled.kernels import kernel
 
 _BITS = ir.VectorType(ir.IntType(1), LANES)
 _COUNTS = ir.VectorType(I32, LANES)
@@ -182,7 +183,7 @@ def _strike(typing_context, x, bits, count):  # type: ignore[no-untyped-def]
 _peak_4, _peak_1 = _peak(4), _peak(1)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def strike(x, count, bits):  # type: ignore[no-untyped-def]
     """-inf in place of what a mask refuses of `count` numbers: bits in words of 32 at address `bits`, lowest first."""
     whole = count // 32 * 32
@@ -194,13 +195,13 @@ def strike(x, count, bits):  # type: ignore[no-untyped-def]
             row[at] = -np.inf
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def padded(count):  # type: ignore[no-untyped-def]
     """Room that a row of `count` weights takes; the last ones are 0."""
     return (count + _STEP - 1) // _STEP * _STEP
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _peak_of(x, count):  # type: ignore[no-untyped-def]
     best, done = np.float32(-np.inf), 0
     if count >= _STEP:
@@ -217,7 +218,7 @@ def _peak_of(x, count):  # type: ignore[no-untyped-def]
     return best
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def largest(x, count):  # type: ignore[no-untyped-def]
     """(value, first index) of the largest of `count` numbers; (NaN, some index) if one is NaN."""
     best, where = np.float32(-np.inf), 0
@@ -233,7 +234,7 @@ def largest(x, count):  # type: ignore[no-untyped-def]
     return best, where
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def weigh(x, count, best, factor, weights, sums):  # type: ignore[no-untyped-def]
     """Softmax weights of `count` logits, the largest 1, at address `weights` (room for `padded(count)`); `sums[i]`:
     their sum in the i-th chunk. Returns the total."""
@@ -256,7 +257,7 @@ def weigh(x, count, best, factor, weights, sums):  # type: ignore[no-untyped-def
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def above(weights, count, low):  # type: ignore[no-untyped-def]
     """(sum, how many) of the weights from `low` on; `count` is a multiple of what `padded` gives."""
     found, total, many = np.empty(2, np.float32), 0.0, 0
@@ -267,7 +268,7 @@ def above(weights, count, low):  # type: ignore[no-untyped-def]
     return total, many
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def above_both(weights, count, low, high):  # type: ignore[no-untyped-def]
     """`above` of `low` and of `high`, in one pass."""
     found, total, many, more, more_of_them = np.empty(4, np.float32), 0.0, 0, 0.0, 0
@@ -280,7 +281,7 @@ def above_both(weights, count, low, high):  # type: ignore[no-untyped-def]
     return total, many, more, more_of_them
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def places_within(weights, count, low, high, room):  # type: ignore[no-untyped-def]
     """The places of the weights in [low, high), of which there are at most `room`, in order."""
     places = np.empty(room + LANES, np.int32)

@@ -14,11 +14,11 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 from torch import Tensor
 
 from sluicegate.engine.cpu.kernels.products import multiply
 from sluicegate.engine.cpu.kernels.rows import floats, integers
+from sluicegate.plugins.compiled.kernels import kernel
 
 I64 = npt.NDArray[np.int64]
 LAYERS = (
@@ -88,7 +88,7 @@ def span_rows(spans: Seq[tuple[int, int, FactorTable]]) -> I64:
     return np.array(found, np.int64).reshape(-1, 3)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def lower(spans, count, x, ldx, k, layer, layers, low, ldlow, piece, pieces):  # type: ignore[no-untyped-def]
     """`low[t, i] = down of layer + i @ x[t]`, [tokens, layers, MOST_RANK], for this piece of the `count` spans."""
     table = integers(spans, 3 * count)
@@ -101,7 +101,7 @@ def lower(spans, count, x, ldx, k, layer, layers, low, ldlow, piece, pieces):  #
                 multiply(x + first * ldx, ldx, tokens, pair[0], 4 * k, k, pair[2], out, ldlow, 0)
 
 
-@njit(nogil=True, cache=True)
+@kernel(f"void({', '.join(['int64'] * 10)})")
 def lift(spans, count, layer, low, ldlow, first_column, columns, width, out, ldo):  # type: ignore[no-untyped-def]
     """Add `up @ low` to columns [first_column, first_column + columns) of a layer's `width` outputs; `out` is where the
     first of these columns is kept for token 0."""

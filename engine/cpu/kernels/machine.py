@@ -128,6 +128,32 @@ def swap_if(typing_context: Any, address: Any, expected: Any, value: Any) -> Any
     return types.int64(types.int64, types.int64, types.int64), code
 
 
+def _call_of(count: int) -> Any:
+    """`call(address, a, b, ...)`: call the compiled function at an address with so many int64, and nothing comes back;
+    see `sluicegate.plugins.compiled.kernels.Kernel.address`."""
+
+    @intrinsic
+    def call(typing_context: Any, address: Any, arguments: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+            place, packed = given
+            kind = ir.FunctionType(I8.as_pointer(), [I64] * count)
+            function = builder.inttoptr(place, kind.as_pointer())
+            builder.call(function, [builder.extract_value(packed, index) for index in range(count)])
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.UniTuple(types.int64, count)), code
+
+    return call
+
+
+call_operation = _call_of(6)
+"""An operation of the forward pass: its row, the reals, the numbers of the step, thread, piece, pieces."""
+call_product = _call_of(13)
+"""A product of `sluicegate.engine.cpu.kernels.products_by_form`."""
+call_lift = _call_of(10)
+"""`sluicegate.engine.cpu.kernels.lowrank.lift`."""
+
+
 def _system_call(name: str) -> Any:
     """`name(address)` of the C library as an intrinsic; the result is of no interest."""
 

@@ -9,10 +9,10 @@ together, and when few tokens are left, those are sorted. Where all that can be 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from sluicegate.engine.cpu.kernels.long_rows import above, above_both, padded, places_within
 from sluicegate.engine.cpu.kernels.rows import floats
+from sluicegate.plugins.compiled.kernels import kernel
 
 _FEW = 128
 """Tokens that are sorted."""
@@ -35,7 +35,7 @@ _TOP = 0x3F800001
 """Bits of the float32 after 1, the largest weight."""
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def draw_cut(weights, count, total, top_k, top_p, min_p, share):  # type: ignore[no-untyped-def]
     """Draw among the likeliest, in sorted order: rank < top_k (0: no limit), mass before < top_p of what top_k leaves,
     weight >= min_p. `weights`: address of `count` weights, the largest 1, with room and zeros up to `padded(count)`;
@@ -65,7 +65,7 @@ def draw_cut(weights, count, total, top_k, top_p, min_p, share):  # type: ignore
     return places[_draw(packed.ctypes.data, len(packed), total, kept, top_p, min_p, share, sample, part, (-1, -1))]
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _least(weights, count, total, top_p, min_p, sample, guess):  # type: ignore[no-untyped-def]
     """(a weight from which on lies all that top-p and min-p leave, how many weigh as much); more than `_MUCH` where
     that would be too many, or none was found."""
@@ -80,7 +80,7 @@ def _least(weights, count, total, top_p, min_p, sample, guess):  # type: ignore[
     return least, _MUCH + 1
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _draw(weights, count, total, ranks, top_p, min_p, share, sample, part, border):  # type: ignore[no-untyped-def]
     """`border`: where that of top-p is by the sample, (-1, -1) = not looked for yet."""
     limit, lowest = top_p * total, max(np.float32(min_p), _LIGHTEST)
@@ -94,7 +94,7 @@ def _draw(weights, count, total, ranks, top_p, min_p, share, sample, part, borde
     return place
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _sample(weights, count):  # type: ignore[no-untyped-def]
     """Every so many runs of the row, and their sum; nothing of a short one."""
     if count <= _SOME:
@@ -107,7 +107,7 @@ def _sample(weights, count):  # type: ignore[no-untyped-def]
     return found, above(found.ctypes.data, len(found), _LIGHTEST)[0]
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _guess(sample, ranks, limit):  # type: ignore[no-untyped-def]
     """Bits of two weights, the smaller first, between which the border probably lies, by the sample; (0, 0) = cannot be
     told."""
@@ -122,7 +122,7 @@ def _guess(sample, ranks, limit):  # type: ignore[no-untyped-def]
     return max(bottom, low - width), min(_TOP, high + width)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _bracket(weights, count, ranks, limit, lowest, guess):  # type: ignore[no-untyped-def]
     """(lower, upper threshold, mass and count from the upper on, count from the lower on), thresholds as bits: from the
     upper on there are at most `ranks` tokens of at most `limit` together, from the lower on there are more. Lower 0:
@@ -154,7 +154,7 @@ def _bracket(weights, count, ranks, limit, lowest, guess):  # type: ignore[no-un
         high, mass, many, step = low, found, all_of_them, 2 * step
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _halve(weights, count, ranks, limit, low, high, mass, many, all_of_them, few):  # type: ignore[no-untyped-def]
     """A bracket with at most `few` tokens between its thresholds, or one weight."""
     while all_of_them - many > few and high - low > 1:
@@ -167,7 +167,7 @@ def _halve(weights, count, ranks, limit, low, high, mass, many, all_of_them, few
     return low, high, mass, many, all_of_them
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _around(weights, count, ranks, limit, lowest, guess):  # type: ignore[no-untyped-def]
     """(lower, upper threshold as bits, mass and count from the upper on, places between them in sorted order); the
     places are few, or weigh all the same. Lower 0: the border is at `lowest`, and there are none."""
@@ -193,7 +193,7 @@ def _around(weights, count, ranks, limit, lowest, guess):  # type: ignore[no-unt
     return low, high, mass, many, places
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _kept(weights, count, ranks, limit, lowest, guess):  # type: ignore[no-untyped-def]
     """The longest beginning of the sorted order in which every token has a rank < `ranks`, less than `limit` before it,
     and weighs at least `lowest`; the first token always counts. Returns its mass, no more than the weight of its
@@ -211,7 +211,7 @@ def _kept(weights, count, ranks, limit, lowest, guess):  # type: ignore[no-untyp
     return mass, (row[last] if last >= 0 else _number(high)), last
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _place_of(weights, count, target, lowest, guess):  # type: ignore[no-untyped-def]
     """The first token of the sorted order at which the mass exceeds `target`; the last that weighs at least `lowest` if
     none does, which is due to sums that were rounded differently."""
@@ -232,12 +232,12 @@ def _place_of(weights, count, target, lowest, guess):  # type: ignore[no-untyped
     return last
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _bits(value):  # type: ignore[no-untyped-def]
     """A weight's bits are in the order of the weights."""
     return np.int64(np.array([value], np.float32).view(np.int32)[0])
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _number(bits):  # type: ignore[no-untyped-def]
     return np.array([bits], np.int32).view(np.float32)[0]

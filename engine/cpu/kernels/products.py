@@ -12,10 +12,11 @@ from functools import cache
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
 from sluicegate.engine.cpu.kernels.machine import F32, I8, I32, LANES, at, foreign, load, number, store
+from sluicegate.plugins.compiled.kernels import kernel
 
 PANEL = 24
 """Columns computed for all rows before the next: they stay in the second-level cache."""
@@ -157,7 +158,7 @@ _tile_8_3, _tile_8_1, _tile_4_6, _tile_4_1 = _tile(8, 3), _tile(8, 1), _tile(4, 
 _tile_2_8, _tile_2_1, _tile_1_8, _tile_1_1 = _tile(2, 8), _tile(2, 1), _tile(1, 8), _tile(1, 1)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def multiply(x, ldx, rows, w, ldw, k, columns, out, ldo, onto):  # type: ignore[no-untyped-def]
     """`out[m, n] (+)= x[m] . w[n]` for all rows and columns; addresses, and strides in bytes; k a multiple of LANES."""
     for first in range(0, columns, PANEL):
@@ -170,7 +171,7 @@ def multiply(x, ldx, rows, w, ldw, k, columns, out, ldo, onto):  # type: ignore[
             multiply_panel(x + 4 * begin, ldx, rows, panel, ldw, depth, width, ahead, out + 4 * first, ldo, adds)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def multiply_alone(x, w, ldw, k, columns, out):  # type: ignore[no-untyped-def]
     """As `multiply` for one row and few columns, after which others far away may follow: nothing is fetched ahead."""
     for begin in range(0, k, DEPTH):
@@ -178,7 +179,7 @@ def multiply_alone(x, w, ldw, k, columns, out):  # type: ignore[no-untyped-def]
         multiply_panel(x + 4 * begin, 0, 1, w + 4 * begin, ldw, min(DEPTH, k - begin), columns, 0, out, 0, onto)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def multiply_panel(x, ldx, rows, w, ldw, k, columns, ahead, out, ldo, onto):  # type: ignore[no-untyped-def]
     """As `multiply`, for k up to DEPTH; what lies `ahead` bytes after each weight is fetched for whoever is next."""
     row = 0
@@ -265,7 +266,7 @@ _blend_4_4, _blend_2_4, _blend_1_4 = _blend(4, 4), _blend(2, 4), _blend(1, 4)
 _blend_4_1, _blend_2_1, _blend_1_1 = _blend(4, 1), _blend(2, 1), _blend(1, 1)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def blend(p, ldp, rows, v, ldv, count, width, out, ldo):  # type: ignore[no-untyped-def]
     """`out[m, d] += sum over j < count of p[m, j] * v[j, d]`; `width` is a multiple of LANES, count > 0."""
     row = 0

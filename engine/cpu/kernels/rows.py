@@ -10,6 +10,7 @@ from numba import carray, njit
 
 from sluicegate.engine.attention.in_place import FASTMATH
 from sluicegate.engine.cpu.kernels.machine import bits_of_float, float_of_bits, pointer_to
+from sluicegate.plugins.compiled.kernels import kernel
 
 SILU, GELU_TANH = 0, 1
 FLOATS, INT8, FP8 = 0, 1, 2
@@ -20,6 +21,11 @@ FLOATS, INT8, FP8 = 0, 1, 2
 def floats(address, count):  # type: ignore[no-untyped-def]
     """The float32 numbers at an address, as an array."""
     return carray(pointer_to(address), count, np.float32)
+
+
+@njit(nogil=True, inline="always")
+def doubles(address, count):  # type: ignore[no-untyped-def]
+    return carray(pointer_to(address), count, np.float64)
 
 
 @njit(nogil=True, inline="always")
@@ -42,7 +48,7 @@ def integers(address, count):  # type: ignore[no-untyped-def]
     return carray(pointer_to(address), count, np.int64)
 
 
-@njit(nogil=True, cache=True, fastmath=FASTMATH)
+@kernel(fastmath=FASTMATH)
 def normalise(x, weight, epsilon, out):  # type: ignore[no-untyped-def]
     """RMS norm of one row, `weight` included. `out` may be `x`."""
     total = np.float32(0)
@@ -69,7 +75,7 @@ def small_exp(value):  # type: ignore[no-untyped-def]
     return (p * r * r + r + np.float32(1)) * float_of_bits(np.int32((np.int32(n) + np.int32(127)) << np.int32(23)))
 
 
-@njit(nogil=True, cache=True, fastmath=FASTMATH)
+@kernel(fastmath=FASTMATH)
 def gate(gates, ups, kind, out):  # type: ignore[no-untyped-def]
     """`activation(gates) * ups`, one row. NaN stays NaN."""
     one, half = np.float32(1), np.float32(0.5)
@@ -87,7 +93,7 @@ def gate(gates, ups, kind, out):  # type: ignore[no-untyped-def]
             out[i] = half * x * (one + (curve if inner >= 0 else -curve)) * ups[i]
 
 
-@njit(nogil=True, cache=True, fastmath=FASTMATH)
+@kernel(fastmath=FASTMATH)
 def turn(head, cosines, sines):  # type: ignore[no-untyped-def]
     """Rotary position of one head, in place: the first half of the dimensions is paired with the second."""
     half = len(head) // 2
@@ -97,7 +103,7 @@ def turn(head, cosines, sines):  # type: ignore[no-untyped-def]
         head[i + half] = high * cosines[i + half] + low * sines[i + half]
 
 
-@njit(nogil=True, cache=True, fastmath=FASTMATH)
+@kernel(fastmath=FASTMATH)
 def keep(row, address, scale, form):  # type: ignore[no-untyped-def]
     """Store one head of a key or a value in the pool, as it is or in 8 bits (int8 or e4m3) with one scale."""
     if form == FLOATS:
@@ -109,7 +115,7 @@ def keep(row, address, scale, form):  # type: ignore[no-untyped-def]
     floats(scale, 1)[0] = shrink(row, small) if form == INT8 else shrink_to_e4m3(row, small)
 
 
-@njit(nogil=True, cache=True, fastmath=FASTMATH)
+@kernel(fastmath=FASTMATH)
 def shrink(row, out):  # type: ignore[no-untyped-def]
     """Round `row` to int8 in [-127, 127]; returns what one unit is worth. A row with a NaN is worth NaN."""
     largest = np.float32(0)
@@ -124,7 +130,7 @@ def shrink(row, out):  # type: ignore[no-untyped-def]
     return unit if total == total else total
 
 
-@njit(nogil=True, cache=True, fastmath=FASTMATH)
+@kernel(fastmath=FASTMATH)
 def shrink_to_e4m3(row, out):  # type: ignore[no-untyped-def]
     """As `shrink`, to floats of 8 bits: sign, 4 bits of exponent (bias 7), 3 of fraction; the largest becomes 448."""
     largest = np.float32(0)
@@ -145,7 +151,7 @@ def shrink_to_e4m3(row, out):  # type: ignore[no-untyped-def]
     return unit if total == total else total
 
 
-@njit(nogil=True, cache=True, fastmath=FASTMATH)
+@kernel(fastmath=FASTMATH)
 def widen(address, scale, width, form, out):  # type: ignore[no-untyped-def]
     """The inverse of `shrink`, or of `shrink_to_e4m3`."""
     small, unit = bytes_at(address, width), floats(scale, 1)[0]

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
 from sluicegate.engine.attention.in_place import FASTMATH
@@ -33,6 +33,7 @@ from sluicegate.engine.cpu.kernels.products import (
     sums_of,
 )
 from sluicegate.engine.cpu.kernels.rows import bytes_at, floats, words
+from sluicegate.plugins.compiled.kernels import kernel
 
 GROUP8, GROUP4 = 128, 64
 WHOLE, EIGHT, FOUR = 0, 8, 4
@@ -190,7 +191,7 @@ _tile4_4_3, _tile4_2_6, _tile4_1_8 = _tile4(4, 3), _tile4(2, 6), _tile4(1, 8)
 _tile4_4_1, _tile4_2_1, _tile4_1_1 = _tile4(4, 1), _tile4(2, 1), _tile4(1, 1)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def multiply8(x, ldx, sx, ldsx, rows, w, ldw, sw, k, columns, out, ldo, onto):  # type: ignore[no-untyped-def]
     """`out[m, n] (+)= x[m] . w[n]`, weights in 8 bits; `k` is padded, strides are bytes."""
     groups = k // GROUP8
@@ -224,7 +225,7 @@ def multiply8(x, ldx, sx, ldsx, rows, w, ldw, sw, k, columns, out, ldo, onto):  
                 row += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def multiply4(x, ldx, sx, ldsx, rows, w, ldw, sw, k, columns, out, ldo, onto):  # type: ignore[no-untyped-def]
     """As `multiply8`, weights in 4 bits."""
     groups = k // GROUP4
@@ -259,7 +260,7 @@ def multiply4(x, ldx, sx, ldsx, rows, w, ldw, sw, k, columns, out, ldo, onto):  
                 row += 1
 
 
-@njit(nogil=True, cache=True, fastmath=FASTMATH)
+@kernel(fastmath=FASTMATH)
 def shrink_groups(x, k, group, out, scales):  # type: ignore[no-untyped-def]
     """One row [k] to int8 in groups; `scales` gets (address) the groups' scales, their offsets under weights of 4 bits
     (-8 times the sum, int32), and the row's offset under weights of 8 bits."""

@@ -12,12 +12,13 @@ from functools import cache
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
 from sluicegate.engine.cpu.kernels.machine import F32, I32, LANES, load, number, store
 from sluicegate.engine.cpu.kernels.products import Loop, fused_multiply_add, row_addresses, spread
 from sluicegate.engine.cpu.kernels.rows import floats
+from sluicegate.plugins.compiled.kernels import kernel
 
 _VECTOR = ir.VectorType(F32, LANES)
 _ZERO = ir.Constant(_VECTOR, [0.0] * LANES)
@@ -109,7 +110,7 @@ def _exchange(builder: Any, rows: list[Any], distance: int) -> list[Any]:
 _dots_4_2, _dots_1_2, _turn_square = _dots(4, 2), _dots(1, 2), _turn()
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def turn_rows(x, ldx, rows, width, out, ldo):  # type: ignore[no-untyped-def]
     """`out[d, j] = x[j, d]` for `rows` rows of `width` floats, a multiple of LANES; strides in bytes."""
     row = 0
@@ -124,7 +125,7 @@ def turn_rows(x, ldx, rows, width, out, ldo):  # type: ignore[no-untyped-def]
         row += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def multiply_turned(x, ldx, rows, turned, ldt, k, columns, out, ldo):  # type: ignore[no-untyped-def]
     """`out[m, j] = x[m] . turned[:, j]`, to the last bit what `products.multiply_panel` gives for keys as they were.
     Columns are computed `WIDE` at a time: `turned` and `out` have room for the last ones."""

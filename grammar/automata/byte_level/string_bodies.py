@@ -14,13 +14,13 @@ from hashlib import blake2b
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from sluicegate.grammar.automata.byte_level.json_strings import STRING_BUDGET, Way, fragment
 from sluicegate.grammar.automata.byte_level.residual import names_of
 from sluicegate.grammar.automata.chardfa import CharDfa
 from sluicegate.grammar.automata.tables.algebra import ranges_of
 from sluicegate.grammar.budget.meter import Budget, WorkMeter
+from sluicegate.plugins.compiled.kernels import kernel
 
 _QUOTE = 0x22
 _NAMED = 100
@@ -116,7 +116,7 @@ def _decoder(way: Way, starts: tuple[int, ...], classes: tuple[int, ...]) -> tup
     return np.ascontiguousarray(dense[:, firsts]), columns
 
 
-@njit(cache=True, nogil=True)
+@kernel("(int32[:, ::1], int32[:, ::1], int32[:, ::1])", python=True)
 def _fill_in(decoder, edges, rows):  # type: ignore[no-untyped-def]
     """Write the row of every state to `rows`; returns how many there are, or one more than fit.
 
@@ -186,7 +186,14 @@ def _fill_in(decoder, edges, rows):  # type: ignore[no-untyped-def]
     return count
 
 
-@njit(cache=True, nogil=True)
+def _dense_by_numpy(rows: I32, count: int, columns: I32, accepting: npt.NDArray[np.bool_]) -> I32:
+    table = np.full((count + 1, 256), -1, np.int32)
+    table[:count] = rows[:count, columns]
+    table[np.flatnonzero(accepting), _QUOTE] = count
+    return table
+
+
+@kernel("(int32[:, ::1], int64, int32[::1], boolean[::1])", python=_dense_by_numpy)
 def _dense(rows, count, columns, accepting):  # type: ignore[no-untyped-def]
     """int32[count + 1, 256]: `rows` by byte, and one that the quote leads to from where a text may end."""
     table = np.empty((count + 1, 256), np.int32)
@@ -204,3 +211,6 @@ def _dense(rows, count, columns, accepting):  # type: ignore[no-untyped-def]
 def warm() -> None:
     """Load or compile the loops of this file."""
     string_table(CharDfa.any_string())
+
+
+STRING_KERNELS = [_fill_in, _dense]

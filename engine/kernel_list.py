@@ -1,0 +1,39 @@
+"""List the loops that the steps of a model are made of, so that they can be compiled before anyone waits for them."""
+
+from __future__ import annotations
+
+from sluicegate.engine.attention.in_place import kernel_for
+from sluicegate.engine.cpu import program_kernels
+from sluicegate.engine.cpu.head_products import HEAD_KERNELS
+from sluicegate.engine.cpu.kernels.lowrank import lift
+from sluicegate.engine.cpu.operation_table import Op
+from sluicegate.engine.cpu.operations import OPERATIONS
+from sluicegate.engine.model.model import LoadedModel
+from sluicegate.engine.sampling.cpu_draws import DRAW_KERNELS
+from sluicegate.engine.settings import EngineSettings
+from sluicegate.plugins.compiled.kernels import Kernel
+
+ADAPTER_KERNELS: list[Kernel] = [OPERATIONS[Op.LOWER], lift]
+"""What only adapters need; compiled with the first of them."""
+
+
+def kernels_of(model: LoadedModel, settings: EngineSettings) -> list[Kernel]:
+    """Return what a compiled core of `model` calls, those of its draft model among them; none on other devices than
+    CPUs, and none that only adapters need."""
+    if model.device.type != "cpu":
+        return []
+    found = [*DRAW_KERNELS, *_forward_kernels(model, settings)]
+    if model.heads is not None and settings.draft_heads and settings.draft_tokens:
+        found += HEAD_KERNELS
+    if model.draft is not None and settings.draft_tokens:
+        found += kernels_of(model.draft, settings)
+    return list(dict.fromkeys(found))
+
+
+def _forward_kernels(model: LoadedModel, settings: EngineSettings) -> list[Kernel]:
+    if settings.attention != "auto":
+        return []
+    found = program_kernels(model.module, model.layers) if settings.forward == "auto" else []
+    if settings.kv == "full" and str(model.dtype) == "torch.float32":
+        found += [kernel_for(x.key_dim, x.value_dim, x.query_heads // x.kv_heads) for x in model.layers]
+    return found

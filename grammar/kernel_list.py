@@ -1,0 +1,20 @@
+"""List the loops of grammars, so that they can be compiled before anyone waits for them."""
+
+from __future__ import annotations
+
+from sluicegate.grammar.automata.byte_level.string_bodies import STRING_KERNELS
+from sluicegate.grammar.vocabulary import kernels
+from sluicegate.grammar.vocabulary.pruning import describe, loops_under, takes_below, walk
+from sluicegate.grammar.vocabulary.trie import TRIE_KERNELS
+from sluicegate.plugins.compiled.kernels import Kernel
+
+GRAMMAR_KERNELS = [
+    *STRING_KERNELS,
+    *TRIE_KERNELS,
+    describe,
+    walk,
+    takes_below,
+    loops_under,
+    *(found for found in vars(kernels).values() if isinstance(found, Kernel)),
+]
+"""Those that a vocabulary is prepared with come first."""

@@ -1,0 +1,1 @@
+"""Compile loops by numba, keep what was compiled, and have it compiled beside a process that serves already."""

@@ -1,0 +1,315 @@
+"""Have kernels compiled by another process while this one serves, and load each when it is there."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import BinaryIO, cast
+
+from sluicegate.plugins.compiled.beside import BESIDE, Compilable, CompileKind, KernelBuilder, Types
+from sluicegate.plugins.compiled.child import NICENESS
+from sluicegate.plugins.compiled.request import KernelReply, KernelRequest, receive, send
+
+log = logging.getLogger("sluicegate.compiled")
+MOST_STARTS = 3
+"""Processes that may be started for the same requests, where one dies."""
+_START = "import sys; sys.path[:] = {path!r}; from sluicegate.plugins.compiled.child import main; main({pipe})"
+
+
+class CompileState(IntEnum):
+    """As `/metrics` has it."""
+
+    DONE = 0
+    COMPILING = 1
+    FAILED = 2
+
+
+@dataclass(slots=True, eq=False)
+class Wish:
+    """Kernels that somebody waits for. `then` is called once, on the builder's thread, with what failed, by name."""
+
+    then: Callable[[Mapping[str, str]], None]
+    left: set[int] = field(default_factory=set)
+    failures: dict[str, str] = field(default_factory=dict)
+
+
+class BackgroundBuilder:
+    """A `KernelBuilder`. Requests are served in the order in which they come; a thread reads what the process makes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Condition()
+        self._requests: dict[int, tuple[KernelRequest, Compilable]] = {}
+        """By number, those that are not served yet."""
+        self._wishes: list[Wish] = []
+        self._numbers: dict[tuple[str, str, object, Types], int] = {}
+        self._failures: dict[int, tuple[str, str]] = {}
+        self._count = 0
+        self._made = 0
+        self._seconds = 0.0
+        self._starts = 0
+        self._thread: threading.Thread | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._closed = False
+
+    # --- for whoever wants something -----------------------------------------------------------------------------
+
+    def want(self, kernel: Compilable, types: Types) -> None:
+        with self._lock:
+            self._add(kernel, types)
+            self._lock.notify_all()
+
+    def want_all(self, kernels: Iterable[Compilable], then: Callable[[Mapping[str, str]], None]) -> None:
+        """Have kernels compiled for the types they declare, then call `then`, on another thread, with what failed."""
+        wish = Wish(then)
+        with self._lock:
+            for kernel in kernels:
+                for types in kernel.declared:
+                    wish.left.add(self._add(kernel, types))
+            self._wishes.append(wish)
+            self._lock.notify_all()
+
+    @property
+    def state(self) -> CompileState:
+        if self._requests or self._wishes:
+            return CompileState.COMPILING
+        return CompileState.FAILED if self._failures else CompileState.DONE
+
+    @property
+    def failures(self) -> Mapping[str, str]:
+        """What could not be compiled, by name, and why."""
+        return dict(self._failures.values())
+
+    @property
+    def trouble(self) -> str | None:
+        """Return a sentence for operators where something could not be compiled."""
+        found = self.failures
+        if not found:
+            return None
+        name, why = next(iter(found.items()))
+        return f"{len(found)} loops could not be compiled, slower code runs in their place ({name}: {why})"
+
+    def stats(self) -> Mapping[str, float]:
+        return {
+            "state": float(self.state),
+            "waiting": float(len(self._requests)),
+            "made_total": float(self._made),
+            "failed_total": float(len(self._failures)),
+            "starts_total": float(self._starts),
+            "cpu_seconds_total": self._seconds,
+        }
+
+    def close(self) -> None:
+        """End the process; nothing that is still wanted will come."""
+        with self._lock:
+            self._closed = True
+            self._end()
+            self._lock.notify_all()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(10.0)
+
+    # --- the thread -----------------------------------------------------------------------------------------------
+
+    def _add(self, kernel: Compilable, types: Types) -> int:
+        request = KernelRequest.of(kernel, types)
+        name = (request.module, request.name, request.made_by, types)
+        if (number := self._numbers.get(name)) is None:
+            number = self._numbers[name] = len(self._numbers)
+            self._requests[number] = request, kernel
+        if self._thread is None and not self._closed:
+            self._thread = threading.Thread(target=self._run, name="compile", daemon=True)
+            self._thread.start()
+        return number
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                self._tell()
+                while not self._requests and not self._wishes and not self._closed:
+                    self._lock.wait()
+                if self._closed:
+                    return
+                wanted = dict(self._requests)
+            if all(self._is_there(number, kernel, request.types) for number, (request, kernel) in wanted.items()):
+                continue
+            self._compile()
+
+    def _is_there(self, number: int, kernel: Compilable, types: Types) -> bool:
+        if kernel.load(types):
+            with self._lock:
+                self._requests.pop(number, None)
+            return True
+        return False
+
+    def _tell(self) -> None:
+        """Call those whose wishes came true, or will not."""
+        for wish in [wish for wish in self._wishes if not wish.left & self._requests.keys()]:
+            self._wishes.remove(wish)
+            failed = dict(self._failures[number] for number in wish.left & self._failures.keys())
+            try:
+                wish.then(failed)
+            except Exception:
+                log.exception("what waited for compiled loops raised")
+
+    def _compile(self) -> None:
+        """Run a process until it has served all, or died; see `MOST_STARTS`."""
+        began, sent = time.monotonic(), 0
+        log.info("compiling %d loops in a process of low priority; until then slower code answers", len(self._requests))
+        for attempt in range(MOST_STARTS):
+            try:
+                replies = self._begin()
+            except OSError as error:
+                self._fail_rest(f"no process could be started ({error.strerror})")
+                return
+            sent += self._follow(replies)
+            if self._closed or not self._requests:
+                break
+            status = self._process.wait() if self._process is not None else 0
+            log.warning(
+                "the process that compiles ended with status %s; %d loops are left", status, len(self._requests)
+            )
+            if attempt + 1 == MOST_STARTS:
+                self._fail_rest(f"the process that compiles ended {MOST_STARTS} times, by {_told(status)}")
+        with self._lock:
+            self._end()
+        if not self._closed:
+            log.info("compiled %d loops in %.1f s (%.1f s of CPU time)", sent, time.monotonic() - began, self._seconds)
+
+    def _begin(self) -> BinaryIO:
+        source, target = os.pipe()
+        try:
+            code = _START.format(path=[place for place in sys.path if place], pipe=target)
+            quiet = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+            process = subprocess.Popen(
+                [sys.executable, "-c", code],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(target,),
+                env={**os.environ, **quiet},
+            )
+        except OSError:
+            os.close(source)
+            raise
+        finally:
+            os.close(target)
+        with self._lock:
+            self._process = process
+            self._starts += 1
+            if self._closed:
+                self._end()
+        return cast(BinaryIO, os.fdopen(source, "rb"))
+
+    def _follow(self, replies: BinaryIO) -> int:
+        """Send what is wanted, one request ahead of what is being made, and load what comes back; returns how many
+        came."""
+        sent: set[int] = set()
+        done = 0
+        with replies:
+            while self._send_next(sent):
+                reply = receive(replies)
+                if reply is None:
+                    return done
+                self._take(reply)
+                done += 1
+        return done
+
+    def _send_next(self, sent: set[int]) -> bool:
+        """Send what is not sent yet; False where nothing is left to wait for."""
+        with self._lock:
+            process, more = self._process, {n: found[0] for n, found in self._requests.items() if n not in sent}
+            waits = bool(self._requests) and not self._closed
+        if process is None or process.stdin is None or not waits:
+            return False
+        try:
+            for number, request in more.items():
+                send(cast(BinaryIO, process.stdin), (number, request))
+                sent.add(number)
+        except OSError:  # it has died; the pipe of replies says so too
+            return True
+        return True
+
+    def _take(self, reply: KernelReply) -> None:
+        request, kernel = self._requests[reply.number]
+        failure = reply.failure
+        if failure is None and reply.key != kernel.key(request.types):
+            failure = "the installed code has changed since this process began; restart it"
+        if failure is None and not kernel.take(request.types, reply.payload):
+            failure = "its code could not be loaded"
+        with self._lock:
+            del self._requests[reply.number]
+            self._seconds += reply.seconds
+            if failure is None:
+                self._made += 1
+            else:
+                self._failures[reply.number] = str(request), failure
+                log.error("%s could not be compiled, slower code runs in its place: %s", request, failure)
+            self._tell()
+
+    def _fail_rest(self, why: str) -> None:
+        with self._lock:
+            for number, (request, _) in self._requests.items():
+                self._failures[number] = str(request), why
+            log.error("%d loops could not be compiled, slower code runs in their place: %s", len(self._requests), why)
+            self._requests.clear()
+
+    def _end(self) -> None:
+        """End the process, if there is one: it leaves when its input ends, at the latest after what it compiles."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.stdin is not None:
+            with suppress(OSError):
+                process.stdin.close()
+        if process.poll() is None:
+            process.terminate()
+        process.wait()
+
+
+def _told(status: int) -> str:
+    return f"signal {-status}" if status < 0 else f"itself, with status {status}"
+
+
+class NoBuilder:
+    """A `KernelBuilder` for processes in which nothing is compiled: what is on the disk is used, the rest is not."""
+
+    @property
+    def trouble(self) -> str | None:
+        return None
+
+    def want(self, kernel: Compilable, types: Types) -> None:
+        """Do nothing: the slower form runs."""
+
+    def want_all(self, kernels: Iterable[Compilable], then: Callable[[Mapping[str, str]], None]) -> None:
+        """Do nothing: it will not come."""
+
+    def stats(self) -> Mapping[str, float]:
+        return {}
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+@contextmanager
+def compiling(kind: CompileKind) -> Iterator[None]:
+    """Have this process compile as `kind` says until the end of the block. Not to be nested."""
+    if kind == "first":
+        yield
+        return
+    builder: KernelBuilder = BackgroundBuilder() if kind == "background" else NoBuilder()
+    BESIDE.builder = builder
+    try:
+        yield
+    finally:
+        BESIDE.builder = None
+        builder.close()
+
+
+__all__ = ["NICENESS", "BackgroundBuilder", "CompileKind", "CompileState", "NoBuilder", "compiling"]
