@@ -13,6 +13,13 @@ import torch
 from sluicegate.engine.checkpoints.digests import file_digest, folder_digest
 from sluicegate.engine.checkpoints.draft_heads import load_heads
 from sluicegate.engine.checkpoints.fitting import refuse_damaged, refuse_missing_files, refuse_unfitting
+from sluicegate.engine.checkpoints.gguf_files import (
+    GgufFile,
+    places_of,
+    refuse_skipped,
+    scale_frequencies,
+    scale_positions,
+)
 from sluicegate.engine.checkpoints.lora import LowRank, adapter_folder, merge_adapter, read_adapter
 from sluicegate.engine.checkpoints.packed import Scheme, read_packed, scheme_of
 from sluicegate.engine.checkpoints.progress import OnProgress, reporting
@@ -128,6 +135,9 @@ def _from_pretrained(
         refuse_missing_files(Path(place), where)
         config = AutoConfig.from_pretrained(place, trust_remote_code=False, **more)
         refuse_config(config, where)
+        file = GgufFile(Path(where), where) if where.endswith(".gguf") else None
+        if file is not None:
+            scale_positions(config, file)
         tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False, **more)
         kind = _dtype(dtype, device)
         known: dict[str, Packed] = {}
@@ -136,6 +146,7 @@ def _from_pretrained(
         else:
             module, found = AutoModelForCausalLM.from_pretrained(
                 place,
+                config=config,
                 dtype=kind,
                 attn_implementation="eager",
                 ignore_mismatched_sizes=True,
@@ -144,6 +155,9 @@ def _from_pretrained(
                 **more,
             )
             refuse_unfitting(found, where, type(module).__name__)
+        if file is not None:
+            refuse_skipped(module, file, places_of(module))
+            scale_frequencies(module, file)
         refuse_damaged(module, where)
     except ModelLoadError:
         raise

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from transformers import AutoModelForCausalLM
 
 from sluicegate.engine import load_model
+from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.plugins import ModelLoadError
 from tests.engine.driving import a_job, prompts, run, serving
 from tests.engine.tiny_models import EOS, byte_tokenizer, save_tiny
@@ -33,13 +36,28 @@ NAMES = {
 }
 
 
-def write_gguf(folder: Path, to: Path) -> Path:
-    """The Qwen2 checkpoint in `folder` as one GGUF file, in float32."""
+def write_gguf(
+    folder: Path,
+    to: Path,
+    scaling: Mapping[str, str | float] | None = None,
+    extra: Mapping[str, torch.Tensor] | None = None,
+) -> Path:
+    """The Llama or Qwen2 checkpoint in `folder` as one GGUF file, in float32; `scaling`: fields of `rope.scaling`,
+    `extra`: tensors beside its own."""
     from gguf import GGUFWriter, TokenType
 
     model = AutoModelForCausalLM.from_pretrained(folder)
     config: Any = model.config
-    appender = GGUFWriter(to, "qwen2")
+    appender = GGUFWriter(to, config.model_type)
+    appender.add_rope_dimension_count(config.hidden_size // config.num_attention_heads)
+    for name, value in (scaling or {}).items():
+        key = f"{config.model_type}.rope.scaling.{name}"
+        if isinstance(value, str):
+            appender.add_string(key, value)
+        elif isinstance(value, int):
+            appender.add_uint32(key, value)
+        else:
+            appender.add_float32(key, value)
     appender.add_context_length(config.max_position_embeddings)
     appender.add_embedding_length(config.hidden_size)
     appender.add_block_count(config.num_hidden_layers)
@@ -59,12 +77,23 @@ def write_gguf(folder: Path, to: Path) -> Path:
     appender.add_token_merges(["t h", "i n", "e r", "a n", "th e", "Ġ the", '" :', '{ "'])
     appender.add_eos_token_id(EOS)
     for name, tensor in model.state_dict().items():
-        appender.add_tensor(_renamed(name), tensor.float().numpy())
+        appender.add_tensor(_renamed(name), _turned(config, name, tensor.float()).numpy())
+    for name, tensor in (extra or {}).items():
+        appender.add_tensor(name, tensor.numpy())
     appender.write_header_to_file()
     appender.write_kv_data_to_file()
     appender.write_tensors_to_file()
     appender.close()
     return to
+
+
+def _turned(config: Any, name: str, weight: torch.Tensor) -> torch.Tensor:
+    """Order rows of queries and keys as llama.cpp wants them of the Llama family: pairs beside each other."""
+    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
+    kind = next((kind for kind in heads if f".{kind}." in name), None)
+    if config.model_type != "llama" or kind is None:
+        return weight
+    return weight.unflatten(0, (heads[kind], 2, -1)).transpose(1, 2).reshape(weight.shape).contiguous()
 
 
 def _renamed(name: str) -> str:
@@ -91,6 +120,62 @@ async def test_a_gguf_file_answers_as_the_checkpoint_it_was_made_from(tmp_path: 
         assert model.tokenizer.decode(model.tokenizer.encode("the cat", add_special_tokens=False)) == "the cat"
     assert answers[0] == answers[1]
     assert EOS in load_model(file).eos_token_ids
+
+
+ROPE = {"rope_theta": 10000.0, "original_max_position_embeddings": 64, "factor": 8.0}
+SCALED: dict[str, tuple[dict[str, Any], dict[str, str | float]]] = {
+    "linear": ({"rope_type": "linear"}, {"type": "linear", "factor": 8.0}),
+    "yarn": ({"rope_type": "yarn"}, {"type": "yarn", "factor": 8.0, "original_context_length": 64}),
+    "yarn, other ramps": (
+        {"rope_type": "yarn", "beta_fast": 16.0, "beta_slow": 2.0},
+        {
+            "type": "yarn", "factor": 8.0, "original_context_length": 64, "yarn_beta_fast": 16.0,
+            "yarn_beta_slow": 2.0,
+        },
+    ),
+    "factors": ({"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0}, {}),
+}  # fmt: skip
+
+
+@needs_gguf
+@pytest.mark.parametrize("family", ["llama", "qwen2"])
+@pytest.mark.parametrize("case", SCALED)
+async def test_scaled_positions_of_a_file_are_those_of_its_checkpoint(case: str, family: str, tmp_path: Path) -> None:
+    """Over a prompt longer than the original context; `factors` are written as the Llama 3.1 converter does."""
+    rope, fields = SCALED[case]
+    shape = {"head_dim": 12, "tie_word_embeddings": False}
+    folder = save_tiny(tmp_path, family, rope_parameters=ROPE | rope, **shape)
+    whole, plain = load_model(folder, name="m"), load_model(save_tiny(tmp_path / "plain", family, **shape), name="m")
+    turned, base = (model.module.model.rotary_emb.inv_freq for model in (whole, plain))
+    extra = {"rope_freqs.weight": base / turned} if case == "factors" else None
+    (tmp_path / "gguf").mkdir()
+    read = load_model(write_gguf(folder, tmp_path / "gguf" / "tiny.gguf", fields, extra), name="m")
+    assert torch.allclose(read.module.model.rotary_emb.inv_freq, turned, rtol=1e-5)
+    text = np.array(prompts([200])[0])
+    scores = [ModelRunner(model, 64, 4).score(text, chunk=64) for model in (whole, read, plain)]
+    assert torch.allclose(scores[0], scores[1], atol=1e-3)
+    assert (scores[0] - scores[2]).abs().max() > 0.1
+
+
+@needs_gguf
+@pytest.mark.parametrize(
+    ("fields", "extra", "message"),
+    [
+        ({"type": "ntk"}, {}, r"rope\.scaling\.type is 'ntk'"),
+        ({"type": "yarn", "factor": 2.0, "yarn_log_multiplier": 0.1}, {}, r"rope\.scaling\.yarn_log_multiplier"),
+        ({"type": "linear", "factor": 2.0, "attn_factor": 1.5}, {}, r"attn_factor is 1\.5"),
+        ({}, {"rope_freqs.weight": torch.ones(7)}, "has \\[7\\] factors"),
+        ({}, {"blk.0.attn_q_norm.weight": torch.ones(12)}, r"no place for: blk\.0\.attn_q_norm\.weight"),
+        ({}, {"blk.3.ffn_up.weight": torch.ones(64, 48)}, r"no place for: blk\.3\.ffn_up\.weight"),
+    ],
+)
+def test_what_a_file_says_and_cannot_be_computed_is_refused(
+    fields: dict[str, Any], extra: dict[str, torch.Tensor], message: str, tmp_path: Path
+) -> None:
+    folder = save_tiny(tmp_path, "llama", head_dim=12)
+    (tmp_path / "gguf").mkdir()
+    with pytest.raises(ModelLoadError, match=message):
+        load_model(write_gguf(folder, tmp_path / "gguf" / "tiny.gguf", fields, extra))
 
 
 @needs_gguf

@@ -1,0 +1,168 @@
+"""Read from a GGUF file what `transformers` leaves unread: how positions are scaled, and tensors that it would skip.
+
+llama.cpp turns a pair of dimensions by position / (factor of the pair) * frequency; `rope_freqs.weight` holds such
+factors (Llama 3.1 and later), `rope.scaling.*` names a rule: linear, YaRN (Peng et al., 2023) or longrope's two tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import log
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sluicegate.plugins import ModelLoadError
+
+_FREQUENCIES = "rope_freqs.weight"
+_TABLES = {"short_factor": "rope_factors_short.weight", "long_factor": "rope_factors_long.weight"}
+_READ_HERE = re.compile(r"rope_(freqs|factors_(short|long))\.weight|.*\.rope_freqs\.weight|.*attn_rot_embd(\.weight)?")
+"""Tensors that are no parameters of a model."""
+_UNUSED = ("finetuned", "type", "factor", "original_context_length", "attn_factor")
+
+
+@dataclass(frozen=True)
+class GgufFile:
+    """Facts of one file; tensors stay on disk until they are asked for."""
+
+    path: Path
+    where: str
+    """As the operator named it, for messages."""
+
+    @cached_property
+    def _reader(self) -> Any:
+        from gguf import GGUFReader
+
+        return GGUFReader(self.path)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Of all tensors."""
+        return frozenset(tensor.name for tensor in self._reader.tensors)
+
+    def tensor(self, name: str) -> Tensor | None:
+        """Return a tensor in float32; None = the file has none of that name."""
+        from gguf import dequantize
+
+        for tensor in self._reader.tensors:
+            if tensor.name == name:
+                return torch.from_numpy(dequantize(tensor.data, tensor.tensor_type).copy()).float()
+        return None
+
+    def field(self, name: str) -> Any:
+        """Return a field of the architecture's own, such as `rope.scaling.type`; None = it is not there."""
+        found = self._reader.get_field(f"{self._architecture}.{name}")
+        return None if found is None else found.contents()
+
+    @cached_property
+    def _architecture(self) -> str:
+        found = self._reader.get_field("general.architecture")
+        return "" if found is None else str(found.contents())
+
+    def fields_below(self, prefix: str) -> Iterator[str]:
+        whole = f"{self._architecture}.{prefix}."
+        return (name.removeprefix(whole) for name in self._reader.fields if name.startswith(whole))
+
+
+def scale_positions(config: Any, file: GgufFile) -> None:
+    """Write the file's scaling rule into the configuration. Raises `ModelLoadError` for rules that are not known."""
+    found = _rule(config, file)
+    if not found:
+        return
+    text = config.get_text_config(decoder=True)
+    now: dict[str, Any] = dict(getattr(text, "rope_parameters", None) or {})
+    if not now:
+        raise ModelLoadError(f"{file.where!r} scales positions, and {type(text).__name__} has no rotary positions")
+    if isinstance(now.get("full_attention"), dict):  # llama.cpp leaves layers that slide as they are
+        now["full_attention"] = {**now["full_attention"], **found}
+    else:
+        now |= found
+    text.rope_parameters = now
+
+
+def _rule(config: Any, file: GgufFile) -> dict[str, Any]:
+    """Return the `rope_parameters` of `transformers` that say the same; {} = nothing is scaled."""
+    kind = str(file.field("rope.scaling.type") or "none").lower()
+    factor = float(file.field("rope.scaling.factor") or 0) or float(file.field("rope.scale_linear") or 1)
+    length = int(file.field("rope.scaling.original_context_length") or config.max_position_embeddings)
+    more = float(file.field("rope.scaling.attn_factor") or 1)
+    kind = "longrope" if _TABLES["short_factor"] in file.names else kind
+    if kind == "none" or (kind == "linear" and factor == 1):
+        rule: dict[str, Any] = {}
+    elif kind == "linear":
+        rule = {"rope_type": "linear", "factor": factor}
+    elif kind == "yarn":
+        rule = _yarn(file, factor, length, more)
+        more = 1
+    elif kind in ("longrope", "su"):
+        tables = {name: file.tensor(table) for name, table in _TABLES.items()}
+        rule = {name: table.tolist() for name, table in tables.items() if table is not None}
+        rule |= {"rope_type": "longrope", "original_max_position_embeddings": length, "attention_factor": more}
+        config.original_max_position_embeddings = length
+        more = 1
+    else:
+        raise ModelLoadError(f"{file.where!r}: rope.scaling.type is {kind!r}; read are none, linear, yarn and longrope")
+    if more != 1:
+        raise ModelLoadError(f"{file.where!r}: rope.scaling.attn_factor is {more:g} beside rope.scaling.type {kind!r}")
+    return rule
+
+
+def _yarn(file: GgufFile, factor: float, length: int, more: float) -> dict[str, Any]:
+    """Return YaRN's parameters. llama.cpp multiplies `attn_factor` with 0.1 ln(factor) + 1."""
+    known = {"yarn_beta_fast": "beta_fast", "yarn_beta_slow": "beta_slow"}
+    unknown = sorted(set(file.fields_below("rope.scaling")) - set(known) - set(_UNUSED))
+    if unknown:
+        raise ModelLoadError(
+            f"{file.where!r}: rope.scaling.{unknown[0]} is not known here; name the checkpoint that it was made of"
+        )
+    rule = {"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": length}
+    if more != 1:
+        rule["attention_factor"] = more * (0.1 * log(factor) + 1)
+    values = {ours: file.field(f"rope.scaling.{name}") for name, ours in known.items()}
+    return rule | {name: float(value) for name, value in values.items() if value is not None}
+
+
+def scale_frequencies(module: Any, file: GgufFile) -> None:
+    """Divide the model's frequencies by the factors of `rope_freqs.weight`. Raises `ModelLoadError` where they do not
+    belong to its pairs of dimensions."""
+    factors = file.tensor(_FREQUENCIES)
+    if factors is None:
+        return
+    tables = [part for part in module.modules() if isinstance(getattr(part, "inv_freq", None), Tensor)]
+    if len(tables) != 1 or tables[0].inv_freq.shape != factors.shape:
+        shapes = [list(part.inv_freq.shape) for part in tables]
+        raise ModelLoadError(
+            f"{file.where!r}: {_FREQUENCIES} has {list(factors.shape)} factors, the model frequencies of shapes "
+            f"{shapes}; name the checkpoint that the file was made of"
+        )
+    for name in ("inv_freq", "original_inv_freq"):
+        if isinstance(table := getattr(tables[0], name, None), Tensor):
+            setattr(tables[0], name, table / factors.to(table))
+
+
+def places_of(module: Any) -> Mapping[str, str]:
+    """Return what `transformers` reads into a model: names in a GGUF file -> parameters."""
+    from transformers import modeling_gguf_pytorch_utils as reading
+
+    kinds = {"qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe", "minimax_m2": "minimax-m2", "gemma3_text": "gemma3"}
+    kind = str(module.config.model_type)
+    processor = reading.TENSOR_PROCESSORS.get(kinds.get(kind, kind), reading.TensorProcessor)
+    found: Mapping[str, str] = reading.get_gguf_hf_weights_map(module, processor(config=module.config.to_dict()))
+    return found
+
+
+def refuse_skipped(module: Any, file: GgufFile, places: Mapping[str, str]) -> None:
+    """Raise `ModelLoadError` where the file has tensors that nothing was made of. `places`: names in a GGUF file that
+    have a parameter."""
+    strange = sorted(name for name in file.names - set(places) if not _READ_HERE.fullmatch(name))
+    if strange:
+        more = f" and {len(strange) - 3} more" if len(strange) > 3 else ""
+        raise ModelLoadError(
+            f"{file.where!r} holds tensors that {type(module).__name__} has no place for: {', '.join(strange[:3])}"
+            f"{more}; answers would be wrong without them. Name the checkpoint that the file was made of"
+        )
