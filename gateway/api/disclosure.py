@@ -79,13 +79,13 @@ KEYS: Table = {
         masked tokens_withheld prompts results flagged data embedding has_more deleted owned_by max_model_len version
         parent kind expires_at note total completed failed request_counts input_file_id output_file_id error_file_id
         custom_id status_code body completion_window in_progress_at finalizing_at failed_at expired_at cancelling_at
-        cancelled_at errors first_id last_id characters texts released counts
+        cancelled_at errors first_id last_id characters texts released counts count
     """,
     "asked": """
         model endpoint filename purpose file metadata detail categories category_scores category_applied_input_types
         background conversation instructions max_output_tokens max_tool_calls parallel_tool_calls previous_response_id
         prompt prompt_cache_key safety_identifier service_tier temperature tool_choice tools top_p truncation user
-        format verbosity effort generate_summary description parameters strict prompt_cache_retention
+        format verbosity effort generate_summary token_strs description parameters strict prompt_cache_retention
     """,
 }
 FREE = frozenset(

@@ -21,7 +21,7 @@ from sluicegate.gateway.settings import ServerSettings
 from sluicegate.plugins import ConfigurationError, PermissionDenied, RequestError, UnsupportedMediaType
 
 log = logging.getLogger("sluicegate.http")
-PROBES = frozenset(("/healthz", "/readyz"))
+PROBES = frozenset(("/healthz", "/readyz", "/health", "/ping"))
 """Asked by orchestrators under whatever address they know; their answer is nothing but a state."""
 FORMS = frozenset(("/v1/files",))
 """Where a form is meant; the route looks at its type."""

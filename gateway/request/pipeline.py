@@ -146,6 +146,18 @@ class Pipeline:
             choose_rails(exchange)
             return [await judge(exchange, message.content) for message in request.messages]
 
+    async def count(self, request: Request, parent: otel.Context | None = None, *, route: str = "") -> Exchange:
+        """Put the prompt together as for an answer; nothing is generated, so no rail is asked. The exchange is over."""
+        exchange = self._live.begin(request, parent, self.stages, route=route)
+        async with self._until_over(exchange):
+            await slots.admit(exchange)
+            slots.check_tools(exchange.request, exchange.caller)
+            await slots.expand(exchange)
+            await slots.route(exchange)
+            await slots.arrange(exchange)
+            await slots.assemble(exchange)
+        return exchange
+
     async def embed(self, exchange: Exchange, texts: Sequence[str]) -> Embeddings:
         """Texts of an entered exchange as vectors, by the generator; the exchange is then over."""
         async with self._until_over(exchange):

@@ -13,6 +13,7 @@ import pytest
 from fastapi.routing import APIRoute
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from sluicegate.gateway.http.host_check import PROBES
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import ConfigurationError
 from tests.gateway.test_socket import open_socket
@@ -84,7 +85,7 @@ def test_without_keys_every_route_but_the_probes_refuses_a_strangers_name(open_g
     assert {("POST", CHAT), ("GET", "/metrics"), ("GET", "/openapi.json"), ("GET", "/console")} <= set(every)
     for method, path in every:
         answer = open_gateway.client.request(method, path, headers={"host": "evil.example"})
-        assert answer.status_code == (200 if path in ("/healthz", "/readyz") else 403), (method, path, answer.text)
+        assert answer.status_code == (200 if path in PROBES else 403), (method, path, answer.text)
         if answer.status_code == 403:
             assert "foreign_host" in answer.text
     assert refusal(open_gateway.client.get("/nowhere", headers={"host": "evil.example"})) == (403, "foreign_host")
@@ -330,6 +331,8 @@ def test_another_sites_page_gets_nothing_without_an_origin_either(open_gateway: 
 OPEN = {
     "/healthz": "alive or not",
     "/readyz": "a state",
+    "/health": "a state",
+    "/ping": "a state",
     "/metrics": "documented: for Prometheus alone",
     "/docs": "a page that holds nothing",
     "/console": "a page that holds nothing",
@@ -338,6 +341,7 @@ OPEN = {
 IDENTIFIED = {
     "/v1/models": "a list in memory",
     "/v1/models/x": "the same",
+    "/version": "a constant",
     "/openapi.json": "a document that is made once",
     "/v1/responses/x": "always 404: nothing is stored",
 }
@@ -346,6 +350,10 @@ BODIES: dict[str, Any] = {
     "/v1/completions": {"model": "scripted", "prompt": "hi"},
     "/v1/responses": {"model": "scripted", "input": "hi"},
     "/v1/messages": {"model": "scripted", "messages": TURN, "max_tokens": 5},
+    "/v1/messages/count_tokens": {"model": "scripted", "messages": TURN},
+    "/v1/responses/input_tokens": {"model": "scripted", "input": "hi"},
+    "/tokenize": {"model": "scripted", "prompt": "hi"},
+    "/detokenize": {"model": "scripted", "tokens": [65]},
     "/v1/embeddings": {"model": "scripted", "input": "hi"},
     "/v1/moderations": {"input": "hi"},
     "/v1/batches": {"input_file_id": "file-x", "endpoint": CHAT},

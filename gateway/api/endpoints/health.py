@@ -1,4 +1,4 @@
-"""What probes and scrapers ask: alive, ready, metrics."""
+"""What probes and scrapers ask: alive, ready, metrics, and which version this is."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from sluicegate import __version__
+from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.runtime import Runtime
 
 
@@ -19,6 +21,18 @@ def add_health_routes(router: APIRouter, runtime: Runtime) -> None:
     async def readyz() -> Response:
         ready, state = runtime.readiness
         return Response(state, 200 if ready else 503, media_type="text/plain")
+
+    @router.get("/health")
+    @router.get("/ping")
+    @router.post("/ping")
+    async def health() -> Response:
+        """As vLLM and SageMaker ask: an empty 200 once requests are answered."""
+        return Response(status_code=200 if runtime.readiness[0] else 503)
+
+    @router.get("/version")
+    async def version(request: Request) -> Any:
+        runtime.identify(api_key_of(request))
+        return {"version": __version__}
 
     @router.get("/metrics")
     async def metrics(request: Request) -> Response:

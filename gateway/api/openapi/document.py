@@ -16,6 +16,7 @@ from pydantic.json_schema import models_json_schema
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, paths_of
 from sluicegate.gateway.api.dialect import Dialect, Operation
 from sluicegate.gateway.api.endpoints.batches import endpoints_of, new_batch
+from sluicegate.gateway.api.openapi import examples
 from sluicegate.gateway.api.openapi import schemas as doc
 from sluicegate.gateway.http.errors import ErrorForms
 
@@ -44,6 +45,7 @@ TAGS = {
     "safety": "What the rails say of texts, and where they were wrong",
     "batches": "Many requests from a file, behind everybody who waits",
     "models": "What is served",
+    "tokens": "What a prompt is made of; nothing is generated",
     "health": "For probes and scrapers",
 }
 ERRORS = {
@@ -75,9 +77,25 @@ OTHERS: Mapping[tuple[str, str], Operation] = {
     ("post", "/v1/batches/{batch_id}/cancel"): Operation("batches", "End a batch, keep what it has", doc.BatchAnswer),
     ("get", "/healthz"): Operation("health", "The process is alive", doc.Alive),
     ("get", "/readyz"): Operation("health", "The model is loaded", TEXT),
+    ("get", "/health"): Operation("health", "As /readyz, without words", TEXT),
+    ("get", "/ping"): Operation("health", "As /readyz, without words", TEXT),
+    ("post", "/ping"): Operation("health", "As /readyz, without words", TEXT),
+    ("get", "/version"): Operation("health", "The version of this gateway", doc.VersionAnswer),
+    ("post", "/v1/messages/count_tokens"): Operation(
+        "tokens", "Tokens of the prompt of a message", doc.InputTokens, doc.TokensAsked, example=examples.COUNTED
+    ),
+    ("post", "/v1/responses/input_tokens"): Operation(
+        "tokens", "Tokens of the prompt of a response", doc.InputTokens, doc.TokensAsked, example=examples.INPUT
+    ),
+    ("post", "/tokenize"): Operation(
+        "tokens", "Tokens of a prompt, or of messages", doc.Tokenized, doc.TokensAsked, example=examples.COUNTED
+    ),
+    ("post", "/detokenize"): Operation(
+        "tokens", "The text of tokens", doc.Detokenized, doc.TokensGiven, example=examples.GIVEN
+    ),
     ("get", "/metrics"): Operation("health", "Numbers for Prometheus", TEXT),
 }
-NEVER_FAIL = ("/healthz", "/readyz", "/metrics")
+NEVER_FAIL = ("/healthz", "/readyz", "/health", "/ping", "/metrics")
 
 
 def operations(dialects: Sequence[Dialect]) -> dict[tuple[str, str], Operation]:
@@ -144,7 +162,7 @@ def _complete(operation: dict[str, Any], path: str, known: Operation | None, err
     if path not in NEVER_FAIL:
         for status, text in ERRORS.items():
             answers.setdefault(status, {"description": text, "content": {JSON: {"schema": _ref(error)}}})
-    if path == "/readyz":
+    if path in ("/readyz", "/health", "/ping"):
         answers["503"] = {"description": "not yet; the text says what is under way", "content": {TEXT: {}}}
     if known is None:
         return

@@ -11,4 +11,7 @@ PERSON: dict[str, Any] = {
     "required": ["name", "city"],
     "additionalProperties": False,
 }
+COUNTED: dict[str, Any] = {"model": "bundled", "messages": [{"role": "user", "content": TEXT}]}
+INPUT: dict[str, Any] = {"model": "bundled", "input": TEXT}
+GIVEN: dict[str, Any] = {"model": "bundled", "tokens": [1, 2, 3]}
 MESSAGES: list[dict[str, Any]] = [{"role": "user", "content": TEXT}]

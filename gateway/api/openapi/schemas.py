@@ -244,6 +244,39 @@ class Alive(Open):
     status: Literal["alive"]
 
 
+class VersionAnswer(Open):
+    version: str
+
+
+class TokensAsked(Open):
+    """The body that would be sent for an answer; `/tokenize` takes `messages` or a `prompt`."""
+
+    model: str | None = None
+
+
+class InputTokens(Open):
+    input_tokens: int
+
+
+class Tokenized(Open):
+    """`tokens` as the model reads them, its chat template and special tokens among them; `token_strs` as the vocabulary
+    writes them."""
+
+    count: int
+    max_model_len: int
+    tokens: list[int]
+    token_strs: list[str]
+
+
+class TokensGiven(BaseModel):
+    model: str | None = None
+    tokens: list[int]
+
+
+class Detokenized(Open):
+    prompt: str
+
+
 class Upload(BaseModel):
     """A multipart form."""
 
