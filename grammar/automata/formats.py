@@ -120,11 +120,18 @@ _POINTER = r"(/([^~/]|~[01])*)*"
 _UUID = "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 _REGEX_CODE = r"x[0-9A-Fa-f]{2}|u[0-9A-Ca-c][0-9A-Fa-f]{3}|[pP]\{(L|Lu|Ll|N|Nd|P)\}"
 _REGEX_ESCAPE = rf"\\([dDwWsSnrtfv.+*?()\[\]{{}}^$|\\/-]|{_REGEX_CODE})"
-_REGEX_CLASS = rf"\[\^?([A-Za-z0-9_ .,:;@#%/+*?()$]|a-z|A-Z|0-9|{_REGEX_ESCAPE})+\]"
-_REGEX_ATOM = rf"([A-Za-z0-9_ @#%&=:;,<>~!'\"/-]|{_REGEX_ESCAPE}|\.|{_REGEX_CLASS})"
-_REGEX_PIECE = rf"({_REGEX_ATOM}(([*+?]|\{{([1-9]|[0-9],|0,[1-9])\}})\??)?|\\b)"
+_REGEX_LETTERS = r"\u00a1-\u167f\u2010-\u2027\u2030-\u205e\u2070-\u2fff\u3001-\ud7ff\u{10000}-\u{1f9ff}"
+_REGEX_RANGE = r"a-[b-z]|A-[B-Z]|0-[1-9]|1-[2-9]"
+_REGEX_CLASS = rf"\[\^?-?([A-Za-z0-9_ .,:;@#%/+*?()${{}}<>=!'\"{_REGEX_LETTERS}]|{_REGEX_RANGE}|{_REGEX_ESCAPE})+-?\]"
+_REGEX_ATOM = rf"([A-Za-z0-9_ @#%&=:;,<>~!'\"/{_REGEX_LETTERS}-]|{_REGEX_ESCAPE}|\.|{_REGEX_CLASS})"
+_REGEX_COUNTS = "|".join(f"{low},[{low}-9]" for low in range(10))
+_REGEX_TENS = "|".join(f"{low}[0-9],[{low + 1}-9][0-9]|{low}0,{low}[0-9]" for low in range(1, 9))
+_REGEX_COUNT = (
+    rf"\{{([1-9][0-9]{{0,2}},?|0,|{_REGEX_COUNTS}|[0-9],[1-9][0-9]{{1,2}}|{_REGEX_TENS}|[1-9][0-9],[1-9][0-9]{{2}})\}}"
+)
+_REGEX_PIECE = rf"({_REGEX_ATOM}(([*+?]|{_REGEX_COUNT})\??)?|\\b)"
 _REGEX_INNER = rf"{_REGEX_PIECE}+(\|{_REGEX_PIECE}+)*"
-_REGEX_GROUP = rf"(\((\?:)?{_REGEX_INNER}\)([*+?]\??)?|\(\?[=!]{_REGEX_INNER}\))"
+_REGEX_GROUP = rf"(\((\?:)?{_REGEX_INNER}\)(([*+?]|{_REGEX_COUNT})\??)?|\(\?[=!]{_REGEX_INNER}\))"
 _REGEX_BRANCH = rf"(\^?({_REGEX_PIECE}|{_REGEX_GROUP})*\$?)"
 _REGEX = rf"{_REGEX_BRANCH}(\|{_REGEX_BRANCH})*"
 

@@ -31,10 +31,13 @@ _MOST_NODES = 4_000_000
 _KEPT_BYTES = 64 << 20
 _MOST_JOINED = 500
 _MOST_CONFIGURATIONS = 30_000
-_MOST_INNER = 60_000
+_MOST_INNER = 250_000
 """Places inside tokens behind the first lexeme. More of them are of words that may be cut anywhere."""
 _MOST_PAIRS = 2_000
+_MOST_OF_LEXEME = 1_000_000
+"""Nodes that one lexeme may see from places inside tokens; more are of words that may be cut anywhere, too."""
 _MANY = 300
+_FIRST = np.ones(1, np.bool_)
 _NO_BYTES = np.empty(0, np.uint8)
 _END = -1
 
@@ -74,6 +77,10 @@ class TokenPart(NamedTuple):
     ids: I32
     exits: tuple[tuple[Places, int], ...]
     outer: tuple[tuple[Places, ParseFrame], ...]
+
+
+class _TooMany(Exception):
+    """A lexeme may begin and end at too many places inside tokens to be looked at by itself."""
 
 
 class TokenParts:
@@ -157,10 +164,11 @@ class TokenParts:
         found = self._parts.get(key)
         if found is None:
             look()
-            found = self._gathered(start, frame)
-            if found is None:
-                found = self._walked(start, frame)
-            self._parts[key] = found
+            try:
+                found = self._gathered(start, frame)
+            except _TooMany:
+                found = None
+            found = self._parts[key] = self._walked(start, frame) if found is None else found
             self._kept += 300 + found.ids.nbytes + (0 if found.row is None else found.row.nbytes)
         return found
 
@@ -245,19 +253,27 @@ class TokenParts:
         key = (places.number, state)
         found = self._pieces.get(key)
         if found is None:
+            if key in self._pieces:
+                raise _TooMany
             look()
             found = self._pieces[key] = self._lexeme(places, state)
+            if found is None:
+                raise _TooMany
             self._kept += 300 + found.ids.nbytes + (0 if found.row is None else found.row.nbytes)
         return found
 
-    def _lexeme(self, places: Places, state: int) -> LexemePiece:
+    def _lexeme(self, places: Places, state: int) -> LexemePiece | None:
         lexer = self.configurations.lexer
         if state == OVER:
             return LexemePiece(None, NO_IDS, places)
         wanted = self._wanted_behind(lexer.terminal(state))
         states = np.full(len(places.nodes), state, np.int32)
-        walk = self._walk(lexer.next, lexer.loops, lexer.accepting, wanted, ~places.nodes, states)
-        nodes = np.unique(walk.left[:, 0]) if len(places.nodes) > 1 else walk.left[:, 0]
+        most = _MOST_NODES if places is self.root else _MOST_OF_LEXEME
+        try:
+            walk = self._walk(lexer.next, lexer.loops, lexer.accepting, wanted, ~places.nodes, states, most)
+        except Exhausted:
+            return None
+        nodes = _distinct(walk.left[:, 0]) if len(places.nodes) > 1 else walk.left[:, 0]
         return LexemePiece(walk.row, walk.ids, self._at(nodes))
 
     def _wanted_behind(self, terminal: int) -> Flags:
@@ -288,7 +304,13 @@ class TokenParts:
         walks = []
         while len(entries):
             walk = self._walk(
-                configurations.table, configurations.loops, configurations.leaving, every, entries, states
+                configurations.table,
+                configurations.loops,
+                configurations.leaving,
+                every,
+                entries,
+                states,
+                _MOST_NODES,
             )
             walks.append(walk)
             look()
@@ -306,6 +328,7 @@ class TokenParts:
         wanted: Flags,
         entries: I32,
         states: I32,
+        most: int,
     ) -> VocabularyWalk:
         """See `walk_known`. Raises `Exhausted` where that ends early."""
         vocabulary, lexer = self.vocabulary, self.configurations.lexer
@@ -314,9 +337,9 @@ class TokenParts:
         with vocabulary.trails as (few, unknown, left):
             count, n_unknown, n_left, seen = walk_known(
                 self._letters, self._nodes, vocabulary.trie.ids, table, lexer.classes, loops, leaving, wanted, kinds,
-                entries, states, row, few, unknown, left, _MOST_NODES,
+                entries, states, row, few, unknown, left, most,
             )  # fmt: skip
-            if seen > _MOST_NODES or n_unknown > len(unknown) or n_left > len(left):
+            if seen > most or n_unknown > len(unknown) or n_left > len(left):
                 raise Exhausted
             sparse = count <= _SPARSE
             ids = few[:count].copy() if sparse else NO_IDS
@@ -355,7 +378,7 @@ class TokenParts:
     def _united(self, exits: dict[int, list[I32]]) -> tuple[tuple[Places, int], ...]:
         """Return one set of places for each hole."""
         return tuple(
-            [(self._at(n[0] if len(n) == 1 else np.unique(np.concatenate(n))), hole) for hole, n in exits.items()]
+            [(self._at(n[0] if len(n) == 1 else _distinct(np.concatenate(n))), hole) for hole, n in exits.items()]
         )
 
     def _at(self, nodes: I32) -> Places:
@@ -401,6 +424,12 @@ class TokenParts:
                 cut = int(trie.depth[node]) - 1
                 for token in trie.ids[trie.first[node] : trie.first[trie.skip[node]]].tolist():
                     yield words[token][cut:], token
+
+
+def _distinct(nodes: I32) -> I32:
+    """The same as `np.unique`, which hashes and takes several times as long."""
+    ordered = np.sort(nodes)
+    return ordered[np.concatenate([_FIRST, ordered[1:] != ordered[:-1]])] if len(ordered) else ordered
 
 
 def _numbers(bits: int) -> Iterator[int]:

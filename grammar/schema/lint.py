@@ -11,6 +11,7 @@ from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.automata.formats import FORMAT_NAMES
 from sluicegate.grammar.limits import GrammarLimits
 from sluicegate.grammar.schema import strings
+from sluicegate.grammar.schema.circular import refuse_circular
 from sluicegate.grammar.schema.document import SchemaDocument, Subschema
 from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar, UnsupportedGrammar
 from sluicegate.plugins.json_schema import KEYWORDS, Form
@@ -90,12 +91,12 @@ class SchemaLint:
         self.notes: list[str] = []
         self._named_draft = isinstance(document.schema, dict) and "$schema" in document.schema
         self._pending = [(document.root, 0)]
-        seen: set[int] = set()
+        seen: dict[int, Subschema] = {}
         while self._pending:
             node, depth = self._pending.pop()
             if id(node) in seen or isinstance(node.value, bool):
                 continue
-            seen.add(id(node))
+            seen[id(node)] = node
             if depth > limits.depth:
                 raise GrammarLimit(
                     f"schemas nest deeper than {limits.depth} levels; make it flatter, or raise limits.depth in "
@@ -107,6 +108,7 @@ class SchemaLint:
                     f"a schema must be an object, true or false, not {_shown(node.value)}", pointer=node.pointer
                 )
             self._check(node, depth)
+        refuse_circular(seen.values())
 
     def _check(self, node: Subschema, depth: int) -> None:
         value = node.value

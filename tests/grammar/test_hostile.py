@@ -12,6 +12,7 @@ from sluicegate.grammar import (
     GrammarLimit,
     GrammarLimits,
     GrammarOptions,
+    InvalidGrammar,
     TokenRejected,
     compile_json_schema,
     compile_lark,
@@ -115,3 +116,30 @@ def test_a_trigger_that_begins_no_tag_is_kept_out_of_the_text() -> None:
     compiled = compile_structural_tags(value, byte_vocabulary())
     assert accepts(compiled, "<a>x</a><c")
     assert not accepts(compiled, "<b")
+
+
+_LOOP = {"p": {"$ref": "#/$defs/q"}, "q": {"allOf": [{"$ref": "#/$defs/p"}]}}
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"type": "array", "items": {"$ref": "#/$defs/p"}},
+        {"type": "array", "items": {"type": "object", "properties": {"bar": {"$ref": "#/$defs/q"}}}},
+        {"properties": {"a": {"$ref": "#/$defs/p"}}},
+        {"anyOf": [{"type": "string"}, {"prefixItems": [{"not": {"$ref": "#/$defs/p"}}]}]},
+        {"additionalProperties": {"contains": {"$ref": "#/$defs/q"}}},
+        {"propertyNames": {"allOf": [{"$ref": "#/$defs/p"}]}},
+    ],
+)
+def test_a_reference_in_a_circle_is_refused_when_compiled(place: dict[str, Any]) -> None:
+    """Wherever it stands: below `items` the first mask found it, in the middle of a request."""
+    with pytest.raises(InvalidGrammar, match="without a value in between") as refused:
+        compile_json_schema({**place, "$defs": _LOOP}, byte_vocabulary())
+    assert refused.value.pointer in ("/$defs/p", "/$defs/q", "/$defs/q/allOf/0")
+
+
+def test_a_circle_with_a_value_in_between_is_a_schema() -> None:
+    nested = {"type": "array", "items": {"$ref": "#"}}
+    check_schema(nested, valid=[[], [[[]], []]], invalid=[[1]])
+    compile_json_schema({"type": "string", "$defs": _LOOP}, byte_vocabulary())  # nobody refers to it

@@ -12,6 +12,7 @@ import jsonschema_rs
 import pytest
 
 from sluicegate.grammar.automata import FORMAT_NAMES, CharDfa, format_dfa
+from sluicegate.grammar.automata.patterns.parser import parse
 from sluicegate.plugins.errors import UnsupportedGrammar
 
 _SPECIFIED = sorted(FORMAT_NAMES - {"ip-address", "host-name", "uriref"})
@@ -35,7 +36,7 @@ _VALID = {
     "uuid": ["2EB8AA08-aa98-11ea-B4Aa-73B441D16380"],
     "json-pointer": ["", "/a/~0b~1/ü", "/"],
     "relative-json-pointer": ["0", "1/a", "12#"],
-    "regex": ["^[a-z]+$", r"([abc])+\s+$", r"^\d{3}-\w*|x?$", r"(?=a)\p{L}"],
+    "regex": ["^[a-z]+$", r"([abc])+\s+$", r"^\d{3}-\w*|x?$", r"(?=a)\p{L}", "a{3,9}", "(ab){2,12}?"],
 }
 _INVALID = {
     "date": ["2023-02-29", "1900-02-29", "2024-04-31", "2024-13-01", "24-01-01"],
@@ -56,7 +57,7 @@ _INVALID = {
     "uuid": ["2eb8aa08-aa98-11ea-b4aa-73b441d1638", "2eb8aa08aa9811eab4aa73b441d16380"],
     "json-pointer": ["a", "/~", "/~2", "#"],
     "relative-json-pointer": ["", "01", "-1", "1a"],
-    "regex": ["(", "[", "*"],
+    "regex": ["(", "[", "*", "a{5,3}", "a{20,10}", "[z-a]", "a**"],
 }
 
 
@@ -136,3 +137,26 @@ def test_old_names_mean_the_same_and_unknown_ones_are_refused() -> None:
     assert format_dfa("host-name") == format_dfa("hostname")
     with pytest.raises(UnsupportedGrammar, match="date-time"):
         format_dfa("datum")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[\"']+",
+        '[^"\\\\]*',
+        "^[a-f0-9]{8,16}$",
+        "[-a]",
+        "[a-z-]",
+        r"^\d{1,3}(\.\d{1,3}){3}$",
+        "^[éè]+ß日本$",
+        "[$<>{}=!]",
+    ],
+)
+def test_ordinary_expressions_are_of_the_format_regex(text: str) -> None:
+    """Counts, quotes in classes, ranges of part of the letters, and letters beyond ASCII."""
+    assert format_dfa("regex").accepts(text)
+
+
+def test_what_the_format_regex_allows_is_an_expression_of_ecma_262() -> None:
+    for text in walks(format_dfa("regex"), 300, random.Random(7)):
+        parse(text, "ecma")
