@@ -103,6 +103,56 @@ def test_a_prompt_that_repeats_itself_lets_the_answer_do_so(looping: Any, bias: 
     assert ask(looping, bias, messages=table).json()["usage"]["completion_tokens"] == MOST
 
 
+MANY: Any = {
+    "type": "object",
+    "properties": {"rows": {"type": "array", "items": {"const": True}, "minItems": 100}},
+    "required": ["rows"],
+    "additionalProperties": False,
+}
+"""Whatever the model likes, it repeats itself: each item is the same, and there are many."""
+TURNS: Any = [{"role": "user", "content": "go"}]
+WIRES: dict[str, Any] = {
+    "/v1/chat/completions": {
+        "messages": TURNS,
+        "max_tokens": MOST,
+        "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": MANY}},
+    },
+    "/v1/completions": {"prompt": "go", "max_tokens": MOST, "structured_outputs": {"json": MANY}},
+    "/v1/responses": {
+        "input": "go",
+        "max_output_tokens": MOST,
+        "text": {"format": {"type": "json_schema", "name": "x", "schema": MANY}},
+    },
+    "/v1/messages": {
+        "messages": TURNS,
+        "max_tokens": MOST,
+        "output_config": {"format": {"type": "json_schema", "schema": MANY}},
+    },
+}
+
+
+@pytest.mark.parametrize("path", WIRES)
+def test_every_dialect_says_so_in_its_own_words(looping: Any, path: str) -> None:
+    ours = {"cache": False, "grammar": {"whitespace": "compact"}}
+    body = {"model": "noise", "sluicegate": ours, **WIRES[path]}
+    found = httpx.post(f"{looping.url}{path}", json=body, timeout=60).json()
+    assert found["sluicegate"] == {"ended_by_repetition": [0]}
+    text, ended = said(found)
+    assert jsonschema_rs.is_valid(MANY, json.loads(text))
+    assert ended in ("length", "max_tokens", "incomplete")
+
+
+def said(body: Any) -> tuple[str, str]:
+    """Return the text of an answer and how it ended, in any dialect."""
+    if "choices" in body:
+        (choice,) = body["choices"]
+        return choice["text"] if "text" in choice else choice["message"]["content"], choice["finish_reason"]
+    if "output" in body:
+        (message,) = body["output"]
+        return message["content"][0]["text"], body["status"]
+    return body["content"][0]["text"], body["stop_reason"]
+
+
 def test_it_is_counted_and_explained(looping: Any, bias: Any) -> None:
     before = counted(looping)
     body = ask(looping, bias, sluicegate={"cache": False, "explain": True}).json()
