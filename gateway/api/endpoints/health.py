@@ -27,7 +27,7 @@ def add_health_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.post("/ping")
     async def health() -> Response:
         """As vLLM and SageMaker ask: an empty 200 once requests are answered."""
-        return Response(status_code=200 if runtime.readiness[0] else 503)
+        return Response(status_code=200 if runtime.readiness[0] else 503, media_type="text/plain")
 
     @router.get("/version")
     async def version(request: Request) -> Any:
