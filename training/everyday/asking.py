@@ -14,7 +14,14 @@ from training.everyday.telling import Telling, Told
 from training.schemas import Field, Question
 from training.values import quoted
 
-_ABSENT_TYPES = {"int": "integer", "count": "integer", "amount": "number", "decimal": "number", "num": "number", "bool": "boolean"}
+_ABSENT_TYPES = {
+    "int": "integer",
+    "count": "integer",
+    "amount": "number",
+    "decimal": "number",
+    "num": "number",
+    "bool": "boolean",
+}
 _YES_NO = (("yes", "no"), ("Yes", "No"), ("YES", "NO"), ("true", "false"), ("y", "n"))
 
 
