@@ -16,6 +16,7 @@ from training.values import quoted
 
 _ABSENT_TYPES = {
     "int": "integer",
+    "year": "integer",
     "count": "integer",
     "amount": "number",
     "decimal": "number",

@@ -28,6 +28,9 @@ def made(make: Sequence[str], names: Names, rng: random.Random, currency: str) -
         return count(rng, int(args[0]), int(args[1]))
     if kind == "pick":
         return string(rng.choice(args))
+    if kind == "year":  # an integer that nobody writes with a thousands separator
+        year = str(rng.randint(int(args[0]), int(args[1])))
+        return Value("integer", year, year)
     if kind == "num":
         plain = f"{rng.uniform(float(args[0]), float(args[1])):.{args[2]}f}"
         return Value("number", plain, plain)

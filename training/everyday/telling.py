@@ -104,12 +104,20 @@ class Telling:
         for _ in range(many):
             telling = Telling(self.rng, self.family, frame)
             telling.currency = self.currency
-            texts.append(told(wording, telling))
-            rows.append(telling.values)
+            text = told(wording, telling)
+            if not any(_alike(row, telling.values) for row in rows):
+                texts.append(text)
+                rows.append(telling.values)
         shared = [name for name in rows[0] if all(name in row for row in rows)]
         joined = makers.joined(texts, self.rng) if len(args) < 4 else args[3].replace("\\n", "\n").join(texts)
         made = [{name: row[name] for name in shared} for row in rows]
         return Value("objects", joined, ""), made
+
+
+def _alike(row: Row, other: Row) -> bool:
+    """Whether both rows have the same first string: nobody lists one thing twice."""
+    texts = [next((v.text for v in one.values() if v.kind == "string"), "") for one in (row, other)]
+    return texts[0] == texts[1]
 
 
 def _capital(value: Value) -> Value:
