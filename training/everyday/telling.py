@@ -100,7 +100,9 @@ class Telling:
     def _rows(self, args: list[str]) -> tuple[Value, list[Row]]:
         """Several of a small frame, all in one wording; a row holds what every one of them has."""
         frame, many = self.book.frames[args[0]], self.rng.randint(int(args[1]), int(args[2]))
-        wording, rows, texts = self.rng.choice(frame.texts), [], []
+        wording = self.rng.choice(frame.texts)
+        rows: list[Row] = []
+        texts: list[str] = []
         for _ in range(many):
             telling = Telling(self.rng, self.family, frame)
             telling.currency = self.currency
