@@ -55,6 +55,8 @@ class BackgroundBuilder:
         self._made = 0
         self._seconds = 0.0
         self._starts = 0
+        self._sent: set[int] = set()
+        """Numbers that the process has been given."""
         self._thread: threading.Thread | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
@@ -123,6 +125,7 @@ class BackgroundBuilder:
         if (number := self._numbers.get(name)) is None:
             number = self._numbers[name] = len(self._numbers)
             self._requests[number] = request, kernel
+            self._send()
         if self._thread is None and not self._closed:
             self._thread = threading.Thread(target=self._run, name="compile", daemon=True)
             self._thread.start()
@@ -137,9 +140,9 @@ class BackgroundBuilder:
                 if self._closed:
                     return
                 wanted = dict(self._requests)
-            if all(self._is_there(number, kernel, request.types) for number, (request, kernel) in wanted.items()):
-                continue
-            self._compile()
+            left = [n for n, (request, kernel) in wanted.items() if not self._is_there(n, kernel, request.types)]
+            if left:
+                self._compile()
 
     def _is_there(self, number: int, kernel: Compilable, types: Types) -> bool:
         if kernel.load(types):
@@ -172,9 +175,8 @@ class BackgroundBuilder:
             if self._closed or not self._requests:
                 break
             status = self._process.wait() if self._process is not None else 0
-            log.warning(
-                "the process that compiles ended with status %s; %d loops are left", status, len(self._requests)
-            )
+            left = len(self._requests)
+            log.warning("the process that compiles ended by %s; %d loops are left", _told(status), left)
             if attempt + 1 == MOST_STARTS:
                 self._fail_rest(f"the process that compiles ended {MOST_STARTS} times, by {_told(status)}")
         with self._lock:
@@ -203,38 +205,32 @@ class BackgroundBuilder:
         with self._lock:
             self._process = process
             self._starts += 1
+            self._sent.clear()
+            self._send()
             if self._closed:
                 self._end()
         return cast(BinaryIO, os.fdopen(source, "rb"))
 
     def _follow(self, replies: BinaryIO) -> int:
-        """Send what is wanted, one request ahead of what is being made, and load what comes back; returns how many
-        came."""
-        sent: set[int] = set()
+        """Load what comes back, until nothing is wanted or nothing comes any more; returns how many came."""
         done = 0
         with replies:
-            while self._send_next(sent):
+            while self._requests and not self._closed:
                 reply = receive(replies)
                 if reply is None:
-                    return done
+                    break
                 self._take(reply)
                 done += 1
         return done
 
-    def _send_next(self, sent: set[int]) -> bool:
-        """Send what is not sent yet; False where nothing is left to wait for."""
-        with self._lock:
-            process, more = self._process, {n: found[0] for n, found in self._requests.items() if n not in sent}
-            waits = bool(self._requests) and not self._closed
-        if process is None or process.stdin is None or not waits:
-            return False
-        try:
-            for number, request in more.items():
-                send(cast(BinaryIO, process.stdin), (number, request))
-                sent.add(number)
-        except OSError:  # it has died; the pipe of replies says so too
-            return True
-        return True
+    def _send(self) -> None:
+        """Send what is wanted and was not sent yet, if there is a process; with the lock held."""
+        if self._process is None or self._process.stdin is None:
+            return
+        with suppress(OSError):  # it has died; the pipe of replies says so too
+            for number in sorted(self._requests.keys() - self._sent):
+                send(cast(BinaryIO, self._process.stdin), (number, self._requests[number][0]))
+                self._sent.add(number)
 
     def _take(self, reply: KernelReply) -> None:
         request, kernel = self._requests[reply.number]

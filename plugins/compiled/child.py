@@ -19,8 +19,9 @@ from typing import Any, BinaryIO
 from sluicegate.plugins.compiled.kernels import folder
 from sluicegate.plugins.compiled.request import KernelReply, KernelRequest, receive, send
 
-NICENESS = 10
-"""Where the processors are taken, this leaves compiling a tenth of one: less, and it would not end."""
+NICENESS = 5
+"""Where the processors are taken, this leaves compiling a quarter of one: with less, slower code would answer for
+longer than compiling is worth."""
 
 
 def main(pipe: int) -> None:

@@ -48,5 +48,15 @@ def thirds(numbers):  # type: ignore[no-untyped-def]
 
 
 @kernel("int64(int64[::1])", python=True)
+def fifths(numbers):  # type: ignore[no-untyped-def]
+    return len(numbers) // 5
+
+
+@kernel("int64(int64[::1])", python=True)
+def sevenths(numbers):  # type: ignore[no-untyped-def]
+    return len(numbers) // 7
+
+
+@kernel("int64(int64[::1])", python=True)
 def broken(numbers):  # type: ignore[no-untyped-def]
     return int(numbers.no_such_method()) if len(numbers) > 100 else int(sum(numbers))

@@ -18,6 +18,7 @@ from sluicegate.plugins.compiled import kernels
 from sluicegate.plugins.compiled.beside import BESIDE
 from sluicegate.plugins.compiled.builder import BackgroundBuilder, CompileState, compiling
 from sluicegate.plugins.compiled.folder import CompiledFolder, compiled_folder
+from sluicegate.plugins.compiled.request import KernelReply
 from tests.plugins import loops
 from tests.waiting import LIMIT_S
 
@@ -229,6 +230,24 @@ def test_code_comes_even_where_nothing_can_be_kept(folder: CompiledFolder, build
     builder.want_all([loops.halves], told)
     assert told.wait() == {}
     assert loops.halves(np.arange(4)) == 3
+
+
+def test_what_is_wanted_while_others_are_compiled_comes_as_well(
+    builder: BackgroundBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wanted when the process has done all that it was given, and the thread waits for more."""
+    told, later, take = Told(), Told(), builder._take
+
+    def take_and_want_more(reply: KernelReply) -> None:
+        builder.want_all([loops.sevenths], later)
+        take(reply)
+
+    monkeypatch.setattr(builder, "_take", take_and_want_more)
+    builder.want_all([loops.fifths], told)
+    assert told.wait() == {}
+    assert later.wait() == {}
+    assert loops.sevenths.signatures
+    assert builder.stats()["starts_total"] == 1
 
 
 def test_a_kernel_that_cannot_be_compiled_is_named_and_python_goes_on(builder: BackgroundBuilder) -> None:

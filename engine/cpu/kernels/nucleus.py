@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from sluicegate.engine.cpu.kernels.long_rows import above, above_both, padded, places_within
+from sluicegate.engine.cpu.kernels.machine import bits_of_float, float_of_bits
 from sluicegate.engine.cpu.kernels.rows import floats
 from sluicegate.plugins.compiled.kernels import kernel
 
@@ -103,7 +104,8 @@ def _sample(weights, count):  # type: ignore[no-untyped-def]
     found = np.empty(runs * _RUN, np.float32)
     for run in range(runs):
         begin = run * _RUN * _EVERY
-        found[run * _RUN : (run + 1) * _RUN] = row[begin : begin + _RUN]
+        for at in range(_RUN):  # a loop: assignments of slices take seconds to compile
+            found[run * _RUN + at] = row[begin + at]
     return found, above(found.ctypes.data, len(found), _LIGHTEST)[0]
 
 
@@ -189,8 +191,20 @@ def _around(weights, count, ranks, limit, lowest, guess):  # type: ignore[no-unt
         inner = places_within(here, len(values), _number(low), _number(high), found - more_of_them)
         mass, many, places, values = mass + more, many + more_of_them, places[inner], values[inner]
     if high - low > 1:
-        places = places[np.argsort(-values[: len(places)], kind="mergesort")]
+        _sort(places, values)
     return low, high, mass, many, places
+
+
+@kernel()
+def _sort(places, values):  # type: ignore[no-untyped-def]
+    """Put at most `_FEW` places in the order of their `values`, heaviest first, equals as they were. A sort of the
+    library's takes longer to compile than all searches."""
+    for at in range(1, len(places)):
+        place, value, to = places[at], values[at], at
+        while to > 0 and values[to - 1] < value:
+            places[to], values[to] = places[to - 1], values[to - 1]
+            to -= 1
+        places[to], values[to] = place, value
 
 
 @kernel()
@@ -198,7 +212,7 @@ def _kept(weights, count, ranks, limit, lowest, guess):  # type: ignore[no-untyp
     """The longest beginning of the sorted order in which every token has a rank < `ranks`, less than `limit` before it,
     and weighs at least `lowest`; the first token always counts. Returns its mass, no more than the weight of its
     lightest token, and the place of its last, -1 where that is the last of those that weigh enough."""
-    low, high, mass, kept, places = _around(weights, count, ranks, limit, lowest, guess)
+    low, high, mass, kept, places = _around(weights, count, np.float64(ranks), np.float64(limit), lowest, guess)
     if low == 0:
         return mass, lowest, -1
     last, row = -1, floats(weights, count)
@@ -215,7 +229,7 @@ def _kept(weights, count, ranks, limit, lowest, guess):  # type: ignore[no-untyp
 def _place_of(weights, count, target, lowest, guess):  # type: ignore[no-untyped-def]
     """The first token of the sorted order at which the mass exceeds `target`; the last that weighs at least `lowest` if
     none does, which is due to sums that were rounded differently."""
-    low, _, mass, _, places = _around(weights, count, count, target, lowest, guess)
+    low, _, mass, _, places = _around(weights, count, np.float64(count), np.float64(target), lowest, guess)
     row = floats(weights, count)
     if low == 0:
         last, lightest = 0, np.float32(2)
@@ -235,9 +249,9 @@ def _place_of(weights, count, target, lowest, guess):  # type: ignore[no-untyped
 @kernel()
 def _bits(value):  # type: ignore[no-untyped-def]
     """A weight's bits are in the order of the weights."""
-    return np.int64(np.array([value], np.float32).view(np.int32)[0])
+    return np.int64(bits_of_float(np.float32(value)))
 
 
 @kernel()
 def _number(bits):  # type: ignore[no-untyped-def]
-    return np.array([bits], np.int32).view(np.float32)[0]
+    return float_of_bits(np.int32(bits))
