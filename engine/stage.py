@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sluicegate.engine.checkpoints.folders import check_folders
 from sluicegate.engine.settings import EngineSettings
 from sluicegate.plugins import Generator, RegistryLike
 
@@ -15,6 +16,8 @@ def register(registry: RegistryLike) -> None:
 
 def make_engine(settings: Mapping[str, Any]) -> Generator:
     """Settings are the fields of `EngineSettings`; models are loaded when the stage is started."""
+    own = EngineSettings.of(settings)
+    check_folders(own.models)
     from sluicegate.engine.engine import Engine  # torch takes two seconds to import: only those who serve need it
 
-    return Engine(EngineSettings.of(settings))
+    return Engine(own)

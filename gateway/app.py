@@ -17,6 +17,7 @@ from sluicegate.gateway.api.dialect import Dialect
 from sluicegate.gateway.api.direct import Direct, endpoints_of
 from sluicegate.gateway.api.disclosure import check
 from sluicegate.gateway.api.docs_page import add_docs_page
+from sluicegate.gateway.api.front_page import add_front_page
 from sluicegate.gateway.api.openapi.document import describe
 from sluicegate.gateway.api.routes import api_routes
 from sluicegate.gateway.compose import compose
@@ -67,6 +68,7 @@ def create_app(
     add_error_handlers(app, forms)
     describe(app, dialects, forms)
     add_docs_page(app, built)
+    add_front_page(app, built)
     app.add_middleware(Direct, endpoints=endpoints_of(routes, dialects), forms=forms)
     app.add_middleware(KeyGate, accounts=built.accounts, forms=forms)
     app.add_middleware(

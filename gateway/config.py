@@ -28,10 +28,16 @@ def load(
     path: Path | None = None, environ: Mapping[str, str] | None = None, overrides: Mapping[str, Any] | None = None
 ) -> Settings:
     """Read, merge and check. Raises `ConfigurationError` that names the place and the valid names."""
-    tree = read_toml(path, "configuration file") if path else {}
-    _merge(tree, _from_environment(environ or {}))
+    tree = read_tree(path, environ or {})
     _merge(tree, overrides or {})
     return read_settings(Settings, tree, "")
+
+
+def read_tree(path: Path | None, environ: Mapping[str, str]) -> dict[str, Any]:
+    """What file and variables say together, not checked yet. Raises `ConfigurationError` for a file that is no TOML."""
+    tree = read_toml(path, "configuration file") if path else {}
+    _merge(tree, _from_environment(environ))
+    return tree
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:

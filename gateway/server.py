@@ -70,7 +70,7 @@ def serve(settings: Settings, read_again: Callable[[], Settings] | None = None, 
 
     SIGHUP reloads rails and policies from what `read_again` gives; see `gateway/reload.py`."""
     check_bind(settings)
-    _tls(settings.server)
+    check_tls(settings)
     listener = _bind(settings)
     _begin_log("debug" if debug else settings.server.log_level)
     with compiling(settings.server.compile):
@@ -85,6 +85,7 @@ def _begin_log(level: str) -> None:
     form = "%(asctime)s %(levelname)s %(name)s %(message)s"
     logging.basicConfig(level=max(wanted, logging.INFO), stream=sys.stderr, format=form)
     log.setLevel(wanted)
+    logging.getLogger("uvicorn.error").setLevel(max(wanted, logging.WARNING))  # what it tells of its start, we tell
 
 
 def serve_runtime(runtime: Runtime, listener: socket.socket | None = None) -> int:
@@ -158,6 +159,11 @@ def _uvicorn_config(settings: Settings, runtime: Runtime) -> uvicorn.Config:
     )
 
 
+def check_tls(settings: Settings) -> None:
+    """Raises `ConfigurationError`."""
+    _tls(settings.server)
+
+
 def _tls(settings: ServerSettings) -> dict[str, Any]:
     """Return uvicorn's options. Raises `ConfigurationError` for half a pair, or files that are no certificate."""
     if not settings.tls_cert and not settings.tls_key and not settings.tls_client_ca:
@@ -167,7 +173,9 @@ def _tls(settings: ServerSettings) -> dict[str, Any]:
     try:
         ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(settings.tls_cert, settings.tls_key)
     except (OSError, ssl.SSLError) as error:
-        raise ConfigurationError(f"[server] tls_cert and tls_key cannot be used: {error}") from error
+        pair = f"tls_cert {settings.tls_cert!r} and tls_key {settings.tls_key!r}"
+        reason = error.strerror if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError) else error
+        raise ConfigurationError(f"[server] {pair} cannot be used: {reason}; both are PEM files") from error
     found: dict[str, Any] = {"ssl_certfile": settings.tls_cert, "ssl_keyfile": settings.tls_key}
     if settings.tls_client_ca:
         found |= {"ssl_ca_certs": settings.tls_client_ca, "ssl_cert_reqs": ssl.CERT_REQUIRED}
@@ -239,7 +247,13 @@ async def _announce(server: uvicorn.Server, runtime: Runtime, address: tuple[str
         await asyncio.sleep(0.05)
     settle_memory()
     print(
-        _welcome(next(iter(runtime.models)), address, keyed=runtime.keyed, tls=bool(runtime.settings.server.tls_cert)),
+        _welcome(
+            next(iter(runtime.models)),
+            address,
+            keyed=runtime.keyed,
+            console=runtime.settings.telemetry.console,
+            tls=bool(runtime.settings.server.tls_cert),
+        ),
         flush=True,
     )
 
@@ -260,7 +274,7 @@ EXAMPLE_SCHEMA = {
 }
 
 
-def _welcome(model: str, address: tuple[str, int], *, keyed: bool, tls: bool = False) -> str:
+def _welcome(model: str, address: tuple[str, int], *, keyed: bool, console: bool, tls: bool = False) -> str:
     """Where the gateway is, and a command that works when pasted."""
     host = f"[{address[0]}]" if ":" in address[0] else address[0]
     url = f"{'https' if tls else 'http'}://{host}:{address[1]}"
@@ -271,6 +285,8 @@ def _welcome(model: str, address: tuple[str, int], *, keyed: bool, tls: bool = F
         "response_format": {"type": "json_schema", "json_schema": {"name": "invoice", "schema": EXAMPLE_SCHEMA}},
     }
     return (
-        f"Sluicegate serves {model!r} on {url} (docs at /docs, metrics at /metrics). Try:\n"
-        f"  curl -s {url}/v1/chat/completions {key}-H 'content-type: application/json' -d '{json.dumps(body)}'"
+        f"Sluicegate serves {model!r} on {url}\n"
+        f"  API      {url}/v1    docs: {url}/docs    metrics: {url}/metrics\n"
+        + (f"  console  {url}/console\n" if console else "")
+        + f"Try:\n  curl -s {url}/v1/chat/completions {key}-H 'content-type: application/json' -d '{json.dumps(body)}'"
     )

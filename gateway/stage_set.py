@@ -88,6 +88,16 @@ class StageSet:
 
 
 def _build(settings: Settings, registry: Registry, slot: SlotName) -> list[tuple[str, Any]]:
+    check_slot(settings, registry, slot)
+    names = getattr(settings.pipeline, slot)
+    built = [(name, registry.build(slot, name, settings.of_stage(slot, name))) for name in names]
+    for warning in idle_stages(slot, settings, registry):
+        log.warning(warning)
+    return built
+
+
+def check_slot(settings: Settings, registry: Registry, slot: SlotName) -> None:
+    """Raises `ConfigurationError` where too few or too many stages are named, or settings of one that there is not."""
     names = getattr(settings.pipeline, slot)
     if slot == "generate" and not names:
         raise ConfigurationError("[pipeline] generate names no stage; without one nothing can be answered")
@@ -99,20 +109,17 @@ def _build(settings: Settings, registry: Registry, slot: SlotName) -> list[tuple
             f"[stages.{slot}] configures {', '.join(sorted(unused))}, which nobody registered; "
             f"installed: {', '.join(registry.names(slot)) or 'none'}"
         )
-    built = [(name, registry.build(slot, name, settings.of_stage(slot, name))) for name in names]
-    _warn_of_idle(slot, settings, registry)
-    return built
 
 
-def _warn_of_idle(slot: SlotName, settings: Settings, registry: Registry) -> None:
-    """A stage that is configured and not enabled does nothing, and its settings are not checked: easily overlooked."""
-    for name in sorted(settings.stages.get(slot, {})):
-        if not registry.was_built(slot, name):
-            enabled = ", ".join(getattr(settings.pipeline, slot)) or "nothing"
-            log.warning(
-                f"[stages.{slot}.{name}] is configured and does not run: [pipeline] {slot} enables {enabled}; "
-                f"add {name!r} there or take the table out"
-            )
+def idle_stages(slot: SlotName, settings: Settings, registry: Registry) -> list[str]:
+    """Say of each stage that is configured and not enabled that it does nothing: easily overlooked."""
+    enabled = ", ".join(getattr(settings.pipeline, slot)) or "nothing"
+    return [
+        f"[stages.{slot}.{name}] is configured and does not run: [pipeline] {slot} enables {enabled}; "
+        f"add {name!r} there or take the table out"
+        for name in sorted(set(settings.stages.get(slot, {})) & set(registry.names(slot)))
+        if not registry.was_built(slot, name) and name not in getattr(settings.pipeline, slot)
+    ]
 
 
 def _policies(settings: Settings, built: Built) -> Policies:

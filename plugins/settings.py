@@ -22,9 +22,11 @@ import difflib
 import importlib
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -37,6 +39,7 @@ U = TypeVar("U")
 MOST_SHOWN = 200
 """Characters of a wrong value that a message repeats."""
 _WORDS: Mapping[Any, str] = {str: "string", int: "whole number", float: "number", bool: "true or false"}
+_COLLECTED: ContextVar[list[str] | None] = ContextVar("collected", default=None)
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -87,6 +90,8 @@ def read_settings(kind: type[T], table: object, where: str) -> T:
     """
     if isinstance(table, kind):
         return table
+    if (collected := _COLLECTED.get()) is not None:
+        collected += _mistakes(kind, table, where)
     if not isinstance(table, Mapping):
         raise ConfigurationError(f"{_shown(where)} must be a table, found {_brief(table)}")
     known = {field.name: field for field in fields(cast(Any, kind)) if field.init}
@@ -105,10 +110,77 @@ def read_both(first: type[T], second: type[U], table: object, where: str) -> tup
     """Read one table into two dataclasses that share no field; otherwise as `read_settings`."""
     names = [[field.name for field in fields(cast(Any, kind))] for kind in (first, second)]
     if isinstance(table, Mapping):
+        if (collected := _COLLECTED.get()) is not None:
+            collected += _mistakes(first, table, where, names[1])
+            collected += _mistakes(second, {name: table[name] for name in names[1] if name in table}, where)
         check_names(table, [*names[0], *names[1]], where)
         tables = [{name: table[name] for name in own if name in table} for own in names]
         return read_settings(first, tables[0], where), read_settings(second, tables[1], where)
     return read_settings(first, table, where), read_settings(second, table, where)
+
+
+@contextmanager
+def collecting() -> Iterator[list[str]]:
+    """Gather all mistakes of every table that is read inside, where an error would name the first alone."""
+    found: list[str] = []
+    token = _COLLECTED.set(found)
+    try:
+        yield found
+    finally:
+        _COLLECTED.reset(token)
+
+
+def _mistakes(kind: Any, table: object, where: str, more: Iterable[str] = ()) -> list[str]:
+    """What `read_settings` would refuse, each by itself; `more`: names that somebody else reads."""
+    token = _COLLECTED.set(None)
+    try:
+        if not isinstance(table, Mapping):
+            return _refused(lambda: read_settings(kind, table, where))
+        known = [field.name for field in fields(kind) if field.init]
+        found = []
+        for name, value in table.items():
+            if name in known:
+                found += _refused(partial(_one, kind, name, value, where))
+            elif name not in more:
+                found += _refused(partial(check_names, [name], [*known, *more], where))
+        rest = {name: table[name] for name in known if name in table}
+        return found or _refused(lambda: read_settings(kind, rest, where))
+    finally:
+        _COLLECTED.reset(token)
+
+
+def _one(kind: Any, name: str, value: object, where: str) -> None:
+    """Read one field, all of its tables where it holds such. Raises `ConfigurationError`, one line a mistake."""
+    place = _Place(where, name, next(field.repr for field in fields(kind) if field.name == name))
+    hint = _hints(kind)[name]
+    inner, below = _tables(hint, value, place)
+    if found := [line for at, table in below for line in _mistakes(inner, table, at)]:
+        raise ConfigurationError("\n".join(found))
+    _read(hint, value, place)
+
+
+def _tables(hint: Any, value: object, place: _Place) -> tuple[Any, list[tuple[str, Any]]]:
+    """The dataclass that `hint` is made of, and where tables of it stand in `value`."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return _tables(_without_none(inner), value, place)
+    if is_dataclass(hint):
+        return hint, [(place.path, value)] if isinstance(value, Mapping) else []
+    if origin is tuple and is_dataclass(inner[0]) and isinstance(value, Sequence):
+        found = [(place.below(at).path, one) for at, one in enumerate(value, 1) if isinstance(one, Mapping)]
+        return inner[0], found
+    if origin is not None and origin is not tuple and len(inner) == 2 and is_dataclass(inner[1]):
+        pairs = value.items() if isinstance(value, Mapping) else ()
+        return inner[1], [(place.below(name).path, one) for name, one in pairs if isinstance(one, Mapping)]
+    return None, []
+
+
+def _refused(read: Callable[[], object]) -> list[str]:
+    try:
+        read()
+    except ConfigurationError as error:
+        return error.message.split("\n")
+    return []
 
 
 def add_stage(

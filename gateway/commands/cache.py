@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from sluicegate.gateway.commands.tables import table
 from sluicegate.plugins import ConfigurationError
 
 LABELS = ("tag", "model_version", "template_version", "rails")
@@ -19,6 +20,7 @@ def define(cache: argparse.ArgumentParser) -> None:
     """Add the actions of `cache`."""
     actions = cache.add_subparsers(required=True, metavar="ACTION")
     stats = actions.add_parser("stats", help="print the counters of every cache")
+    stats.add_argument("--json", action="store_true", help="print one JSON object")
     stats.set_defaults(run=_stats)
     purge = actions.add_parser("purge", help="withdraw kept answers: the tenant's all, or those with one label")
     label = purge.add_mutually_exclusive_group()
@@ -38,7 +40,12 @@ def define(cache: argparse.ArgumentParser) -> None:
 
 
 def _stats(parsed: argparse.Namespace) -> int:
-    print(json.dumps(_call(parsed.url, "GET", "/admin/cache"), indent=2))
+    found = _call(parsed.url, "GET", "/admin/cache")
+    if parsed.json:
+        print(json.dumps(found, indent=2))
+        return 0
+    rows = [(cache, name, f"{value:g}") for cache, counters in found.items() for name, value in counters.items()]
+    print(table(("cache", "counter", "value"), rows) if rows else "this gateway keeps no answers")
     return 0
 
 

@@ -16,6 +16,7 @@ COMMANDS: Mapping[str, str] = {
     "serve": "serve the API until stopped",
     "demo": "start a gateway, extract from a document, show every step, stop",
     "warm": "compile now, and keep, what a first start would compile",
+    "config": "check a configuration without serving it",
     "keys": "API keys of the store: create, list, revoke, rotate, usage",
     "plugins": "list, check and begin plug-ins",
     "cache": "look at, or withdraw, the answers that a running gateway keeps",

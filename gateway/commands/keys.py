@@ -4,11 +4,13 @@ running gateway, which heeds the change within `flush_s`."""
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -18,6 +20,7 @@ from sluicegate.gateway.accounts.accounts import Accounts
 from sluicegate.gateway.accounts.changes import create, revoke, rotate
 from sluicegate.gateway.accounts.export import DIMENSIONS, as_csv, rows
 from sluicegate.gateway.accounts.records import KeyRecord, day_of, limits_of, moment
+from sluicegate.gateway.commands.tables import date, table
 from sluicegate.gateway.config import load
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import ConfigurationError, RequestError
@@ -29,7 +32,8 @@ def define(keys: argparse.ArgumentParser) -> None:
     """Add the actions of `keys`."""
     actions = keys.add_subparsers(required=True, metavar="ACTION")
     _create_parser(_action(actions, "create", "make a key and print it, once", _create))
-    _action(actions, "list", "all keys, without secrets", _list)
+    listing = _action(actions, "list", "all keys, without secrets", _list)
+    listing.add_argument("--json", action="store_true", help="print one JSON object a key")
     _action(actions, "revoke", "refuse a key from now on", _revoke).add_argument("id")
     rotating = _action(actions, "rotate", "a new secret for a key; the old one stays good for a while", _rotate)
     rotating.add_argument("id")
@@ -68,7 +72,8 @@ def _usage_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--since", default=f"{month}-01", metavar="DAY", help="first day (UTC; the month's first)")
     parser.add_argument("--until", default="9999-12-31", metavar="DAY", help="last day (none)")
     parser.add_argument("--by", default="key_id,model", help=f"any of {','.join(DIMENSIONS)}")
-    parser.add_argument("--format", choices=("csv", "json"), default="csv")
+    parser.add_argument("--format", choices=("table", "csv", "json"), default="table")
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="as --format json")
 
 
 def _create(parsed: argparse.Namespace) -> int:
@@ -90,11 +95,27 @@ def _create(parsed: argparse.Namespace) -> int:
 
 def _list(parsed: argparse.Namespace) -> int:
     with _store(parsed) as accounts:
-        for record in accounts.keyring.records.values():
-            print(json.dumps({**record.public(), "state": record.state(time.time())}))
+        records, now_s = list(accounts.keyring.records.values()), time.time()
+        if parsed.json:
+            for record in records:
+                print(json.dumps({**record.public(), "state": record.state(now_s)}))
+        else:
+            print(_as_table(records, now_s) if records else "no keys yet; `sluicegate keys create NAME` makes one")
         for name in sorted(accounts.store.set_aside.keys):
             print(f"the store's row {name!a} is no key; it is not believed", file=sys.stderr)
     return 0
+
+
+def _as_table(records: Iterable[KeyRecord], now_s: float) -> str:
+    head = ("id", "state", "team", "tenant", "scopes", "models", "limits", "created", "expires", "from")
+    return table(head, [_row(record, now_s) for record in records])
+
+
+def _row(record: KeyRecord, now_s: float) -> tuple[str, ...]:
+    limits = [f"{name} {value:g}" for name, value in record.public()["limits"].items()]
+    lists = [",".join(found) for found in (record.scopes, record.models, limits)]
+    dates = (date(record.created_at_s), date(record.expires_at_s))
+    return (record.id, record.state(now_s), record.team, record.tenant, *lists, *dates, record.source)
 
 
 def _revoke(parsed: argparse.Namespace) -> int:
@@ -122,9 +143,13 @@ def _usage(parsed: argparse.Namespace) -> int:
     by = [name for name in parsed.by.split(",") if name]
     with _store(parsed) as accounts:
         found = rows(accounts.store.usage(parsed.since, parsed.until), by, accounts.settings.currency)
-    print(
-        as_csv(found, by) if parsed.format == "csv" else json.dumps(found), end="" if parsed.format == "csv" else "\n"
-    )
+    if parsed.format == "csv":
+        print(as_csv(found, by), end="")
+    elif parsed.format == "json":
+        print(json.dumps(found))
+    else:
+        head, *lines = csv.reader(io.StringIO(as_csv(found, by)))
+        print(table(head, lines) if lines else f"nothing was used from {parsed.since} to {parsed.until}")
     return 0
 
 

@@ -6,11 +6,14 @@ Heavy imports are made by the commands that need them: `new` is quick, `--help` 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sluicegate.gateway.commands.tables import table
 from sluicegate.gateway.settings import Settings
 from sluicegate.plugins import SLOTS, ConfigurationError, PluginError, Registry, SlotName, properties_of
 from sluicegate.plugins.registry import Registered
@@ -22,10 +25,11 @@ if TYPE_CHECKING:  # what checks plug-ins is imported by `check`
 def define(parser: argparse.ArgumentParser) -> None:
     """Add the verbs of `plugins`; without one it lists."""
     _add_config(parser, None)
-    parser.set_defaults(run=_list)
+    parser.set_defaults(run=_list, json=False)
     verbs = parser.add_subparsers(metavar="list | check | new")
     listing = verbs.add_parser("list", help="every installed stage by slot, and whether it is enabled")
     _add_config(listing, argparse.SUPPRESS)
+    listing.add_argument("--json", action="store_true", help="print one JSON object a stage")
     check = verbs.add_parser("check", help="try installed plug-ins against the contract; exit status 1 on a fault")
     check.add_argument("names", nargs="*", metavar="NAME", help="a plug-in, a stage, or slot/stage (all plug-ins)")
     _add_config(check, argparse.SUPPRESS)
@@ -44,9 +48,15 @@ def _add_config(parser: argparse.ArgumentParser, default: Any) -> None:
 
 def _list(parsed: argparse.Namespace) -> int:
     settings, registry, complaints = _installed(parsed.config)
-    for stage in registry.all():
-        enabled = "enabled" if stage.name in getattr(settings.pipeline, stage.slot) else "-"
-        print(f"{stage.slot:10} {stage.name:20} {enabled:8} {stage.source}")
+    enabled = {stage: stage.name in getattr(settings.pipeline, stage.slot) for stage in registry.all()}
+    if parsed.json:
+        for stage, runs in enabled.items():
+            print(json.dumps({"slot": stage.slot, "name": stage.name, "enabled": runs, "source": stage.source}))
+        for complaint in complaints:
+            print(f"ignored: {complaint}", file=sys.stderr)
+        return 0
+    rows = [(stage.slot, stage.name, "enabled" if runs else "", stage.source) for stage, runs in enabled.items()]
+    print(table(("slot", "stage", "state", "from"), rows))
     for complaint in complaints:
         print(f"ignored: {complaint}")
     return 0

@@ -26,8 +26,12 @@ def test_serve_prints_a_curl_line_that_works_and_stops_on_sigterm() -> None:
     )
     try:
         assert process.stdout is not None
-        first, curl = process.stdout.readline(), process.stdout.readline()
-        url = next(word for word in first.split() if word.startswith("http"))
+        said = [process.stdout.readline() for _ in range(5)]
+        url = next(word for word in said[0].split() if word.startswith("http"))
+        for place in ("/docs", "/metrics", "/console"):  # the banner names them, and they are there
+            assert f"{url}{place}" in "".join(said)
+            assert httpx.get(f"{url}{place}", follow_redirects=True).status_code == 200
+        curl = said[4]
         assert httpx.get(f"{url}/readyz").status_code == 200
         answer = subprocess.run(["sh", "-c", curl], capture_output=True, text=True, timeout=60, check=True)
         assert '"finish_reason":"stop"' in answer.stdout

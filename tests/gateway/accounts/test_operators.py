@@ -42,7 +42,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def test_the_life_of_a_key_on_the_command_line(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     secret = said(capsys, "create", "a", "--team", "blue", "--models", "scripted", "--concurrency", "3").strip()
-    [listed] = [json.loads(line) for line in said(capsys, "list").splitlines()]
+    [listed] = [json.loads(line) for line in said(capsys, "list", "--json").splitlines()]
     assert (listed["id"], listed["state"], listed["limits"]) == ("a", "active", {"concurrency": 3})
     assert secret not in path.read_bytes().decode("latin-1")
     rotated = said(capsys, "rotate", "a").strip()
@@ -51,7 +51,7 @@ def test_the_life_of_a_key_on_the_command_line(path: Path, capsys: pytest.Captur
     said(capsys, "revoke", "a")
     with app(path) as gateway:
         assert ask(gateway, rotated).status_code == 401
-    [row] = list(csv.DictReader(io.StringIO(said(capsys, "usage", "--by", "key_id,team,model"))))
+    [row] = list(csv.DictReader(io.StringIO(said(capsys, "usage", "--by", "key_id,team,model", "--format", "csv"))))
     assert (row["key_id"], row["team"], row["requests"]) == ("a", "blue", "2")
     assert float(row["cost"]) > 0
 

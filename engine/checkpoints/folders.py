@@ -1,0 +1,65 @@
+"""What a folder with a checkpoint must hold, looked at before anything that takes seconds is imported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from sluicegate.engine.settings import ModelSettings
+from sluicegate.plugins.errors import ConfigurationError
+
+WEIGHTS = ("*.safetensors", "*.bin", "*.gguf")
+TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.tiktoken")
+TODO = "name a folder with config.json, safetensors weights and a tokenizer, a name on the hub, or a GGUF file"
+
+
+def check_folders(models: tuple[ModelSettings, ...]) -> None:
+    """Raises `ConfigurationError` for the first path that cannot be a model. Names on the hub are not looked at."""
+    for model in models:
+        _check(model.path, adapter=model.base is not None)
+        if model.adapter is not None:
+            _check(model.adapter, adapter=True)
+        if model.draft is not None:
+            _check(model.draft)
+
+
+def _check(name: str, *, adapter: bool = False) -> None:
+    path = Path(name)
+    if name == "bundled" or (not path.exists() and not _is_path(name)):
+        return
+    if not path.exists():
+        raise ConfigurationError(f"there is no {name!r} here (looked at {path.absolute()}); {TODO}")
+    if path.is_file():
+        if path.suffix != ".gguf":
+            raise ConfigurationError(f"{name!r} is a file and no model; {TODO}")
+        return
+    try:
+        _check_folder(name, path, "adapter_config.json" if adapter else "config.json")
+    except OSError as error:
+        raise ConfigurationError(f"the model folder {name!r} cannot be read: {error.strerror or error}") from error
+
+
+def _is_path(name: str) -> bool:
+    """Names on the hub are `owner/name`."""
+    return name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
+
+
+def _check_folder(name: str, path: Path, described: str) -> None:
+    if not (path / described).is_file():
+        other = "; it holds a LoRA adapter: name it as `adapter`, or with a `base`"
+        more = other if described == "config.json" and (path / "adapter_config.json").is_file() else f"; {TODO}"
+        raise ConfigurationError(f"the folder {name!r} has no {described}{more}")
+    try:
+        config = json.loads((path / described).read_text("utf-8"))
+    except ValueError as error:
+        raise ConfigurationError(f"{described} of the model folder {name!r} is not JSON: {error}") from error
+    if not isinstance(config, dict) or (described == "config.json" and "model_type" not in config):
+        raise ConfigurationError(
+            f"config.json of the model folder {name!r} names no model_type, so it describes no model of transformers"
+        )
+    if not any(next(path.glob(pattern), None) for pattern in WEIGHTS):
+        raise ConfigurationError(
+            f"the model folder {name!r} holds no weights (model.safetensors); is its download finished?"
+        )
+    if described == "config.json" and not any(next(path.glob(pattern), None) for pattern in TOKENIZERS):
+        raise ConfigurationError(f"the model folder {name!r} holds no tokenizer (tokenizer.json); copy it there")

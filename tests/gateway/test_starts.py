@@ -1,0 +1,171 @@
+"""What keeps a gateway from starting: one sentence on what was found and where, exit status 2, and no traceback."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import sluicegate.engine
+from sluicegate.gateway.commands.cli import main
+
+BUNDLED = Path(sluicegate.engine.__file__).parent / "bundled"
+CONFIG = json.loads((BUNDLED / "config.json").read_text("utf-8"))
+
+
+def model(folder: Path, **files: str | None) -> str:
+    """A copy of the bundled model in which some files say something else, or are gone."""
+    place = folder / "model"
+    shutil.copytree(BUNDLED, place, ignore=shutil.ignore_patterns("__*", "*.safetensors"))
+    (place / "model.safetensors").write_bytes(b"")
+    for name, text in files.items():
+        file = place / name.replace("__", ".")
+        file.unlink() if text is None else file.write_text(text, "utf-8")
+    return str(place)
+
+
+MODELS: dict[str, tuple[Callable[[Path], str], str]] = {
+    "a folder that is not there": (lambda path: "./nope", "there is no './nope' here"),
+    "a path that is not there": (lambda path: "/no/such/folder", "there is no '/no/such/folder' here"),
+    "an empty folder": (lambda path: str(path), "has no config.json"),
+    "a file": (lambda path: model(path) + "/config.json", "is a file and no model"),
+    "config.json cut short": (lambda path: model(path, config__json="{"), "is not JSON"),
+    "config.json that is a list": (lambda path: model(path, config__json="[]"), "names no model_type"),
+    "config.json of nothing": (lambda path: model(path, config__json="{}"), "names no model_type"),
+    "no weights": (lambda path: model(path, model__safetensors=None), "holds no weights"),
+    "no tokenizer": (
+        lambda path: model(path, tokenizer__json=None, tokenizer_config__json=None),
+        "holds no tokenizer",
+    ),
+}
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line that `serve` prints."""
+    assert main(["serve", "--port", "0", *arguments]) == 2
+    said = capsys.readouterr()
+    assert "Traceback" not in said.err
+    [line] = said.err.splitlines()
+    assert line.startswith("sluicegate: ")
+    assert said.out == ""
+    return line
+
+
+@pytest.mark.parametrize("situation", MODELS)
+def test_a_model_that_cannot_be_one_is_refused_at_once(
+    situation: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is bound or loaded."""
+    make, expected = MODELS[situation]
+    assert expected in refused(capsys, "--model", make(tmp_path))
+
+
+CONFIGURATIONS = {
+    "[server": "is not valid TOML",
+    "[servr]\nport = 1": "did you mean 'server'",
+    "[server]\nprot = 1": "did you mean 'port'",
+    "[server]\ndrain_s = -1": "from 0",
+    '[server]\nlog_level = "loud"': "must be one of debug, info",
+    '[server]\ntls_cert = "a"': "belong together",
+    '[server]\ntls_cert = "a"\ntls_key = "b"': "tls_cert 'a' and tls_key 'b' cannot be used: No such file",
+    '[pipeline]\nmoderate = ["pi"]': "no stage 'pi' is installed",
+    "[stages.moderate.pi]": "which nobody registered",
+    "[pipeline]\ngenerate = []": "names no stage",
+    '[[keys]]\nid = "a"\nsha256 = "xyz"': "64 hexadecimal digits",
+    'policy_file = "nope.toml"': "cannot read the policy file nope.toml",
+    '[prompts]\nsummarise = "no.such:thing"': "cannot be imported",
+    '[review]\nsecret = "zz"': "must be hexadecimal",
+    '[routing]\nstate = "."': "cannot be read",
+    "[stages.constrain.grammar.options]\nwhitespac = 1": "unknown grammar option",
+    '[stages.recall.redis]\nurl = "x"\n[pipeline]\nrecall = ["redis"]': "no such URL",
+}
+
+
+@pytest.mark.parametrize("text", CONFIGURATIONS)
+def test_a_mistake_in_the_configuration_is_one_line(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And `config check` refuses what `serve` refuses, with the same words."""
+    monkeypatch.chdir(tmp_path)
+    Path("gateway.toml").write_text(text, "utf-8")
+    line = refused(capsys, "--config", "gateway.toml")
+    assert CONFIGURATIONS[text] in line
+    assert main(["config", "check", "gateway.toml"]) == 2
+    said = capsys.readouterr()
+    assert line.removeprefix("sluicegate: ") in (said.out + said.err)
+
+
+def test_a_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in refused(capsys, "--port", str(port))
+
+
+def test_debug_shows_the_traceback_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--model", "./nope", "--port", "0", "--debug"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+MANY = """
+[server]
+prot = 1
+host = 3
+[telemetri]
+[[keys]]
+id = "a"
+sha256 = "xyz"
+[pipeline]
+moderate = ["pii"]
+[stages.moderate.pii]
+typs = ["emial"]
+action = "redcat"
+[stages.moderate.blocklist]
+phrase = ["x"]
+[stages.generate.engine]
+models = ["./nope"]
+max_batch_sise = 3
+[policies.x]
+foo = 1
+"""
+
+
+def test_every_mistake_is_named_not_the_first_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of every table, each by itself, those of a stage that does not run among them."""
+    file = tmp_path / "gateway.toml"
+    file.write_text(MANY, "utf-8")
+    assert main(["config", "check", str(file), "--json"]) == 2
+    told = json.loads(capsys.readouterr().out)
+    expected = (
+        "did you mean 'port'",
+        "host must be a string",
+        "did you mean 'telemetry'",
+        "sha256",
+        "did you mean 'types'",
+        "no kind of personal data 'emial'",
+        "action must be one of",
+        "did you mean 'phrases'",
+        "'./nope'",
+        "did you mean 'max_batch_size'",
+        "[policies.x] has no 'foo'",
+    )
+    for words in expected:
+        assert [text for text in told["mistakes"] if words in text], words
+    assert len(told["mistakes"]) == len(expected)
+    assert ["blocklist" in text for text in told["idle"]] == [True]
+
+
+def test_a_stage_that_does_not_run_is_told_apart_from_what_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text('[stages.moderate.blocklist]\nphrases = ["x"]', "utf-8")
+    assert main(["config", "check", str(file)]) == 1
+    assert "is configured and does not run" in capsys.readouterr().out
+    file.write_text("", "utf-8")
+    assert main(["config", "check", str(file)]) == 0
