@@ -1,13 +1,17 @@
 """Bring the paged KV cache into a `transformers` model: one registered attention function, one object per step.
 
-The model code calls `paged_attention` in every layer with this step's q, k, v and hands through the keyword `paged`,
-the step's layout. All sequences of a step lie in one flattened row of T tokens; the layout knows which tokens belong to
-which sequence, where their keys and values go, and what each may see.
+The model code calls `paged_attention` in every layer with this step's q, k, v. The step's layout comes by the keyword
+`paged` where the model's layers hand it through, else from `running`, which is around every forward pass. All sequences
+of a step lie in one flattened row of T tokens; the layout knows which tokens belong to which sequence, where their keys
+and values go, and what each may see.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from collections.abc import Sequence as Seq
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -20,6 +24,7 @@ from sluicegate.engine.attention.in_place import attend_in_place
 from sluicegate.engine.memory.kv import KVPool, LayerShape, attend
 
 ATTENTION_NAME = "sluicegate_paged"
+_STEP: ContextVar[AttentionStep | None] = ContextVar("_STEP", default=None)
 
 
 class Scoring(NamedTuple):
@@ -30,6 +35,8 @@ class Scoring(NamedTuple):
     """Newest positions that a token sees, its own among them."""
     softcap: float | None = None
     """Scores are squeezed into (-softcap, softcap)."""
+    sinks: Tensor | None = None
+    """[H]: a score of each head that takes its share of the softmax and gives nothing (learned attention sinks)."""
 
 
 class AttentionStep(Protocol):
@@ -37,6 +44,16 @@ class AttentionStep(Protocol):
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor:
         """Keep k and v [1, H_kv, T, D] and return the attention of q [1, H, T, D]: [T, H, D_v]."""
+
+
+@contextmanager
+def running(step: AttentionStep) -> Iterator[None]:
+    """Let layers that hand no keywords on to attention find their step: of this thread's forward pass."""
+    token = _STEP.set(step)
+    try:
+        yield
+    finally:
+        _STEP.reset(token)
 
 
 def register_attention() -> None:
@@ -53,16 +70,19 @@ def paged_attention(
     value: Tensor,
     attention_mask: Tensor | None = None,
     *,
-    paged: AttentionStep,
+    paged: AttentionStep | None = None,
     scaling: float | None = None,
     sliding_window: int | None = None,
     softcap: float | None = None,
+    s_aux: Tensor | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
     """Attend, called by model code: `query` [1, H, T, D], `key` and `value` [1, H_kv, T, D]. Returns ([1, T, H, D_v],
     no weights). Other keywords (dropout, position ids ...) mean nothing to inference over our own cache; one that would
     is caught by the comparison at load."""
-    out = paged.attend(module.layer_idx, query, key, value, Scoring(scaling, sliding_window, softcap))
+    step = paged if paged is not None else _STEP.get()
+    assert step is not None, "a forward pass over the paged cache outside `running`"
+    out = step.attend(module.layer_idx, query, key, value, Scoring(scaling, sliding_window, softcap, s_aux))
     return out.unsqueeze(0), None
 
 
@@ -110,7 +130,7 @@ class StepLayout:
         for chunk, view in zip(self._chunks, self._chunk_views(scoring.window, query), strict=True):
             here = slice(at, at := at + chunk.count)
             keys, values = self._seen(layer, view, key[:, :, here], value[:, :, here])
-            out = attend(query[:, :, here], keys, values, view.bias, scoring.scaling, scoring.softcap)
+            out = attend(query[:, :, here], keys, values, view.bias, scoring.scaling, scoring.softcap, scoring.sinks)
             parts.append(out[0].transpose(0, 1))
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
@@ -118,7 +138,8 @@ class StepLayout:
         """Attend with the tokens `query` [R, H, D] of all short stretches over what the pool holds: [R, H, D_v]."""
         view = self._short_view(scoring.window, query)
         keys, values = self._pool.gather(layer, view.table)
-        return attend(query.unsqueeze(2), keys, values, view.bias, scoring.scaling, scoring.softcap).squeeze(2)
+        rows, cap = query.unsqueeze(2), scoring.softcap
+        return attend(rows, keys, values, view.bias, scoring.scaling, cap, scoring.sinks).squeeze(2)
 
     # Tables and biases are the same in every layer of a window: made once a step.
 
@@ -129,7 +150,10 @@ class StepLayout:
 
     def _chunk_views(self, window: int | None, like: Tensor) -> list[PagedView]:
         if window not in self._views:
-            self._views[window] = [_view_of_chunk(c, self._pool.block_size, window, like) for c in self._chunks]
+            rounded = self._pool.is_small
+            self._views[window] = [
+                _view_of_chunk(c, self._pool.block_size, window, like, rounded) for c in self._chunks
+            ]
         return self._views[window]
 
     def _seen(self, layer: int, view: PagedView, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -186,8 +210,10 @@ class PagedView:
     bias: Tensor | None
 
 
-def _view_of_chunk(chunk: Stretch, block_size: int, window: int | None, like: Tensor) -> PagedView:
-    if chunk.start == 0 and (window is None or chunk.count <= window):
+def _view_of_chunk(chunk: Stretch, block_size: int, window: int | None, like: Tensor, rounded: bool) -> PagedView:
+    """Return what a chunk sees. The beginning of a sequence sees its own keys alone; where the pool rounds them, it
+    must read them from there all the same, or answers would depend on how a prompt was cut."""
+    if not rounded and chunk.start == 0 and (window is None or chunk.count <= window):
         return PagedView(torch.empty(0), None)
     return view_of([chunk], block_size, window, like)
 
@@ -216,5 +242,8 @@ class ShapeProbe:
         self.layers: dict[int, LayerShape] = {}
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor:
-        self.layers[layer] = LayerShape(key.shape[1], key.shape[-1], value.shape[-1], query.shape[1], scoring.window)
-        return attend(query, key, value, None, scoring.scaling, scoring.softcap)[0].transpose(0, 1)
+        self.layers[layer] = LayerShape(
+            key.shape[1], key.shape[-1], value.shape[-1], query.shape[1], scoring.window, scoring.sinks is not None
+        )
+        out = attend(query, key, value, None, scoring.scaling, scoring.softcap, scoring.sinks)
+        return out[0].transpose(0, 1)

@@ -113,7 +113,8 @@ class ModelRunner:
         computed for the comparison, where another thread runs it now."""
         self._model = model
         self.pool = KVPool(model.layers, num_blocks, block_size, model.dtype, model.device, kv=kv)
-        in_place = attention == "auto" and bool(self.pool.key_arrays) and compiled
+        sinks = any(layer.has_sinks for layer in model.layers)
+        in_place = attention == "auto" and bool(self.pool.key_arrays) and compiled and not sinks
         self._layout: MakeLayout = InPlaceLayout
         self._captures = False
         if not in_place:

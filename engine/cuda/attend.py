@@ -52,7 +52,7 @@ def attend_paged(pool: KVPool, layer: int, query: Tensor, tiles: Tiles, out: Ten
     Tiles of single tokens split their keys and are merged; chunks do not need it: there are enough of them.
     """
     shape, dim = pool.layers[layer], query.shape[-1]
-    scaling, window, softcap = scoring
+    scaling, window, softcap = scoring[:3]
     query = query if query.stride(-1) == 1 else query.contiguous()
     group = shape.query_heads // shape.kv_heads
     splits = SPLITS if tiles.tokens == 1 else 1

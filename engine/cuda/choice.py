@@ -41,7 +41,10 @@ def choose_attention(pool: KVPool, kind: AttentionKind = "auto") -> AttentionCho
 
     Raises `ConfigurationError` where `triton` is asked for and does not work.
     """
-    if kind == "reference" or (kind == "auto" and pool.device.type != "cuda"):
+    sinks = any(layer.has_sinks for layer in pool.layers)
+    if sinks and kind == "triton":
+        raise ConfigurationError("engine: attention is 'triton', but the model has attention sinks; set it to 'auto'")
+    if sinks or kind == "reference" or (kind == "auto" and pool.device.type != "cuda"):
         return AttentionChoice("reference", StepLayout)
     reason = _refusal_of_triton(pool)
     if reason and kind == "triton":

@@ -27,6 +27,8 @@ class LayerShape:
     value_dim: int
     query_heads: int
     window: int | None = None
+    has_sinks: bool = False
+    """Its heads have learned attention sinks, which only the reference attention computes."""
 
     def bytes_per_token(self, dtype: torch.dtype) -> int:
         """Return the bytes of a token. In int8 (or fp8, kept as int8) a head's key and value have a float32 scale
@@ -159,13 +161,20 @@ def _gather(blocks: Tensor, table: Tensor) -> Tensor:
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scaling: float | None, softcap: float | None
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor | None,
+    scaling: float | None,
+    softcap: float | None,
+    sinks: Tensor | None = None,
 ) -> Tensor:
     """Attend with `query` [B, H, T, D] over `key`, `value` [B, H_kv, S, D]; `bias` [B, 1, T, S] is added to the scores
-    (-inf = not seen; None = causal, with T == S). Query heads are taken in groups of H / H_kv. Returns [B, H, T, D_v].
+    (-inf = not seen; None = causal, with T == S), `sinks` [H] are scores that nothing is read for. Query heads are
+    taken in groups of H / H_kv. Returns [B, H, T, D_v].
     """
-    if softcap is not None:
-        return _attend_softly(query, key, value, bias, scaling, softcap)
+    if softcap is not None or sinks is not None:
+        return _attend_softly(query, key, value, bias, scaling, softcap, sinks)
     if query.shape[2] == 1 and bias is not None:
         return _attend_grouped(query, key, value, bias, scaling)
     return torch.nn.functional.scaled_dot_product_attention(
@@ -189,14 +198,28 @@ def _attend_grouped(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, sca
 
 
 def _attend_softly(
-    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scaling: float | None, softcap: float
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor | None,
+    scaling: float | None,
+    softcap: float | None,
+    sinks: Tensor | None,
 ) -> Tensor:
-    """Do as `attend` with scores squeezed into (-softcap, softcap) before the mask, which SDPA cannot."""
+    """Do as `attend` with scores squeezed into (-softcap, softcap) before the mask, or with sinks, which SDPA
+    cannot."""
     repeat = query.shape[1] // key.shape[1]
     key, value = key.repeat_interleave(repeat, 1), value.repeat_interleave(repeat, 1)
     scale = scaling if scaling is not None else query.shape[-1] ** -0.5
-    scores = softcap * torch.tanh(query @ key.transpose(2, 3) * scale / softcap)
+    scores = query @ key.transpose(2, 3) * scale
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
     if bias is None:
         length = query.shape[2]
         bias = torch.full((length, length), float("-inf"), dtype=query.dtype, device=query.device).triu(1)
-    return torch.softmax(scores + bias, -1, dtype=torch.float32).to(query.dtype) @ value
+    scores = scores + bias
+    if sinks is not None:
+        rows, heads, length, _ = scores.shape
+        scores = torch.cat([scores, sinks.to(scores).view(1, heads, 1, 1).expand(rows, heads, length, 1)], -1)
+    shares = torch.softmax(scores, -1, dtype=torch.float32).to(query.dtype)
+    return shares[..., : value.shape[2]] @ value

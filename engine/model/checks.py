@@ -2,7 +2,7 @@
 
 The trial runs the model twice over the same tokens, once with its own eager attention and once through the paged cache
 in several steps, and compares the logits. A model that keeps state elsewhere (recurrent or linear layers, attention of
-its own, learned sinks, position biases) gives other logits, or calls our attention in too few layers.
+its own, position biases) gives other logits, or calls our attention in too few layers.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from sluicegate.engine.attention.paged import (
     StepLayout,
     Stretch,
     register_attention,
+    running,
 )
 from sluicegate.engine.checkpoints.packed import scheme_of
 from sluicegate.engine.memory.kv import KVPool, LayerShape
@@ -164,7 +165,8 @@ def _in_steps(module: Any, ids: Tensor, layers: tuple[LayerShape, ...]) -> Tenso
 def _forward(module: Any, ids: Tensor, start: int, paged: AttentionStep) -> Tensor:
     """Return logits [T, V] float32 of `ids` [T] at positions from `start` on."""
     positions = torch.arange(start, start + len(ids), device=ids.device)
-    out = module(input_ids=ids.unsqueeze(0), position_ids=positions.unsqueeze(0), use_cache=False, paged=paged)
+    with running(paged):
+        out = module(input_ids=ids.unsqueeze(0), position_ids=positions.unsqueeze(0), use_cache=False, paged=paged)
     logits: Tensor = out.logits[0]
     return logits.float()
 

@@ -155,4 +155,5 @@ def finding_rowwise_layers(module: Any, tokens: int) -> Iterator[set[str]]:
 
 
 def _counter(note: Callable[[int], None]) -> Callable[[Any, Any, Any], None]:
-    return lambda _module, _given, out: note(out.shape[:-1].numel())
+    """Note the rows of a layer's output; a layer that returns several tensors (a router) has none of its own."""
+    return lambda _module, _given, out: note(out.shape[:-1].numel() if isinstance(out, Tensor) else 0)

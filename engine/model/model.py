@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention.paged import AttentionStep
+from sluicegate.engine.attention.paged import AttentionStep, running
 from sluicegate.engine.checkpoints.draft_heads import DraftHeads
 from sluicegate.engine.cpu import weight_bytes, weight_count
 from sluicegate.engine.memory.kv import LayerShape
@@ -74,9 +74,10 @@ class LoadedModel:
 
     def hidden(self, ids: Tensor, positions: Tensor, paged: AttentionStep) -> Tensor:
         """Return the last hidden states [T, d] of the same pass, after the final norm, before the vocabulary."""
-        out = self.module.base_model(
-            input_ids=ids.unsqueeze(0), position_ids=positions.unsqueeze(0), use_cache=False, paged=paged
-        )
+        with running(paged):
+            out = self.module.base_model(
+                input_ids=ids.unsqueeze(0), position_ids=positions.unsqueeze(0), use_cache=False, paged=paged
+            )
         states: Tensor = out.last_hidden_state[0]
         return states
 
@@ -88,13 +89,14 @@ def forward(module: Any, ids: Tensor, positions: Tensor, wanted: Tensor, paged: 
 
 def raw_logits(module: Any, ids: Tensor, positions: Tensor, wanted: Tensor | int, paged: AttentionStep) -> Tensor:
     """Return the same logits [R, V] in the model's own dtype; `wanted` 0 = of all tokens."""
-    out = module(
-        input_ids=ids.unsqueeze(0),
-        position_ids=positions.unsqueeze(0),
-        use_cache=False,
-        logits_to_keep=wanted,
-        paged=paged,
-    )
+    with running(paged):
+        out = module(
+            input_ids=ids.unsqueeze(0),
+            position_ids=positions.unsqueeze(0),
+            use_cache=False,
+            logits_to_keep=wanted,
+            paged=paged,
+        )
     logits: Tensor = out.logits[0]
     return logits
 

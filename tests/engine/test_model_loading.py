@@ -168,25 +168,6 @@ def test_alibi_slopes_are_those_of_transformers(heads: int) -> None:
     assert torch.allclose(_slopes(heads), expected)
 
 
-def test_attention_sinks_are_refused_by_comparison(tmp_path: Path) -> None:
-    """GPT-OSS passes learned sinks to the attention function, which ours does not know."""
-    config = transformers.GptOssConfig(
-        vocab_size=266,
-        hidden_size=32,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=8,
-        num_local_experts=2,
-        num_experts_per_tok=2,
-        sliding_window=8,
-        initializer_range=0.5,
-    )
-    with pytest.raises(ModelLoadError, match="other logits"):
-        load_model(saved(config, tmp_path))
-
-
 def test_a_rotary_scaling_that_depends_on_the_batch_is_served_up_to_where_it_switches(tmp_path: Path) -> None:
     rope = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10000.0, "original_max_position_embeddings": 64}
     model = load_model(save_tiny(tmp_path, "llama", rope_parameters=rope))

@@ -40,6 +40,23 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
         "Qwen3MoeConfig",
         {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "decoder_sparse_step": 1},
     ),
+    "gpt_oss": (
+        "GptOssConfig",
+        {
+            "num_local_experts": 4,
+            "num_experts_per_tok": 2,
+            "sliding_window": 9,
+            "rope_parameters": {
+                "rope_type": "yarn",
+                "factor": 4.0,
+                "rope_theta": 10000.0,
+                "original_max_position_embeddings": 128,
+            },
+        },
+    ),
+    "phimoe": ("PhimoeConfig", {"num_local_experts": 4, "num_experts_per_tok": 2}),
+    "nemotron": ("NemotronConfig", {}),
+    "stablelm": ("StableLmConfig", {"hidden_size": 64}),
     "gpt2": ("GPT2Config", {"n_embd": 48, "n_layer": 3, "n_head": 4, "n_positions": 512}),
     "bloom": ("BloomConfig", {}),
     "llama_yarn": (
