@@ -4,7 +4,7 @@ from sluicegate.engine.cpu.decoder import Decoder, decoder_for, program_kernels
 from sluicegate.engine.cpu.head_products import HeadProducts, products_of
 from sluicegate.engine.cpu.kernels.lowrank import MOST_RANK, FactorTable, factor_table
 from sluicegate.engine.cpu.packing import EIGHT, FOUR, Packed
-from sluicegate.engine.cpu.small_layers import shrink_module, weight_bytes, weight_count
+from sluicegate.engine.cpu.small_layers import shrink_module, weight_bytes, weight_count, whole_weights
 from sluicegate.engine.cpu.wanted_logits import WantedLogits
 
 __all__ = [
@@ -23,4 +23,5 @@ __all__ = [
     "shrink_module",
     "weight_bytes",
     "weight_count",
+    "whole_weights",
 ]

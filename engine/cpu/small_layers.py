@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -62,9 +62,62 @@ class SmallEmbedding(nn.Module):
         return unpack(self.packed, ids)
 
 
+class SmallExperts(nn.Module):
+    """Experts of a mixture with packed weights; float32 in and out. Biases and the activation are the module's own that
+    it stands for: one that `transformers` computes through its experts interface."""
+
+    def __init__(self, experts: Any, form: int) -> None:
+        super().__init__()
+        self.own = experts
+        name = "gate_up_proj" if experts.has_gate else "up_proj"
+        self.up, self.down = _pack_experts(experts, name, form), _pack_experts(experts, "down_proj", form)
+        self._up_bias, self._down_bias = (getattr(experts, f"{name}_bias", None) for name in (name, "down_proj"))
+
+    def forward(self, states: Tensor, chosen: Tensor, shares: Tensor) -> Tensor:
+        """Return [T, d] of `states` [T, d], where token t goes to the experts `chosen` [T, k] with `shares` [T, k]."""
+        out = torch.zeros_like(states)
+        for expert in chosen.unique().tolist():
+            rows, place = torch.where(chosen == expert)
+            inner = _times(states[rows], self.up[expert], self._up_bias, expert)
+            inner = self.own._apply_gate(inner) if self.own.has_gate else self.own.act_fn(inner)
+            back = _times(inner, self.down[expert], self._down_bias, expert)
+            out.index_add_(0, rows, back * shares[rows, place, None])
+        return out
+
+
+def _pack_experts(experts: Any, name: str, form: int) -> list[Packed]:
+    """Pack a weight of each expert, and take the whole one out of `experts`."""
+    whole = getattr(experts, name).detach()
+    delattr(experts, name)
+    return [pack((one.T if experts.is_transposed else one).contiguous(), form) for one in whole]
+
+
+def _times(rows: Tensor, packed: Packed, biases: Tensor | None, expert: int) -> Tensor:
+    out = torch.empty(len(rows), packed.n)
+    _product(rows.contiguous(), packed, out)
+    return out if biases is None else out + biases[expert]
+
+
+def _are_experts(module: Any) -> bool:
+    """Whether a module keeps experts as `transformers`' experts interface has them."""
+    if not hasattr(module, "_apply_gate") or not hasattr(module, "is_transposed"):
+        return False
+    weights = [getattr(module, name, None) for name in ("gate_up_proj" if module.has_gate else "up_proj", "down_proj")]
+    return not module.has_post_expert_norm and all(isinstance(w, Tensor) and w.ndim == 3 for w in weights)
+
+
+def whole_weights(module: Any) -> dict[str, int]:
+    """Return by name the matrices that were left as they are, and how many weights each has; tables of embeddings,
+    which a step reads a few rows of, are not among them."""
+    tables = {id(part.weight) for part in module.modules() if isinstance(part, nn.Embedding)}
+    kept = ((name, one) for name, one in module.named_parameters() if one.ndim > 1 and id(one) not in tables)
+    return {name: one.numel() for name, one in kept}
+
+
 def shrink_module(module: Any, form: int, known: Mapping[str, Packed] | None = None) -> None:
-    """Replace every `nn.Linear` of a decoder in float32 on a CPU, in place. Embeddings and the head take 8 bits at
-    least: they see every token. `known`: by name, layers that were rounded already, and are not rounded again."""
+    """Replace every `nn.Linear` and all experts of a decoder in float32 on a CPU, in place. Embeddings and the head
+    take 8 bits at least: they see every token. `known`: by name, layers that were rounded already, and are not rounded
+    again."""
     head = module.get_output_embeddings()
     embedding = module.get_input_embeddings()
     tied = head is not None and head.weight is embedding.weight
@@ -80,19 +133,28 @@ def shrink_module(module: Any, form: int, known: Mapping[str, Packed] | None = N
                 setattr(parent, name, made)
                 if child is head and tied and type(embedding) is nn.Embedding:
                     module.set_input_embeddings(SmallEmbedding(made.packed))
+            elif _are_experts(child):
+                setattr(parent, name, SmallExperts(child, form))
 
 
 def weight_bytes(module: Any) -> int:
     """Return the memory of all weights in bytes, each tensor counted once."""
     tensors = [*module.parameters(), *module.buffers()]
-    for part in module.modules():
-        if isinstance(part, CpuSmallLinear | SmallEmbedding):
-            tensors += [part.packed.data, part.packed.scales]
+    for packed in _all_packed(module):
+        tensors += [packed.data, packed.scales]
     return sum({tensor.data_ptr(): tensor.nbytes for tensor in tensors}.values())
 
 
+def _all_packed(module: Any) -> Iterator[Packed]:
+    for part in module.modules():
+        if isinstance(part, CpuSmallLinear | SmallEmbedding):
+            yield part.packed
+        elif isinstance(part, SmallExperts):
+            yield from (*part.up, *part.down)
+
+
 def weight_count(module: Any) -> int:
-    small = {id(p.packed): p.packed for p in module.modules() if isinstance(p, CpuSmallLinear | SmallEmbedding)}
+    small = {id(packed): packed for packed in _all_packed(module)}
     whole: int = sum(parameter.numel() for parameter in module.parameters())
     elsewhere = sum(getattr(part, "rounded_count", 0) for part in module.modules())  # those of a CUDA device
     return whole + elsewhere + sum(packed.n * packed.k for packed in small.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,7 +24,16 @@ from sluicegate.engine.checkpoints.gguf_files import (
 from sluicegate.engine.checkpoints.lora import LowRank, adapter_folder, merge_adapter, read_adapter
 from sluicegate.engine.checkpoints.packed import Scheme, read_packed, scheme_of
 from sluicegate.engine.checkpoints.progress import OnProgress, reporting
-from sluicegate.engine.cpu import EIGHT, FOUR, MOST_RANK, Packed, factor_table, shrink_module
+from sluicegate.engine.cpu import (
+    EIGHT,
+    FOUR,
+    MOST_RANK,
+    Packed,
+    factor_table,
+    shrink_module,
+    weight_count,
+    whole_weights,
+)
 from sluicegate.engine.cuda.memory import fitting, usable_device
 from sluicegate.engine.model.checks import refuse_config, usable_context, verify
 from sluicegate.engine.model.lora_batch import Adapter
@@ -33,6 +43,7 @@ from sluicegate.engine.text.detokenizer import Detokenizer
 from sluicegate.plugins import ModelLoadError
 
 BUNDLED = "bundled"
+_LOG = logging.getLogger(__name__)
 ENGINE = Path(__file__).parents[1]
 
 
@@ -69,6 +80,7 @@ def load_model(
     heads = load_heads(_folder(where), module)
     if weights != "full":
         _shrink(module, weights, where, {} if merged else known)
+        _say_what_is_whole(module, weights, name)
         kept = f"{kept} {weights}"
     digest = folder_digest(_folder(where), kept + merged + file_digest(where))
     return LoadedModel(
@@ -115,6 +127,16 @@ def _shrink(module: Any, weights: WeightsKind, where: str, known: Mapping[str, P
             + "take 'int8', leave out dtype and device, or serve it with weights = 'full'"
         )
     shrink_module(module, EIGHT if weights == "int8" else FOUR, known)
+
+
+def _say_what_is_whole(module: Any, weights: WeightsKind, name: str) -> None:
+    """Warn of matrices that were not rounded: experts of a form that is not known, layers of a kind of their own."""
+    kept = whole_weights(module)
+    if (share := sum(kept.values()) / max(1, weight_count(module))) > 0.01:  # routers may stay
+        _LOG.warning(
+            "%s: weights = '%s' left %.0f %% of the weights in full precision, in %d matrices such as %s",
+            name, weights, 100 * share, len(kept), next(iter(kept)),
+        )  # fmt: skip
 
 
 def _bundled() -> str:

@@ -14,7 +14,7 @@ from sluicegate.engine import EngineSettings, load_model
 from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.cpu.kernels.rows import FP8, shrink, shrink_to_e4m3, widen
 from sluicegate.engine.cpu.packing import EIGHT, FOUR, Packed, pack, unpack
-from sluicegate.engine.cpu.small_layers import CpuSmallLinear, SmallEmbedding
+from sluicegate.engine.cpu.small_layers import CpuSmallLinear, SmallEmbedding, SmallExperts
 from sluicegate.engine.memory.kv import E4M3, KVPool, LayerShape
 from sluicegate.engine.settings import KVKind
 from sluicegate.plugins import ConfigurationError, ModelLoadError
@@ -179,6 +179,38 @@ def test_memory_is_what_was_asked_for(tmp_path: Path) -> None:
     assert len({full.version, eight.version, four.version}) == 3
     assert full.kv_bytes_in(torch.int8) < 0.4 * full.kv_bytes_per_token
     assert ModelRunner(eight, 8, 4, kv="int8").is_compiled
+
+
+@pytest.mark.parametrize("weights", ["int8", "int4"])
+@pytest.mark.parametrize("family", ["mixtral", "qwen3_moe", "phimoe", "gpt_oss"])
+def test_experts_are_rounded_like_other_layers(family: str, weights: Any, tmp_path: Path) -> None:
+    """All of them, to the same size; and an expert's row does not depend on the rows beside it."""
+    wide = {"hidden_size": 256, "intermediate_size": 256, "initializer_range": 0.05}
+    more = {"moe_intermediate_size": 256} if family == "qwen3_moe" else {}
+    folder = save_tiny(tmp_path, family, **wide, **more)
+    full, small = load_model(folder), load_model(folder, weights=weights)
+    assert small.parameter_count == full.parameter_count
+    embedding = 266 * 256 * 4
+    assert small.weight_bytes - embedding < (0.3 if weights == "int8" else 0.2) * (full.weight_bytes - embedding)
+    text = np.array(prompts([30])[0])
+    scores = [ModelRunner(model, 16, 4).score(text, chunk=16) for model in (full, small)]
+    assert 0 < (scores[0] - scores[1]).abs().mean() < (0.1 if weights == "int8" else 1)
+    experts = next(part for part in small.module.modules() if isinstance(part, SmallExperts))
+    states, chosen = torch.randn(9, 256), torch.randint(0, 4, (9, 2))
+    shares, alone = torch.rand(9, 2), range(9)
+    together = experts(states, chosen, shares)
+    apart = torch.cat([experts(states[i : i + 1], chosen[i : i + 1], shares[i : i + 1]) for i in alone])
+    assert torch.equal(together, apart)
+
+
+def test_what_is_not_rounded_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """GPT-2 keeps its layers in a form of its own."""
+    load_model(save_tiny(tmp_path, "gpt2"), name="m", weights="int8")
+    assert "left" in caplog.text
+    assert "in full precision, in 12 matrices such as transformer.h.0.attn.c_attn.weight" in caplog.text
+    caplog.clear()
+    load_model(save_tiny(tmp_path, "llama"), weights="int8")
+    assert "in full precision" not in caplog.text
 
 
 def test_what_cannot_be_rounded_is_refused_with_the_reason(tiny_folder: Folder, tmp_path: Path) -> None:
