@@ -8,6 +8,10 @@ other sets, with the shipped weights as they are. `--mode` forces one of the two
 
 The threshold of a head is the least that keeps the false alarms on the three harmless sets together within 1 %, and
 for `harm` those on the safe half of XSTest within 5 %; for documents it is 1 % of the clean documents.
+
+`--leave-source-out` trains without each source in turn and measures it at the shipped thresholds, with 95 % intervals
+after Wilson, the worst of the harmless ones last; some minutes. `calibration` of the JSON says how often texts with a
+score were attacks, at the share of attacks that the scores suppose.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +36,16 @@ from training.detector.evaluate import (
     Calibration,
     Scored,
     calibrated,
+    classes,
     cross_validated,
+    prevalences,
     probability,
     shipped,
     threshold,
 )
+from training.detector.sources import left_out
 
+RANGES = (0.0, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 1.01)
 Numbers = npt.NDArray[np.float64]
 
 HEAD_OF = {
@@ -131,6 +140,57 @@ def auc(bad: Numbers, harmless: Numbers) -> float:
     return float(np.mean((below + upto) / 2) / len(harmless))
 
 
+def wilson(hits: int, rows: int, z: float = 1.96) -> tuple[float, float]:
+    """95 % interval of a share; unlike the bootstrap it says something where nothing was hit."""
+    share, spread = hits / rows, 1 + z * z / rows
+    middle = (share + z * z / (2 * rows)) / spread
+    half = z * float(np.sqrt(share * (1 - share) / rows + z * z / (4 * rows * rows))) / spread
+    return max(middle - half, 0.0), min(middle + half, 1.0)
+
+
+def reliability(scored: Sequence[Scored], calibration: Calibration) -> dict[str, list[dict[str, float]]]:
+    """Head -> for each range of scores: the mean score, and the share of attacks among its texts, both where attacks
+    are as frequent as the head's scores suppose."""
+    shares = prevalences(scored, calibration)
+    found = {}
+    for head, (slope, midpoint, _) in calibration.items():
+        bad, harmless = (1 / (1 + np.exp(-slope * (raw - midpoint))) for raw in classes(head, scored))
+        found[head] = [_bin(bad, harmless, shares[head], low, high) for low, high in pairwise(RANGES)]
+    return found
+
+
+def _bin(bad: Numbers, harmless: Numbers, share: float, low: float, high: float) -> dict[str, float]:
+    parts = [(p[(p >= low) & (p < high)], weight / len(p)) for p, weight in ((bad, share), (harmless, 1 - share))]
+    mass = [len(p) * weight for p, weight in parts]
+    said = sum(float(p.sum()) * weight for p, weight in parts)
+    total = sum(mass) or 1.0
+    return {"from": low, "said": round(said / total, 3), "found": round(mass[0] / total, 3)}
+
+
+def leave_source_out(folder: Path, catalogues: Sequence[Path]) -> dict[str, dict[str, Any]]:
+    """`source kind (head)` -> share flagged at the shipped thresholds by a model that never saw the source."""
+    sets = data.load(folder)
+    limits = {name: head.midpoint for name, head in load().heads.items()}
+    found: dict[str, dict[str, Any]] = {}
+    for one in left_out(sets, recipe.gather(sets, catalogues)):
+        for head in one.heads:
+            for kind, bad in sorted({(s.example.kind, s.example.bad) for s in one.scored}):
+                mine = [s for s in one.scored if head in s.raw and (s.example.kind, s.example.bad) == (kind, bad)]
+                hits = sum(s.raw[head] > limits[head] for s in mine)
+                found[f"{kind} ({head}, {'attacks' if bad else 'harmless'})"] = {
+                    "rows": len(mine),
+                    "share": round(hits / len(mine), 4),
+                    "interval": [round(edge, 4) for edge in wilson(hits, len(mine))],
+                }
+    return found
+
+
+def show_left_out(found: dict[str, dict[str, Any]]) -> None:
+    for name, row in sorted(found.items(), key=lambda pair: ("harmless" in pair[0], pair[1]["share"])):
+        low, high = row["interval"]
+        print(f"{name:<58}{row['rows']:>6}{row['share']:>8.1%}{f'{low:.1%} - {high:.1%}':>18}")
+
+
 def latency(detector: Detector, sets: dict[str, list[data.Example]], most: int = 400) -> dict[str, dict[str, float]]:
     """Milliseconds of processor time for one text, by reading; all harmless and attack sets mixed."""
     user = [e.text for name in (*data.BENIGN, *data.INJECTION) for e in sets.get(name, ())]
@@ -174,6 +234,7 @@ def run(folder: Path, catalogues: Sequence[Path], mode: str) -> dict[str, Any]:
         "mode": "cross-validated" if cross else "shipped weights",
         **measure(scored, calibration),
         "at_default_threshold": {"false_positives": as_shipped, "recall": _recall_at(scored, calibration, 0.5)},
+        "calibration": reliability(scored, calibration),
         "latency": latency(detector, sets),
         "machine": common.machine(),
     }
@@ -206,7 +267,14 @@ def main() -> None:
     options.add_argument("--catalogues", type=Path, nargs="*", default=[], help="as for training.detector.train")
     options.add_argument("--mode", choices=("auto", "cross", "shipped"), default="auto")
     options.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    options.add_argument("--leave-source-out", action="store_true", help="train without each source, and measure it")
     given = options.parse_args()
+    if given.leave_source_out:
+        found = leave_source_out(given.data, given.catalogues)
+        show_left_out(found)
+        if given.json:
+            print(json.dumps(found))
+        return
     result = run(given.data, given.catalogues, given.mode)
     show(result)
     if given.json:

@@ -12,7 +12,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,18 @@ DOCUMENT = ("indirect_bipia_email",)
 NOT_TRAINED_ON = ("indirect_bipia_table_code_ccbysa",)
 """Share-alike licence: measured, never trained on."""
 PROSE = ("harm_openai_moderation", "output_xstest_mistral")
+INSTRUCTIONS = ("benign_instructions",)
+"""Of those made from templates only the template's own words are trained on (`wording`): the passages in them belong to
+many data sets, each under a licence of its own."""
 
-SETS = (*INJECTION, *BENIGN, *HARM, *DOCUMENT, *NOT_TRAINED_ON, *PROSE)
+SETS = (*INJECTION, *BENIGN, *INSTRUCTIONS, *HARM, *DOCUMENT, *NOT_TRAINED_ON, *PROSE)
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
     """`bad`: an attack or a harmful request. `group`: what never stands on both sides of a split. In documents `span`
-    is the planted instruction, `family` its kind and `context` the document without it."""
+    is the planted instruction, `family` its kind and `context` the document without it.
+    `template`: of a task, what it was made from."""
 
     set: str
     id: str
@@ -40,10 +44,13 @@ class Example:
     span: tuple[int, int] | None = None
     family: str = ""
     context: str = ""
+    template: str = ""
 
     @property
     def kind(self) -> str:
         """The name under which results are reported."""
+        if self.set in INSTRUCTIONS:
+            return f"{self.set}_tasks" if self.template else f"{self.set}_tools"
         return f"indirect_bipia_{self.group.split('/')[0]}" if self.set.startswith("indirect") else self.set
 
 
@@ -79,7 +86,8 @@ def _example(name: str, row: dict[str, Any]) -> Example:
     if name.startswith("indirect"):
         return _document(name, row, bad)
     group = row.get("english_id") or (f"{name}/{row['focus']}" if row.get("focus") else row["id"])
-    return Example(name, row["id"], row["text"], bad, group)
+    template = row["category"] if name in INSTRUCTIONS and row["category"].startswith("task:") else ""
+    return Example(name, row["id"], row["text"], bad, template or group, template=template)
 
 
 def _document(name: str, row: dict[str, Any], bad: bool) -> Example:
@@ -100,7 +108,7 @@ def _grouped(sets: dict[str, list[Example]]) -> dict[str, list[Example]]:
 
 
 def _with_group(e: Example, group: str) -> Example:
-    return Example(e.set, e.id, e.text, e.bad, group, e.span, e.family, e.context)
+    return replace(e, group=group)
 
 
 def near_duplicates(texts: Sequence[str]) -> list[tuple[int, int]]:

@@ -24,6 +24,7 @@ from training.detector.recipe import Material
 FOLDS = 5
 FALSE_POSITIVES = 0.01
 SAFE_LOOK_ALIKES = 0.05
+RIDGE = 1e-4
 
 Sets = dict[str, list[Example]]
 Scores = npt.NDArray[np.float64]
@@ -43,10 +44,10 @@ class Scored:
         return "document" in self.raw
 
 
-def score(detector: Detector, example: Example, *, document: bool) -> Scored:
-    """One example as the rail would read it, before calibration."""
+def score(detector: Detector, example: Example, *, document: bool, heads: Sequence[str] = ()) -> Scored:
+    """One example as the rail would read it, before calibration; by `heads` only, where some are named."""
     seen = views(example.text)
-    heads = ("document", "injection") if document else ("injection", "harm")
+    heads = heads or (("document", "injection") if document else ("injection", "harm"))
     raw = {head: max(_raw(detector, head, view.text) for view in seen) for head in heads}
     certain = [c for view in seen for _, c in rules.hits(view.text, document=document)]
     certain += [rules.HIDDEN[last] for view in seen if (last := view.label.split("+")[-1]) in rules.HIDDEN]
@@ -62,13 +63,13 @@ def judged(sets: Sets, names: Iterable[str]) -> list[Example]:
 
 
 def user_texts(sets: Sets) -> list[Example]:
-    return judged(sets, (*data.INJECTION, *data.BENIGN, *data.HARM, "harm_openai_moderation"))
+    return judged(sets, (*data.INJECTION, *data.BENIGN, *data.INSTRUCTIONS, *data.HARM, "harm_openai_moderation"))
 
 
 def document_texts(sets: Sets) -> list[Example]:
     """With every third of the harmless prose that no document head was trained on."""
     prose = [example for example in judged(sets, data.PROSE) if not example.bad]
-    return [*judged(sets, (*data.DOCUMENT, *data.NOT_TRAINED_ON)), *prose[1::3]]
+    return [*judged(sets, (*data.DOCUMENT, *data.NOT_TRAINED_ON, *data.INSTRUCTIONS)), *prose[1::3]]
 
 
 def shipped(sets: Sets, detector: Detector) -> list[Scored]:
@@ -139,20 +140,29 @@ def _sigmoid(raw: float, slope: float, midpoint: float, for_documents: float, is
 
 
 def _calibration(head: str, scored: Sequence[Scored]) -> tuple[float, float, float]:
-    bad, harmless = _classes(head, scored)
-    midpoint = threshold(harmless, FALSE_POSITIVES)
-    if head == "harm":
-        safe = _of(head, (s for s in scored if s.example.set == "harm_xstest" and not s.example.bad))
-        midpoint = max(midpoint, threshold(safe, SAFE_LOOK_ALIKES)) if len(safe) else midpoint
+    midpoint = max(_limits(head, scored))
     for_documents = midpoint
     if head == "injection":
         documents = _of(head, (s for s in scored if s.is_document and not s.example.bad))
         for_documents = max(midpoint, threshold(documents, FALSE_POSITIVES / 4)) if len(documents) else midpoint
-    return _slope(bad, harmless), midpoint, for_documents
+    return logistic(*classes(head, scored))[0], midpoint, for_documents
 
 
-def _classes(head: str, scored: Sequence[Scored]) -> tuple[Scores, Scores]:
-    """Raw scores of what the head should find, and of the harmless texts it is measured on."""
+def _limits(head: str, scored: Sequence[Scored]) -> list[float]:
+    """The least scores that keep the false alarms within what is promised: on the sets the head was always measured on
+    taken together, on each set of instructions, and for `harm` on safe look-alikes."""
+    _, harmless = classes(head, scored)
+    found = [threshold(harmless, FALSE_POSITIVES)]
+    mine = [s for s in scored if s.is_document == (head == "document") and not s.example.bad]
+    for kind in sorted({s.example.kind for s in mine if s.example.set in data.INSTRUCTIONS}):
+        found.append(threshold(_of(head, (s for s in mine if s.example.kind == kind)), FALSE_POSITIVES))
+    safe = _of(head, (s for s in mine if s.example.set == "harm_xstest")) if head == "harm" else np.zeros(0)
+    return found + ([threshold(safe, SAFE_LOOK_ALIKES)] if len(safe) else [])
+
+
+def classes(head: str, scored: Sequence[Scored]) -> tuple[Scores, Scores]:
+    """Raw scores of what the head should find, and of the harmless texts it is measured on, instructions apart."""
+    scored = [s for s in scored if s.example.set not in data.INSTRUCTIONS]
     if head == "document":
         mine = [s for s in scored if s.is_document]
         return _of(head, (s for s in mine if s.example.bad)), _of(head, (s for s in mine if not s.example.bad))
@@ -172,14 +182,35 @@ def threshold(harmless: Scores, rate: float) -> float:
     return float(ordered[min(int(rate * len(ordered)), len(ordered) - 1)])
 
 
-def _slope(bad: Scores, harmless: Scores) -> float:
-    """Logistic regression of the class on the score, both classes counted alike; a grid is exact enough."""
-    centre = (np.median(bad) + np.median(harmless)) / 2
-    grid = np.geomspace(0.5, 40, 60)
-    losses = [
-        np.logaddexp(0, -g * (bad - centre)).mean() + np.logaddexp(0, g * (harmless - centre)).mean() for g in grid
-    ]
-    return float(grid[int(np.argmin(losses))])
+def logistic(bad: Scores, harmless: Scores) -> tuple[float, float]:
+    """(slope, score of even odds) of the class given the score, both classes counted alike (Platt's scaling). By
+    Newton's method with a little ridge, so that classes that a score parts completely give a finite slope."""
+    x = np.concatenate([bad, harmless])
+    y = np.concatenate([np.ones(len(bad)), np.zeros(len(harmless))])
+    weight = np.where(y == 1.0, 0.5 / len(bad), 0.5 / len(harmless))
+    design = np.stack([x, np.ones(len(x))], axis=1)  # [n, 2]
+    w = np.zeros(2)
+    for _ in range(50):
+        p = 1.0 / (1.0 + np.exp(-np.clip(design @ w, -30, 30)))
+        gradient = design.T @ (weight * (p - y)) + RIDGE * w
+        step = np.linalg.solve((design * (weight * p * (1 - p))[:, None]).T @ design + RIDGE * np.eye(2), gradient)
+        w -= step
+        if np.abs(step).max() < 1e-9:
+            break
+    return float(w[0]), float(-w[1] / w[0])
+
+
+def prevalence(slope: float, even: float, midpoint: float) -> float:
+    """The share of attacks in a stream of texts in which a score of 0.5 is a probability of one half: moving the
+    middle of the logistic curve from `even` to `midpoint` is the same as a change of the prior."""
+    return float(1.0 / (1.0 + np.exp(slope * (midpoint - even))))
+
+
+def prevalences(scored: Sequence[Scored], calibration: Calibration) -> dict[str, float]:
+    """Head -> share of attacks among texts for which its scores are probabilities."""
+    return {
+        head: prevalence(*logistic(*classes(head, scored)), midpoint) for head, (_, midpoint, _) in calibration.items()
+    }
 
 
 def with_calibration(heads: dict[str, Head], calibration: Calibration) -> dict[str, Head]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from sluicegate.safety.detection.classifier import BIAS, CHARACTER_SHARE, CONTEXT_SCALE, NGRAMS_PER_CHARACTER, Head
 from sluicegate.safety.detection.detector import WINDOW, document_features
@@ -86,25 +87,43 @@ def fit(rows: Sequence[Row], cost: float, epochs: int = EPOCHS, seed: int = 0) -
     """Raises `ValueError` where one of the two classes is missing."""
     if len({row.bad for row in rows}) != 2:
         raise ValueError("training needs both bad and harmless rows")
-    weights = np.zeros(WIDTH)
-    dual = [0.0] * len(rows)
-    squares = [float(row.value @ row.value) for row in rows]
+    ends = np.cumsum([0, *(len(row.at) for row in rows)])
+    at = np.concatenate([row.at for row in rows])
+    value = np.concatenate([row.value for row in rows])
+    sign = np.array([1.0 if row.bad else -1.0 for row in rows])
+    slack = np.array([0.5 / (cost * row.weight) for row in rows])
     rng = np.random.default_rng(seed)
-    for _ in range(epochs):
-        for k in rng.permutation(len(rows)):
-            dual[k] = _step(weights, rows[k], squares[k], dual[k], cost)
+    order = np.stack([rng.permutation(len(rows)) for _ in range(epochs)])
+    weights = np.zeros(WIDTH)
+    _descend(ends, at, value, sign, slack, order, weights)
     return _head(weights)
 
 
-def _step(weights: npt.NDArray[np.float64], row: Row, square: float, before: float, cost: float) -> float:
-    """Solves for one row's dual variable with all others fixed; changes `weights` in place."""
-    sign = 1.0 if row.bad else -1.0
-    slack = 0.5 / (cost * row.weight)
-    gradient = sign * float(weights[row.at] @ row.value) - 1.0 + slack * before
-    after = max(before - gradient / (square + slack), 0.0)
-    if after != before:
-        weights[row.at] += (after - before) * sign * row.value
-    return after
+@njit(cache=True)  # type: ignore[untyped-decorator]  # numba carries no types
+def _descend(
+    ends: npt.NDArray[np.int64],
+    at: npt.NDArray[np.int64],
+    value: npt.NDArray[np.float64],
+    sign: npt.NDArray[np.float64],
+    slack: npt.NDArray[np.float64],
+    order: npt.NDArray[np.int64],
+    weights: npt.NDArray[np.float64],
+) -> None:
+    """Solves for one row's dual variable with all others fixed, row after row in `order` [epochs, rows]; row k is
+    at[ends[k] : ends[k + 1]]. Changes `weights` in place."""
+    dual = np.zeros(len(sign))
+    for epoch in range(len(order)):
+        for k in order[epoch]:
+            score, square = 0.0, 0.0
+            for j in range(ends[k], ends[k + 1]):
+                score += weights[at[j]] * value[j]
+                square += value[j] * value[j]
+            gradient = sign[k] * score - 1.0 + slack[k] * dual[k]
+            after = max(dual[k] - gradient / (square + slack[k]), 0.0)
+            if after != dual[k]:
+                for j in range(ends[k], ends[k + 1]):
+                    weights[at[j]] += (after - dual[k]) * sign[k] * value[j]
+                dual[k] = after
 
 
 def _head(weights: npt.NDArray[np.float64]) -> Head:

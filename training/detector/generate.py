@@ -9,13 +9,53 @@ import base64
 import codecs
 import random
 
+from training.detector import requests
 from training.detector.phrases import bank, languages
 
 
 def attack(rng: random.Random) -> str:
-    kinds = (_plain_attack, _jailbreak, _leak, _split, _coded, _chatter, _planted, _off_task, _foreign_attack)
-    weights = (5, 5, 2, 1, 1, 2, 3, 1, 5)
+    kinds = (_plain_attack, _jailbreak, _leak, _split, _coded, _chatter, _planted, _off_task, _foreign_attack, _game)
+    weights = (5, 5, 2, 1, 1, 2, 3, 1, 5, 5)
     return rng.choices(kinds, weights)[0](rng)
+
+
+def framed_attack(rng: random.Random) -> str:
+    """A harmless request with an attack in it: what surrounds attacks must not count as one."""
+    kind = rng.choices((_played, _interrupted, _foreign_interrupted), (4, 5, 2))[0]
+    return kind(rng)
+
+
+def _played(rng: random.Random) -> str:
+    """Role-play that begins as harmless role-play does, and is after an answer without rules."""
+    words = bank("attacks")
+    name = words.draw(rng, "name")
+    begin = requests.long_play(rng) if rng.random() < 0.5 else requests.play(rng)
+    free = [f"{rng.choice((name, 'You', 'This character', 'It'))} {words.draw(rng, 'free')}."]
+    rules = [words.draw(rng, "rule", name=name) for _ in range(rng.randint(0, 5))]
+    last = [words.draw(rng, rng.choice(("goal", "leak", "ask", "persona")), name=name)] if rng.random() < 0.6 else []
+    return _joined(rng, [begin, *free, *rules, *last])
+
+
+def _interrupted(rng: random.Random) -> str:
+    """Any harmless request, before or after which stands what takes it back or asks for what is kept."""
+    words = bank("attacks")
+    core = [words.draw(rng, rng.choice(("override", "override", "claim")))] if rng.random() < 0.7 else []
+    last = rng.choices(("ask", "leak", "off_task", "plant"), (4, 4, 2, 2))[0]
+    core.append(
+        words.draw(rng, "override") + " " + words.draw(rng, last) if last == "off_task" else words.draw(rng, last)
+    )
+    harmless_part = requests.request(rng)
+    parts = [harmless_part, *core] if rng.random() < 0.7 else [*core, harmless_part]
+    return _joined(rng, parts)
+
+
+def _foreign_interrupted(rng: random.Random) -> str:
+    language = rng.choice(sorted(set(languages()) & set(bank("requests").sections)))
+    words = languages()[language]
+    core = [rng.choice(words["o"])] if rng.random() < 0.6 else [rng.choice(words["c"])]
+    core.append(rng.choice(words["a"]))
+    line = rng.choice(bank("requests").sections[language])
+    return " ".join([line, *core] if rng.random() < 0.7 else [*core, line])
 
 
 def harmless(rng: random.Random) -> str:
@@ -74,6 +114,19 @@ def _hex(text: str) -> str:
     return text.encode().hex()
 
 
+def _game(rng: random.Random) -> str:
+    """Somebody who wants past a doorman made of instructions: by an order, or by asking for the password."""
+    words = bank("attacks")
+    parts = [words.draw(rng, "hijack" if rng.random() < 0.5 else "extract")]
+    if rng.random() < 0.3:
+        parts.insert(0, words.draw(rng, "override"))
+    if rng.random() < 0.3:
+        parts.insert(0, words.draw(rng, "fence"))
+    if rng.random() < 0.2:
+        parts.append(words.draw(rng, "fence"))
+    return _joined(rng, parts)
+
+
 def _chatter(rng: random.Random) -> str:
     """Harmless talk first, the attack last."""
     words = bank("attacks")
@@ -104,7 +157,12 @@ def _foreign_attack(rng: random.Random) -> str:
 
 
 def _about_attacks(rng: random.Random) -> str:
-    return bank("benign").draw(rng, "about")
+    """Quotes an attack; often one that the banks hold as an attack, so that only the quotation tells them apart."""
+    if rng.random() < 0.5:
+        return bank("benign").draw(rng, "about")
+    section = rng.choice(("override", "leak", "extract", "hijack", "ask", "plant"))
+    said = bank("attacks").draw(rng, section).rstrip(".").replace('"', "'")
+    return bank("benign").draw(rng, "about", quote=rng.choice((said, said[:1].lower() + said[1:])))
 
 
 def _near(rng: random.Random) -> str:

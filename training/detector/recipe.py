@@ -11,16 +11,34 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sluicegate.safety.detection.classifier import HEADS, Head
-from training.detector import catalogues, data, documents, generate
+from training.detector import catalogues, data, docstrings, documents, generate, requests, wording
 from training.detector.data import Example
 from training.detector.fit import Row, fit, segment_rows, text_row
 
 SEED = 0
-COST = {"injection": 2.0, "document": 1.0, "harm": 2.0}
-GENERATED = {"attack": 3000, "harmless": 3000, "look_alike": 1000, "harmful": 3500, "safe": 3500, "document": 700}
+COST = {"injection": 1.0, "document": 1.0, "harm": 1.0}
+REQUESTS = {
+    "task": 4000, "everyday": 1200, "code": 900, "play": 700, "long_play": 1500, "mail": 600, "sum": 400,
+    "puzzle": 60, "alike": 1500, "tongue": 1200,
+}  # fmt: skip
+"""How many harmless requests of each kind (`requests`)."""
+WORDINGS = 4
+"""How often a template is filled with passages of ours."""
+DOCSTRINGS = 2000
+GENERATED = {
+    "attack": 3600,
+    "framed": 2500,
+    "harmless": 3000,
+    "look_alike": 1000,
+    "harmful": 3500,
+    "safe": 3500,
+    "document": 700,
+}
 GENERATED_WEIGHT = {"injection": 0.3, "document": 0.5, "harm": 0.05}
+FRAMED_WEIGHT = 0.06
+"""Attacks within harmless requests. At full weight plain questions at the end of tasks become suspicious."""
 FOREIGN_WEIGHT = 0.3
-TRANSLATED_WEIGHT = 0.4
+TRANSLATED_WEIGHT = 0.7
 """Many translated attacks are attacks only to their own system prompt; at full weight they teach the language."""
 PROSE_WEIGHT = 0.3
 PER_LANGUAGE = 150
@@ -32,6 +50,19 @@ class Item:
 
     row: Row
     example: Example | None = None
+    kind: str = ""
+    """Of a generated harmless request: what kind (see `requests`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """Harmless texts that stand in no set. `requests`: (kind, text). `wordings`: (an example of the template, its words
+    with passages of ours)."""
+
+    foreign: list[str]
+    passages: list[str]
+    requests: list[tuple[str, str]]
+    wordings: list[tuple[Example, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,35 +71,40 @@ class Material:
 
     items: dict[str, list[Item]]
 
-    def train(self, head: str, keep: Callable[[Example], bool] = lambda _: True) -> Head:
-        """Fit on all generated items and on the examples that `keep` admits."""
-        rows = [item.row for item in self.items[head] if item.example is None or keep(item.example)]
-        return fit(rows, COST[head])
+    def train(self, head: str, keep: Callable[[Example], bool] = lambda _: True, without: Collection[str] = ()) -> Head:
+        """Fit on the examples that `keep` admits and on all generated items but those of the kinds `without`."""
+        items = [item for item in self.items[head] if item.kind not in without]
+        return fit([item.row for item in items if item.example is None or keep(item.example)], COST[head])
 
 
 def gather(sets: dict[str, list[Example]], folders: Sequence[Path]) -> Material:
     """`folders` hold message catalogues (see `catalogues`); they may be none."""
     rng = random.Random(SEED)
     known = {data.key(e.text) for name, examples in sets.items() if not name.startswith("indirect") for e in examples}
-    foreign = catalogues.messages(folders, PER_LANGUAGE)
+    own = _own(sets, folders, rng)
     makers = {"injection": _injection, "document": _document, "harm": _harm}
-    return Material({head: makers[head](sets, foreign, rng, known) for head in HEADS})
+    return Material({head: makers[head](sets, own, rng, known) for head in HEADS})
 
 
-def _injection(sets: dict[str, list[Example]], foreign: list[str], rng: random.Random, known: set[str]) -> list[Item]:
+def _injection(sets: dict[str, list[Example]], own: Own, rng: random.Random, known: set[str]) -> list[Item]:
     weights = {"injection_cse_multilingual": TRANSLATED_WEIGHT}
     items = [_item(e, e.bad, weights.get(name, 1.0)) for name in data.INJECTION for e in sets.get(name, ())]
     items += [_item(e, False) for name in data.BENIGN for e in sets.get(name, ())]
     weight = GENERATED_WEIGHT["injection"]
+    items += [_item(e, False) for e in _of_tools(sets)]
+    items += [Item(text_row(text, False, weight), e) for e, text in own.wordings]
+    items += [Item(text_row(text, False, weight), None, kind) for kind, text in own.requests]
+    items += [Item(text_row(text, False, weight), None, "docstrings") for text in own.passages[:DOCSTRINGS]]
     items += _made(rng, generate.attack, "attack", True, weight, known)
+    items += _made(rng, generate.framed_attack, "framed", True, FRAMED_WEIGHT, known, "framed")
     items += _made(rng, generate.harmless, "harmless", False, weight, known)
     items += _made(rng, generate.safe_look_alike, "look_alike", False, weight, known)
     items += [_item(e, False, weight) for e in _harmless_prose(sets, (*data.PROSE, *data.DOCUMENT))]
     items += [Item(text_row(documents.clean(rng).text, False, weight)) for _ in range(GENERATED["document"])]
-    return items + [Item(text_row(text, False, FOREIGN_WEIGHT)) for text in foreign]
+    return items + [Item(text_row(text, False, FOREIGN_WEIGHT)) for text in own.foreign]
 
 
-def _harm(sets: dict[str, list[Example]], foreign: list[str], rng: random.Random, known: set[str]) -> list[Item]:
+def _harm(sets: dict[str, list[Example]], own: Own, rng: random.Random, known: set[str]) -> list[Item]:
     items = [_item(e, e.bad) for name in data.HARM for e in sets.get(name, ())]
     items += [_item(e, False) for name in data.BENIGN for e in sets.get(name, ())]
     items += [_item(e, e.bad, PROSE_WEIGHT) for e in sets.get("harm_openai_moderation", ())]
@@ -78,10 +114,12 @@ def _harm(sets: dict[str, list[Example]], foreign: list[str], rng: random.Random
     items += _made(rng, generate.harmless, "look_alike", False, weight, known)
     items += _made(rng, generate.ordinary, "look_alike", False, weight, known)
     items += _made(rng, generate.compose, "look_alike", False, weight, known)
-    return items + [Item(text_row(text, False, FOREIGN_WEIGHT)) for text in foreign[::3]]
+    items += [Item(text_row(text, False, weight), None, kind) for kind, text in own.requests[::3]]
+    items += [_item(e, False, weight) for e in _of_tools(sets)]
+    return items + [Item(text_row(text, False, FOREIGN_WEIGHT)) for text in own.foreign[::3]]
 
 
-def _document(sets: dict[str, list[Example]], foreign: list[str], rng: random.Random, known: set[str]) -> list[Item]:
+def _document(sets: dict[str, list[Example]], own: Own, rng: random.Random, known: set[str]) -> list[Item]:
     items = [
         Item(row, e) for name in data.DOCUMENT for e in sets.get(name, ()) for _, row in segment_rows(e.text, e.span)
     ]
@@ -91,10 +129,35 @@ def _document(sets: dict[str, list[Example]], foreign: list[str], rng: random.Ra
         for e in _harmless_prose(sets, data.PROSE)[::3]
         for _, row in segment_rows(e.text, None, weight)[:6]
     ]
-    items += [Item(row) for text in foreign[::3] for _, row in segment_rows(text, None, weight)[:2]]
+    items += [Item(row) for text in own.foreign[::3] for _, row in segment_rows(text, None, weight)[:2]]
+    items += [Item(row, e) for e, text in own.wordings for _, row in segment_rows(text, None, weight)]
+    items += [Item(row, e) for e in _of_tools(sets) for _, row in segment_rows(e.text, None, weight)]
+    items += [Item(row, None, kind) for kind, text in own.requests[::2] for _, row in segment_rows(text, None, weight)]
+    items += [Item(row) for text in own.passages[: DOCSTRINGS // 2] for _, row in segment_rows(text, None, weight)]
     makers = (documents.planted, documents.clean)
     made = [maker(rng) for maker in makers for _ in range(GENERATED["document"])]
     return items + [Item(row) for row in _distinct(rng, made, weight)]
+
+
+def _own(sets: dict[str, list[Example]], folders: Sequence[Path], rng: random.Random) -> Own:
+    passages = docstrings.paragraphs(2 * DOCSTRINGS)
+    made = [(kind, text) for kind, n in REQUESTS.items() for text in _requests(rng, kind, n, passages)]
+    found = wording.templates(e for name in data.INSTRUCTIONS for e in sets.get(name, ()))
+    filled = [(e, requests.filled(rng, runs, passages)) for e, runs in found.values() for _ in range(WORDINGS)]
+    rng.shuffle(made)
+    return Own(catalogues.messages(folders, PER_LANGUAGE), passages, made, filled)
+
+
+def _requests(rng: random.Random, kind: str, n: int, passages: Sequence[str]) -> Iterable[str]:
+    """Distinct."""
+    if kind == "task":
+        return dict.fromkeys(requests.task(rng, passages) for _ in range(n))
+    return dict.fromkeys(requests.KINDS[kind](rng) for _ in range(n))
+
+
+def _of_tools(sets: dict[str, list[Example]]) -> list[Example]:
+    """Instructions that were written by hand, whole."""
+    return [e for name in data.INSTRUCTIONS for e in sets.get(name, ()) if not e.template]
 
 
 def _harmless_prose(sets: dict[str, list[Example]], names: Iterable[str]) -> list[Example]:
@@ -126,6 +189,7 @@ def _made(
     bad: bool,
     weight: float,
     known: Collection[str],
+    kind: str = "",
 ) -> list[Item]:
     texts = dict.fromkeys(make(rng) for _ in range(GENERATED[count]))
-    return [Item(text_row(text, bad, weight)) for text in texts if data.key(text) not in known]
+    return [Item(text_row(text, bad, weight), None, kind) for text in texts if data.key(text) not in known]

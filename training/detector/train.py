@@ -14,21 +14,28 @@ from pathlib import Path
 from sluicegate.safety.detection.classifier import HEADS, Classifier
 from sluicegate.safety.detection.settings import WEIGHTS
 from training.detector import data, recipe
-from training.detector.evaluate import calibrated, cross_validated, with_calibration
+from training.detector.evaluate import Scored, Sets, calibrated, cross_validated, prevalences, with_calibration
 from training.detector.fit import sparsity
+from training.detector.recipe import Material
 
 
 def train(folder: Path, folders: list[Path]) -> Classifier:
     """Calibrates on cross-validated scores, then fits each head on everything."""
     sets = data.load(folder)
     material = recipe.gather(sets, folders)
-    calibration = calibrated(cross_validated(sets, material))
+    return shipped(sets, material, cross_validated(sets, material), len(folders))
+
+
+def shipped(sets: Sets, material: Material, scored: list[Scored], catalogues: int) -> Classifier:
+    """Thresholds and slopes from `scored`, whose texts had no hand in their scores; weights from everything."""
+    calibration = calibrated(scored)
     heads = with_calibration({head: material.train(head) for head in HEADS}, calibration)
     about = {
         "data": data.fingerprint(sets),
         "sets": {name: len(examples) for name, examples in sets.items() if name not in data.NOT_TRAINED_ON},
         "rows": {head: len(items) for head, items in material.items.items()},
-        "catalogues": len(folders),
+        "catalogues": catalogues,
+        "prevalence": {head: round(share, 4) for head, share in prevalences(scored, calibration).items()},
     }
     return Classifier(heads, about)
 

@@ -70,6 +70,6 @@ def test_segments_are_ordered_and_inside(text: str) -> None:
 def test_weights_hold_no_text() -> None:
     """The shipped file has numbers by bucket and nothing that a text could be read from."""
     about = load().about
-    assert set(about) == {"format", "data", "sets", "rows", "catalogues"}
+    assert set(about) == {"format", "data", "sets", "rows", "catalogues", "prevalence"}
     assert all(isinstance(n, int) for n in (*about["sets"].values(), *about["rows"].values()))
     assert "indirect_bipia_table_code_ccbysa" not in about["sets"]
