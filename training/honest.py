@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Literal
 
+from training import everyday
 from training.documents import Document
 from training.examples import Example
 from training.schemas import Question
@@ -17,7 +18,10 @@ OpenFamily = Literal["train", "heldout"]
 def sample_open(rng: random.Random, family: OpenFamily = "train") -> Example:
     """A question about the world, a wish or a greeting, mostly without a schema; nothing in it can be extracted."""
     entries = table("open")
-    if rng.random() < 0.15:
+    roll = rng.random()
+    if roll < 0.12:
+        return _statement(rng, family)
+    if roll < 0.25:
         text, answer = rng.choice(_listed("greetings", family)), str(entries["greeting"])
     else:
         text, answer = _asked(rng, family), str(entries["answer"])
@@ -28,6 +32,13 @@ def sample_open(rng: random.Random, family: OpenFamily = "train") -> Example:
     if rng.random() < 0.35:
         return Example(tuple(messages), document, (_under_a_schema(answer, rng),))
     return Example(tuple(messages), document, (Question({}, answer, ()),), schemaless=True)
+
+
+def _statement(rng: random.Random, family: OpenFamily) -> Example:
+    """A text and no word about what is wanted of it."""
+    text = everyday.sample(rng, family, questions=1).document.text
+    answer = Question({}, str(table("open")["statement"]), ())
+    return Example(({"role": "user", "content": text},), Document(text, (), (), ""), (answer,), schemaless=True)
 
 
 def _asked(rng: random.Random, family: OpenFamily) -> str:

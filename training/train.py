@@ -30,6 +30,7 @@ from training.tokenizer import save as save_tokenizer
 from training.tokenizer import train_tokenizer
 
 BUNDLED = Path(__file__).resolve().parent.parent / "engine" / "bundled"
+SAVE_MINUTES = 3.0  # between resumable states: what a killed run loses at most
 LossFunction = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
@@ -87,12 +88,16 @@ class Trainer:
 
     def run(self) -> None:
         next_check = self.progress.seconds + 60 * self.options.check_every
+        saved = self.progress.seconds
         loss = 0.0
         signal.signal(signal.SIGTERM, lambda *_: setattr(self, "_stopped", True))
         while self.progress.share(self.options.minutes, self.options.tokens) < 1 and not self._stopped:
             loss = self._step()
             if self.progress.step % 20 == 0:
                 self._log({"loss": loss})
+            if self.progress.seconds > saved + 60 * SAVE_MINUTES:
+                self._save()
+                saved = self.progress.seconds
             if self.progress.seconds >= next_check:
                 self._check(loss)
                 next_check = self.progress.seconds + 60 * self.options.check_every

@@ -17,9 +17,9 @@ from tests.gateway.conftest import RunningGateway
 from tests.waiting import until
 
 ENDPOINTS = {
-    "/v1/chat/completions": {"messages": [{"role": "user", "content": "My name is Ada."}], "max_tokens": 8},
-    "/v1/responses": {"input": "My name is Ada, too.", "max_output_tokens": 20},
-    "/v1/messages": {"messages": [{"role": "user", "content": "I am Ada."}], "max_tokens": 8},
+    "/v1/chat/completions": {"messages": [{"role": "user", "content": "My name is Ada."}], "max_tokens": 128},
+    "/v1/responses": {"input": "My name is Ada, too.", "max_output_tokens": 128},
+    "/v1/messages": {"messages": [{"role": "user", "content": "I am Ada."}], "max_tokens": 128},
     "/v1/completions": {"prompt": "My name is", "max_tokens": 64, "stop": ["s"]},
 }
 
