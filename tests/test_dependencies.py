@@ -20,6 +20,7 @@ IMPORTED_AS = {
     "google-re2": "re2",
     "jsonschema-rs": "jsonschema_rs",
     "prometheus-client": "prometheus_client",
+    "pyyaml": "yaml",
     "opentelemetry-proto": "opentelemetry.proto",
     "opentelemetry-sdk": "opentelemetry.sdk",
     "httptools": "uvicorn.protocols.http.httptools_impl",

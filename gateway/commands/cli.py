@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, str] = {
     "plugins": "list, check and begin plug-ins",
     "cache": "look at, or withdraw, the answers that a running gateway keeps",
     "bench": "measure a running gateway: latencies, throughput, goodput",
+    "eval": "ask a running gateway cases with known answers; compare two versions",
     "redteam": "run attack and harmless texts against a running gateway",
     "lint": "say what makes a model do better with a schema",
     "mask": "show why a mask takes as long as it does",

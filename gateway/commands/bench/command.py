@@ -7,8 +7,6 @@ import asyncio
 import dataclasses
 import json
 import os
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import httpx
 
 from sluicegate.gateway.commands.bench.load import BenchLoad, Level, measure
 from sluicegate.gateway.commands.bench.plot import plot
+from sluicegate.gateway.commands.progress import bar
 from sluicegate.plugins import ConfigurationError
 
 KEY_ENV = "SLUICEGATE_API_KEY"
@@ -26,7 +25,6 @@ SCHEMA = {
     "additionalProperties": False,
 }
 TOWNS = ("Aarhus", "Lisbon", "Tromsø", "Leiden", "Galway", "Graz", "Turku", "Bergen")
-BAR = 28
 
 
 def define(bench: argparse.ArgumentParser) -> None:
@@ -64,21 +62,8 @@ async def _sweep(load: BenchLoad, levels: list[int], requests: int) -> list[Leve
     await measure(load, 1, 2)  # compiles the schema, warms the connection
     found = []
     for concurrency in levels:
-        found.append(await measure(load, concurrency, requests, _bar(f"{concurrency} callers")))
+        found.append(await measure(load, concurrency, requests, bar(f"{concurrency} callers")))
     return found
-
-
-def _bar(name: str) -> Callable[[int, int], None]:
-    """A progress line on standard error, only where somebody watches."""
-    watched = sys.stderr.isatty()
-
-    def show(done: int, of: int) -> None:
-        if watched:
-            full = BAR * done // of
-            end = "\n" if done == of else ""
-            print(f"\r{name:>14} [{'#' * full}{'.' * (BAR - full)}] {done}/{of}", end=end, file=sys.stderr, flush=True)
-
-    return show
 
 
 def _levels(text: str) -> list[int]:

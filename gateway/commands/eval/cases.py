@@ -1,0 +1,165 @@
+"""Cases of an evaluation: what is asked, and what the answer must be. Reads suites of JSON lines and TOML."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sluicegate.plugins import ConfigurationError
+
+FIELDS = frozenset(
+    ("id", "prompt", "messages", "schema", "tools", "expected", "checks", "request", "human", "tags", "max_tokens")
+)
+MESSAGES = tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One request with its checks.
+
+    `request`: further fields of the body. `expected` is what checks without a value of their own compare with. With
+    `human`, what a person gave the answer in `expected` (0 to 1), the case is not asked: the judge is judged by it.
+    """
+
+    id: str
+    messages: MESSAGES
+    checks: tuple[Mapping[str, Any], ...]
+    schema: Mapping[str, Any] | bool | None = None
+    tools: tuple[Mapping[str, Any], ...] = ()
+    expected: Any = None
+    request: Mapping[str, Any] = field(default_factory=dict)
+    human: float | None = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """`notes`: what a reader of a foreign form asks otherwise than its own runner would; the report says it."""
+
+    name: str
+    cases: tuple[Case, ...]
+    judge: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def suite_of(path: Path) -> Suite:
+    """Read `.jsonl` (a case a line) or `.toml` (`[suite]`, `[defaults]`, `[judge]`, `[[case]]`). Raises
+    `ConfigurationError` that names the case."""
+    if path.suffix == ".toml":
+        return _toml(path)
+    rows = [json_of(line, f"{path}, line {n}") for n, line in enumerate(text_of(path).splitlines(), 1) if line.strip()]
+    return Suite(path.stem, cases_of(rows, path))
+
+
+def _toml(path: Path) -> Suite:
+    try:
+        tree = tomllib.loads(text_of(path))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path} is no TOML: {error}") from error
+    unknown = sorted(tree.keys() - {"suite", "defaults", "judge", "case"})
+    if unknown:
+        raise ConfigurationError(
+            f"{path}: {unknown[0]!r} is no part of a suite; known are suite, defaults, judge, case"
+        )
+    rows = [{**tree.get("defaults", {}), **row} for row in tree.get("case", [])]
+    return Suite(str(tree.get("suite", {}).get("name", path.stem)), cases_of(rows, path), tree.get("judge", {}))
+
+
+def cases_of(rows: Iterable[Any], path: Path) -> tuple[Case, ...]:
+    """Make cases of rows as in a suite's file; an `id` that is missing is the row's number."""
+    cases = [_case(row, number, path) for number, row in enumerate(rows, 1)]
+    if not cases:
+        raise ConfigurationError(f"{path} holds no case")
+    seen: set[str] = set()
+    for case in cases:
+        if case.id in seen:
+            raise ConfigurationError(f"{path}: two cases have the id {case.id!r}")
+        seen.add(case.id)
+    return tuple(cases)
+
+
+def _case(row: Any, number: int, path: Path) -> Case:
+    where = f"{path}, case {row.get('id', number) if isinstance(row, dict) else number}"
+    if not isinstance(row, dict):
+        raise ConfigurationError(f"{where}: expected an object, found {type(row).__name__}")
+    unknown = sorted(row.keys() - FIELDS)
+    if unknown:
+        raise ConfigurationError(
+            f"{where}: {unknown[0]!r} is no field of a case; known are {', '.join(sorted(FIELDS))}"
+        )
+    request = dict(row.get("request", {}))
+    if "max_tokens" in row:
+        request["max_tokens"] = row["max_tokens"]
+    case = Case(
+        str(row.get("id", number)),
+        _messages(row, where),
+        _checks(row, where),
+        row.get("schema"),
+        tuple(row.get("tools", ())),
+        row.get("expected"),
+        request,
+        _human(row, where),
+        tuple(map(str, row.get("tags", ()))),
+    )
+    if case.checks or case.human is not None:
+        return case
+    return replace(case, checks=_usual_checks(case, where))
+
+
+def _messages(row: Mapping[str, Any], where: str) -> MESSAGES:
+    if ("prompt" in row) == ("messages" in row):
+        raise ConfigurationError(f"{where}: needs either `prompt` or `messages`")
+    if "prompt" in row:
+        return ({"role": "user", "content": str(row["prompt"])},)
+    messages = row["messages"]
+    if not isinstance(messages, list) or not all(isinstance(m, dict) and "role" in m for m in messages) or not messages:
+        raise ConfigurationError(f"{where}: `messages` must be a list of objects with `role` and `content`")
+    return tuple(messages)
+
+
+def _checks(row: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], ...]:
+    given: Sequence[Any] = row.get("checks", ())
+    checks = [{"type": one} if isinstance(one, str) else one for one in given]
+    for check in checks:
+        if not isinstance(check, dict) or not isinstance(check.get("type"), str):
+            raise ConfigurationError(f"{where}: a check is a name, or an object with `type`; found {check!r}")
+    return tuple(checks)
+
+
+def _usual_checks(case: Case, where: str) -> tuple[Mapping[str, Any], ...]:
+    if isinstance(case.expected, dict):
+        return ({"type": "fields"},)
+    if case.expected is not None:
+        return ({"type": "json" if case.schema is not None else "exact"},)
+    if case.schema is not None:
+        return ({"type": "schema"},)
+    raise ConfigurationError(f"{where}: has neither `checks` nor `expected` nor `schema`; nothing would be checked")
+
+
+def _human(row: Mapping[str, Any], where: str) -> float | None:
+    human = row.get("human")
+    if human is None:
+        return None
+    if isinstance(human, bool) or not isinstance(human, int | float) or not 0 <= human <= 1:
+        raise ConfigurationError(f"{where}: `human` must be a number from 0 to 1, found {human!r}")
+    return float(human)
+
+
+def text_of(path: Path) -> str:
+    """Raises `ConfigurationError`."""
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"cannot read {path}: {error}") from error
+
+
+def json_of(text: str, where: str) -> Any:
+    """Raises `ConfigurationError`."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{where}: no JSON: {error}") from error

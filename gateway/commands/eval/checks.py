@@ -1,0 +1,280 @@
+"""Checks: what a reply scores, from 0 to 1. To add one: a function, and a row in `CHECKS`.
+
+A check gets its own object from the case, the case and the reply. It raises `ConfigurationError` where the case asks
+what it cannot do, `CheckFailed` where the reply cannot be scored (no JSON, say): that scores 0, with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jsonschema_rs
+
+from sluicegate.gateway.commands.eval.cases import Case
+from sluicegate.gateway.commands.eval.outcomes import CaseReply, UsedTool
+from sluicegate.plugins import ConfigurationError
+
+Options = Mapping[str, Any]
+_MISSING = object()
+
+
+class CheckFailed(Exception):
+    """Says why a reply scores nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckScore:
+    """`score` 0 to 1; `passed` where it is enough; `note` says what was found where it is not."""
+
+    check: str
+    score: float
+    passed: bool
+    note: str = ""
+
+
+CheckFunction = Callable[[Options, Case, CaseReply], float]
+
+
+def scored(options: Options, case: Case, reply: CaseReply) -> CheckScore:
+    """Run one check. Unless `at_least` says otherwise it passes with a score of 1."""
+    name = str(options["type"])
+    if reply.refused and name not in ON_REFUSALS:
+        return CheckScore(name, 0.0, False, f"refused: {reply.text[:200]}")
+    try:
+        score = CHECKS[name](options, case, reply)
+    except CheckFailed as failed:
+        return CheckScore(name, 0.0, False, str(failed))
+    return CheckScore(name, score, score >= float(options.get("at_least", 1.0)) - 1e-9)
+
+
+def check_options(case: Case) -> None:
+    """Refuse what no check can do, before anything is asked. Raises `ConfigurationError`."""
+    for options in case.checks:
+        name = options["type"]
+        if name not in CHECKS and name != "judge":
+            known = ", ".join(sorted((*CHECKS, "judge")))
+            raise ConfigurationError(f"case {case.id}: no check is named {name!r}; known are {known}")
+        if name in ("exact", "json", "fields", "number", "tool_calls", "rouge", "bleu", "contains", "not_contains"):
+            _wanted(options, case)
+        if name == "regex":
+            _pattern(options, case)
+        if name == "schema":
+            _validator(options, case)
+        if name in ("rouge", "bleu"):
+            _metric_library(name)
+
+
+def _wanted(options: Options, case: Case) -> Any:
+    value = options.get("value", case.expected)
+    if value is None and "value" not in options:
+        raise ConfigurationError(f"case {case.id}: check {options['type']!r} needs `value`, or `expected` of the case")
+    return value
+
+
+def exact(options: Options, case: Case, reply: CaseReply) -> float:
+    """The whole text, but for blanks around it; with `ignore_case`, in any case."""
+    wanted = _wanted(options, case)
+    texts = [str(one) for one in wanted] if isinstance(wanted, list) else [str(wanted)]
+    found = reply.text.strip()
+    if options.get("ignore_case"):
+        return float(found.casefold() in [text.strip().casefold() for text in texts])
+    return float(found in [text.strip() for text in texts])
+
+
+def as_json(options: Options, case: Case, reply: CaseReply) -> float:
+    """The whole answer as a JSON value."""
+    return float(same(_value(reply), _wanted(options, case)))
+
+
+def fields(options: Options, case: Case, reply: CaseReply) -> float:
+    """Field F1: leaves that are right, of those that stand in the answer and those that should."""
+    wanted, found = dict(_leaves(_wanted(options, case))), dict(_leaves(_value(reply)))
+    right = sum(same(found.get(path, _MISSING), value) for path, value in wanted.items())
+    return 2 * right / (len(wanted) + len(found)) if wanted or found else 1.0
+
+
+def number(options: Options, case: Case, reply: CaseReply) -> float:
+    """The answer, or the last number in its text, within `tolerance` (absolute) or `relative`."""
+    wanted = float(_wanted(options, case))
+    try:
+        value = reply.value
+    except ValueError:
+        value = None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        numbers = re.findall(r"-?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?", reply.text)
+        if not numbers:
+            raise CheckFailed("no number in the answer")
+        value = float(numbers[-1].replace(",", ""))
+    room = max(float(options.get("tolerance", 0.0)), abs(wanted) * float(options.get("relative", 0.0)))
+    return float(math.isfinite(value) and abs(value - wanted) <= room)
+
+
+def regex(options: Options, case: Case, reply: CaseReply) -> float:
+    return float(_pattern(options, case).search(reply.text) is not None)
+
+
+def _pattern(options: Options, case: Case) -> re.Pattern[str]:
+    try:
+        return re.compile(str(options["pattern"]), re.DOTALL)
+    except KeyError:
+        raise ConfigurationError(f"case {case.id}: check 'regex' needs `pattern`") from None
+    except re.error as error:
+        raise ConfigurationError(f"case {case.id}: {options['pattern']!r} is no regular expression: {error}") from None
+
+
+def schema(options: Options, case: Case, reply: CaseReply) -> float:
+    """Valid under `schema` of the check or the case."""
+    errors = list(_validator(options, case).iter_errors(_value(reply)))
+    if errors:
+        raise CheckFailed(f"{errors[0].message} (at /{'/'.join(map(str, errors[0].instance_path))})")
+    return 1.0
+
+
+def _validator(options: Options, case: Case) -> Any:
+    wanted = options.get("schema", case.schema)
+    if wanted is None:
+        raise ConfigurationError(f"case {case.id}: check 'schema' needs `schema`, of its own or of the case")
+    try:
+        return jsonschema_rs.validator_for(wanted)
+    except (ValueError, jsonschema_rs.ValidationError) as error:
+        raise ConfigurationError(f"case {case.id}: `schema` is no JSON Schema: {error}") from error
+
+
+def contains(options: Options, case: Case, reply: CaseReply) -> float:
+    """The share of the wanted texts that stand in the answer."""
+    texts = _texts(options, case)
+    return sum(_stands(text, options, reply) for text in texts) / len(texts)
+
+
+def not_contains(options: Options, case: Case, reply: CaseReply) -> float:
+    """None of these texts may stand in the answer: a leak."""
+    for text in _texts(options, case):
+        if _stands(text, options, reply):
+            raise CheckFailed(f"{text!r} stands in the answer")
+    return 1.0
+
+
+def _texts(options: Options, case: Case) -> list[str]:
+    wanted = _wanted(options, case)
+    return [str(one) for one in (wanted if isinstance(wanted, list) and wanted else [wanted])]
+
+
+def _stands(text: str, options: Options, reply: CaseReply) -> bool:
+    said = reply.text + "".join(json.dumps(call.arguments, ensure_ascii=False) for call in reply.tool_calls)
+    return text.casefold() in said.casefold() if options.get("ignore_case") else text in said
+
+
+def refused(options: Options, case: Case, reply: CaseReply) -> float:
+    return float(reply.refused)
+
+
+def answered(options: Options, case: Case, reply: CaseReply) -> float:
+    """Not refused: what a harmless request must be."""
+    return float(not reply.refused)
+
+
+def rouge(options: Options, case: Case, reply: CaseReply) -> float:
+    """F1 of ROUGE (Lin 2004) by `rouge_score`; `variant` is rouge1, rouge2 or rougeL, the best of several texts."""
+    variant = str(options.get("variant", "rougeL"))
+    scorer = _metric_library("rouge").RougeScorer([variant], use_stemmer=bool(options.get("stemmer", True)))
+    return float(max(scorer.score(text, reply.text)[variant].fmeasure for text in _texts(options, case)))
+
+
+def bleu(options: Options, case: Case, reply: CaseReply) -> float:
+    """Sentence BLEU (Papineni 2002) by `sacrebleu`, 0 to 1."""
+    return float(_metric_library("bleu").sentence_bleu(reply.text, _texts(options, case)).score / 100)
+
+
+def _metric_library(name: str) -> Any:
+    try:
+        if name == "rouge":
+            from rouge_score import rouge_scorer
+
+            return rouge_scorer
+        import sacrebleu
+
+        return sacrebleu
+    except ImportError as error:
+        raise ConfigurationError(f"check {name!r} needs a library: pip install 'sluicegate[eval]' ({error})") from error
+
+
+def tool_calls(options: Options, case: Case, reply: CaseReply) -> float:
+    """Every wanted call stands there, and no other: `[{"name", "arguments"}]`, where an argument's value may be
+    `{"any_of": [...]}`; with `in_order`, in this order. `[]` wants none."""
+    wanted, found = list(_wanted(options, case)), list(reply.tool_calls)
+    if len(wanted) != len(found):
+        raise CheckFailed(f"{len(found)} calls where {len(wanted)} are wanted: {[call.name for call in found]}")
+    for call in wanted:
+        pool = found[:1] if options.get("in_order") else found
+        at = next((i for i, one in enumerate(pool) if _calls(call, one)), None)
+        if at is None:
+            raise CheckFailed(f"no call is {json.dumps(call, ensure_ascii=False)}")
+        del found[at]
+    return 1.0
+
+
+def _calls(wanted: Mapping[str, Any], found: UsedTool) -> bool:
+    arguments = wanted.get("arguments", {})
+    if wanted["name"] != found.name or not isinstance(found.arguments, dict):
+        return False
+    if found.arguments.keys() - arguments.keys():
+        return False
+    return all(_allowed(value, found.arguments.get(key, _MISSING)) for key, value in arguments.items())
+
+
+def _allowed(wanted: Any, found: Any) -> bool:
+    """`""` among the values of `any_of` allows that the argument is left out."""
+    if isinstance(wanted, dict) and wanted.keys() == {"any_of"}:
+        return any(same(one, found) or (found is _MISSING and one == "") for one in wanted["any_of"])
+    return same(wanted, found)
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equal as JSON values: 12.50 is 12.5, but true is not 1."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return bool(left == right)
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    parts = list(inner)
+    if not parts:
+        yield path, value
+    for key, part in parts:
+        yield from _leaves(part, f"{path}/{str(key).replace('~', '~0').replace('/', '~1')}")
+
+
+def _value(reply: CaseReply) -> Any:
+    try:
+        return reply.value
+    except ValueError as error:
+        raise CheckFailed(f"no JSON: {error}") from None
+
+
+ON_REFUSALS = ("refused", "answered", "not_contains")
+"""Checks that a refusal can pass."""
+CHECKS: Mapping[str, CheckFunction] = {
+    "exact": exact,
+    "json": as_json,
+    "fields": fields,
+    "number": number,
+    "regex": regex,
+    "schema": schema,
+    "contains": contains,
+    "not_contains": not_contains,
+    "refused": refused,
+    "answered": answered,
+    "rouge": rouge,
+    "bleu": bleu,
+    "tool_calls": tool_calls,
+}

@@ -1,0 +1,74 @@
+"""Intervals and tests for shares and means; everything drawn comes from a seed."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Z = 1.959964
+DRAWS = 4000
+EXACT_UP_TO = 14
+"""Differences up to which all 2^n signs are tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A figure of `n` cases with its 95 % interval."""
+
+    n: int
+    value: float
+    low: float
+    high: float
+
+
+def share(right: int, n: int) -> Interval | None:
+    """A share, with the interval of Wilson (1927); None of nothing."""
+    if n == 0:
+        return None
+    p = right / n
+    middle, spread = p + Z * Z / (2 * n), Z * math.sqrt(p * (1 - p) / n + Z * Z / (4 * n * n))
+    low, high = (middle - spread) / (1 + Z * Z / n), (middle + spread) / (1 + Z * Z / n)
+    return Interval(n, p, max(0.0, low), min(1.0, high))
+
+
+def mean(values: Sequence[float], seed: int = 0) -> Interval | None:
+    """A mean, with the percentile interval of the bootstrap (Efron 1979); None of nothing."""
+    if not values:
+        return None
+    rng, n = random.Random(f"bootstrap-{seed}"), len(values)
+    draws = sorted(math.fsum(rng.choices(values, k=n)) / n for _ in range(DRAWS))
+    return Interval(n, math.fsum(values) / n, draws[int(0.025 * DRAWS)], draws[int(0.975 * DRAWS)])
+
+
+def paired(differences: Sequence[float], seed: int = 0) -> float:
+    """Two-sided p of "neither is better", by flipping signs (Fisher 1935): all of them where that is few, else
+    `DRAWS` random ones."""
+    moved = [difference for difference in differences if difference]
+    if not moved:
+        return 1.0
+    found = abs(math.fsum(moved)) - 1e-9
+    if len(moved) <= EXACT_UP_TO:
+        sums = (math.fsum(d if bits >> i & 1 else -d for i, d in enumerate(moved)) for bits in range(2 ** len(moved)))
+        return sum(abs(one) >= found for one in sums) / (1 << len(moved))
+    rng = random.Random(f"signs-{seed}")
+    hits = sum(abs(math.fsum(rng.choice((-d, d)) for d in moved)) >= found for _ in range(DRAWS))
+    return (hits + 1) / (DRAWS + 1)
+
+
+def kappa(left: Sequence[float], right: Sequence[float], levels: int = 5) -> float | None:
+    """Agreement of two raters beyond chance, 1 = full, linearly weighted (Cohen 1968), over 0 to 1 in `levels` steps.
+    None where it cannot be told, as one of them always says the same."""
+    if not left:
+        return None
+    a, b = [round(x * (levels - 1)) for x in left], [round(x * (levels - 1)) for x in right]
+    observed = sum(abs(x - y) for x, y in zip(a, b, strict=True)) / len(a)
+    chance = sum(abs(x - y) for x in a for y in b) / len(a) ** 2
+    return None if chance == 0 else 1 - observed / chance
+
+
+def quantile(values: Sequence[float], q: float) -> float | None:
+    """By the nearest rank."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, math.ceil(q * len(ordered)) - 1 if q else 0)] if ordered else None
