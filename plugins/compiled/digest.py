@@ -69,7 +69,8 @@ class ContentWalk:
         self._seen[id(value)] = len(self._seen)
         self._kept.append(value)
         if isinstance(value, Dispatcher):
-            yield f"kernel {sorted((name, str(x)) for name, x in value.targetoptions.items())}"
+            yield "kernel"
+            yield from self.parts(dict(value.targetoptions))  # sets among them, whose order is another in each process
             yield from self.parts(value.py_func)
         elif isinstance(value, type):
             yield from self._class(value)

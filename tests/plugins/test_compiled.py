@@ -28,7 +28,7 @@ INNER = (
 )
 OUTER = (
     "from sluicegate.plugins.compiled.kernels import kernel\nfrom made.inner import inner\n\nFACTOR = {factor}\n{other}"
-    "\n\n@kernel('int64(int64)')\ndef outer(x):\n    return FACTOR * inner(x)\n"
+    "\n\n@kernel('int64(int64)', fastmath={{'nsz', 'arcp', 'contract'}})\ndef outer(x):\n    return FACTOR * inner(x)\n"
 )
 RUN = (
     "from made.outer import outer; print(outer(1), outer.key(outer.declared[0]), sum(outer.stats.cache_hits.values()))"
