@@ -1,0 +1,35 @@
+"""`/`, and what lists print."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.testclient import TestClient
+
+from sluicegate.gateway.app import create_app
+from sluicegate.gateway.commands.tables import date, table
+from sluicegate.gateway.settings import KeySettings, Settings
+
+
+@pytest.mark.parametrize("keys", [(), (KeySettings(id="billing", key="k" * 40),)], ids=["open", "keyed"])
+def test_the_front_page_says_where_things_are_and_nothing_else(keys: tuple[KeySettings, ...]) -> None:
+    """JSON, or a page for who asks for one; without a key, and without a word on models or keys."""
+    client = TestClient(create_app(Settings(keys=keys), {}), base_url="http://127.0.0.1")
+    plain, page = client.get("/"), client.get("/", headers={"accept": "text/html,*/*"})
+    assert (plain.status_code, page.status_code) == (200, 200)
+    assert page.headers["content-type"].startswith("text/html")
+    for place in ("/v1", "/docs", "/console", "/metrics"):
+        assert place in plain.json().values()
+        assert place in page.text
+    assert "bundled" not in plain.text + page.text
+    assert "billing" not in plain.text + page.text
+
+
+def test_a_table_aligns_its_columns_and_dates_can_be_read() -> None:
+    assert table(("id", "used"), [("a", 5), ("long", 12), ("", 1)]).splitlines() == [
+        "id    used",
+        "a        5",
+        "long    12",
+        "-        1",
+    ]
+    assert date(0.0) == "1970-01-01 00:00"
+    assert date(None) == ""
