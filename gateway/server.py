@@ -247,7 +247,7 @@ async def _announce(server: uvicorn.Server, runtime: Runtime, address: tuple[str
         await asyncio.sleep(0.05)
     settle_memory()
     print(
-        _welcome(
+        welcome(
             next(iter(runtime.models)),
             address,
             keyed=runtime.keyed,
@@ -274,7 +274,7 @@ EXAMPLE_SCHEMA = {
 }
 
 
-def _welcome(model: str, address: tuple[str, int], *, keyed: bool, console: bool, tls: bool = False) -> str:
+def welcome(model: str, address: tuple[str, int], *, keyed: bool, console: bool, tls: bool = False) -> str:
     """Where the gateway is, and a command that works when pasted."""
     host = f"[{address[0]}]" if ":" in address[0] else address[0]
     url = f"{'https' if tls else 'http'}://{host}:{address[1]}"
