@@ -12,7 +12,7 @@ from sluicegate import engine
 from sluicegate.engine import Engine
 from sluicegate.engine.settings import EngineSettings, ModelSettings
 from sluicegate.engine.stage import register
-from sluicegate.plugins import ConfigurationError, ModelLoadError, Registry
+from sluicegate.plugins import ConfigurationError, Registry
 from tests.engine.driving import a_job, run
 
 
@@ -37,7 +37,7 @@ async def test_the_stage_loads_the_models_of_its_settings(tiny_folder: Callable[
 
 
 async def test_a_model_that_cannot_be_loaded_stops_the_start(tmp_path: Path) -> None:
-    with pytest.raises(ModelLoadError, match="nothing-here"):
+    with pytest.raises(ConfigurationError, match="nothing-here"):
         await build(models=[str(tmp_path / "nothing-here")]).start()
 
 

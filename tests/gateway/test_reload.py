@@ -192,7 +192,7 @@ def test_sighup_reloads_a_running_server(tmp_path: Path) -> None:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=dict(os.environ))
     try:
         assert process.stdout is not None
-        url = process.stdout.readline().split(" on ")[1].split(" ")[0]
+        url = process.stdout.readline().split(" on ")[1].strip()
 
         def flagged(text: str) -> bool:
             answer = httpx.post(f"{url}/v1/moderations", json={"input": text}, timeout=30)

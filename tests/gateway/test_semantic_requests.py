@@ -56,7 +56,7 @@ def test_a_wrong_hit_is_reported_from_the_command_line(gateway: TestApp, capsys:
     entry = ask(gateway, OTHER, ASKED).headers["x-sluicegate-cache-entry"]
     assert main(["cache", "report", entry, "--model", "scripted", "--url", gateway.url]) == 0
     assert served(ask(gateway, OTHER, ASKED)) == "miss"
-    assert main(["cache", "stats", "--url", gateway.url]) == 0
+    assert main(["cache", "stats", "--json", "--url", gateway.url]) == 0
     assert '"false_hit_reports_total": 1.0' in capsys.readouterr().out
 
 

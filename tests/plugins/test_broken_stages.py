@@ -148,6 +148,6 @@ def test_a_stage_that_does_not_start_keeps_the_gateway_from_becoming_ready() -> 
             return
 
     gateway = TestApp(register(Unstartable(raises)), pipeline={"moderate": ["moody"]})
-    said = "failed while starting moderate moody: no rules on this disk"
+    said = "failed while starting moderate moody: OSError: no rules on this disk"
     with pytest.raises(RuntimeError, match=said), gateway:
         pytest.fail("it must not become ready")
