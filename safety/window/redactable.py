@@ -124,7 +124,7 @@ class _Walk:
     def _one_of(self, branches: Any, path: Path, depth: int) -> Iterator[Any]:
         """Branches that a replacement could move a string between cannot be told; else all that take strings apply."""
         reached = [list(self.at(branch, path, depth + 1)) for branch in branches]
-        taking = [parts for parts in reached if all(_may_be_string(part) for part in parts)]
+        taking = [parts for parts in reached if not parts or any(_may_be_string(part) for part in parts)]
         if len(taking) > 1 and any(_reads(part) for parts in taking for part in parts):
             yield None
         for parts in taking:

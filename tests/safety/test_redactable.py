@@ -131,3 +131,12 @@ def test_a_free_string_is_redacted_whatever_stands_beside_it(schema: Any, value:
     else:
         assert blocked is None
         assert EMAIL not in out
+
+
+def test_a_branch_of_one_of_that_takes_strings_among_others_counts() -> None:
+    """The replacement has ten characters: it would meet both branches where the address met one."""
+    either = {"anyOf": [{"type": "integer"}, {"type": "string"}]}
+    branches = [{"items": either}, {"items": {"type": "string", "maxLength": 10}}]
+    whole = {"type": "object", "properties": {"v": {"oneOf": branches}}}
+    _, blocked, _ = run(list(json.dumps({"v": [EMAIL]})), PII, redactor=redactor_for(whole))
+    assert blocked == "redaction_refused"
