@@ -213,7 +213,7 @@ def takes_below(table, state, kinds, tall, steady):  # type: ignore[no-untyped-d
         known = steady[state]
         if known == 0:
             known = steady[state] = _steadiness(table, state)
-        if kinds & ~known:
+        if int(kinds) & ~known:
             return False
         after = ((known ^ _KNOWN) >> _SHIFT) - 1
         if after == state:
