@@ -51,15 +51,17 @@ def _main_first(facts: list[Fact], concepts: Sequence[Concept], rng: random.Rand
 def _subject(rng: random.Random, family: Family) -> Sequence[Concept]:
     if family == "heldout_subject":
         return heldout.SUBJECTS[rng.choice(list(heldout.SUBJECTS))]
-    if family == "train" and rng.random() < 0.22:
+    if family == "train" and rng.random() < 0.3:
         return _generic_subject(rng)
     return SUBJECTS[rng.choice(list(SUBJECTS))]
 
 
 def _generic_subject(rng: random.Random) -> list[Concept]:
     """A subject nobody has heard of: labels of random words, so that label and field name must be matched by form."""
-    heads = rng.sample(words("generic_head"), 12)
-    labels = [f"{rng.choice(words('generic_modifier'))} {head}" if rng.random() < 0.4 else head for head in heads]
+    heads = rng.sample(words("generic_head" if rng.random() < 0.6 else "common"), 12)
+    others = words("generic_modifier") if rng.random() < 0.6 else words("common")
+    labels = [f"{rng.choice(others)} {head}" if rng.random() < 0.4 else head for head in heads]
+    labels = [label for label in labels if len(set(label.split())) == len(label.split())]
     if rng.random() < 0.3:  # the same head with two modifiers
         labels[:2] = [f"{modifier} {heads[0]}" for modifier in rng.sample(words("generic_modifier"), 2)]
     return [_generic_concept(label, rng) for label in labels if label.replace(" ", "_") not in heldout.KEYS]

@@ -69,6 +69,18 @@ _BY_KIND = {
     "enum": ("type", "kind", "category", "label"),
     "job": ("job", "occupation", "profession", "role"),
 }
+_FILLED = (
+    "the_{}",
+    "{}_info",
+    "{}_field",
+    "{}_text",
+    "doc_{}",
+    "{}_given",
+    "found_{}",
+    "my_{}",
+    "{}_as_written",
+    "s_{}",
+)
 _OPAQUE = ("value", "field", "field_1", "result", "answer", "x", "data", "output", "content")
 
 
@@ -76,9 +88,15 @@ def varied_key(fact: Fact, facts: Sequence[Fact], rng: random.Random) -> str | N
     """A name that only `fact` of these can go by, or None; an opaque one needs a description beside it."""
     make = fact.concept.make.split(":")[0]
     key, roll = rng.choice(fact.concept.keys), rng.random()
-    if roll < 0.3:
+    if roll < 0.22:
         return _unless_taken(_shortened(key, rng), fact, facts)
-    if roll < 0.65 and make in _AFFIXES:
+    if roll < 0.34:
+        return _unless_taken(_clipped(key, rng), fact, facts)
+    if roll < 0.42:
+        return _unless_taken("_".join(rng.choice(_FILLED).format(key).split("_")), fact, facts)
+    if roll < 0.48 and "_" in key:
+        return _unless_taken("_".join(reversed(key.split("_"))), fact, facts)
+    if roll < 0.75 and make in _AFFIXES:
         affix = rng.choice(_AFFIXES[make])
         known = set(affix.replace("{}", "").split("_")) & set(key.split("_"))
         return None if known - {""} else _unless_taken(affix.format(key), fact, facts)
@@ -95,6 +113,14 @@ def opaque_key(rng: random.Random) -> str:
 
 def _shortened(key: str, rng: random.Random) -> str:
     return "_".join(rng.choice(_SHORT[word]) if word in _SHORT else word for word in key.split("_"))
+
+
+def _clipped(key: str, rng: random.Random) -> str:
+    """Every long word cut to its first letters, or without its vowels, as in column names: `inv_num`, `cstmr`."""
+    if rng.random() < 0.3:
+        return "_".join(word[0] + "".join(c for c in word[1:] if c not in "aeiou") for word in key.split("_"))
+    length = rng.randint(3, 5)
+    return "_".join(word[:length] for word in key.split("_"))
 
 
 def _unless_taken(key: str, fact: Fact, facts: Sequence[Fact]) -> str | None:

@@ -197,7 +197,102 @@ def mixed(facts: list[Fact], rng: random.Random) -> str:
     return "\n\n".join(parts)
 
 
+def drawn(facts: list[Fact], rng: random.Random) -> str:
+    """Label and value between marks drawn at random, the same for every fact: only the shape tells them apart."""
+    open_, close = rng.choice(_AROUND_LABEL)
+    before, after = rng.choice(_AROUND_VALUE)
+    start = rng.choice(_STARTS)
+    middle = rng.choice(_MIDDLES) if not close else rng.choice([" ", "", "\n", "  ", ": ", " "])
+    if not close and not middle.strip(" ") and not before:
+        before, after = "'", "'"
+    case = rng.choice(_CASES)
+    say = rng.choice(["{}", "{}", "{}", "the {}", "{}?", "Your {}", "{} of it", "This {}", "{} (required)"])
+    pairs = [(f"{open_}{say.format(case(fact.label))}{close}", f"{before}{fact.shown}{after}") for fact in facts]
+    if rng.random() < 0.12:  # the value first
+        pairs = [(value, label) for label, value in pairs]
+        middle = rng.choice([" is the ", " = ", " as ", " (", " for the ", " <- ", ", our "])
+    end = ")" if middle == " (" else rng.choice(["", "", "", ".", ";", ",", " |", " *"])
+    lines = [f"{start.replace('1', str(i))}{left}{middle}{right}{end}" for i, (left, right) in enumerate(pairs, 1)]
+    return (
+        rng.choice(_HEADS) + rng.choice(_LINE_GAPS).join(lines) + rng.choice(["", "", "", "\nEND", "\n***", "\nOver."])
+    )
+
+
+_AROUND_LABEL = (
+    *(("", ""),) * 8,
+    *(("[", "]"), ("{", "}"), ("(", ")"), ("**", "**"), ("__", "__"), ("'", "'"), ('"', '"'), ("#", "#"), ("`", "`")),
+    *(("%", "%"), ("@", ""), ("$", ""), ("\\", ""), ("<", ">"), ("[[", "]]"), ("--", ""), ("§ ", ""), ("key=", "")),
+)
+_AROUND_VALUE = (
+    *(("", ""),) * 9,
+    *(('"', '"'), ("'", "'"), ("[", "]"), ("(", ")"), ("**", "**"), ("`", "`"), ("“", "”"), ("  ", "  "), ("is ", "")),
+    *(("value=", ""), ("given as ", ""), ("we have ", ""), ("reads ", ""), ("| ", " |"), ("\n", "\n"), ("- ", "")),
+)
+_STARTS = (
+    "",
+    "",
+    "",
+    "",
+    "- ",
+    "* ",
+    "1. ",
+    "1) ",
+    "(1) ",
+    "> ",
+    "| ",
+    "+ ",
+    "§1 ",
+    "· ",
+    "  ",
+    "\t",
+    "No. 1: ",
+    "& ",
+    "And ",
+)
+_MIDDLES = (
+    *(
+        ": ",
+        " = ",
+        " - ",
+        " : ",
+        "\t",
+        "\n",
+        "\n  ",
+        ":\n",
+        " | ",
+        " => ",
+        " := ",
+        " .. ",
+        "; ",
+        ", ",
+        ": \t",
+        "   ",
+        " .: ",
+    ),
+    *(" being ", " has been set to ", " equals ", " reads ", " stays ", ", namely ", " (see form): ", " = = ", " __ "),
+)
+_HEADS = (
+    "",
+    "",
+    "",
+    "",
+    "Form 12\n\n",
+    "*** \n",
+    "Page 1\n",
+    "Hello,\n\n",
+    "begin\n",
+    "-- file --\n",
+    "Copy of the card:\n",
+    "FYI\n",
+)
+_LINE_GAPS = ("\n", "\n", "\n", "\n", "\n\n", " ", "; ", ", ", "  ", "\n\n\n", "\n-\n")
+
 LAYOUTS: tuple[Layout, ...] = (
+    drawn,
+    drawn,
+    drawn,
+    drawn,
+    drawn,
     prose,
     prose,
     prose,

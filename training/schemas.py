@@ -150,12 +150,21 @@ def _field(fact: Fact, rng: random.Random) -> Field:
 
 def _varied(fact: Fact, document: Document, rng: random.Random) -> Field:
     field, roll = _field(fact, rng), rng.random()
-    if roll < 0.25 and (key := varied_key(fact, document.facts, rng)):
+    if roll < 0.35 and (key := varied_key(fact, document.facts, rng)):
         return Field(key, field.schema, field.raw, field.kind, field.required)
-    if roll > 0.96 and field.kind != "objects":
-        schema = {**field.schema, "description": fact.concept.note or rng.choice(fact.concept.labels)}
+    if roll > 0.93 and field.kind != "objects":
+        schema = {**field.schema, "description": _wanted(fact.concept, rng)}
         return Field(opaque_key(rng), schema, field.raw, field.kind, field.required)
     return field
+
+
+def _wanted(concept: Concept, rng: random.Random) -> str:
+    """What a property is for, where its name does not say it."""
+    label = concept.note or rng.choice(concept.labels)
+    wording = rng.choice(
+        ["{}", "{}", "{}", "the {}", "what is given as {}", "what stands under {}", "here: {}", "{} please"]
+    )
+    return re.sub(r"[()]", "", wording.format(label))
 
 
 def _typed(fact: Fact, rng: random.Random) -> tuple[dict[str, Any], str, Kind]:

@@ -120,7 +120,7 @@ class _Asking:
         key = self._key(slot)
         if alone and kind == "enum" and rng.random() < 0.3:
             key = self._word("label_key")
-        if slot.notes and rng.random() < 0.25:
+        if slot.notes and "description" not in schema and rng.random() < 0.25:
             schema["description"] = rng.choice(slot.notes)
         roll = rng.random()
         if roll < 0.05 and kind != "objects":
@@ -234,8 +234,9 @@ class _Asker(Telling):
 
 
 def _described(field: Field, description: str) -> Field:
-    schema = {key: value for key, value in field.schema.items() if key != "description"}
-    return Field(field.key, {**schema, "description": description}, field.raw, field.kind, field.required)
+    if field.kind == "enum" and "description" in field.schema:  # it may say what the labels mean
+        description = f"{description} {field.schema['description']}"
+    return Field(field.key, {**field.schema, "description": description}, field.raw, field.kind, field.required)
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:

@@ -74,6 +74,7 @@ class Frame:
 
 @dataclass(slots=True)
 class Book:
+    trains: bool = False
     rules: dict[str, Choice] = field(default_factory=dict)
     label_sets: dict[str, list[dict[str, str]]] = field(default_factory=dict)
     classes: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
@@ -89,7 +90,7 @@ class Book:
 
 @cache
 def book(family: Family) -> Book:
-    read = Book()
+    read = Book(trains=family == "train")
     for path in sorted((_FOLDER / family).glob("*.txt")):
         for kind, name, rest, lines in _sections(path):
             read.lines.update(() if kind == "near" else lines)

@@ -8,6 +8,7 @@ from typing import Any
 
 from training.everyday.book import Book, Slot
 from training.everyday.makers import Row
+from training.everyday.renaming import renamed
 from training.values import Kind, Value, quoted
 
 _CASES: tuple[Callable[[str], str], ...] = (str, str, str, str.upper, str.capitalize, str.lower)
@@ -68,9 +69,12 @@ def _label(slot: Slot, classes: list[str], rng: random.Random, book: Book) -> Le
     labels = _labels(slot.make[1], classes, rng, book)
     case = rng.choice(_CASES)
     labels = {name: case(label) for name, label in labels.items()}
+    labels, note = renamed(labels, rng) if book.trains else (labels, "")
     options = list(labels.values())
     rng.shuffle(options)
     schema: dict[str, Any] = {"enum": options} if rng.random() < 0.3 else {"type": "string", "enum": options}
+    if note:
+        schema["description"] = note
     return schema, [quoted(labels[name]) for name in classes], "enum"
 
 
