@@ -117,6 +117,25 @@ def _all_words(family: Family) -> set[str]:
     return set().union(*book(family).words.values())
 
 
+def test_no_text_that_trains_repeats_six_words_of_a_held_out_one() -> None:
+    """Compared in drawn texts, since phrases of many parts can come out as a sentence of the other side."""
+    held, trained = (
+        {
+            run
+            for frame in book(family).top_frames()
+            for seed in range(many)
+            for run in _runs(tell(random.Random(seed), family, frame).text)
+        }
+        for family, many in (("heldout", 60), ("train", 350))
+    )
+    assert not held & trained
+
+
+def _runs(text: str) -> set[str]:
+    words = re.findall(r"[a-z']+", re.sub(r"\S*\d\S*", "", text.lower()))
+    return {" ".join(words[at : at + 6]) for at in range(len(words) - 5)}
+
+
 def test_the_families_share_no_word_that_a_text_is_filled_with() -> None:
     held = set().union(*(words for name, words in book("heldout").words.items() if name not in KEY_LISTS))
     assert not held & _all_words("train")
