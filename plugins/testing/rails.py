@@ -6,6 +6,7 @@ reported but its thread cannot be stopped.
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, zip_longest
@@ -270,20 +271,30 @@ def _memory(rail: OutputRail, declared: RailProperties) -> Iterator[Fault]:
     """Where the past is declared not to count, a session must not keep it: answers are many and long."""
     if declared.look_back is None or declared.hold_back is None:
         return
-    session = rail.open(make_request(), Caller(), _first(declared))
+    half = LONG // 2
+    grown = sys.maxsize
+    for _ in range(3):  # what other threads of the process allocate meanwhile is measured too
+        grown = min(grown, _kept_more(rail, half, _first(declared)))
+        if grown < half:
+            return
+    what = f"a session keeps {grown} bytes more after {half} more characters"
+    yield Fault("growing", f"{what}, though look_back and hold_back say that they do not count")
+
+
+def _kept_more(rail: OutputRail, length: int, channel: Channel) -> int:
+    """Return by how many bytes memory grows between `length` characters and twice as many."""
+    session = rail.open(make_request(), Caller(), channel)
     tracing = tracemalloc.is_tracing()
     tracemalloc.start()
     kept = []
-    for length in (LONG // 2, LONG // 2):
+    for _ in range(2):
         for character in _long_text(length):
             if getattr(session.feed(character), "block", None) is not None:
                 break
         kept.append(tracemalloc.get_traced_memory()[0])
     if not tracing:
         tracemalloc.stop()
-    if kept[1] - kept[0] >= LONG // 2:
-        grown = f"{kept[1] - kept[0]} bytes more after {LONG // 2} more characters"
-        yield Fault("growing", f"a session keeps {grown}, though look_back and hold_back say that they do not count")
+    return kept[1] - kept[0]
 
 
 def _told(found: Driven) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,9 @@ def running(overrides: dict[str, Any] | None = None, environ: dict[str, str] | N
         timeout_graceful_shutdown=5,
     )
     server = uvicorn.Server(config)
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
+    loop = asyncio.new_event_loop()
+    serving = partial(_serve, loop, server.serve(sockets=[listener]))
+    thread = threading.Thread(target=serving, daemon=True)
     thread.start()
     gateway = RunningGateway(f"http://127.0.0.1:{listener.getsockname()[1]}", runtime)
     try:
@@ -65,14 +67,23 @@ def running(overrides: dict[str, Any] | None = None, environ: dict[str, str] | N
     finally:
         server.should_exit = True
         thread.join(60)
-        assert not thread.is_alive(), f"the gateway did not stop:\n{_where(thread)}"
+        assert not thread.is_alive(), f"the gateway did not stop:\n{_where(loop)}"
 
 
-def _where(thread: threading.Thread) -> str:
-    """The stack of a thread, and of the tasks of its event loop."""
-    frame = sys._current_frames().get(thread.ident or 0)
-    tasks = [task for task in gc.get_objects() if isinstance(task, asyncio.Task) and not task.done()]
-    return "".join(traceback.format_stack(frame)) + "\n".join(repr(task) for task in tasks)
+def _serve(loop: asyncio.AbstractEventLoop, serving: Coroutine[Any, Any, None]) -> None:
+    """Run a server in a loop of this thread; the loop is closed when the server ends."""
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(serving)
+
+
+def _where(loop: asyncio.AbstractEventLoop) -> str:
+    """The tasks of an event loop, and the stacks of all threads."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    stacks = [
+        f"thread {names.get(ident)}:\n" + "".join(traceback.format_stack(frame))
+        for ident, frame in sys._current_frames().items()
+    ]
+    return "\n".join([*(repr(task) for task in asyncio.all_tasks(loop)), *stacks])
 
 
 @pytest.fixture(scope="session")
