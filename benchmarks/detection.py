@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import common
+from sluicegate.gateway.commands.statistics import share
 from sluicegate.safety.detection import Detector, load
 from training.detector import data, recipe
 from training.detector.evaluate import (
@@ -140,14 +141,6 @@ def auc(bad: Numbers, harmless: Numbers) -> float:
     return float(np.mean((below + upto) / 2) / len(harmless))
 
 
-def wilson(hits: int, rows: int, z: float = 1.96) -> tuple[float, float]:
-    """95 % interval of a share; unlike the bootstrap it says something where nothing was hit."""
-    share, spread = hits / rows, 1 + z * z / rows
-    middle = (share + z * z / (2 * rows)) / spread
-    half = z * float(np.sqrt(share * (1 - share) / rows + z * z / (4 * rows * rows))) / spread
-    return max(middle - half, 0.0), min(middle + half, 1.0)
-
-
 def reliability(scored: Sequence[Scored], calibration: Calibration) -> dict[str, list[dict[str, float]]]:
     """Head -> for each range of scores: the mean score, and the share of attacks among its texts, both where attacks
     are as frequent as the head's scores suppose."""
@@ -177,10 +170,11 @@ def leave_source_out(folder: Path, catalogues: Sequence[Path]) -> dict[str, dict
             for kind, bad in sorted({(s.example.kind, s.example.bad) for s in one.scored}):
                 mine = [s for s in one.scored if head in s.raw and (s.example.kind, s.example.bad) == (kind, bad)]
                 hits = sum(s.raw[head] > limits[head] for s in mine)
+                of_all = share(hits, len(mine))
                 found[f"{kind} ({head}, {'attacks' if bad else 'harmless'})"] = {
                     "rows": len(mine),
                     "share": round(hits / len(mine), 4),
-                    "interval": [round(edge, 4) for edge in wilson(hits, len(mine))],
+                    "interval": [round(edge, 4) for edge in ((of_all.low, of_all.high) if of_all else ())],
                 }
     return found
 

@@ -31,6 +31,7 @@ from benchmarks.values_variants import VARIANTS, Item, Pair, leaves
 from sluicegate.engine import Engine, EngineSettings
 from sluicegate.engine.settings import ModelSettings
 from sluicegate.engine.text.prompt import render_chat
+from sluicegate.gateway.commands.eval.checks import same
 from sluicegate.grammar import GrammarError, Vocabulary, compile_json_schema, compile_structural_tags
 from sluicegate.plugins import CompiledGrammar, Job, Prompt, Sampling
 
@@ -119,7 +120,7 @@ def first_object(text: str) -> Json:
 
 
 def right_fields(value: Json, expected: Json, paths: Sequence[tuple[str, ...]]) -> int:
-    return sum(_same(_at(value, path), _at(expected, path)) for path in paths)
+    return sum(same(_at(value, path), _at(expected, path)) for path in paths)
 
 
 def _at(value: Json, path: Sequence[str]) -> Json:
@@ -129,17 +130,6 @@ def _at(value: Json, path: Sequence[str]) -> Json:
             return _MISSING
         value = value.get(part)
     return value
-
-
-def _same(left: Json, right: Json) -> bool:
-    """Equal as JSON values: 12.50 is 12.5, but true is not 1."""
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_same, left, right))
-    return bool(left == right)
 
 
 def share_of(counts: Counts) -> Share:

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate.engine.text.prompt import render_chat
+from sluicegate.gateway.commands.eval.checks import same
+from sluicegate.gateway.commands.statistics import share
 from training import everyday
 from training.decode import Matcher, greedy
 from training.documents import Family
@@ -62,12 +64,12 @@ class Score:
     def add(self, question: Question, answer: str) -> None:
         parsed, wanted = _parsed(answer), _parsed(question.answer)
         for path, kind in question.kinds:
-            right = _same(_at(parsed, path), _at(wanted, path))
+            right = same(_at(parsed, path), _at(wanted, path))
             for name in ("fields", kind):
                 self.asked[name] += 1
                 self.right[name] += right
         self.asked["answers"] += 1
-        self.right["answers"] += answer == question.answer if wanted is _MISSING else _same(parsed, wanted)
+        self.right["answers"] += answer == question.answer if wanted is _MISSING else same(parsed, wanted)
 
     def shares(self) -> dict[str, float]:
         return {name: round(self.right[name] / self.asked[name], 4) for name in sorted(self.asked)}
@@ -84,17 +86,6 @@ def _at(value: Any, path: str) -> Any:
     for part in path.split("."):
         value = value.get(part, _MISSING) if isinstance(value, dict) else _MISSING
     return value
-
-
-def _same(left: Any, right: Any) -> bool:
-    """Equal as JSON values: 12.50 is 12.5, but true is not 1."""
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_same, left, right))
-    return bool(left == right)
 
 
 def sample_set(sampler: Sampler, fields: int, seed: int) -> list[Example]:
@@ -163,23 +154,14 @@ def quick_score(model: Any, tokenizer: Any, fields: int = 40) -> dict[str, float
     }
 
 
-def wilson(right: int, asked: int) -> tuple[float, float]:
-    """The 95 % interval of a share (Wilson, 1927)."""
-    z = 1.96
-    share, spread = right / asked, z / asked
-    middle = share + z * spread / 2
-    half = z * (share * (1 - share) / asked + (spread / 2) ** 2) ** 0.5
-    whole = 1 + z * spread
-    return (middle - half) / whole, (middle + half) / whole
-
-
 def line_of(name: str, score: Score) -> str:
     """One row of the table in `docs/bundled-model.md`."""
     counted = "fields" if score.asked["fields"] else "answers"
     right, asked = score.right[counted], score.asked[counted]
-    low, high = wilson(right, asked)
+    found = share(right, asked)
+    shown = "-" if found is None else f"{found.value:.0%} ({found.low:.0%} to {found.high:.0%})"
     whole = score.right["answers"] / score.asked["answers"]
-    return f"| {name} | {asked} | {right / asked:.0%} ({low:.0%} to {high:.0%}) | {whole:.0%} |"
+    return f"| {name} | {asked} | {shown} | {whole:.0%} |"
 
 
 def parse_options(arguments: list[str] | None) -> argparse.Namespace:

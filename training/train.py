@@ -244,9 +244,13 @@ def train(rank: int, options: argparse.Namespace) -> None:
 
 
 def prepare(options: argparse.Namespace) -> None:
-    """Tokenizer and template in `--out`, unless they are there (weights trained before fit no other tokenizer)."""
+    """Tokenizer and template in `--out`, unless they are there: weights that were trained before, here or in `--init`,
+    fit no other tokenizer."""
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
+    if not (out / "tokenizer.json").exists() and options.init is not None:
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(options.init / name, out)
     if not (out / "tokenizer.json").exists():
         save_tokenizer(train_tokenizer(options.vocabulary), out, CONTEXT)
     if not (out / "chat_template.jinja").exists():

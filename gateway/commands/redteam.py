@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import gzip
 import json
-import math
 import os
 import sys
 import time
@@ -22,6 +21,7 @@ from typing import Any
 
 import httpx
 
+from sluicegate.gateway.commands.statistics import share
 from sluicegate.plugins import ConfigurationError
 
 HARMLESS = ("benign", "safe", "clean", "near_miss", "harmless", "0", "false")
@@ -194,14 +194,12 @@ def summary(results: Sequence[Result]) -> dict[str, Any]:
 
 
 def _share(results: Iterable[Result]) -> dict[str, Any]:
-    found = [bool(result.caught) for result in results]
-    if not found:
+    caught = [bool(result.caught) for result in results]
+    found = share(sum(caught), len(caught))
+    if found is None:
         return {"rows": 0, "caught": 0, "share": None, "low": None, "high": None}
-    n, z = len(found), 1.96
-    p = sum(found) / n
-    middle, spread = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    low, high = (middle - spread) / (1 + z * z / n), (middle + spread) / (1 + z * z / n)
-    return {"rows": n, "caught": sum(found), "share": round(p, 4), "low": abs(round(low, 4)), "high": round(high, 4)}
+    edges = {"share": round(found.value, 4), "low": round(found.low, 4), "high": round(found.high, 4)}
+    return {"rows": found.n, "caught": sum(caught), **edges}
 
 
 def _latency(seconds: list[float]) -> dict[str, float]:

@@ -15,7 +15,7 @@ from transformers import AutoTokenizer
 from sluicegate.grammar import Vocabulary, compile_json_schema
 from training import heldout
 from training.concepts import SUBJECTS
-from training.evaluate import SETS, Score, sample_set, wilson
+from training.evaluate import SETS, Score, sample_set
 from training.everyday.book import book
 from training.examples import Example, rendered, sample_example
 from training.honest import sample_open
@@ -151,10 +151,3 @@ def test_every_set_of_the_evaluation_can_be_drawn_and_scored(name: str) -> None:
         empty.add(example.questions[0], "")
     assert full.right == full.asked
     assert not empty.right.total()
-
-
-def test_the_interval_of_a_share_is_wilsons() -> None:
-    """Compared with the published example of 81 of 263 (30.8 %): 25.5 % to 36.6 %."""
-    low, high = wilson(81, 263)
-    assert (round(low, 3), round(high, 3)) == (0.255, 0.366)
-    assert wilson(0, 10)[0] == pytest.approx(0, abs=1e-9)

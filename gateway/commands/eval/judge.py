@@ -16,7 +16,7 @@ import httpx
 from sluicegate.gateway.commands.eval.asking import AskedCase, Variant, ask
 from sluicegate.gateway.commands.eval.cases import Case
 from sluicegate.gateway.commands.eval.checks import CheckScore
-from sluicegate.gateway.commands.eval.statistics import kappa
+from sluicegate.gateway.commands.statistics import kappa
 from sluicegate.plugins import ConfigurationError
 
 MARKS = 5

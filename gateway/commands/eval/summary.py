@@ -9,7 +9,7 @@ from typing import Any
 
 from sluicegate.gateway.commands.eval.asking import AskedCase
 from sluicegate.gateway.commands.eval.checks import CheckScore
-from sluicegate.gateway.commands.eval.statistics import Interval, mean, paired, quantile, share
+from sluicegate.gateway.commands.statistics import Interval, mean, paired, quantile, share
 
 SIGNIFICANT = 0.05
 

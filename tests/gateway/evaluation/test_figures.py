@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.gateway.commands.eval import statistics
+from sluicegate.gateway.commands import statistics
 from sluicegate.gateway.commands.eval.asking import AskedCase, Variant, body_of, variant_of
 from sluicegate.gateway.commands.eval.cases import Case, suite_of
 from sluicegate.gateway.commands.eval.checks import CHECKS, CheckScore, check_options, scored
@@ -105,6 +105,13 @@ def test_a_reply_is_an_answer_a_refusal_or_an_error() -> None:
     assert not reply_of(400, {"error": {"code": "content_filter"}}, 0.1).error
     for status, body in ((500, {"error": {"message": "broken"}}), (200, {"choices": []}), (200, None), (502, "x")):
         assert reply_of(status, body, 0.1).error
+
+
+def test_the_interval_of_a_share_is_wilsons() -> None:
+    """Compared with the published example of 81 of 263 (30.8 %): 25.5 % to 36.6 %."""
+    found = statistics.share(81, 263)
+    assert found is not None
+    assert (round(found.low, 3), round(found.high, 3)) == (0.255, 0.366)
 
 
 @given(st.integers(0, 40), st.integers(1, 40))
