@@ -1,13 +1,25 @@
-"""Say where things are kept that outlive the process, and whether a folder can be believed."""
+"""A folder of what is made once and outlives the process: where it is, whether it can be believed, and its bound.
+
+A file is a line that names its format, a BLAKE2b digest of the rest, and the rest. What is damaged counts as absent and
+is removed. The digest tells accidents, not attacks: who may write to the folder may write anything, so one that others
+can write to is not used. Safe to share by processes: each file appears whole or not at all.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
+import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
+from typing import ClassVar
 
 ENV = "SLUICEGATE_CACHE_DIR"
+_NEW = ".new"
+_DIGEST = 32
 
 
 def default_folder(environ: Mapping[str, str] = os.environ) -> Path:
@@ -18,9 +30,107 @@ def default_folder(environ: Mapping[str, str] = os.environ) -> Path:
     return (Path(base) if os.path.isabs(base) else Path("~/.cache").expanduser()) / "sluicegate"
 
 
-def others_can_write(found: os.stat_result, *, trusts_root: bool = False) -> bool:
-    """Whether others than this user can change a file or folder; `trusts_root`: root's own count as this user's."""
+class CacheFolder:
+    """Files of one kind. `most_bytes`: of all together; those that were not used for longest go first."""
+
+    kind: ClassVar[str]
+    """Ends the names of its files, and stands in their first line."""
+    version: ClassVar[int] = 1
+    what: ClassVar[str]
+    """What is kept, for the log."""
+    made: ClassVar[str] = "made"
+    """What is done where nothing is kept."""
+    log: ClassVar[logging.Logger]
+
+    def __init__(self, path: Path, most_bytes: int) -> None:
+        self.path = path
+        self.most_bytes = most_bytes
+        self.failure: str | None = None
+        """Why something could not be kept; None = all was."""
+        self._head = f"sluicegate {self.kind} {self.version}\n".encode()
+        self._warned: set[str] = set()
+
+    def read_bytes(self, name: str) -> bytes | None:
+        """Return what is kept under `name`; None where there is nothing that can be believed."""
+        file = self._file(name)
+        try:
+            if not self._is_ours(self.path) or not self._is_ours(file):
+                return None
+            data = file.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._warn(f"cannot read {file} ({error.strerror}); what it holds is {self.made} anew")
+            return None
+        begin = len(self._head) + _DIGEST
+        if not data.startswith(self._head) or _digest(data[begin:]) != data[len(self._head) : begin]:
+            self.discard(name, "is damaged")
+            return None
+        with suppress(OSError):
+            os.utime(file)
+        return data[begin:]
+
+    def write_bytes(self, name: str, payload: bytes) -> bool:
+        """Keep `payload`; False where that is not possible (`failure` and one log line say why), or it is too large."""
+        file, new = self._file(name), ""
+        if len(payload) > self.most_bytes:
+            return False
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self._is_ours(self.path):
+                self.failure = f"{self.path} is not used: others own it or can write to it"
+                return False
+            with tempfile.NamedTemporaryFile(dir=self.path, suffix=_NEW, delete=False) as made:
+                new = made.name
+                made.write(self._head + _digest(payload) + payload)
+            os.replace(new, file)
+            self._prune(file)
+        except OSError as error:
+            with suppress(OSError):
+                os.unlink(new)
+            self.failure = f"cannot keep {self.what} in {self.path} ({error.strerror})"
+            self._warn(f"{self.failure}; they are {self.made} anew at the next start")
+            return False
+        return True
+
+    def discard(self, name: str, why: str) -> None:
+        """Take away what turned out to be useless."""
+        file = self._file(name)
+        self.log.warning("%s %s; what it held is %s anew", file, why, self.made)
+        with suppress(OSError):
+            file.unlink()
+
+    def _file(self, name: str) -> Path:
+        return self.path / f"{name}.{self.kind}"
+
+    def _is_ours(self, path: Path) -> bool:
+        if others_can_write(path.stat()):
+            self._warn(f"{path} is not used: others own it or can write to it")
+            return False
+        return True
+
+    def _warn(self, message: str) -> None:
+        if message not in self._warned:
+            self._warned.add(message)
+            self.log.warning(message)
+
+    def _prune(self, kept: Path) -> None:
+        files = [(file.stat(), file) for end in (f".{self.kind}", _NEW) for file in self.path.glob("*" + end)]
+        total = sum(found.st_size for found, _ in files)
+        for found, file in sorted(files, key=lambda pair: pair[0].st_mtime_ns):
+            if total <= self.most_bytes:
+                return
+            if file != kept:
+                file.unlink(missing_ok=True)
+                total -= found.st_size
+
+
+def others_can_write(found: os.stat_result) -> bool:
+    """Whether others than this user and root, who can do everything, can change a file or folder."""
     if os.name != "posix":
         return False
-    owners = {os.geteuid(), 0} if trusts_root else {os.geteuid()}
-    return found.st_uid not in owners or bool(stat.S_IMODE(found.st_mode) & 0o022)
+    return found.st_uid not in {os.geteuid(), 0} or bool(stat.S_IMODE(found.st_mode) & 0o022)
+
+
+def _digest(payload: bytes) -> bytes:
+    return blake2b(payload, digest_size=_DIGEST).digest()

@@ -184,7 +184,7 @@ class KernelCache(_Cache):  # type: ignore[misc]  # numba has no types
     def payload(self, types: Any) -> bytes | None:
         """Return what is kept for these types, as it travels."""
         key = self.key(types)
-        return None if key is None else self.handed.get(key) or folder().read(key)
+        return None if key is None else self.handed.get(key) or folder().read_bytes(key)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         target_context.refresh()
@@ -202,7 +202,7 @@ class KernelCache(_Cache):  # type: ignore[misc]  # numba has no types
         if key is None or data.library.has_dynamic_globals or any(not lifted.can_cache for lifted in data.lifted):
             return
         payload = dumps(data._reduce())
-        if not folder().write(key, payload):
+        if not folder().write_bytes(key, payload):
             self.handed[key] = payload
 
     def enable(self) -> None:

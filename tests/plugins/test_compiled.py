@@ -126,7 +126,7 @@ def damage_one_bit(file: Path) -> None:
 
 def write_a_pickle_of_no_code(file: Path) -> None:
     folder = CompiledFolder(file.parent)
-    folder.write(file.stem, b"\x80\x04]\x94.")
+    folder.write_bytes(file.stem, b"\x80\x04]\x94.")
 
 
 @pytest.mark.parametrize("damage", [damage_nothing, damage_the_end, damage_one_bit, write_a_pickle_of_no_code])
@@ -172,9 +172,9 @@ def test_a_folder_that_cannot_be_written_is_said_once_and_does_no_harm(
 def test_old_files_make_room(tmp_path: Path) -> None:
     folder = CompiledFolder(tmp_path / "kept", most_bytes=3000)
     for number in range(5):
-        assert folder.write(f"f{number}", bytes(1000))
+        assert folder.write_bytes(f"f{number}", bytes(1000))
         os.utime(folder.path / f"f{number}.compiled", (number, number))
-    assert [folder.read(f"f{number}") is not None for number in range(5)] == [False, False, False, True, True]
+    assert [folder.read_bytes(f"f{number}") is not None for number in range(5)] == [False, False, False, True, True]
 
 
 # --- beside a process that goes on ---------------------------------------------------------------------------------
