@@ -21,6 +21,7 @@ from sluicegate.plugins import (
     Generator,
     Lifecycle,
     ServedModel,
+    ServiceError,
     SluicegateError,
     StatsReporter,
     TextEmbedder,
@@ -43,9 +44,15 @@ async def start(runtime: Runtime, dialects: Iterable[Dialect] = DIALECTS) -> Non
         progress.state = "ready"
     except Exception as error:
         log.debug("start-up failed while %s", progress.state, exc_info=True)
-        progress.failure = error
         reason = error.message if isinstance(error, SluicegateError) else f"{type(error).__name__}: {error}"
         progress.state = f"failed while {progress.state}: {reason}"
+        progress.failure = error if isinstance(error, SluicegateError) else _unexpected(error, progress.state)
+
+
+def _unexpected(error: Exception, said: str) -> ServiceError:
+    failure = ServiceError(said)
+    failure.__cause__ = error
+    return failure
 
 
 async def close(runtime: Runtime) -> None:

@@ -24,7 +24,7 @@ from sluicegate.gateway.telemetry import Metrics, TraceSink
 from sluicegate.gateway.telemetry.loop_lag import LoopLag
 from sluicegate.gateway.telemetry.push import Pusher
 from sluicegate.gateway.workers import Workers
-from sluicegate.plugins import Caller, Overloaded, RequestError, ServedModel
+from sluicegate.plugins import Caller, Overloaded, RequestError, ServedModel, SluicegateError
 from sluicegate.plugins.compiled.beside import BESIDE
 
 
@@ -33,7 +33,7 @@ class Progress:
     """How far the gateway has started or stopped; the only part of a `Runtime` that is assigned to."""
 
     state: str = "not started"
-    failure: Exception | None = None
+    failure: SluicegateError | None = None
     """What kept the gateway from starting."""
     is_stopping: Callable[[], bool] = lambda: False
     """Whether the server takes no more requests; set by whoever serves."""

@@ -27,7 +27,7 @@ from sluicegate.gateway.compose import compose
 from sluicegate.gateway.http.protocol import guarded_protocol, guarded_socket
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.settings import ServerSettings, Settings
-from sluicegate.plugins import ConfigurationError, ServiceError, SluicegateError
+from sluicegate.plugins import ConfigurationError
 from sluicegate.plugins.compiled.builder import compiling
 
 log = logging.getLogger("sluicegate")
@@ -96,10 +96,8 @@ def serve_runtime(runtime: Runtime, listener: socket.socket | None = None) -> in
     runtime.progress.is_stopping = lambda: server.should_exit
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_run(server, runtime, _listening(listener or _bind(settings), settings)))
-    if isinstance(failure := runtime.progress.failure, SluicegateError):
-        raise failure
-    if failure is not None:
-        raise ServiceError(runtime.progress.state) from failure
+    if runtime.progress.failure is not None:
+        raise runtime.progress.failure
     return 0
 
 
@@ -206,11 +204,11 @@ def _listening(listener: socket.socket, settings: Settings) -> socket.socket:
 def _no_listening(settings: Settings, error: OSError) -> ConfigurationError:
     host, port = settings.server.host, settings.server.port
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    todo = _TODO.get(error.errno or 0, "choose another --host or --port (port 0 takes a free one)")
-    return ConfigurationError(f"cannot listen on {place}: {error.strerror or error}; {todo}")
+    advice = _ADVICE.get(error.errno or 0, "choose another --host or --port (port 0 takes a free one)")
+    return ConfigurationError(f"cannot listen on {place}: {error.strerror or error}; {advice}")
 
 
-_TODO = {
+_ADVICE = {
     errno.EADDRINUSE: "stop what uses it, or choose another --port (0 takes a free one)",
     errno.EACCES: "ports below 1024 are for root; choose another --port (0 takes a free one)",
     errno.EADDRNOTAVAIL: "this machine has no such address; choose another --host",

@@ -10,7 +10,7 @@ from sluicegate.plugins.errors import ConfigurationError
 
 WEIGHTS = ("*.safetensors", "*.bin", "*.gguf")
 TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.tiktoken")
-TODO = "name a folder with config.json, safetensors weights and a tokenizer, a name on the hub, or a GGUF file"
+WHAT_TO_NAME = "name a folder with config.json, safetensors weights and a tokenizer, a name on the hub, or a GGUF file"
 
 
 def check_folders(models: tuple[ModelSettings, ...]) -> None:
@@ -28,10 +28,10 @@ def _check(name: str, *, adapter: bool = False) -> None:
     if name == "bundled" or (not path.exists() and not _is_path(name)):
         return
     if not path.exists():
-        raise ConfigurationError(f"there is no {name!r} here (looked at {path.absolute()}); {TODO}")
+        raise ConfigurationError(f"there is no {name!r} here (looked at {path.absolute()}); {WHAT_TO_NAME}")
     if path.is_file():
         if path.suffix != ".gguf":
-            raise ConfigurationError(f"{name!r} is a file and no model; {TODO}")
+            raise ConfigurationError(f"{name!r} is a file and no model; {WHAT_TO_NAME}")
         return
     try:
         _check_folder(name, path, "adapter_config.json" if adapter else "config.json")
@@ -47,7 +47,7 @@ def _is_path(name: str) -> bool:
 def _check_folder(name: str, path: Path, described: str) -> None:
     if not (path / described).is_file():
         other = "; it holds a LoRA adapter: name it as `adapter`, or with a `base`"
-        more = other if described == "config.json" and (path / "adapter_config.json").is_file() else f"; {TODO}"
+        more = other if described == "config.json" and (path / "adapter_config.json").is_file() else f"; {WHAT_TO_NAME}"
         raise ConfigurationError(f"the folder {name!r} has no {described}{more}")
     try:
         config = json.loads((path / described).read_text("utf-8"))

@@ -12,6 +12,7 @@ import pytest
 
 import sluicegate.engine
 from sluicegate.gateway.commands.cli import main
+from sluicegate.grammar.constrainer import GrammarConstrainer
 
 BUNDLED = Path(sluicegate.engine.__file__).parent / "bundled"
 CONFIG = json.loads((BUNDLED / "config.json").read_text("utf-8"))
@@ -105,6 +106,21 @@ def test_a_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> No
         taken.listen()
         port = taken.getsockname()[1]
         assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in refused(capsys, "--port", str(port))
+
+
+def test_a_fault_of_ours_is_told_with_its_reason(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not what the gateway did last: it was shutting down by then."""
+
+    async def overflow(*_: object) -> None:
+        raise OverflowError("an integer does not fit")
+
+    monkeypatch.setattr(GrammarConstrainer, "warm", overflow)
+    assert main(["serve", "--port", "0"]) != 0
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "while warming" in said
+    assert "OverflowError: an integer does not fit" in said
 
 
 def test_debug_shows_the_traceback_as_well(capsys: pytest.CaptureFixture[str]) -> None:
