@@ -71,6 +71,7 @@ def make_model(name: str, device: torch.device, dtype: torch.dtype, context_leng
     return LoadedModel(
         name=name, version=f"random-{name}", context_length=context_length, vocab_size=shape.vocab, eos_token_ids=(),
         tokenizer=tokenizer, usable_vocab=min(shape.vocab, len(tokenizer)), default_temperature=1.0, module=module,
+        defaults={}, notes=(),
         layers=layers, dtype=dtype, device=device, detokenizer=Detokenizer(tokenizer), rowwise=rowwise,
     )  # fmt: skip
 

@@ -94,6 +94,7 @@ class Engine:
         rule = draw_rule(
             job.sampling,
             default_temperature=core.model.default_temperature,
+            defaults=core.model.defaults,
             vocab_size=core.model.vocab_size,
             spell=lambda text: core.model.tokenizer.encode(text, add_special_tokens=False),
         )

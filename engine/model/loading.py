@@ -14,6 +14,7 @@ import torch
 from sluicegate.engine.checkpoints.digests import file_digest, folder_digest
 from sluicegate.engine.checkpoints.draft_heads import load_heads
 from sluicegate.engine.checkpoints.fitting import refuse_damaged, refuse_missing_files, refuse_unfitting
+from sluicegate.engine.checkpoints.generation_config import draw_defaults, end_tokens
 from sluicegate.engine.checkpoints.gguf_files import (
     GgufFile,
     places_of,
@@ -77,10 +78,12 @@ def load_model(
         text_config = config.get_text_config(decoder=True)
         (layers, rowwise), kept = verify(module, text_config, where), str(module.dtype)
     vocab_size = int(module.get_output_embeddings().weight.shape[0])
+    temperature, defaults = draw_defaults(module.generation_config, where)
     heads = load_heads(_folder(where), module)
+    notes: tuple[str, ...] = ()
     if weights != "full":
         _shrink(module, weights, where, {} if merged else known)
-        _say_what_is_whole(module, weights, name)
+        notes = what_is_whole(module, weights, name)
         kept = f"{kept} {weights}"
     digest = folder_digest(_folder(where), kept + merged + file_digest(where))
     return LoadedModel(
@@ -88,10 +91,12 @@ def load_model(
         version=f"{version}+{digest}" if version else digest,
         context_length=usable_context(text_config, where),
         vocab_size=vocab_size,
-        eos_token_ids=_eos_token_ids(module, tokenizer),
+        eos_token_ids=end_tokens(module, tokenizer),
         tokenizer=tokenizer,
         usable_vocab=min(vocab_size, 1 + max(tokenizer.get_vocab().values())),
-        default_temperature=_default_temperature(module.generation_config),
+        default_temperature=temperature,
+        defaults=defaults,
+        notes=notes,
         module=module,
         layers=layers,
         dtype=module.dtype,
@@ -129,14 +134,19 @@ def _shrink(module: Any, weights: WeightsKind, where: str, known: Mapping[str, P
     shrink_module(module, EIGHT if weights == "int8" else FOUR, known)
 
 
-def _say_what_is_whole(module: Any, weights: WeightsKind, name: str) -> None:
-    """Warn of matrices that were not rounded: experts of a form that is not known, layers of a kind of their own."""
+def what_is_whole(module: Any, weights: WeightsKind, name: str) -> tuple[str, ...]:
+    """Warn of matrices that were not rounded, and return the sentence: experts on a CUDA device or of a form that is
+    not known, layers of a kind of their own."""
     kept = whole_weights(module)
-    if (share := sum(kept.values()) / max(1, weight_count(module))) > 0.01:  # routers may stay
-        _LOG.warning(
-            "%s: weights = '%s' left %.0f %% of the weights in full precision, in %d matrices such as %s",
-            name, weights, 100 * share, len(kept), next(iter(kept)),
-        )  # fmt: skip
+    share = sum(kept.values()) / max(1, weight_count(module))
+    if share <= 0.01:  # routers may stay
+        return ()
+    note = (
+        f"weights = {weights!r} left {100 * share:.0f} % of the weights in full precision, in {len(kept)} "
+        f"{'matrix' if len(kept) == 1 else 'matrices'} such as {next(iter(kept))}"
+    )
+    _LOG.warning("%s: %s", name, note)
+    return (note,)
 
 
 def _bundled() -> str:
@@ -284,23 +294,6 @@ def _with_weights(where: str) -> Path:
     return Path(snapshot_download(where, allow_patterns=["*.json", "*.safetensors"]))
 
 
-def _eos_token_ids(module: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Return all tokens that end a sequence: those of the generation config (else of the config), and the tokenizer's
-    own."""
-    named = module.generation_config.eos_token_id
-    if named is None:
-        named = module.config.eos_token_id
-    ids = list(named) if isinstance(named, (list, tuple)) else [named]
-    return tuple(sorted({int(i) for i in [*ids, tokenizer.eos_token_id] if i is not None}))
-
-
-def _default_temperature(generation_config: Any) -> float:
-    if generation_config.do_sample is False:
-        return 0.0
-    temperature = generation_config.temperature
-    return 1.0 if temperature is None else float(temperature)
-
-
 def load_lora(model: LoadedModel, path: str, name: str, version: str | None = None) -> Adapter:
     """Load the adapter at `path`, to be served beside `model`; `version`: the operator's own word for it. Raises
     `ModelLoadError`."""
@@ -333,6 +326,8 @@ def load_lora(model: LoadedModel, path: str, name: str, version: str | None = No
         eos_token_ids=model.eos_token_ids,
         tokenizer=model.tokenizer,
         default_temperature=model.default_temperature,
+        defaults=model.defaults,
+        notes=model.notes,
         factors=own,
         table=factor_table(factors, len(model.layers)),
     )

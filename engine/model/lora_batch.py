@@ -52,6 +52,8 @@ class Adapter:
     eos_token_ids: tuple[int, ...]
     tokenizer: Any
     default_temperature: float
+    defaults: Mapping[str, float]
+    notes: tuple[str, ...]
     factors: Mapping[str, LowRank] = field(repr=False)
     """By layer, in the model's dtype and on its device."""
     table: FactorTable | None = field(repr=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +34,10 @@ class LoadedModel:
     """Columns from here on are padding without a token."""
     default_temperature: float
     """The checkpoint's own, for requests that name none; 0 = it asks for greedy decoding."""
+    defaults: Mapping[str, float]
+    """Other attributes of `Sampling` that the checkpoint sets, for requests that leave them out."""
+    notes: tuple[str, ...]
+    """What an operator should know of how it is served."""
     module: Any = field(repr=False)
     layers: tuple[LayerShape, ...] = field(repr=False)
     dtype: torch.dtype

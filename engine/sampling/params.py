@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -18,6 +19,8 @@ MAX_BAD_WORDS = 128
 MAX_CHOICES = 128
 MAX_STOP_TOKENS = 128
 MAX_PATTERN = 1_024
+OFF: Mapping[str, float] = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0}
+"""What asks for nothing, of the attributes that a model's own configuration may set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +72,23 @@ class DrawRule:
 
 
 def draw_rule(
-    sampling: Sampling, *, default_temperature: float, vocab_size: int, spell: Callable[[str], list[int]] | None = None
+    sampling: Sampling,
+    *,
+    default_temperature: float,
+    vocab_size: int,
+    defaults: Mapping[str, float] = MappingProxyType({}),
+    spell: Callable[[str], list[int]] | None = None,
 ) -> DrawRule:
-    """Resolve sampling parameters. `spell`: returns a text's token ids, for bad words. Raises `RequestError` naming the
-    parameter, what was found and what is allowed."""
+    """Resolve sampling parameters. `defaults`: the model's own, by attribute, where `sampling` says nothing; `spell`:
+    returns a text's token ids, for bad words. Raises `RequestError` naming the parameter, what was found and what is
+    allowed."""
     temperature = default_temperature if sampling.temperature is None else sampling.temperature
     _check("temperature", temperature, 0.0 <= temperature < float("inf"), "a number >= 0")
-    _check("top_k", sampling.top_k, sampling.top_k >= 0, "an integer >= 0 (0 = off)")
-    _check("top_p", sampling.top_p, 0.0 <= sampling.top_p <= 1.0, "a number between 0 and 1")
-    _check("min_p", sampling.min_p, 0.0 <= sampling.min_p <= 1.0, "a number between 0 and 1")
-    repetition = sampling.repetition_penalty
+    own = {name: _said(sampling, defaults, name) for name in OFF}
+    top_k, top_p, min_p, repetition = own.values()
+    _check("top_k", top_k, top_k >= 0, "an integer >= 0 (0 = off)")
+    _check("top_p", top_p, 0.0 <= top_p <= 1.0, "a number between 0 and 1")
+    _check("min_p", min_p, 0.0 <= min_p <= 1.0, "a number between 0 and 1")
     _check("repetition_penalty", repetition, 0.0 < repetition < float("inf"), "a number > 0 (1 = off)")
     _check("frequency_penalty", sampling.frequency_penalty, abs(sampling.frequency_penalty) <= 2, "between -2 and 2")
     _check("presence_penalty", sampling.presence_penalty, abs(sampling.presence_penalty) <= 2, "between -2 and 2")
@@ -88,9 +98,9 @@ def draw_rule(
     _check_ends(sampling, vocab_size)
     return DrawRule(
         temperature=temperature,
-        top_k=sampling.top_k,
-        top_p=sampling.top_p,
-        min_p=sampling.min_p,
+        top_k=int(top_k),
+        top_p=top_p,
+        min_p=min_p,
         repetition=repetition,
         frequency=sampling.frequency_penalty,
         presence=sampling.presence_penalty,
@@ -99,6 +109,12 @@ def draw_rule(
         bias=_bias(sampling, vocab_size),
         logprobs=None if sampling.logprobs is None else min(sampling.logprobs, vocab_size),
     )
+
+
+def _said(sampling: Sampling, defaults: Mapping[str, float], name: str) -> float:
+    """Return what the request asks for, else what the model's own configuration does, else what asks for nothing."""
+    asked: float | None = getattr(sampling, name)
+    return defaults.get(name, OFF[name]) if asked is None else asked
 
 
 def beam_count(job: Job) -> int:

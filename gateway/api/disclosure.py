@@ -79,7 +79,8 @@ KEYS: Table = {
         masked tokens_withheld prompts results flagged data embedding has_more deleted owned_by max_model_len version
         parent kind expires_at note total completed failed request_counts input_file_id output_file_id error_file_id
         custom_id status_code body completion_window in_progress_at finalizing_at failed_at expired_at cancelling_at
-        cancelled_at errors first_id last_id characters texts released counts count
+        cancelled_at errors first_id last_id characters texts released counts count default_sampling notes top_k min_p
+        repetition_penalty
     """,
     "asked": """
         model endpoint filename purpose file metadata detail categories category_scores category_applied_input_types

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -29,6 +30,8 @@ class UpstreamModel:
     eos_token_ids: tuple[int, ...]
     tokenizer: Any
     default_temperature: float = 1.0
+    defaults: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     remote: bool = True
     base: None = None
 

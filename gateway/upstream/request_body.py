@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sluicegate.gateway.fields import FORWARDED
+from sluicegate.gateway.fields import FORWARDED, asks
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 from sluicegate.plugins import Constraint, Message, Request, RequestError, Sampling, UnsupportedGrammar
 
@@ -64,8 +64,9 @@ def _sampling(sampling: Sampling, settings: UpstreamModelSettings) -> dict[str, 
     found: dict[str, Any] = {}
     for row in FORWARDED:
         value = getattr(sampling, row.attribute)
-        if value != getattr(_DEFAULTS, row.attribute):
-            _check(row.upstream in ("openai", settings.dialect), row.path)
+        knows = row.upstream in ("openai", settings.dialect)
+        if value != getattr(_DEFAULTS, row.attribute) and (knows or asks(row, value)):
+            _check(knows, row.path)
             found |= {row.path: value} if row.sent is None else row.sent(value)
     return found
 

@@ -79,6 +79,10 @@ class ServedModel(Protocol):
     """A `transformers` tokenizer."""
     default_temperature: float
     """For requests that name none; 0 = greedy."""
+    defaults: Mapping[str, float]
+    """Other attributes of `Sampling` that the model's own configuration sets, for requests that leave them out."""
+    notes: tuple[str, ...]
+    """What an operator should know of how it is served, in sentences."""
     remote: bool
     """Another server runs it and renders its prompts. Its `tokenizer` has one token a byte, and the grammar here judges
     its answers."""

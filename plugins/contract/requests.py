@@ -82,14 +82,16 @@ ONLY_DRAWS = {"only_draws": True}
 @quick
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How tokens are drawn. Defaults are those of the OpenAI API, except that `temperature` None = the model's own."""
+    """How tokens are drawn. Defaults are those of the OpenAI API, except for what is None here and has a number there:
+    the model's own."""
 
     max_tokens: int | None = None
     temperature: float | None = None
-    top_k: int = field(default=0, metadata=ONLY_DRAWS)
-    top_p: float = field(default=1.0, metadata=ONLY_DRAWS)
-    min_p: float = field(default=0.0, metadata=ONLY_DRAWS)
-    repetition_penalty: float = 1.0
+    top_k: int | None = field(default=None, metadata=ONLY_DRAWS)
+    """0 = all tokens."""
+    top_p: float | None = field(default=None, metadata=ONLY_DRAWS)
+    min_p: float | None = field(default=None, metadata=ONLY_DRAWS)
+    repetition_penalty: float | None = None
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
     seed: int | None = field(default=None, metadata=ONLY_DRAWS)

@@ -78,6 +78,8 @@ class FakeModel:
     eos_token_ids: tuple[int, ...] = (EOS,)
     tokenizer: Any = field(default_factory=FakeTokenizer)
     default_temperature: float = 1.0
+    defaults: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     remote: bool = False
     base: str | None = None
 

@@ -60,6 +60,46 @@ def test_several_end_tokens_and_the_checkpoints_temperature(tiny_folder: Folder,
     assert load_model(folder).default_temperature == 0.0
 
 
+async def test_a_checkpoints_own_sampling_is_that_of_requests_that_leave_it_out(
+    tiny_folder: Folder, tmp_path: Path
+) -> None:
+    """As `generate` of transformers does with the same file; what a request says counts, also where it is nothing."""
+    folder = copied(tiny_folder("llama"), tmp_path)
+    own = {"top_k": 12, "top_p": 0.9, "min_p": 0.05, "repetition_penalty": 3.0}
+    edit_json(folder / "generation_config.json", do_sample=True, temperature=0.7, **own)
+    model, alone = load_model(folder, name="m"), transformers.AutoModelForCausalLM.from_pretrained(folder)
+    assert (model.default_temperature, model.defaults) == (0.7, own)
+    told = {"temperature": 0.7, "seed": 3, "max_tokens": 40, "ignore_eos": True}
+    async with serving(model) as engine:
+        [greedy, drawn, said, off, plain] = await run(
+            engine,
+            a_job(model, "the cat", ignore_eos=True),
+            a_job(model, "the cat", **{**told, "temperature": None}),
+            a_job(model, "the cat", **told, **own),
+            a_job(model, "the cat", ignore_eos=True, repetition_penalty=1.0),
+            a_job(model, "the cat", **told, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0),
+        )
+    ids = torch.tensor([model.tokenizer.encode("the cat", add_special_tokens=False)])
+    asked = {"do_sample": False, "max_new_tokens": 12, "min_new_tokens": 12, "eos_token_id": None}
+    for found, penalty in ((greedy, 3.0), (off, 1.0)):
+        expected = alone.generate(ids, repetition_penalty=penalty, **asked)[0, ids.shape[1] :]
+        assert found.tokens[0] == expected.tolist()
+    assert drawn.tokens == said.tokens != plain.tokens
+    assert greedy.tokens != off.tokens
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("top_p", 1.5), ("top_k", -2), ("top_k", 2.5), ("min_p", "0.1"), ("repetition_penalty", 0), ("temperature", True),
+])  # fmt: skip
+def test_a_generation_config_that_nobody_could_ask_for_is_refused(
+    name: str, value: object, tiny_folder: Folder, tmp_path: Path
+) -> None:
+    folder = copied(tiny_folder("llama"), tmp_path)
+    edit_json(folder / "generation_config.json", do_sample=True, **{name: value})
+    with pytest.raises(ModelLoadError, match=rf"could not be loaded|generation_config\.json says {name} = "):
+        load_model(folder)
+
+
 async def test_weights_in_several_files_are_one_model(tiny: MakeModel, tmp_path: Path) -> None:
     folder = save_tiny(tmp_path, "llama")
     module = transformers.AutoModelForCausalLM.from_pretrained(folder)

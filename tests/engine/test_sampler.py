@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sluicegate.engine.batching.sample_rows import SampleRow
 from sluicegate.engine.sampling.bitmasks import apply_bitmask, forbid, words_for
 from sluicegate.engine.sampling.cpu_draws import CpuDraws
-from sluicegate.engine.sampling.params import draw_rule
+from sluicegate.engine.sampling.params import OFF, draw_rule
 from sluicegate.engine.sampling.rng import seed_of_choice, uniform
 from sluicegate.engine.sampling.sampler import Drawn, MaskRows, Sampler
 from sluicegate.engine.sampling.torch_draws import TorchDraws
@@ -31,21 +31,23 @@ def some_logits(rows: int, seed: int = 0) -> torch.Tensor:
 def slow_distribution(logits: list[float], tokens: list[int], prompt_length: int, sampling: Sampling) -> list[float]:
     """Reference twin: plain lists, one row, in the order the sampler documents. Returns probabilities [V]."""
     x = list(logits)
+    asked = {name: off if getattr(sampling, name) is None else getattr(sampling, name) for name, off in OFF.items()}
     for token in set(tokens):
-        x[token] = x[token] / sampling.repetition_penalty if x[token] > 0 else x[token] * sampling.repetition_penalty
+        times = asked["repetition_penalty"]
+        x[token] = x[token] / times if x[token] > 0 else x[token] * times
     for token in set(tokens[prompt_length:]):
         times = tokens[prompt_length:].count(token)
         x[token] -= sampling.frequency_penalty * times + sampling.presence_penalty
     for token, bias in sampling.logit_bias.items():
         x[token] += bias
     temperature = sampling.temperature or 1.0
-    ranked = sorted(range(len(x)), key=lambda t: -x[t])[: sampling.top_k or len(x)]
+    ranked = sorted(range(len(x)), key=lambda t: -x[t])[: int(asked["top_k"]) or len(x)]
     weights = {t: math.exp((x[t] - x[ranked[0]]) / temperature) for t in ranked}
     total = sum(weights.values())
     kept, before = {}, 0.0
     for token in ranked:
         p = weights[token] / total
-        if token != ranked[0] and (before >= sampling.top_p or p < sampling.min_p * weights[ranked[0]] / total):
+        if token != ranked[0] and (before >= asked["top_p"] or p < asked["min_p"] * weights[ranked[0]] / total):
             before += p
             continue
         kept[token] = p
@@ -244,6 +246,21 @@ def test_a_parameter_out_of_range_is_refused_by_name(field: str, value: object) 
 def test_no_temperature_means_the_checkpoints_own() -> None:
     assert draw_rule(Sampling(), default_temperature=0.0, vocab_size=V).greedy
     assert draw_rule(Sampling(), default_temperature=0.6, vocab_size=V).temperature == 0.6
+
+
+@pytest.mark.parametrize(("name", "own", "attribute"), [
+    ("top_k", 7, "top_k"), ("top_p", 0.8, "top_p"), ("min_p", 0.1, "min_p"), ("repetition_penalty", 1.3, "repetition"),
+])  # fmt: skip
+def test_the_models_own_values_count_where_the_request_says_nothing(name: str, own: float, attribute: str) -> None:
+    """Also against one that asks for nothing: it was said."""
+
+    def found(sampling: Sampling) -> float:
+        rule = draw_rule(sampling, default_temperature=1.0, defaults={name: own}, vocab_size=V)
+        return float(getattr(rule, attribute))
+
+    assert found(Sampling()) == own
+    for said in (OFF[name], own / 2 if name != "top_k" else 3):
+        assert found(Sampling(**{name: said})) == said  # type: ignore[arg-type]
 
 
 @settings(max_examples=80, deadline=None)

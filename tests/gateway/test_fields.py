@@ -152,6 +152,15 @@ def test_every_sampling_option_reaches_the_sampler(dialect: str, name: str) -> N
     assert getattr(found, row.attribute) == wanted != getattr(Sampling(), row.attribute)
 
 
+@pytest.mark.parametrize("name", ["top_p", "top_k", "min_p", "repetition_penalty"])
+def test_what_asks_for_nothing_is_told_from_what_was_left_out(name: str) -> None:
+    """A model's own configuration counts only where a request says nothing."""
+    off = next(row for row in SAMPLING if row.path == name).neutral[0]
+    for said, wanted in ({name: off}, off), ({name: None}, None), ({}, None):
+        found = getattr(PARSERS["chat"]({**BODIES["chat"], **said}).request.sampling, name)
+        assert found == wanted
+
+
 @pytest.mark.parametrize("dialect", list(PARSERS))
 def test_neutral_values_pass_and_say_nothing(dialect: str) -> None:
     for name, row in rows_of(dialect).items():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ class Model:
     eos_token_ids: tuple[int, ...] = (1,)
     tokenizer: Any = BUNDLED
     default_temperature: float = 1.0
+    defaults: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     remote: bool = False
     base: None = None
 

@@ -21,7 +21,7 @@ def test_defaults_are_those_of_the_api() -> None:
     request = parse().request
     assert request.messages == (Message("user", "hi"),)
     assert (request.n, request.stream, request.constraint) == (1, False, None)
-    assert (request.sampling.top_p, request.sampling.logprobs, request.sampling.stop) == (1.0, None, ())
+    assert (request.sampling.top_p, request.sampling.logprobs, request.sampling.stop) == (None, None, ())
 
 
 def test_text_parts_are_joined() -> None:

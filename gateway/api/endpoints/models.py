@@ -35,4 +35,6 @@ def _card(runtime: Runtime, name: str) -> dict[str, Any]:
         "max_model_len": model.context_length,
         "version": model.version,
         "parent": model.base,
+        "default_sampling": {"temperature": model.default_temperature, **model.defaults},
+        "notes": list(model.notes),
     }

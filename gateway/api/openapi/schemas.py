@@ -186,6 +186,8 @@ class ModelCard(Open):
     max_model_len: int | None
     version: str
     parent: str | None
+    default_sampling: dict[str, float]
+    notes: list[str]
 
 
 class ModelList(Open):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,10 +12,13 @@ from torch import nn
 
 pytest.importorskip("triton", reason="pip install 'sluicegate[cuda]' brings triton")
 
+from sluicegate.engine import load_model
 from sluicegate.engine.cpu import weight_bytes, weight_count
 from sluicegate.engine.cuda.small_layers import CudaSmallLinear, refusal, refusal_of_capability, shrink
+from sluicegate.engine.model.loading import what_is_whole
 from sluicegate.engine.settings import WeightsKind
 from tests.engine.conftest import MakeModel
+from tests.engine.tiny_models import save_tiny
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 KINDS: list[WeightsKind] = ["int8", "fp8", "int4"]
@@ -77,6 +82,14 @@ def test_a_whole_model_is_rounded_and_takes_less_memory(kind: WeightsKind, tiny:
             whole.get_submodule(name).weight = nn.Parameter(part.weight, requires_grad=False)
     expected, found = (one(ids).logits.float() for one in (whole, module))
     assert (found - expected).norm() / expected.norm() < 0.05
+
+
+def test_experts_that_are_not_rounded_are_said(tmp_path: Path) -> None:
+    model = load_model(save_tiny(tmp_path, "mixtral"), name="m")
+    module = model.module.to(DEVICE, torch.bfloat16)
+    shrink(module, "int8")
+    [note] = what_is_whole(module, "int8", "m")
+    assert re.search(r"left \d\d % of the weights in full precision, in \d matrices such as .*experts", note)
 
 
 def test_groups_of_four_bits_take_half_a_byte() -> None:

@@ -358,6 +358,8 @@ def test_adapters_come_and_go_by_the_admin_routes(tmp_path: Path) -> None:
             "bundled": None,
             **dict.fromkeys(("a", "bundled:a", "b", "bundled:b"), "bundled"),
         }
+        own = {"default_sampling": {"temperature": 0.0}, "notes": []}
+        assert all({name: card[name] for name in own} == own for card in cards.values())
         answers = {}
         for name in cards:
             answer = client.post("/v1/chat/completions", json={"model": name, **body}).json()
