@@ -10,7 +10,7 @@ from training.examples import Example, sample_example
 from training.honest import sample_open
 from training.prompted import prompted
 
-EVERYDAY, OPEN, PROMPTED = 0.6, 0.04, 0.1
+EVERYDAY, OPEN, PROMPTED = 0.6, 0.04, 0.13
 
 
 def sample_mixed(rng: random.Random, questions: int, max_facts: int) -> Example:

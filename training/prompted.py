@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -35,7 +36,9 @@ def _is_plain(question: Question) -> bool:
 
 def _in_words(messages: Sequence[dict[str, str]], question: Question, rng: random.Random) -> Messages:
     quote = rng.choice(["{}", "{}", "`{}`", "'{}'", '"{}"'])
-    keys = [quote.format(key) for key in question.schema["properties"]]
+    answer = json.loads(question.answer)
+    parts = question.schema["properties"].items()
+    keys = [quote.format(key) + _told(part, answer[key], rng) for key, part in parts]
     named = f"{', '.join(keys[:-1])} and {keys[-1]}" if len(keys) > 1 and rng.random() < 0.7 else ", ".join(keys)
     wordings = [
         "Return JSON with {}.",
@@ -50,6 +53,45 @@ def _in_words(messages: Sequence[dict[str, str]], question: Question, rng: rando
         "JSON keys: {}",
     ]
     return _placed(messages, rng.choice(wordings).format(named), rng)
+
+
+def _told(schema: dict[str, Any], value: Any, rng: random.Random) -> str:
+    """What the name of a property does not say and its answer depends on, in brackets; mostly nothing."""
+    told, notes = _without_null(schema), []
+    if options := told.get("enum"):
+        listed = [str(option) for option in options]
+        notes.append(rng.choice(["one of {}", "one of: {}", "{}", "allowed: {}"]).format(_either(listed, rng)))
+    elif told.get("format") == "date":
+        notes.append(rng.choice(["YYYY-MM-DD", "ISO date", "yyyy-mm-dd", "as an ISO 8601 date"]))
+    elif rng.random() < 0.5 or told.get("type") in ("boolean", "array") or _reads_as_number(value):
+        notes.append(_IN_WORDS[told.get("type", "string")])
+    if told.get("description"):
+        notes.append(told["description"])
+    return rng.choice([" ({})", " ({})", " [{}]"]).format(", ".join(notes)) if notes else ""
+
+
+_IN_WORDS = {"string": "text", "integer": "a whole number", "number": "a number", "boolean": "true or false"}
+_IN_WORDS |= {"array": "a list", "object": "an object"}
+
+
+def _reads_as_number(value: Any) -> bool:
+    """A string of digits and marks, which nobody would expect to be a string without being told."""
+    return isinstance(value, str) and not re.search(r"[A-Za-z]{4}", value) and any(c.isdigit() for c in value)
+
+
+def _either(options: list[str], rng: random.Random) -> str:
+    joined = rng.choice([", ", ", ", " / ", "|", "; "]).join(options)
+    return f"{', '.join(options[:-1])} or {options[-1]}" if len(options) > 1 and rng.random() < 0.3 else joined
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """The part of a union with null that is not null, with the description beside it."""
+    for part in schema.get("anyOf", ()):
+        if part != {"type": "null"}:
+            return {**part, **{key: value for key, value in schema.items() if key != "anyOf"}}
+    if isinstance(schema.get("type"), list):
+        return {**schema, "type": next(kind for kind in schema["type"] if kind != "null")}
+    return schema
 
 
 def _as_template(messages: Sequence[dict[str, str]], question: Question, rng: random.Random) -> Messages:
@@ -68,6 +110,8 @@ def _as_template(messages: Sequence[dict[str, str]], question: Question, rng: ra
 
 def _type(schema: dict[str, Any], rng: random.Random) -> str:
     sketch = schema_sketch(schema)
+    if note := _without_null(schema).get("description"):
+        return f"{sketch} ({note})"
     return rng.choice([sketch, sketch, f'"<{sketch}>"', f'"{sketch}"', f"<{sketch}>"]) if '"' not in sketch else sketch
 
 
@@ -124,7 +168,7 @@ def _as_output_fields(messages: Sequence[dict[str, str]], question: Question, rn
     """Input and output fields by number, the input under a heading, as DSPy's JSON adapter writes them."""
     name = rng.choice(["text", "sentence", "document", "review", "message", "question", "email", "input"])
     fields = list(question.schema["properties"].items())
-    listed = "\n".join(f"{i}. `{key}` ({_python(part)}):" for i, (key, part) in enumerate(fields, 1))
+    listed = "\n".join(f"{i}. `{key}` ({_python(part)}):{_desired(part)}" for i, (key, part) in enumerate(fields, 1))
     shape = "{\n" + ",\n".join(f'  "{key}": "{{{key}}}"' for key, _ in fields) + "\n}"
     system = (
         f"Your input fields are:\n1. `{name}` (str):\nYour output fields are:\n{listed}\n"
@@ -136,7 +180,16 @@ def _as_output_fields(messages: Sequence[dict[str, str]], question: Question, rn
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 
+def _desired(schema: dict[str, Any]) -> str:
+    """The description as DSPy writes it, and what `str` does not say of a date."""
+    note = schema.get("description", "")
+    date = "an ISO 8601 date" if _without_null(schema).get("format") == "date" else ""
+    return f" {', '.join(filter(None, (note, date)))}" if note or date else ""
+
+
 def _python(schema: dict[str, Any]) -> str:
+    if "anyOf" in schema or isinstance(schema.get("type"), list):
+        return f"{_python(_without_null(schema))} | None"
     if "enum" in schema:
         return f"Literal[{', '.join(repr(option) for option in schema['enum'])}]"
     kind = schema.get("type", "string")

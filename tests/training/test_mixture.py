@@ -13,7 +13,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from sluicegate.grammar import Vocabulary, compile_json_schema
-from training import heldout
+from training import everyday, heldout
 from training.concepts import SUBJECTS
 from training.evaluate import SETS, Score, sample_set
 from training.everyday.book import book
@@ -151,3 +151,18 @@ def test_every_set_of_the_evaluation_can_be_drawn_and_scored(name: str) -> None:
         empty.add(example.questions[0], "")
     assert full.right == full.asked
     assert not empty.right.total()
+
+
+def test_what_an_answer_depends_on_is_told_beside_the_name_of_a_field() -> None:
+    """The labels of every enumeration and every yes-or-no question that a description asks stand in the messages."""
+    told = 0
+    for seed in range(400):
+        rng = random.Random(seed)
+        example = in_the_prompt(everyday.sample(rng, "heldout", questions=1), rng)
+        text = "\n".join(message["content"] for message in example.messages)
+        for part in example.questions[0].schema["properties"].values():
+            options = [option for option in part.get("enum", []) if isinstance(option, str)]
+            asks = [note for note in [part.get("description", "")] if note.endswith("?")]
+            told += bool(options or asks)
+            assert all(json.dumps(said, ensure_ascii=False)[1:-1] in text for said in [*options, *asks])
+    assert told > 50
