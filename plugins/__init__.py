@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         CuttableSession,
         DescribedRail,
         FairConstrainer,
+        JudgingRail,
         Lifecycle,
         LoadReporter,
         ModelHost,
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from sluicegate.plugins.contract.slots import (
         Admitter,
         Assembler,
+        AwaitedSession,
         Constrainer,
         Generator,
         InputRail,
@@ -92,7 +94,14 @@ if TYPE_CHECKING:
         texts_of,
         with_texts,
     )
-    from sluicegate.plugins.contract.verdicts import RailExample, RailProperties, ScreenResult, Span, Verdict
+    from sluicegate.plugins.contract.verdicts import (
+        JudgingTerms,
+        RailExample,
+        RailProperties,
+        ScreenResult,
+        Span,
+        Verdict,
+    )
     from sluicegate.plugins.errors import (
         AuthenticationError,
         BooksUnavailable,
@@ -138,6 +147,7 @@ __all__ = [
     "Answer",
     "Assembler",
     "AuthenticationError",
+    "AwaitedSession",
     "BooksUnavailable",
     "CacheKey",
     "Caller",
@@ -170,6 +180,8 @@ __all__ = [
     "InputRail",
     "InvalidGrammar",
     "Job",
+    "JudgingRail",
+    "JudgingTerms",
     "Lifecycle",
     "Load",
     "LoadReporter",
@@ -286,6 +298,9 @@ __getattr__ = lazily(
         "DescribedRail": "contract.optional",
         "FairConstrainer": "contract.optional",
         "Lifecycle": "contract.optional",
+        "AwaitedSession": "contract.slots",
+        "JudgingRail": "contract.optional",
+        "JudgingTerms": "contract.verdicts",
         "LoadReporter": "contract.optional",
         "ModelHost": "contract.optional",
         "RenamingRouter": "contract.optional",

@@ -6,6 +6,7 @@ from sluicegate.plugins.lazy import lazily
 
 if TYPE_CHECKING:
     from sluicegate.safety.built_in import BuiltIn, is_built_in
+    from sluicegate.safety.judging.session import JudgeRail
     from sluicegate.safety.matching.automaton import Automaton, Match
     from sluicegate.safety.matching.scanner import Scanner, find_all
     from sluicegate.safety.rail_policy import RailPolicy, WindowLimits
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
     from sluicegate.safety.rules.patterns import compile_patterns
     from sluicegate.safety.rules.pii import compile_pii
     from sluicegate.safety.stage import register
+    from sluicegate.safety.window.active_rail import check_verdict
     from sluicegate.safety.window.continuation import LEAD
     from sluicegate.safety.window.holdback import HoldbackWindow, UnchangedWindow
+    from sluicegate.safety.window.json_position import decoded_escape
     from sluicegate.safety.window.json_window import JsonWindow, Place, Redactor, replace_in_strings
     from sluicegate.safety.window.redactable import redactor_for
     from sluicegate.safety.window.released import Redaction, Released
@@ -28,6 +31,7 @@ __all__ = [
     "BuiltIn",
     "HoldbackWindow",
     "JsonWindow",
+    "JudgeRail",
     "Match",
     "MatchPolicy",
     "MatchRail",
@@ -43,10 +47,12 @@ __all__ = [
     "Scanner",
     "UnchangedWindow",
     "WindowLimits",
+    "check_verdict",
     "compile_patterns",
     "compile_phrases",
     "compile_pii",
     "compile_secrets",
+    "decoded_escape",
     "find_all",
     "is_built_in",
     "redactor_for",
@@ -62,6 +68,7 @@ __getattr__ = lazily(
         "BuiltIn": "built_in",
         "HoldbackWindow": "window.holdback",
         "JsonWindow": "window.json_window",
+        "JudgeRail": "judging.session",
         "LEAD": "window.continuation",
         "WindowLimits": "rail_policy",
         "Match": "matching.automaton",
@@ -78,7 +85,9 @@ __getattr__ = lazily(
         "Restorer": "rails.pseudonyms",
         "Scanner": "matching.scanner",
         "UnchangedWindow": "window.holdback",
+        "check_verdict": "window.active_rail",
         "compile_patterns": "rules.patterns",
+        "decoded_escape": "window.json_position",
         "compile_phrases": "rules.blocklist",
         "compile_pii": "rules.pii",
         "compile_secrets": "rules.credentials",

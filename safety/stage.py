@@ -5,6 +5,7 @@ from __future__ import annotations
 from sluicegate.plugins import RegistryLike
 from sluicegate.plugins.settings import add_stage, later
 from sluicegate.safety.detection import stage as detection
+from sluicegate.safety.judging import stage as judging
 from sluicegate.safety.settings import PseudonymSettings
 
 CONSTRUCTION = "sluicegate.safety.construction"
@@ -17,3 +18,4 @@ def register(registry: RegistryLike) -> None:
         registry.add("screen", name, later(CONSTRUCTION, "screen", name))
     add_stage(registry, "screen", "pseudonyms", PseudonymSettings, later(CONSTRUCTION, "pseudonyms"))
     detection.register(registry)
+    judging.register(registry)

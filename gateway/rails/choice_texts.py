@@ -49,6 +49,8 @@ class ChoiceTexts:
     """In the order in which they began."""
     behind: int = 0
     """Characters that wait in the windows of other texts than `at`."""
+    in_front: int = 0
+    """Characters that wait for a judge, before any window."""
     logprobs: list[TokenLogprob] = field(default_factory=list)
     finish_reason: FinishReason | None = None
     refusal: str | None = None

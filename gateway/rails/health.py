@@ -11,12 +11,13 @@ from typing import Any
 
 from sluicegate.gateway.rails.policy import RailSlot
 from sluicegate.gateway.workers import Workers
-from sluicegate.plugins import Caller, Message, OutputRail, Request, StageFailed
+from sluicegate.plugins import Caller, JudgingRail, JudgingTerms, Message, OutputRail, Request, StageFailed, offers
 from sluicegate.plugins.circuit_breaker import CircuitBreaker
 from sluicegate.safety import RailPolicy
 
 log = logging.getLogger("sluicegate.rails")
 MAX_PAUSE_S = 300.0
+PROBE_S = 5.0
 
 
 class RailHealth:
@@ -24,6 +25,7 @@ class RailHealth:
 
     def __init__(self) -> None:
         self._breakers: defaultdict[tuple[str, str], CircuitBreaker] = defaultdict(lambda: CircuitBreaker(MAX_PAUSE_S))
+        self._trials: set[asyncio.Task[None]] = set()
         self._requests = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -67,6 +69,13 @@ class RailHealth:
     def failed_writing(self, name: str, rail: OutputRail, rail_policy: RailPolicy) -> None:
         """As `failed_at_work`, for an output rail."""
         breaker = self._breakers["moderate", name]
+        if offers(rail, JudgingRail) and breaker.would_open(rail_policy):
+            trial = asyncio.create_task(
+                self.failed_at_work("moderate", name, rail_policy, lambda: judges(rail, rail_policy))
+            )
+            self._trials.add(trial)
+            trial.add_done_callback(self._trials.discard)
+            return
         if breaker.would_open(rail_policy) and reads(rail):
             breaker.excused()
             return
@@ -87,6 +96,19 @@ class RailHealth:
             "rails_open": float(sum(breaker.is_open for breaker in found)),
             "rail_failures_total": float(sum(breaker.failures for breaker in found)),
         }
+
+
+async def judges(rail: JudgingRail, rail_policy: RailPolicy) -> bool:
+    """Whether the rail judges a short harmless text that it cannot have seen, in its time."""
+    request = Request("probe", "probe", (Message("user", "Hello"),))
+    try:
+        session = rail.follow(request, Caller(tenant="probe"), "content", JudgingTerms())
+        async with asyncio.timeout(min(rail_policy.budget_s or PROBE_S, PROBE_S)):
+            await session.feed(f"Hello {secrets.token_hex(4)}")
+            await session.close()
+    except Exception:
+        return False
+    return True
 
 
 def reads(rail: OutputRail) -> bool:

@@ -18,11 +18,12 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.rails.choice_texts import ChoiceTexts, WindowedText
+from sluicegate.gateway.rails.judged_text import Told
 from sluicegate.gateway.rails.text_windows import Windows
 from sluicegate.gateway.rails.token_probabilities import TokenProbabilities
 from sluicegate.gateway.telemetry import Hold
@@ -33,11 +34,13 @@ from sluicegate.plugins import (
     Decision,
     FinishReason,
     GenerationFailed,
+    JudgingRail,
     OutputRail,
     Piece,
     Request,
     TokenLogprob,
     ToolCall,
+    offers,
 )
 from sluicegate.safety import HoldbackWindow, JsonWindow, Released, WindowLimits
 
@@ -62,13 +65,18 @@ class Moderation:
         """`lead`: what the client sent and joins the answer to."""
         self._names = [name for name, _ in rails]
         self._request = request
-        self._windows = Windows([rail for _, rail in rails], request, caller, limits, lead)
+        self._judged = {name for name, rail in rails if offers(rail, JudgingRail)}
+        at_once = [rail for name, rail in rails if name not in self._judged]
+        acting = any(limits.rail_policy(name).mode == "enforce" for name in self._judged)
+        self._windows = Windows(at_once, request, caller, limits, lead, whole=acting)
         self._lead = lead
         self.asked: list[tuple[str, str]] = []
         """(rail, reason) of every place that a person is to look at."""
         self.failures: list[str] = []
         """Rails that failed, in the order they did."""
         self._seconds = 0.0
+        self._judging_s: Mapping[str, float] = {}
+        self._scores: Mapping[str, Mapping[str, float]] = {}
         self._outcomes = dict.fromkeys(self._names, "pass")
         self._labels: Counter[str] = Counter()
         self._holds: list[Hold] = []
@@ -136,11 +144,35 @@ class Moderation:
                     deltas.append(delta)
             else:
                 deltas += self._end(choice, text, piece)
-            held = text.window.held + choice.behind
+            held = text.window.held + choice.behind + choice.in_front
             if held or choice.waiting_since is not None:
                 self._watch(choice, held, started)
         self._seconds += time.perf_counter() - started
         return deltas
+
+    def told(self, told: Told) -> list[Delta]:
+        """Take in what judges say of a text at this place; return the end of the choice, where they end it."""
+        choice, step = self._choices[told.index], told.released
+        if choice.finish_reason is not None and step.blocked is not None:
+            return []
+        text = choice.texts.get((told.channel, told.call)) or choice.at or self._begin(choice, "content")
+        out = self._take(choice, text, step)
+        if step.blocked is None:
+            return []
+        delta = self._delta(choice, text, out, step, None)
+        return [delta if text.channel != "tool_name" else replace(delta, channel="content", call=0)]
+
+    def waits(self, index: int, held: int) -> None:
+        """So many characters of a choice wait for a judge."""
+        choice = self._choices[index]
+        choice.in_front = held
+        within = choice.behind + (choice.at.window.held if choice.at is not None else 0)
+        if held or choice.waiting_since is not None:
+            self._watch(choice, held + within, time.perf_counter())
+
+    def judged(self, seconds: Mapping[str, float], scores: Mapping[str, Mapping[str, float]]) -> None:
+        """How long each judge was waited for, and the worst scores that it gave."""
+        self._judging_s, self._scores = seconds, scores
 
     def _turn(self, choice: ChoiceTexts, piece: Piece, deltas: list[Delta]) -> WindowedText | None:
         """Move to another text, which may be one that the stream was in before."""
@@ -244,10 +276,18 @@ class Moderation:
         return [choice.withheld() for choice in self._choices]
 
     def decisions(self) -> list[Decision]:
-        """Return a decision for each rail. The time is that of all rails together, shared evenly."""
+        """Return a decision for each rail. Rails that answer at once share their time evenly."""
         detail = {"redacted": dict(self._labels)} if self._labels else {}
-        each = self._seconds / max(1, len(self._names))
-        return [Decision("moderate", name, outcome, each, detail) for name, outcome in self._outcomes.items()]
+        each = self._seconds / max(1, len(self._names) - len(self._judged))
+        return [
+            Decision("moderate", name, outcome, each, detail) if name not in self._judged else self._judgement(name)
+            for name, outcome in self._outcomes.items()
+        ]
+
+    def _judgement(self, name: str) -> Decision:
+        scores = self._scores.get(name)
+        seconds = self._judging_s.get(name, 0.0)
+        return Decision("moderate", name, self._outcomes[name], seconds, {"scores": scores} if scores else {})
 
     def _texts(self) -> Iterable[WindowedText]:
         return (text for choice in self._choices for text in choice.texts.values())

@@ -12,9 +12,18 @@ class Windows:
     """Of one request. Each window opens a session of every rail."""
 
     def __init__(
-        self, rails: Sequence[OutputRail], request: Request, caller: Caller, limits: WindowLimits, lead: str = ""
+        self,
+        rails: Sequence[OutputRail],
+        request: Request,
+        caller: Caller,
+        limits: WindowLimits,
+        lead: str = "",
+        *,
+        whole: bool = False,
     ) -> None:
-        """`lead`: the text that content and thoughts continue, which the client has already."""
+        """`lead`: the text that content and thoughts continue, which the client has already. `whole`: a judge acts in
+        front of the windows, so that no text passes that it has not read."""
+        self._whole = whole
         self._rails = rails
         self._request = request
         self._caller = caller
@@ -41,12 +50,16 @@ class Windows:
 
     def passes(self, text: str) -> bool:
         """Whether all rails let `text` through untouched, as a whole and as content."""
+        if self._whole:
+            return False
         window = HoldbackWindow(*self._opened("content"), self._lead)
         steps = window.whole(text)
         return window.blocked is None and "".join([step.text for step in steps]) == text
 
     def clearing(self, channel: Channel) -> Callable[[str], bool] | None:
         """Return a test whether no rail that acts objects to a text; None: no rail acts."""
+        if self._whole:
+            return lambda text: False
         acting = [rail for rail in self._rails if self._limits.rail_policy(rail.name).mode == "enforce"]
         asked = [self._clears(rail, channel) for rail in acting]
         return (lambda text: all(clears(text) for clears in asked)) if asked else None

@@ -18,6 +18,7 @@ from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.answer.shape import Shape, shape_of
 from sluicegate.gateway.answer.validation import Validator
 from sluicegate.gateway.prompts.lengths import check_sampling, size_of
+from sluicegate.gateway.rails.judging import Judging
 from sluicegate.gateway.rails.moderation import Moderation
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.guarding.holding import Holding
@@ -37,6 +38,7 @@ from sluicegate.plugins import (
     GrammarError,
     Job,
     PermissionDenied,
+    Piece,
     Prompt,
     Request,
     Sampling,
@@ -216,23 +218,40 @@ def _drawn(exchange: Exchange) -> Sampling:
 async def moderate(exchange: Exchange) -> AsyncGenerator[Delta, None]:
     """What the output rails release, as the generation goes on; its answers and decisions are kept at the end."""
     limits, lead = limits_of(exchange), exchange.entry.lead
-    moderation = Moderation(exchange.safety.output_rails, exchange.request, exchange.caller, limits, lead)
+    rails, request, caller = exchange.safety.output_rails, exchange.request, exchange.caller
+    moderation = Moderation(rails, request, caller, limits, lead)
     exchange.moderation = moderation
+    judging = Judging(rails, request, caller, limits, lead)
     started = time.perf_counter()
     pieces = aiter(pieces_of(exchange))
     try:
         async for piece in pieces:
-            for delta in moderation.feed(piece):
+            for delta in await _judged(judging, moderation, piece) if judging else moderation.feed(piece):
                 exchange.released()
                 yield delta
+            if judging.failure is not None:
+                raise judging.failure
             if moderation.finished:
                 break
+        for told in await judging.finish():
+            moderation.told(told)
     finally:
+        judging.cancel()
         if isinstance(pieces, AsyncGenerator):  # left to itself, the loop would make a task to close it
             await pieces.aclose()
+        moderation.judged(judging.seconds(), judging.scores())
         exchange.answers = moderation.answers()
         settle_output_rails(exchange, moderation)
         add_deliveries(exchange, moderation.decisions(), started)
+
+
+async def _judged(judging: Judging, moderation: Moderation, piece: Piece) -> list[Delta]:
+    """What leaves once the judges have read `piece`."""
+    deltas: list[Delta] = []
+    for step in await judging.feed(piece):
+        deltas += moderation.feed(step) if isinstance(step, Piece) else moderation.told(step)
+    moderation.waits(piece.index, judging.held(piece.index))
+    return deltas
 
 
 async def record(exchange: Exchange, live: LiveRequests) -> None:

@@ -12,10 +12,10 @@ from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from sluicegate.plugins.contract.answers import Embeddings
 from sluicegate.plugins.contract.models import CompiledGrammar, Load, ServedModel
-from sluicegate.plugins.contract.names import SlotName
-from sluicegate.plugins.contract.requests import Constraint, Prompt, Request
-from sluicegate.plugins.contract.slots import RailSession
-from sluicegate.plugins.contract.verdicts import RailProperties, Verdict
+from sluicegate.plugins.contract.names import Channel, SlotName
+from sluicegate.plugins.contract.requests import Caller, Constraint, Prompt, Request
+from sluicegate.plugins.contract.slots import AwaitedSession, RailSession
+from sluicegate.plugins.contract.verdicts import JudgingTerms, RailProperties, Verdict
 
 P = TypeVar("P")
 
@@ -129,6 +129,15 @@ class ContinuableSession(RailSession, Protocol):
         and ends behind it as beginning at 0."""
 
 
+@runtime_checkable
+class JudgingRail(Protocol):
+    """For output rails: judge whole texts in their own time, in front of all rails that answer at once. Such a rail
+    blocks or escalates and redacts nothing; it reads JSON as one text, with its escapes decoded."""
+
+    def follow(self, request: Request, caller: Caller, channel: Channel, terms: JudgingTerms) -> AwaitedSession:
+        """A session for one text of the answer to `request`; takes the place of `open` wherever an answer is judged."""
+
+
 OPTIONAL: Mapping[SlotName, tuple[type, ...]] = {
     "admit": (),
     "screen": (),
@@ -137,7 +146,7 @@ OPTIONAL: Mapping[SlotName, tuple[type, ...]] = {
     "recall": (),
     "constrain": (FairConstrainer, WarmConstrainer),
     "generate": (LoadReporter, TextEmbedder, ModelHost),
-    "moderate": (),
+    "moderate": (JudgingRail,),
     "record": (),
 }
 """What a stage of each slot may offer, beside `Lifecycle`, `StatsReporter` and, for rails, `DescribedRail`."""

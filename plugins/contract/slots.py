@@ -80,6 +80,15 @@ class RailSession(Protocol):
         """No more text will come: settle everything (`clear_to` = length of the text, or block)."""
 
 
+class AwaitedSession(Protocol):
+    """As `RailSession`, judged elsewhere: by a model, in a thread, behind an address. The same law holds, and nothing
+    leaves while a call is awaited. It may be cancelled."""
+
+    async def feed(self, text: str) -> Verdict: ...
+
+    async def close(self) -> Verdict: ...
+
+
 class OutputRail(Protocol):
     """Slot `moderate`. A factory of sessions. `name` is the name it is registered under."""
 

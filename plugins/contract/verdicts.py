@@ -39,6 +39,8 @@ class Verdict:
     block: str | None = None
     escalate: str | None = None
     escalate_at: int | None = None
+    scores: tuple[tuple[str, float], ...] = ()
+    """The worst of each category in what this verdict judged, 0 to 1, where the rail knows any; for operators."""
 
 
 @quick
@@ -56,6 +58,16 @@ class ScreenResult:
     told: str = ""
     restore: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Placeholders in `messages`, and the texts that this caller gets back for them in the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgingTerms:
+    """Under what terms a text is judged. `lead`: what the reader has already, and joins the text to. `escalate`,
+    `block`: scores that the policy of the request puts in place of the rail's own; None = the rail's."""
+
+    lead: str = ""
+    escalate: float | None = None
+    block: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,12 +24,12 @@ _MODEL_BUDGET_S = 10.0
 
 
 def injection(own: DetectorSettings) -> DetectionScreen:
-    judge = InjectionJudge(_detector(Path(own.weights)))
+    judge = InjectionJudge(detector(Path(own.weights)))
     return DetectionScreen("injection", judge, policy("screen.injection", own, ("user", "tool")))
 
 
 def harm(own: DetectorSettings) -> DetectionScreen:
-    return DetectionScreen("harm", HarmJudge(_detector(Path(own.weights))), policy("screen.harm", own, ("user",)))
+    return DetectionScreen("harm", HarmJudge(detector(Path(own.weights))), policy("screen.harm", own, ("user",)))
 
 
 def classifier(own: ClassifierSettings) -> DetectionScreen:
@@ -48,7 +48,7 @@ def _patient(stage: str, own: DetectionSettings) -> JudgePolicy:
 
 
 @cache
-def _detector(path: Path) -> Detector:
+def detector(path: Path) -> Detector:
     """One copy in memory, whatever the number of stages; it never changes."""
     return Detector(weights.load(path))
 

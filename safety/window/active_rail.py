@@ -54,18 +54,26 @@ class ActiveRail:
             return False
 
     def check(self, verdict: Verdict, fed: int, *, closing: bool) -> None:
-        """Raises `BadVerdict` where `verdict` cannot be of `fed` characters; `closing`: no more will come."""
-        if not self.clear_to <= verdict.clear_to <= fed:
-            raise BadVerdict(f"clear_to is {verdict.clear_to}, must be from {self.clear_to} to {fed}")
-        if closing and verdict.block is None and verdict.clear_to != fed:
-            raise BadVerdict(f"clear_to is {verdict.clear_to} at the end, must be {fed} or block")
-        at = self.clear_to
-        for span in verdict.redact:
-            if not at <= span.start < span.end <= fed or span.start < verdict.clear_to < span.end:
-                raise BadVerdict(f"span {span.start}-{span.end} is out of order, out of the text or across clear_to")
-            at = span.end
-        if verdict.escalate_at is not None and not self.clear_to <= verdict.escalate_at <= fed:
-            raise BadVerdict(f"escalate_at is {verdict.escalate_at}, must be from {self.clear_to} to {fed}")
+        """As `check_verdict`, for the verdict after those before."""
+        check_verdict(verdict, self.clear_to, fed, closing=closing)
+
+
+def check_verdict(verdict: Verdict, before: int, fed: int, *, closing: bool, redacts: bool = True) -> None:
+    """Raises `BadVerdict` where `verdict` cannot be of `fed` characters after one that was clear to `before`;
+    `closing`: no more will come; `redacts`: its rail may replace text."""
+    if not before <= verdict.clear_to <= fed:
+        raise BadVerdict(f"clear_to is {verdict.clear_to}, must be from {before} to {fed}")
+    if closing and verdict.block is None and verdict.clear_to != fed:
+        raise BadVerdict(f"clear_to is {verdict.clear_to} at the end, must be {fed} or block")
+    if verdict.redact and not redacts:
+        raise BadVerdict("a rail that judges whole texts cannot redact; block or escalate")
+    at = before
+    for span in verdict.redact:
+        if not at <= span.start < span.end <= fed or span.start < verdict.clear_to < span.end:
+            raise BadVerdict(f"span {span.start}-{span.end} is out of order, out of the text or across clear_to")
+        at = span.end
+    if verdict.escalate_at is not None and not before <= verdict.escalate_at <= fed:
+        raise BadVerdict(f"escalate_at is {verdict.escalate_at}, must be from {before} to {fed}")
 
 
 class _Unopened:

@@ -12,11 +12,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sluicegate.gateway.prompts.lengths import size_of
+from sluicegate.gateway.rails.judged_text import PART
+from sluicegate.gateway.rails.judging import LONGEST_S
 from sluicegate.gateway.rails.policy import RailSlot
+from sluicegate.gateway.rails.time_limit import within
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.guarding.screening import Listed, asked, sound
 from sluicegate.plugins import (
+    Caller,
     InputRail,
+    JudgingRail,
+    JudgingTerms,
     Message,
     OutputRail,
     Overloaded,
@@ -27,6 +33,8 @@ from sluicegate.plugins import (
     SluicegateError,
     StageFailed,
     Verdict,
+    offers,
+    properties_of,
 )
 from sluicegate.safety import RailPolicy
 
@@ -103,12 +111,15 @@ async def _screened(
 async def _moderated(
     exchange: Exchange, name: str, rail: OutputRail, rail_policy: RailPolicy, request: Request, judgement: Judgement
 ) -> None:
-    """Ask an output rail; it reads long texts in a thread."""
+    """Ask an output rail; it reads long texts in a thread, or judges them in its own time."""
     judgement.scores.setdefault(name, 0.0)
     work, size, text = exchange.stages.workers, size_of(exchange.request), request.messages[0].content
     try:
-        session = rail.open(request, exchange.caller, "content")
-        verdicts = await work.run(exchange.caller.tenant, size, _read, session, text)
+        if offers(rail, JudgingRail):
+            verdicts = await _followed(rail, rail_policy, request, exchange.caller)
+        else:
+            session = rail.open(request, exchange.caller, "content")
+            verdicts = await work.run(exchange.caller.tenant, size, _read, session, text)
         labels = [label for verdict in verdicts for label in _labels(verdict)]
     except (RateLimited, Overloaded):
         raise
@@ -117,9 +128,28 @@ async def _moderated(
         _failed("moderate", name, rail_policy, judgement, error)
         return
     exchange.stages.rail_health.succeeded("moderate", name)
+    scores: dict[str, float] = {}
+    for category, score in [pair for verdict in verdicts for pair in verdict.scores]:
+        scores[category] = max(score, scores.get(category, 0.0))
+        judgement.add(f"{name}/{category}", "pass", score, acts=False)
     for label in labels:
         for category in (name, f"{name}/{label}"):
-            judgement.add(category, "redact", 1.0, acts=rail_policy.mode == "enforce")
+            judgement.add(category, "redact", scores.get(label, 1.0), acts=rail_policy.mode == "enforce")
+
+
+async def _followed(rail: JudgingRail, rail_policy: RailPolicy, request: Request, caller: Caller) -> list[Verdict]:
+    """Judge the text as an answer to nothing that was said before; in pieces, so that a budget is that of one look."""
+    terms = JudgingTerms("", rail_policy.escalate, rail_policy.block)
+    text, alone = request.messages[0].content, dataclasses.replace(request, messages=())
+    session = rail.follow(alone, caller, "content", terms)
+    declared = properties_of(rail)
+    limit_s = rail_policy.budget_s or (declared.budget_s if declared is not None else None) or LONGEST_S
+    verdicts: list[Verdict] = []
+    for at in range(0, len(text), PART):
+        verdicts.append(await within(limit_s, session.feed(text[at : at + PART])))
+        if verdicts[-1].block is not None:
+            return verdicts
+    return [*verdicts, await within(limit_s, session.close())]
 
 
 def _read(session: RailSession, text: str) -> list[Verdict]:

@@ -1,0 +1,275 @@
+"""One text of an answer in front of its window: pieces wait here until every judge is content with what they say.
+
+The outcome depends on the text alone: where an answer is stopped, and what has left by then, are the same however the
+text came in pieces, and however long the judges took.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any
+
+from sluicegate.gateway.rails.time_limit import within
+from sluicegate.plugins import AwaitedSession, Channel, Piece, Verdict
+from sluicegate.safety import RailPolicy, Released, check_verdict, decoded_escape
+
+PART = 64
+"""Characters that judges are given at a time, so that the time of a call is that of one judgement or two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What judges say of a text at this place, between its pieces."""
+
+    index: int
+    channel: Channel
+    call: int
+    released: Released
+
+
+Step = Piece | Told
+
+
+@dataclass(slots=True)
+class ActiveJudge:
+    """One judge at work on one text. Offsets are of the text as a reader has it."""
+
+    name: str
+    session: AwaitedSession
+    rail_policy: RailPolicy
+    budget_s: float
+    is_ours: bool = False
+    """It heeds its cancellation, so that no task of its own has to contain it."""
+    clear_to: int = 0
+    silent: bool = False
+    """It blocked, and that ended nothing; or it failed, and may."""
+    seconds: float = 0.0
+    scores: dict[str, float] = field(default_factory=dict)
+
+    async def ask(self, text: str | None, fed: int) -> Verdict:
+        """`text` None: the text is whole; `fed`: characters so far. Raises `TimeoutError`, `BadVerdict`, or what the
+        judge raises."""
+        began = perf_counter()
+        call = self.session.close() if text is None else self.session.feed(text)
+        try:
+            verdict = await (_in_time(self.budget_s, call) if self.is_ours else within(self.budget_s, _contained(call)))
+        finally:
+            self.seconds += perf_counter() - began
+        check_verdict(verdict, self.clear_to, fed, closing=text is None, redacts=False)
+        self.clear_to = verdict.clear_to
+        for category, score in verdict.scores:
+            self.scores[category] = max(score, self.scores.get(category, 0.0))
+        return verdict
+
+
+async def _in_time(budget_s: float, call: Coroutine[Any, Any, Verdict]) -> Verdict:
+    async with asyncio.timeout(budget_s):
+        return await call
+
+
+async def _contained(call: Coroutine[Any, Any, Verdict]) -> Verdict:
+    """Return what `call` answers. What would stop the event loop (`SystemExit`) becomes a `RuntimeError`, and so does a
+    judge that cancels itself."""
+    try:
+        return await call
+    except (Exception, GeneratorExit):
+        raise
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise RuntimeError("the judge cancelled itself") from error
+    except BaseException as error:
+        raise RuntimeError(f"the judge raised {type(error).__name__}") from error
+
+
+async def _answers(asked: Sequence[Coroutine[Any, Any, Verdict]]) -> list[Verdict | BaseException]:
+    """Verdicts, or what was raised instead, at the same time."""
+    if len(asked) != 1:
+        return await asyncio.gather(*asked, return_exceptions=True)
+    try:
+        return [await asked[0]]
+    except Exception as error:
+        return [error]
+
+
+class ReadableJson:
+    """A JSON text as its reader has it: escapes decoded."""
+
+    def __init__(self) -> None:
+        self._escape = ""
+        self._read = 0
+        self._ends: list[int] = []
+        self._longer: list[int] = []  # by how much the spelling is longer than the text up to that end
+
+    def feed(self, spelled: str) -> str:
+        if not self._escape and "\\" not in spelled:
+            self._read += len(spelled)
+            return spelled
+        found: list[str] = []
+        for char in spelled:
+            found.extend(self._next(char))
+        return "".join(found)
+
+    def spelled_to(self, read: int) -> int:
+        """Return where the spelling of the first `read` characters ends."""
+        before = bisect_right(self._ends, read)
+        return read + (self._longer[before - 1] if before else 0)
+
+    def _next(self, char: str) -> Iterator[str]:
+        if self._escape and len(self._escape) == 6 and char != "\\":  # half a pair, and no other half
+            yield self._decoded("\ufffd", 6)
+        if not self._escape and char != "\\":
+            self._read += 1
+            yield char
+            return
+        self._escape += char
+        while (found := decoded_escape(self._escape)) is not None:
+            yield self._decoded(*found)
+
+    def _decoded(self, char: str, size: int) -> str:
+        self._escape = self._escape[size:]
+        self._read += 1
+        self._ends.append(self._read)
+        self._longer.append((self._longer[-1] if self._longer else 0) + size - 1)
+        return char
+
+
+@dataclass(slots=True)
+class JudgedText:
+    """Mutable, for one text; used by one task. `spelling` None: the text is read as it is."""
+
+    index: int
+    channel: Channel
+    call: int
+    judges: Sequence[ActiveJudge]
+    max_hold: int
+    spelling: ReadableJson | None = None
+    closed: bool = False
+    stopped: bool = False
+    failed: tuple[str, Exception] | None = None
+    """The judge that failed and must not, and how."""
+    _pieces: deque[Piece] = field(default_factory=deque)
+    _fed: int = 0  # characters that judges were given
+    _at: int = 0  # characters of pieces that went on
+    _came: int = 0  # characters of pieces that came
+    _marks: list[tuple[int, str]] = field(default_factory=list)  # where a person is to look, and why
+    _told: list[Released] = field(default_factory=list)
+
+    @property
+    def held(self) -> int:
+        return self._came - self._at
+
+    async def feed(self, piece: Piece) -> list[Step]:
+        """Return what may go on to the window, in order, and what judges say."""
+        self._pieces.append(piece)
+        self._came += len(piece.text)
+        read = piece.text if self.spelling is None else self.spelling.feed(piece.text)
+        steps: list[Step] = []
+        for part in self._parts(read):
+            self._fed += len(part)
+            steps += await self._ask_all(part)
+            if self.stopped or self.failed:
+                return steps
+        return steps or self._release(self._clear, None)
+
+    async def close(self) -> list[Step]:
+        """The text is whole: what is left, or a block."""
+        self.closed = True
+        steps = await self._ask_all(None)
+        return steps if self.stopped or self.failed else [*steps, *self._rest()]
+
+    def _parts(self, text: str) -> Iterator[str]:
+        """Several judges are asked by character: what leaves before a block depends on how far each of them was."""
+        size = PART if len(self._counting) < 2 else 1
+        at = 0
+        while at < len(text):
+            room = max(1, min(size, self.max_hold - (self._fed - self._clear)))
+            yield text[at : at + room]
+            at += room
+
+    @property
+    def _counting(self) -> list[ActiveJudge]:
+        return [judge for judge in self.judges if not judge.silent]
+
+    @property
+    def _clear(self) -> int:
+        return min([judge.clear_to for judge in self._counting], default=self._fed)
+
+    async def _ask_all(self, part: str | None) -> list[Step]:
+        judges = self._counting
+        before = [judge.clear_to for judge in judges]
+        found = await _answers([judge.ask(part, self._fed) for judge in judges])
+        stop: Released | None = None
+        for judge, seen, verdict in zip(judges, before, found, strict=True):
+            if isinstance(verdict, BaseException):
+                self._failure(judge, verdict)
+            else:
+                stop = stop or self._said(judge, seen, verdict)
+        clear = self._clear
+        if self.failed is None and stop is None and self._fed - clear > self.max_hold:
+            stop = Released(blocked="max_hold", rail=min(self._counting, key=lambda one: one.clear_to).name)
+        return self._release(clear, stop)
+
+    def _said(self, judge: ActiveJudge, seen: int, verdict: Verdict) -> Released | None:
+        if verdict.escalate:
+            at = seen if verdict.escalate_at is None else verdict.escalate_at
+            self._marks.append((at, f"{judge.name}: {verdict.escalate}"))
+        if verdict.block is None:
+            return None
+        if judge.rail_policy.on_block == "block":
+            return Released(blocked=verdict.block, rail=judge.name)
+        judge.silent = True
+        self._marks.append((judge.clear_to, f"{judge.name}: {verdict.block}"))
+        return None
+
+    def _failure(self, judge: ActiveJudge, error: BaseException) -> None:
+        if not isinstance(error, Exception):
+            raise error
+        self._told.append(Released(failures=(f"{judge.name}: {type(error).__name__}",)))
+        if judge.rail_policy.may_fail:
+            judge.silent = True
+        else:
+            self.failed = self.failed or (judge.name, error)
+
+    def _release(self, clear: int, stop: Released | None) -> list[Step]:
+        steps: list[Step] = [self._telling(told) for told in self._told]
+        self._told = []
+        self._marks.sort(key=lambda mark: mark[0])
+        while self._marks and self._marks[0][0] <= clear:
+            at, line = self._marks.pop(0)
+            steps += self._pieces_to(at)
+            steps.append(self._telling(Released(escalations=(line,))))
+        steps += self._pieces_to(clear)
+        if stop is not None and self.failed is None:
+            self.stopped = True
+            steps.append(self._telling(stop))
+        return steps
+
+    def _telling(self, released: Released) -> Told:
+        return Told(self.index, self.channel, self.call, released)
+
+    def _pieces_to(self, read: int) -> Iterator[Piece]:
+        """Take the pieces of the first `read` characters, the last one in two where it goes on."""
+        end = read if self.spelling is None else self.spelling.spelled_to(read)
+        while self._pieces:
+            piece, size = self._pieces[0], end - self._at
+            if len(piece.text) <= size:
+                self._at += len(piece.text)
+                yield self._pieces.popleft()
+                continue
+            if size > 0:
+                self._pieces[0] = replace(piece, text=piece.text[size:], logprobs=(), token_ids=(), tool=None)
+                self._at = end
+                yield replace(piece, text=piece.text[:size])
+            return
+
+    def _rest(self) -> Iterator[Piece]:
+        while self._pieces:
+            self._at += len(self._pieces[0].text)
+            yield self._pieces.popleft()

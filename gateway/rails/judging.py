@@ -1,0 +1,250 @@
+"""Rails that judge in their own time, in front of the windows of an answer.
+
+Every text of an answer is judged by every such rail that acts; its pieces go on to their window once all are content.
+A rail in shadow judges beside the stream and holds nothing. One that fails closed ends the request with an error: what
+was not judged has not left.
+
+Not covered: choices are judged one after the other, as their pieces come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from sluicegate.gateway.rails.judged_text import PART, ActiveJudge, JudgedText, ReadableJson, Step, Told
+from sluicegate.plugins import (
+    AwaitedSession,
+    Caller,
+    Channel,
+    JudgingRail,
+    JudgingTerms,
+    OutputRail,
+    Piece,
+    Request,
+    StageFailed,
+    Verdict,
+    offers,
+    properties_of,
+)
+from sluicegate.safety import JudgeRail, Released, WindowLimits
+
+log = logging.getLogger("sluicegate.rails")
+LONGEST_S = 60.0
+"""For one judgement, where neither the operator nor the rail says how long it may take."""
+Key = tuple[Channel, int]
+
+
+@dataclass(slots=True)
+class _Shadow:
+    """A judge in shadow at work on one text."""
+
+    judge: ActiveJudge
+    spelling: ReadableJson | None
+    texts: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)
+    task: asyncio.Task[list[Released]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.task = asyncio.create_task(_watched(self))
+
+
+class Judging:
+    """All texts of one request. Used by one task, which calls `cancel` at the end, however that comes."""
+
+    def __init__(
+        self,
+        rails: Sequence[tuple[str, OutputRail]],
+        request: Request,
+        caller: Caller,
+        limits: WindowLimits = WindowLimits(),
+        lead: str = "",
+    ) -> None:
+        """Of `rails` only those count that are a `JudgingRail`."""
+        self._rails: list[tuple[str, JudgingRail]] = [(name, rail) for name, rail in rails if offers(rail, JudgingRail)]
+        self._request = request
+        self._caller = caller
+        self._limits = limits
+        self._lead = lead
+        self._choices: list[dict[Key, JudgedText]] = [{} for _ in range(request.n)]
+        self._stopped = [False] * request.n
+        self._shadows: dict[tuple[int, Channel, int], list[_Shadow]] = {}
+        self._judges: list[ActiveJudge] = []
+        self.failure: StageFailed | None = None
+        """Raise this once the steps before it are dealt with."""
+
+    def __bool__(self) -> bool:
+        return bool(self._rails)
+
+    def held(self, index: int) -> int:
+        """Characters of a choice that wait for a judge."""
+        return sum([text.held for text in self._choices[index].values()])
+
+    def seconds(self) -> dict[str, float]:
+        """How long each rail was waited for."""
+        found = dict.fromkeys((name for name, _ in self._rails), 0.0)
+        for judge in self._judges:
+            found[judge.name] += judge.seconds
+        return found
+
+    def scores(self) -> dict[str, dict[str, float]]:
+        """The worst score of each category by rail, for the trace."""
+        found: dict[str, dict[str, float]] = {}
+        for judge in self._judges:
+            mine = found.setdefault(judge.name, {})
+            for category, score in judge.scores.items():
+                mine[category] = max(round(score, 4), mine.get(category, 0.0))
+        return found
+
+    async def feed(self, piece: Piece) -> list[Step]:
+        """Return what may go on to the windows, in order, and what judges say of it."""
+        if self._stopped[piece.index] or self.failure is not None:
+            return []
+        ending = piece.finish_reason is not None or piece.ends
+        text = self._text(piece)
+        self._show(text, piece.text, ends=ending)
+        said = piece if not ending else replace(piece, finish_reason=None, ends=False, closed="", stopped_by="")
+        steps = await text.feed(said)
+        if ending and self._goes_on(text):
+            steps += await self._end(text, piece)
+        return steps
+
+    async def finish(self) -> list[Told]:
+        """Return what judges in shadow found, once they are through; every text has ended."""
+        found: list[Told] = []
+        for (index, channel, call), shadows in self._shadows.items():
+            for shadow in shadows:
+                shadow.texts.put_nowait(None)
+                found += [Told(index, channel, call, released) for released in await shadow.task]
+        self._shadows = {}
+        return found
+
+    def cancel(self) -> None:
+        """Stop what still judges. Idempotent."""
+        for shadows in self._shadows.values():
+            for shadow in shadows:
+                shadow.task.cancel()
+
+    async def _end(self, text: JudgedText, piece: Piece) -> list[Step]:
+        """The text is whole, or the choice: then all its texts are, in the order in which they began."""
+        steps: list[Step] = []
+        whole = self._choices[piece.index].values() if piece.finish_reason is not None else (text,)
+        for one in whole:
+            if not one.closed:
+                steps += await one.close()
+                if not self._goes_on(one):
+                    return steps
+        return [*steps, replace(piece, text="", logprobs=(), token_ids=(), tool=None)]
+
+    def _goes_on(self, text: JudgedText) -> bool:
+        self._stopped[text.index] = self._stopped[text.index] or text.stopped
+        if text.failed is not None and self.failure is None:
+            name, error = text.failed
+            log.error("rail %s of slot moderate failed: %s", name, type(error).__name__)
+            self.failure = StageFailed("moderate", name, f"{_why(error)}; nothing that it had not judged was sent")
+        return not text.stopped and text.failed is None
+
+    def _text(self, piece: Piece) -> JudgedText:
+        key = (piece.channel, piece.call if piece.channel == "tool_arguments" else 0)
+        texts = self._choices[piece.index]
+        if key not in texts:
+            texts[key] = self._begun(piece.index, *key)
+        return texts[key]
+
+    def _begun(self, index: int, channel: Channel, call: int) -> JudgedText:
+        acting: list[ActiveJudge] = []
+        for name, rail in self._rails:
+            judge = self._judge(name, rail, channel)
+            if judge is None:
+                continue
+            if judge.rail_policy.mode == "shadow":
+                shadow = _Shadow(judge, ReadableJson() if self._is_json(channel) else None)
+                self._shadows.setdefault((index, channel, call), []).append(shadow)
+            else:
+                acting.append(judge)
+        spelling = ReadableJson() if self._is_json(channel) else None
+        return JudgedText(index, channel, call, acting, self._limits.max_hold, spelling)
+
+    def _judge(self, name: str, rail: JudgingRail, channel: Channel) -> ActiveJudge | None:
+        """None for a channel that the rail does not look at."""
+        declared = properties_of(rail)
+        if declared is not None and channel not in declared.channels:
+            return None
+        rail_policy = self._limits.rail_policy(name)
+        lead = "" if channel == "tool_arguments" else self._lead
+        terms = JudgingTerms(lead, rail_policy.escalate, rail_policy.block)
+        session = _session(rail, self._request, self._caller, channel, terms)
+        own_s = declared.budget_s if declared is not None else None
+        limit_s = rail_policy.budget_s or own_s or LONGEST_S
+        judge = ActiveJudge(name, session, rail_policy, limit_s, is_ours=type(rail) is JudgeRail)
+        self._judges.append(judge)
+        return judge
+
+    def _is_json(self, channel: Channel) -> bool:
+        constraint = self._request.constraint
+        is_structured = constraint is not None and constraint.kind in ("json_schema", "json_object")
+        return channel == "tool_arguments" or (channel == "content" and is_structured)
+
+    def _show(self, text: JudgedText, said: str, *, ends: bool) -> None:
+        for shadow in self._shadows.get((text.index, text.channel, text.call), ()):
+            if said:
+                shadow.texts.put_nowait(said)
+            if ends:
+                shadow.texts.put_nowait(None)
+
+
+def _session(
+    rail: JudgingRail, request: Request, caller: Caller, channel: Channel, terms: JudgingTerms
+) -> AwaitedSession:
+    """One that cannot be made fails where it is first asked."""
+    try:
+        return rail.follow(request, caller, channel, terms)
+    except Exception as error:
+        return _Unmade(error)
+
+
+class _Unmade:
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def feed(self, text: str) -> Verdict:
+        raise self._error
+
+    async def close(self) -> Verdict:
+        raise self._error
+
+
+async def _watched(shadow: _Shadow) -> list[Released]:
+    """Judge beside the stream, and return what would have been done about it."""
+    judge, fed = shadow.judge, 0
+    found: list[Released] = []
+    try:
+        while (text := await shadow.texts.get()) is not None:
+            read = text if shadow.spelling is None else shadow.spelling.feed(text)
+            for at in range(0, len(read), PART):
+                fed += len(read[at : at + PART])
+                found += _would(judge, await judge.ask(read[at : at + PART], fed))
+                if judge.silent:
+                    return found
+        found += _would(judge, await judge.ask(None, fed))
+    except Exception as error:
+        found.append(Released(failures=(f"{judge.name}: {type(error).__name__}",)))
+    return found
+
+
+def _would(judge: ActiveJudge, verdict: Verdict) -> list[Released]:
+    found: list[Released] = []
+    if verdict.escalate:
+        found.append(Released(shadow=(f"{judge.name}: escalate: {verdict.escalate}",)))
+    if verdict.block is not None:
+        judge.silent = True
+        found.append(Released(shadow=(f"{judge.name}: {judge.rail_policy.on_block}: {verdict.block}",)))
+    return found
+
+
+def _why(error: Exception) -> str:
+    """For the caller: what went wrong, and never what a judge said of the answer."""
+    if isinstance(error, TimeoutError):
+        return "its judgement of the answer took too long"
+    return f"it could not judge the answer ({type(error).__name__})"

@@ -1,0 +1,198 @@
+"""An output rail around a judge: cuts each text into units, has them judged, and turns scores into verdicts.
+
+What is held: the unit that is being written or judged. Until when: until its judge has answered. At what cost: one
+judgement a unit. A judge that throws or is late settles nothing, so nothing of the unit leaves.
+
+Not covered: what only text that comes later makes harmful; the units before have left by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sluicegate.plugins import (
+    AwaitedSession,
+    Caller,
+    Channel,
+    JudgingTerms,
+    RailProperties,
+    Request,
+    Verdict,
+)
+from sluicegate.safety.judging.units import Unit, UnitCutter
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What a judge makes of one unit: a score from 0 to 1 for each category that it knows; none at all = harmless."""
+
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+
+class JudgedReading(Protocol):
+    """One text as its judge reads it. Used by one task."""
+
+    async def judge(self, unit: str) -> Assessment:
+        """Judge the next unit, behind all units before it. Raises whatever kept the judge from judging."""
+
+
+class AnswerJudge(Protocol):
+    """Judges the texts of answers. Shared by requests."""
+
+    def read(self, request: Request, caller: Caller, channel: Channel, lead: str) -> JudgedReading:
+        """Begin a text of the answer to `request`; `lead`: what the text goes on from."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreLimits:
+    """Scores from which a person is asked, or the answer stopped; above 1 = never."""
+
+    escalate: float = 2.0
+    block: float = 0.9
+
+    def action(self, score: float) -> str:
+        if score >= self.block:
+            return "block"
+        return "escalate" if score >= self.escalate else "pass"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgingPolicy:
+    """How one rail judges. `categories`: limits of their own; others have `limits`. `least`, `most`: characters of a
+    unit."""
+
+    limits: ScoreLimits = ScoreLimits()
+    categories: Mapping[str, ScoreLimits] = field(default_factory=dict)
+    least: int = 60
+    most: int = 400
+
+    def worst(self, assessment: Assessment, terms: JudgingTerms) -> tuple[str, str]:
+        """Return the worst action and the category that caused it, the highest score among equals."""
+        found = ("pass", "", -1.0)
+        for category, score in assessment.scores.items():
+            limits = self._under(terms, self.categories.get(category, self.limits))
+            action = limits.action(score)
+            if (_GRAVITY[action], score) > (_GRAVITY[found[0]], found[2]):
+                found = (action, category, score)
+        return found[0], found[1]
+
+    def _under(self, terms: JudgingTerms, own: ScoreLimits) -> ScoreLimits:
+        """The policy of a request, where it says something, holds for every category."""
+        if terms.escalate is None and terms.block is None:
+            return own
+        escalate = own.escalate if terms.escalate is None else terms.escalate
+        return ScoreLimits(escalate, own.block if terms.block is None else terms.block)
+
+
+_GRAVITY = {"pass": 0, "escalate": 1, "block": 2}
+
+
+class JudgeSession:
+    """One text of one answer."""
+
+    def __init__(self, reading: JudgedReading, policy: JudgingPolicy, terms: JudgingTerms) -> None:
+        self._reading = reading
+        self._policy = policy
+        self._terms = terms
+        self._units = UnitCutter(policy.least, policy.most)
+        self._clear_to = 0
+        self._blocked: str | None = None
+
+    async def feed(self, text: str) -> Verdict:
+        return await self._judged(self._units.feed(text))
+
+    async def close(self) -> Verdict:
+        return await self._judged(self._units.close())
+
+    async def _judged(self, units: Iterable[Unit]) -> Verdict:
+        """Judge in order, up to the first unit that blocks. Several that a person should see are one place."""
+        scores: dict[str, float] = {}
+        asked: tuple[str, int] | None = None
+        for unit in units if self._blocked is None else ():
+            assessment = await self._reading.judge(unit.text)
+            _check(assessment)
+            for category, score in assessment.scores.items():
+                scores[category] = max(score, scores.get(category, 0.0))
+            action, category = self._policy.worst(assessment, self._terms)
+            if action == "block":
+                self._blocked = category
+                break
+            if action == "escalate" and asked is None:
+                asked = category, unit.start
+            self._clear_to = unit.end
+        reason, at = asked or (None, None)
+        return Verdict(self._clear_to, (), self._blocked, reason, at, tuple(scores.items()))
+
+
+def _check(assessment: Assessment) -> None:
+    for category, score in assessment.scores.items():
+        if not 0.0 <= score <= 1.0:  # also what is not a number
+            raise ValueError(f"the score of {category!r} is no number from 0 to 1")
+
+
+class JudgeRail:
+    """Slot `moderate`. `open` serves judges that answer at once; all others are asked through `follow` alone."""
+
+    def __init__(
+        self,
+        name: str,
+        judge: AnswerJudge,
+        policy: JudgingPolicy,
+        channels: Iterable[Channel],
+        version: str,
+        budget_s: float,
+    ) -> None:
+        """`budget_s`: for one judgement, where the policy of a request says nothing."""
+        self.name = name
+        self.judge = judge
+        self.policy = policy
+        self.properties = RailProperties(version, budget_s=budget_s, channels=frozenset(channels))
+
+    def follow(self, request: Request, caller: Caller, channel: Channel, terms: JudgingTerms) -> AwaitedSession:
+        if channel not in self.properties.channels:
+            return _Unread()
+        return JudgeSession(self.judge.read(request, caller, channel, terms.lead), self.policy, terms)
+
+    def open(self, request: Request, caller: Caller, channel: Channel) -> ImmediateSession:
+        return ImmediateSession(self.follow(request, caller, channel, JudgingTerms()))
+
+
+class _Unread:
+    """For a channel that the judge was told to leave alone."""
+
+    def __init__(self) -> None:
+        self._fed = 0
+
+    async def feed(self, text: str) -> Verdict:
+        self._fed += len(text)
+        return Verdict(self._fed)
+
+    async def close(self) -> Verdict:
+        return Verdict(self._fed)
+
+
+class ImmediateSession:
+    """An awaited session whose judge never waits, as a `RailSession`."""
+
+    def __init__(self, session: AwaitedSession) -> None:
+        self._session = session
+
+    def feed(self, text: str) -> Verdict:
+        return _at_once(lambda: self._session.feed(text))
+
+    def close(self) -> Verdict:
+        return _at_once(self._session.close)
+
+
+def _at_once(call: Callable[[], Coroutine[Any, Any, Verdict]]) -> Verdict:
+    """Return what a call answers that suspends nowhere. Raises `RuntimeError` where it does: no verdict, no text."""
+    running = call()
+    try:
+        running.send(None)
+    except StopIteration as done:
+        verdict: Verdict = done.value
+        return verdict
+    running.close()
+    raise RuntimeError("this judge answers later; ask it through follow()")

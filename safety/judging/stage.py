@@ -1,0 +1,13 @@
+"""The door of judging: stages of slot `moderate` that judge what comes out."""
+
+from __future__ import annotations
+
+from sluicegate.plugins import RegistryLike
+from sluicegate.plugins.settings import add_stage, later
+from sluicegate.safety.judging.settings import AnswerHarmSettings
+
+CONSTRUCTION = "sluicegate.safety.judging.construction"
+
+
+def register(registry: RegistryLike) -> None:
+    add_stage(registry, "moderate", "harm", AnswerHarmSettings, later(CONSTRUCTION, "harm"))

@@ -1,0 +1,81 @@
+"""Cut a text into the units that are judged: sentences, or lines, of a bearable length.
+
+Where a unit ends depends on the text alone, never on how it came in pieces: at the first end of a sentence or line that
+is at least `least` characters away, else at the last white space before `most` characters, else right there. The
+white space between two units belongs to the second, as tokenizers have it.
+
+Not covered: abbreviations (`Dr. Ito` may be cut), which costs a judgement and hides nothing, since judges read what
+came before as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_CLOSERS = "\"'”’»)\\]*」』"
+_END = re.compile(
+    rf"[.!?…][{_CLOSERS}]{{0,3}}(?=\s)"  # a sentence
+    rf"|[。！？।][{_CLOSERS}]{{0,3}}(?=[^{_CLOSERS}])"  # one of a script without spaces
+    r"|(?=\n)"
+    r'|"(?=[,}\]:])'  # a string of a JSON text
+)
+_WIDEST = 4
+"""Characters of a match before its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Characters [start, end) of a text."""
+
+    start: int
+    end: int
+    text: str
+
+
+class UnitCutter:
+    """Mutable, for one text. Keeps what is not cut yet."""
+
+    def __init__(self, least: int, most: int) -> None:
+        """Characters of a unit, `least` < `most`; the last one of a text may be shorter."""
+        self._least = least
+        self._most = most
+        self._rest = ""
+        self._start = 0
+        self._looked = 0  # characters of the rest in which no end was found
+
+    def feed(self, text: str) -> Iterator[Unit]:
+        """Yield the units that are whole now."""
+        self._rest += text
+        while (size := self._whole()) > 0:
+            yield self._cut(size)
+
+    def close(self) -> Iterator[Unit]:
+        """Yield what is left, as the last unit."""
+        if self._rest:
+            yield self._cut(len(self._rest))
+
+    def _cut(self, size: int) -> Unit:
+        unit = Unit(self._start, self._start + size, self._rest[:size])
+        self._rest, self._start, self._looked = self._rest[size:], unit.end, 0
+        return unit
+
+    def _whole(self) -> int:
+        """Return how long the first unit is; 0 where that is not known yet."""
+        if len(self._rest) <= self._least:
+            return 0
+        for match in _END.finditer(self._rest, max(0, max(self._least, self._looked) - _WIDEST)):
+            if self._least <= match.end() < min(self._most, len(self._rest)):
+                return match.end()
+        if len(self._rest) > self._most:
+            return self._at_most()
+        self._looked = len(self._rest) - _WIDEST
+        return 0
+
+    def _at_most(self) -> int:
+        """Cut before the last white space of the allowed length, or in the middle of a word."""
+        for at in range(self._most, self._least - 1, -1):
+            if self._rest[at].isspace():
+                return at
+        return self._most
