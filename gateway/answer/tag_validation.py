@@ -7,11 +7,14 @@ own end state is the proof.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 Judge = Callable[[Any, Any], str | None]
 """(schema, value) -> what is wrong, or None."""
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
+"""One that stands in front of other text may end before its last digit."""
 MOST_WORK = 2_000_000
 """Characters looked at and places found, for one answer: beyond, it counts as wrong. Some 0.2 s."""
 
@@ -102,11 +105,22 @@ class _Reading:
         return self._literals((part["value"],), at)
 
     def _json_schema(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
+        number = _NUMBER.match(self.text, at)
+        if number is None:
+            return self._value(part, at, self.text, at)
+        ends = range(at + 1, number.end() + 1)
+        self._spend((number.end() - at) ** 2)
+        whole = [end for end in ends if _NUMBER.fullmatch(self.text, at, end)]
+        return {end for each in whole for end in self._value(part, at, self.text[at:each], 0)}
+
+    def _value(self, part: Mapping[str, Any], at: int, text: str, begin: int) -> set[int]:
+        """The end of the value at `begin` of `text`, which is at `at` of the answer."""
         try:
-            value, end = self.decoder.raw_decode(self.text, at)
+            value, size = self.decoder.raw_decode(text, begin)
         except ValueError as error:
             self.complaints.append((at, f"not JSON: {error}"))
             return set()
+        end = at + size - begin
         self._spend(end - at)
         wrong = self.judge(part["json_schema"], value)
         if wrong is not None:

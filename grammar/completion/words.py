@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, NamedTuple
 
+from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.lexemes.base import QUOTE, DfaLexeme, State
 from sluicegate.grammar.lexemes.counted import Counted
 from sluicegate.grammar.lexemes.length_bounds import CountedState
@@ -49,7 +50,7 @@ def _search(lexeme: Any, start: State) -> list[Word]:
     if isinstance(lexeme, DfaLexeme):
         return _by_distance(lexeme, start)
     if isinstance(lexeme, Counted):
-        found.extend(_padded(lexeme, start))
+        found.extend(_padded(lexeme, start) or _as_uncounted(lexeme, start))
     if not found and isinstance(lexeme, Literals | Words):
         found.extend(_listed(lexeme, start))
     now = lexeme.outcome(start)
@@ -96,11 +97,27 @@ def _by_distance(lexeme: DfaLexeme, start: int) -> list[Word]:
     return found
 
 
+def _as_uncounted(lexeme: Counted, start: CountedState) -> list[Word]:
+    """Return the short words of the pattern alone that are as long as they must be."""
+    if start.size < 0:
+        return []
+    found = []
+    for word in _by_distance(lexeme.inner, start.inner):
+        state: CountedState | None = start
+        for byte in word.text:
+            tick()
+            state = None if state is None else lexeme.next(state, byte)
+        if state is not None and lexeme.outcome(state) is not None:
+            found.append(word)
+    return found
+
+
 def _moves(lexeme: Any, state: State) -> list[tuple[int, State]]:
     """Return bytes that may come next, readable ones first, and at most a few to each state."""
     counts: dict[State, int] = {}
     moves = []
     for byte in sorted(lexeme.next_bytes(state), key=_RANK.__getitem__):
+        tick()
         after = lexeme.next(state, byte)
         if after is not None and counts.setdefault(after, 0) < _VISITS:
             counts[after] += 1

@@ -30,6 +30,8 @@ class ArrayPlan:
     """Items must be unique, and some value, once given, cannot be begun again and become another: it is excluded."""
     fixed: bool = False
     """Among those values are strings."""
+    listed: bool = False
+    """Items have few values, arrays or objects among them, which are excluded like others."""
     paired: int | None = None
     """Where some two items must be equal: the last index of one that a later one may repeat, see `duplicates`."""
 

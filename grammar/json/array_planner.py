@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sluicegate.grammar.json.array_plan import ArrayPlan, Counting
+from sluicegate.grammar.json.few_values import few_values
 from sluicegate.grammar.json.plan_source import PlanSource
 from sluicegate.grammar.lexemes.scalars import spellings
 from sluicegate.grammar.reading.guards import HasDuplicates, all_of
@@ -32,8 +33,14 @@ def plan_of(plans: PlanSource, spec: Array) -> ArrayPlan | None:
         high = len(members) if high is None else min(high, len(members))
         if low > high:
             return None
+    few = few_values(plans, rest) if spec.unique and members is None and rest is not None else None
+    if few is not None:
+        most = len(prefix) + len(few)
+        high = most if high is None else min(high, most)
+        if low > high:
+            return None
     items = [*prefix, *([] if rest is None else [rest])]
-    by_text = spec.unique and not spec.contains and members is None
+    by_text = spec.unique and members is None
     fixed = by_text and not all(_can_grow(plans, terms) for terms in items)
     plan = ArrayPlan(
         prefix,
@@ -44,8 +51,9 @@ def plan_of(plans: PlanSource, spec: Array) -> ArrayPlan | None:
         spec.contains,
         all_of(plans.check(spec.checks), HasDuplicates() if spec.repeats and spec.contains else None),
         members,
-        tight=fixed or (by_text and any(_is_tight(plans, terms) for terms in items)),
+        tight=fixed or few is not None or (by_text and any(_is_tight(plans, terms) for terms in items)),
         fixed=fixed,
+        listed=few is not None,
         paired=paired,
     )
     if plan.contains and not Counting(plan, plans.satisfiable).can_end(0, (0,) * len(plan.contains)):

@@ -73,7 +73,7 @@ class ArrayState(Container):
         if plan.members is not None and self.used == (1 << len(plan.members)) - 1:
             return False
         if plan.contains:
-            return bool(self.values.counting(plan).moves(self.index, self.hits))
+            return bool(self._moves())
         if (plan.high is not None and self.index >= plan.high) or plan.at(self.index) is None:
             return False
         return not plan.tight or not self.used or self.values.satisfiable(self._terms())
@@ -93,9 +93,21 @@ class ArrayState(Container):
     def _terms(self) -> Conjunction:
         terms = self.plan.at(self.index)
         assert terms is not None
+        return self._unused(terms)
+
+    def _unused(self, terms: Conjunction) -> Conjunction:
+        """`terms` without the items that were given, where these are known."""
         if not isinstance(self.used, frozenset):
             return terms
         return conjunction((*terms, *map(negated, sorted(self.used, key=lambda value: value.json))))
+
+    def _moves(self) -> list[tuple[Hits, Conjunction, Hits]]:
+        """What the next item may be under `contains`: (which of them it counts for, its facts, how many there are)."""
+        values, moves = self.values, self.values.counting(self.plan).moves(self.index, self.hits)
+        if not self.plan.tight or not self.used:
+            return moves
+        unused = [(hit, self._unused(facts), hits) for hit, facts, hits in moves]
+        return [move for move in unused if values.satisfiable(move[1])]
 
     def parts(self) -> tuple[Reading, ...]:
         plan = self.plan
@@ -103,8 +115,7 @@ class ArrayState(Container):
             return self._members(plan.members)
         if not plan.contains:
             return (self.values.start(self._terms(), self._after_item((), ())),)
-        moves = self.values.counting(plan).moves(self.index, self.hits)
-        return tuple([self.values.start(facts, self._after_item(hit, hits)) for hit, facts, hits in moves])
+        return tuple([self.values.start(facts, self._after_item(hit, hits)) for hit, facts, hits in self._moves()])
 
     def _after_item(self, hit: Hits, hits: Hits) -> Continuation:
         """After the next item, which `hit` counts, so that there are `hits`."""
@@ -144,6 +155,10 @@ class ItemDone(PartDone):
 
     __slots__ = ()
     state: ArrayState
+
+    @property
+    def by_text(self) -> bool:  # type: ignore[override]
+        return self.state.plan.listed
 
     def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
         readings = super().finish(outcome, run, end_offset)

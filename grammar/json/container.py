@@ -141,4 +141,9 @@ class PartDone(Continuation):
         return self.state.follow
 
     def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
-        return self.state.between_lookahead(vocabulary) or super()._find(outcome, at, vocabulary)
+        """Away from the root: what is known of the root, or, while that is being worked out, `at` alone, so that a
+        search through tokens that hold whole names ends."""
+        root = vocabulary.punctuation.root
+        if at is root:
+            return self.state.between_lookahead(vocabulary) or super()._find(outcome, at, vocabulary)
+        return super()._find(outcome, at, vocabulary) if self.is_asked(0) else self.lookahead(0, root, vocabulary)

@@ -179,7 +179,7 @@ class Plans:
 
     def excluded(self, plan: ArrayPlan, item: Any) -> Constant | None:
         """`item` as what later items of a tight plan must not be; None where they can always become another one."""
-        if isinstance(item, list | dict):
+        if isinstance(item, list | dict) and not plan.listed:
             return None
         if isinstance(item, str) and not plan.fixed:
             return None

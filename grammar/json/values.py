@@ -14,6 +14,7 @@ from sluicegate.grammar.json.object_plan import ObjectPlan
 from sluicegate.grammar.json.objects import ObjectState
 from sluicegate.grammar.json.plans import Plans
 from sluicegate.grammar.lexemes.base import QUOTE, Lexeme
+from sluicegate.grammar.lexemes.open_ended import open_ended
 from sluicegate.grammar.lexemes.scalars import string_lexemes, word_lexeme
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.continuations import Continuation, Many
@@ -54,8 +55,21 @@ class Values(Plans):
     def value(self, terms: Conjunction, follow: Continuation) -> tuple[Reading, ...]:
         """Readings at the first byte of a value that satisfies all of `terms`."""
         value_set = self.value_set(terms)
-        moves: dict[int, Any] = {}
         lexemes, numbers, words = self._scalars(value_set)
+        return self._readings(value_set, lexemes, numbers if words is None else (*numbers, words), follow)
+
+    def within_text(self, terms: Conjunction, follow: Continuation) -> tuple[Reading, ...]:
+        """The same where `follow` may begin with what a number could go on with."""
+        value_set = self.value_set(terms)
+        lexemes, numbers, words = self._scalars(value_set)
+        bare = numbers if words is None else (*numbers, words)
+        return self._readings(value_set, lexemes, tuple(map(open_ended, bare)), follow)
+
+    def _readings(
+        self, value_set: ValueSet, lexemes: tuple[Lexeme, ...], bare: tuple[Lexeme, ...], follow: Continuation
+    ) -> tuple[Reading, ...]:
+        """`lexemes`: of strings, from after the quote; `bare`: of numbers and names."""
+        moves: dict[int, Any] = {}
         if lexemes:
             moves[QUOTE] = lambda: tuple(InLexeme(lexeme, lexeme.start, follow) for lexeme in lexemes)
         objects = [found for spec in value_set.objects if (found := self.object_plan(spec)) is not None]
@@ -67,9 +81,7 @@ class Values(Plans):
                 self.array_state(plan, 0, (0,) * len(plan.contains), 0, follow).opened() for plan in arrays
             )
         readings: list[Reading] = [ByteChoice(moves)] if moves else []
-        readings.extend([InLexeme(lexeme, lexeme.start, follow) for lexeme in numbers])
-        if words is not None:
-            readings.append(InLexeme(words, words.start, follow))
+        readings.extend([InLexeme(lexeme, lexeme.start, follow) for lexeme in bare])
         return tuple(readings)
 
     def _scalars(self, value_set: ValueSet) -> _Scalars:

@@ -20,7 +20,7 @@ class JsonRegion:
         self._values, self._root, self.notes = satisfiable_values(schema, options)
 
     def readings(self, follow: Continuation) -> tuple[Reading, ...]:
-        return self._values.value(self._root, follow)
+        return self._values.within_text(self._root, follow)
 
     def renew(self) -> None:
         self._values.renewed()

@@ -67,7 +67,8 @@ class Counted:
         return at
 
     def next_bytes(self, state: CountedState) -> set[int]:
-        return {byte for byte in range(256) if self.next(state, byte) is not None}
+        row = self.inner.row(state.inner)
+        return {byte for byte in range(256) if row[byte] >= 0 and self.next(state, byte) is not None}
 
     usual_bytes = next_bytes
 

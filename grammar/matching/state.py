@@ -198,10 +198,20 @@ class ParserStates:
         empty = not builder.rows and not builder.sure
         if state.can_stop:
             builder.sure.append(self.vocabulary.eos)
-        doubts: tuple[Doubt, ...] = ()
-        if builder.doubtful:
-            doubts = tuple([Doubt(guards, direct, join(ids)) for (guards, direct), ids in builder.doubtful.items()])
+        doubts = self._doubts(builder) if builder.doubtful else ()
         return Mask(self._base(builder.rows), join(builder.sure), doubts, empty)
+
+    def _doubts(self, builder: MaskBuilder) -> tuple[Doubt, ...]:
+        """Tokens that hold a second string are asked for one by one: `refused` knows what the first one may be."""
+        found: list[Doubt] = []
+        for (guards, direct), parts in builder.doubtful.items():
+            ids = join(parts)
+            crossing = np.isin(ids, self.vocabulary.crossing) if direct else None
+            if crossing is not None and crossing.any():
+                found.append(Doubt(guards, False, ids[crossing]))
+                ids = ids[~crossing]
+            found.append(Doubt(guards, direct, ids))
+        return tuple(found)
 
     def _base(self, rows: list[I32]) -> I32:
         if len(rows) < 2:

@@ -61,7 +61,8 @@ class Builder:
     def _enter(self, node: Format, follow: Continuation) -> Continuation:
         if isinstance(node, formats.SchemaFormat):
             values, root = self.regions[node]
-            return LazyContinuation(lambda: values.value(root, follow), restarts=True)
+            read = values.value if follow is END else values.within_text
+            return LazyContinuation(lambda: read(root, follow), restarts=True)
         if isinstance(node, formats.SequenceFormat):
             return self._sequence(node.elements, follow)
         if isinstance(node, formats.OrFormat):

@@ -17,16 +17,20 @@ _LEXEMES = re.compile(
     re.DOTALL,
 )
 _MOST = 200
-_SECOND_KEY = re.compile(rb',[ \t\r\n]*"(?:[^"\\]|\\.)*"')
+_SECOND_STRING = re.compile(rb',[ \t\r\n]*"(?:[^"\\]|\\.)*"')
 
 
 def plausible(text: bytes) -> bool:
     """Could stand in some JSON text where no string is open: whole lexemes, then perhaps the beginning of one.
 
-    Wider than JSON (order is not looked at) but for one thing: a token that spells a comma and then a whole string is
-    left out, because no mask may cross two property names at once (see `tape`).
+    Wider than JSON: order is not looked at.
     """
-    return _LEXEMES.fullmatch(text) is not None and _SECOND_KEY.search(text) is None
+    return _LEXEMES.fullmatch(text) is not None
+
+
+def crosses_strings(text: bytes) -> bool:
+    """Could end or hold a string, and holds a whole one after a comma: guards may be asked of both."""
+    return _SECOND_STRING.search(text) is not None
 
 
 class BoundaryTokens:

@@ -16,7 +16,7 @@ import numpy as np
 from sluicegate.grammar.automata.byte_level import string_bodies
 from sluicegate.grammar.token_ids import I32, NO_IDS
 from sluicegate.grammar.vocabulary import kernels, pruning
-from sluicegate.grammar.vocabulary.boundary import BoundaryTokens, Ending, Scratch, plausible
+from sluicegate.grammar.vocabulary.boundary import BoundaryTokens, Ending, Scratch, crosses_strings, plausible
 from sluicegate.grammar.vocabulary.escapes import BACKSLASH, QUOTE, EscapeTokens
 from sluicegate.grammar.vocabulary.lru import SizedLru
 from sluicegate.grammar.vocabulary.punctuation import PunctuationTrie
@@ -182,6 +182,11 @@ class Vocabulary:
                 found.setdefault(text, []).append(token)
         return {text: np.array(tokens, np.int32) for text, tokens in found.items()}
 
+    @cached_property
+    def crossing(self) -> I32:
+        """Tokens that may end a string and hold a whole one behind it."""
+        return np.array([token for token, word in enumerate(self.words) if crosses_strings(word)], np.int32)
+
     def beginnings(self, text: bytes) -> list[int]:
         """Tokens that spell a proper beginning of `text`."""
         numbers, twins = self._by_spelling
@@ -332,6 +337,7 @@ class Vocabulary:
             self.punctuation,
             self.closing,
             self.quoted,
+            self.crossing,
             self.closings,
             self._by_spelling,
             self._remainders_from,

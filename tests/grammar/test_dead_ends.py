@@ -65,6 +65,33 @@ KINDS: dict[str, dict[str, Any]] = {
         "minProperties": 2,
         "propertyNames": {"maxLength": 3},
     },
+    "few arrays and objects that come once": {
+        "type": "array",
+        "items": {"enum": [1, "1", [1], [12], {"a": [1]}, {"a": 2, "b": None}]},
+        "minItems": 4,
+        "uniqueItems": True,
+    },
+    "few arrays that come once, of several kinds": {
+        "allOf": [
+            {"type": "array", "uniqueItems": True, "items": {"enum": [1, "1", [1], [12], [1, 2]]}, "minItems": 2},
+            {"anyOf": [{"items": {"type": "array", "maxItems": n}} for n in range(4)]},
+        ],
+    },
+    "items that come once, one of them counted": {
+        "type": "array",
+        "contains": {"type": "string"},
+        "uniqueItems": True,
+        "maxItems": 4,
+    },
+    "two of the few items that come once counted, by two lists": {
+        "type": "array",
+        "items": {"type": ["boolean", "null", "integer"]},
+        "contains": {"type": "boolean"},
+        "minContains": 2,
+        "allOf": [{"contains": {"type": "null"}}],
+        "uniqueItems": True,
+        "maxItems": 4,
+    },
     "names of two letters, of which each comes once": {
         "type": "object",
         "patternProperties": {"^[a-k]{2}$": {"type": "null"}},
@@ -233,3 +260,12 @@ def test_what_contains_counts_is_evaluated_while_it_is_written(kind: str) -> Non
         for value in map(list, product(items, repeat=size)):
             if size < 3 or len(set(map(str, value))) == 2:
                 assert accepts(compiled, json.dumps(value)) is judge.is_valid(value), value
+
+
+def test_more_items_than_there_are_values_to_be_each_once_are_refused_when_compiled() -> None:
+    lists = {"type": "array", "uniqueItems": True, "items": {"enum": [1, 12, "1", [1], [12], {"a": 1}]}}
+    for few in ({"type": "array"}, {"type": ["object", "number"], "minimum": 2}, {"const": [1]}):
+        schema = {"allOf": [{**lists, "minItems": 3}, {"items": few}]}
+        with pytest.raises(Unsatisfiable):
+            compile_json_schema(schema, byte_vocabulary())
+    assert accepts(compile_json_schema({**lists, "minItems": 6}, byte_vocabulary()), '[{"a":1},[12],[1],"1",12,1]')

@@ -1,0 +1,80 @@
+"""List the values of a set that has few, arrays of a known length and objects with known names among them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from sluicegate.grammar.budget.meter import tick
+from sluicegate.grammar.json.plan_source import PlanSource
+from sluicegate.grammar.schema import strings
+from sluicegate.grammar.schema.constants import canonical
+from sluicegate.grammar.schema.containers import NEVER, Array, Conjunction, Object
+from sluicegate.grammar.schema.value_set import few_scalars
+
+MOST_VALUES = 64
+_DEEPEST = 4
+
+
+class _Many(Exception):
+    pass
+
+
+def few_values(plans: PlanSource, terms: Conjunction) -> frozenset[Any] | None:
+    """Return all values that satisfy `terms`, see `canonical`, or more than those; None where they are many."""
+    try:
+        return frozenset(_values(plans, terms, 0))
+    except _Many:
+        return None
+
+
+def _values(plans: PlanSource, terms: Conjunction, depth: int) -> set[Any]:
+    tick()
+    value_set = plans.value_set(terms)
+    scalars = few_scalars(replace(value_set, arrays=(), objects=()))
+    if scalars is None or depth > _DEEPEST:
+        raise _Many
+    words, numbers = scalars
+    found: set[Any] = {*words, *numbers, *map(canonical, value_set.booleans)}
+    found |= {canonical(None)} if value_set.null else set()
+    for array in value_set.arrays:
+        found |= _bounded(_arrays(plans, array, depth))
+    for members in value_set.objects:
+        found |= _bounded(_objects(plans, members, depth))
+    return _bounded(found)
+
+
+def _bounded(found: set[Any]) -> set[Any]:
+    if len(found) > MOST_VALUES:
+        raise _Many
+    return found
+
+
+def _arrays(plans: PlanSource, spec: Array, depth: int) -> set[Any]:
+    if spec.high is None or spec.low != spec.high or spec.high > MOST_VALUES:
+        raise _Many
+    return _products([_values(plans, spec.at(index), depth + 1) for index in range(spec.high)], "list")
+
+
+def _objects(plans: PlanSource, spec: Object, depth: int) -> set[Any]:
+    """Of objects whose names are all required."""
+    named: dict[str, Conjunction] = {}
+    for part in spec.parts:
+        for name, terms in part.named:
+            named[name] = (*named.get(name, ()), *terms)
+    closed = any(part.rest == NEVER and not part.patterns and set(part.by_name) == set(named) for part in spec.parts)
+    if not closed or set(spec.required) != set(named) or spec.names != strings.EVERY:
+        raise _Many
+    names = sorted(named)
+    found = _products([_values(plans, named[name], depth + 1) for name in names], "list")
+    return {("dict", frozenset(zip(names, values[1:], strict=True))) for values in found}
+
+
+def _products(parts: list[set[Any]], mark: str) -> set[Any]:
+    count = 1
+    for part in parts:
+        count *= len(part)
+        if count > MOST_VALUES:
+            raise _Many
+    return {(mark, *values) for values in product(*parts)}
