@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sluicegate.grammar.json.array_plan import ArrayPlan, Counting
-from sluicegate.grammar.json.few_values import few_values
 from sluicegate.grammar.json.plan_source import PlanSource
 from sluicegate.grammar.lexemes.scalars import spellings
 from sluicegate.grammar.reading.guards import HasDuplicates, all_of
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.containers import Array, Conjunction, conjunction
+from sluicegate.grammar.schema.few_values import few_values
 from sluicegate.grammar.schema.numbers import Numbers
 from sluicegate.grammar.schema.value_set import few_scalars
 
@@ -33,7 +33,7 @@ def plan_of(plans: PlanSource, spec: Array) -> ArrayPlan | None:
         high = len(members) if high is None else min(high, len(members))
         if low > high:
             return None
-    few = few_values(plans, rest) if spec.unique and members is None and rest is not None else None
+    few = few_values(plans.value_set, rest) if spec.unique and members is None and rest is not None else None
     if few is not None:
         most = len(prefix) + len(few)
         high = most if high is None else min(high, most)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
 from sluicegate.grammar.budget.meter import tick
-from sluicegate.grammar.json.plan_source import PlanSource
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.constants import canonical
 from sluicegate.grammar.schema.containers import NEVER, Array, Conjunction, Object
-from sluicegate.grammar.schema.value_set import few_scalars
+from sluicegate.grammar.schema.value_set import ValueSet, few_scalars
 
 MOST_VALUES = 64
+ValueSetOf = Callable[[Conjunction], ValueSet]
 _DEEPEST = 4
 
 
@@ -21,17 +22,17 @@ class _Many(Exception):
     pass
 
 
-def few_values(plans: PlanSource, terms: Conjunction) -> frozenset[Any] | None:
+def few_values(value_set_of: ValueSetOf, terms: Conjunction) -> frozenset[Any] | None:
     """Return all values that satisfy `terms`, see `canonical`, or more than those; None where they are many."""
     try:
-        return frozenset(_values(plans, terms, 0))
+        return frozenset(_values(value_set_of, terms, 0))
     except _Many:
         return None
 
 
-def _values(plans: PlanSource, terms: Conjunction, depth: int) -> set[Any]:
+def _values(value_set_of: ValueSetOf, terms: Conjunction, depth: int) -> set[Any]:
     tick()
-    value_set = plans.value_set(terms)
+    value_set = value_set_of(terms)
     scalars = few_scalars(replace(value_set, arrays=(), objects=()))
     if scalars is None or depth > _DEEPEST:
         raise _Many
@@ -39,9 +40,9 @@ def _values(plans: PlanSource, terms: Conjunction, depth: int) -> set[Any]:
     found: set[Any] = {*words, *numbers, *map(canonical, value_set.booleans)}
     found |= {canonical(None)} if value_set.null else set()
     for array in value_set.arrays:
-        found |= _bounded(_arrays(plans, array, depth))
+        found |= _bounded(_arrays(value_set_of, array, depth))
     for members in value_set.objects:
-        found |= _bounded(_objects(plans, members, depth))
+        found |= _bounded(_objects(value_set_of, members, depth))
     return _bounded(found)
 
 
@@ -51,13 +52,13 @@ def _bounded(found: set[Any]) -> set[Any]:
     return found
 
 
-def _arrays(plans: PlanSource, spec: Array, depth: int) -> set[Any]:
+def _arrays(value_set_of: ValueSetOf, spec: Array, depth: int) -> set[Any]:
     if spec.high is None or spec.low != spec.high or spec.high > MOST_VALUES:
         raise _Many
-    return _products([_values(plans, spec.at(index), depth + 1) for index in range(spec.high)], "list")
+    return _products([_values(value_set_of, spec.at(index), depth + 1) for index in range(spec.high)], "list")
 
 
-def _objects(plans: PlanSource, spec: Object, depth: int) -> set[Any]:
+def _objects(value_set_of: ValueSetOf, spec: Object, depth: int) -> set[Any]:
     """Of objects whose names are all required."""
     named: dict[str, Conjunction] = {}
     for part in spec.parts:
@@ -67,7 +68,7 @@ def _objects(plans: PlanSource, spec: Object, depth: int) -> set[Any]:
     if not closed or set(spec.required) != set(named) or spec.names != strings.EVERY:
         raise _Many
     names = sorted(named)
-    found = _products([_values(plans, named[name], depth + 1) for name in names], "list")
+    found = _products([_values(value_set_of, named[name], depth + 1) for name in names], "list")
     return {("dict", frozenset(zip(names, values[1:], strict=True))) for values in found}
 
 
