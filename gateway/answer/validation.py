@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from decimal import Decimal
@@ -127,7 +128,15 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON value")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=Decimal)
+def _number(text: str) -> Decimal:
+    """Raises `ValueError` for an exponent that readers turn into infinity, or into nothing: no grammar writes it."""
+    read = float(text)
+    if "e" in text.lower() and (math.isinf(read) or (read == 0 and text.lower().partition("e")[0].strip("-0."))):
+        raise ValueError(f"no double holds the number {text[:40]}")
+    return Decimal(text)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_number)
 """Numbers as they are written: as a binary fraction, 200000660123000000000700.0 is no multiple of 3."""
 
 

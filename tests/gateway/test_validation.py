@@ -40,3 +40,17 @@ def test_numbers_are_judged_as_they_are_written() -> None:
     assert judge.complaint(request, Answer(0, "3.0e1", "stop")) is None
     assert judge.complaint(request, Answer(0, "200000660123000000000701.0", "stop"))
     assert "not JSON" in (judge.complaint(request, Answer(0, "NaN", "stop")) or "")
+
+
+@pytest.mark.parametrize("constraint", [Constraint("json_object"), Constraint("json_schema", {"type": "object"})])
+@pytest.mark.parametrize("written", ["1e400", "-1E+309", "3.5e-1000", "12e99999999999999", "0.001e312"])
+def test_a_number_that_readers_turn_into_infinity_or_nothing_is_told(written: str, constraint: Constraint) -> None:
+    request = make_request(constraint=constraint)
+    found = Validator().complaint(request, Answer(0, f'{{"a":[{{"b":{written}}}]}}', "stop"))
+    assert f"no double holds the number {written}" in (found or "")
+
+
+@pytest.mark.parametrize("written", ["1e308", "0.001e310", "-0e999", "0.0e-9999", "5e-324", "1" + "0" * 390, "0." + "0" * 400 + "1"])
+def test_a_number_that_is_only_long_is_valid(written: str) -> None:
+    request = make_request(constraint=Constraint("json_object"))
+    assert Validator().complaint(request, Answer(0, f'{{"a":{written}}}', "stop")) is None

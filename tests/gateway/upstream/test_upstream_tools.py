@@ -42,8 +42,8 @@ def test_tools_are_passed_on_and_their_arguments_judged() -> None:
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize(
     "written",
-    [BAD, '{"a": 1', "[1]", "", '{"a": 1}{"a": 1}', '{"a": 1, "a": 2}'],
-    ids=["schema", "cut", "array", "none", "two", "twice"],
+    [BAD, '{"a": 1', "[1]", "", '{"a": 1}{"a": 1}', '{"a": 1, "a": 2}', '{"a": 1e1000}', '{"a": 1e99999999999}'],
+    ids=["schema", "cut", "array", "none", "two", "twice", "exponent", "exponent of eleven digits"],
 )
 def test_bad_arguments_are_the_fault_of_the_server_that_gave_them(
     written: str, stream: bool, caplog: pytest.LogCaptureFixture
