@@ -73,7 +73,7 @@ KEYS: Table = {
         cache_creation_input_tokens cache_read_input_tokens call_id annotations citations signature
         incomplete_details reason error output_index content_index item_id sequence_number response store
         stop_reason stop_sequence stop_details category explanation error param code pointer request_id review url
-        sluicegate not_enforced closed_on_length ended_by_repetition
+        sluicegate not_enforced closed_on_length ended_by_repetition numbers_at_bound
         repetitions ignored stages slot stage outcome at_ms ms cached engine
         queue_ms prefill_ms decode_ms mask_ms forced_tokens drafted_tokens accepted_tokens preemptions choice forced
         masked tokens_withheld prompts results flagged data embedding has_more deleted owned_by max_model_len version

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from sluicegate.gateway.answer.long_numbers import at_most_digits
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.tracing.explain import explained
 from sluicegate.plugins import ClosedBy, Decision, TokenLogprob
@@ -64,6 +65,11 @@ def finite(logprob: float) -> float:
     return max(logprob, -9999.0)
 
 
+def numbers_at_bound(exchange: Exchange) -> list[int]:
+    """Return the choices that hold a number of as many digits as were allowed."""
+    return [answer.index for answer in exchange.answers if at_most_digits(exchange.request, answer)]
+
+
 def extension(exchange: Exchange, *, explain: bool) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if exchange.ignored:
@@ -73,6 +79,8 @@ def extension(exchange: Exchange, *, explain: bool) -> dict[str, Any]:
     for name, cause in ENDED_EARLY.items():
         if early := [answer.index for answer in exchange.answers if answer.closed == cause]:
             found[name] = early
+    if long := numbers_at_bound(exchange):
+        found["numbers_at_bound"] = long
     if exchange.cached is not None:
         found["cached"] = True
     if exchange.review:

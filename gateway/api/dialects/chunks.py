@@ -9,7 +9,7 @@ import orjson
 
 from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.api.body.parsing import Parsed
-from sluicegate.gateway.api.extras import extended, extension, usage
+from sluicegate.gateway.api.extras import extended, extension, numbers_at_bound, usage
 from sluicegate.gateway.http.errors import error_body
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.plugins import SluicegateError
@@ -50,10 +50,10 @@ class ChunkStream(ABC):
     def delta(self, delta: Delta) -> bytes: ...
 
     def closing(self) -> bytes:
-        """Write usage and the stages where asked for, what was closed early or stopped being enforced, then the end
-        mark."""
-        closed = any(answer.closed for answer in self._exchange.answers)
-        late = self._explain or closed or self._exchange.not_enforced != self._reported
+        """Write usage and the stages where asked for, what was closed early, cut at a bound or stopped being enforced,
+        then the end mark."""
+        ended = any(answer.closed for answer in self._exchange.answers) or bool(numbers_at_bound(self._exchange))
+        late = self._explain or ended or self._exchange.not_enforced != self._reported
         body = {**envelope(self._exchange, self.kind), "choices": [], "usage": usage(self._exchange)}
         last = extended(body, self._exchange, explain=self._explain) if late else body
         if not self._include_usage and "sluicegate" not in last:

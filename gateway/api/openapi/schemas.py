@@ -40,6 +40,7 @@ class Notes(Open):
     not_enforced: list[str] | None = None
     closed_on_length: list[int] | None = None
     ended_by_repetition: list[int] | None = None
+    numbers_at_bound: list[int] | None = None
     stages: list[dict[str, Any]] | None = None
 
 

@@ -1,0 +1,48 @@
+"""Find answers whose numbers are as long as the grammar lets them be: the model may have meant more digits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sluicegate.grammar import GrammarOptions
+from sluicegate.plugins import Answer, Request
+
+_PART = re.compile(r'"(?:[^"\\]|\\.)*"?|(\d+)(?:\.(\d+))?')
+"""A string, or the digits of a number before and behind its point."""
+_DEFAULTS = GrammarOptions()
+
+
+def at_most_digits(request: Request, answer: Answer) -> bool:
+    """Whether a number of the answer has at least as many digits as `integer_digits` or `fraction_digits` allow.
+
+    A schema that itself mentions longer numbers allows longer ones; those are reported too. Judged are answers under
+    JSON constraints and the arguments of calls."""
+    asked = request.constraint.options if request.constraint is not None else {}
+    whole, fraction = _allowed(asked, "integer_digits"), _allowed(asked, "fraction_digits")
+    return any(_reaches(text, whole, fraction) for text in _json_of(request, answer))
+
+
+def _allowed(asked: Mapping[str, Any], name: str) -> int:
+    found: int = asked.get(name, getattr(_DEFAULTS, name))
+    return found
+
+
+def _json_of(request: Request, answer: Answer) -> Iterator[str]:
+    if request.constraint is not None and request.constraint.kind in ("json_schema", "json_object"):
+        yield answer.text
+    for call in answer.tool_calls:
+        yield call.arguments
+
+
+def _reaches(text: str, whole: int, fraction: int) -> bool:
+    """`whole`, `fraction`: 0 = any number of digits is allowed, so that none is too many."""
+    least = min(filter(None, (whole, fraction)), default=0)
+    if not least or re.search(rf"\d{{{least}}}", text) is None:
+        return False
+    for part in _PART.finditer(text):
+        before, behind = part[1] or "", part[2] or ""
+        if (whole and len(before) >= whole) or (fraction and len(behind) >= fraction):
+            return True
+    return False
