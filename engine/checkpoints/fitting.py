@@ -26,6 +26,8 @@ _EXTRA = re.compile(
 )
 """Tensors without a place in a model that say nothing which it does not know already."""
 _NAMED = 3
+_EXPERT = re.compile(r"(.*\.experts)\.(\d+)\.(.+)")
+_COUNTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
 
 
 def refuse_unfitting(found: Mapping[str, Any], where: str, kind: str) -> None:
@@ -48,6 +50,28 @@ def refuse_unfitting(found: Mapping[str, Any], where: str, kind: str) -> None:
             f"{where!r} does not hold the tensors of the model that its config.json describes ({kind}): "
             f"{'; '.join(faults)}. {_advice(missing, strange)}"
         )
+
+
+def refuse_misnumbered(names: Iterable[str], config: Any, where: str) -> None:
+    """Raise `ModelLoadError` where experts are not numbered from 0 to the last that the configuration knows: they are
+    stacked in order, and a gap would put each after it in another's place."""
+    found: dict[tuple[str, str], set[int]] = {}
+    for name in names:
+        if match := _EXPERT.fullmatch(name):
+            found.setdefault((match[1], match[3]), set()).add(int(match[2]))
+    text = config.get_text_config(decoder=True)
+    said = next((n for n in (getattr(text, name, None) for name in _COUNTS) if isinstance(n, int)), None)
+    for (layer, part), numbers in sorted(found.items()):
+        count = max(numbers) + 1 if said is None else said
+        if absent := sorted(set(range(count)) - numbers):
+            raise ModelLoadError(
+                f"{where!r} lacks {_some([f'{layer}.{n}.{part}' for n in absent])}: {count} experts are numbered from 0"
+            )
+        if extra := sorted(numbers - set(range(count))):
+            raise ModelLoadError(
+                f"{where!r} holds {_some([f'{layer}.{n}.{part}' for n in extra])}, and {count} experts end at "
+                f"{count - 1}; correct config.json if it is another model's"
+            )
 
 
 def refuse_no_numbers(name: str, tensor: Tensor, where: str) -> None:

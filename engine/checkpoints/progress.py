@@ -36,6 +36,24 @@ def reporting(model: str, on_progress: OnProgress | None) -> Iterator[None]:
         _watching.reset(token)
 
 
+@contextmanager
+def hushed() -> Iterator[None]:
+    """Report nothing of what `transformers` loads in this context: it is not where the time goes."""
+    token = _watching.set(None)
+    try:
+        yield
+    finally:
+        _watching.reset(token)
+
+
+def report(done: int, total: int) -> None:
+    """Report so many of the tensors of the model that is loading on this thread."""
+    watching = _watching.get()
+    if watching is not None:
+        model, on_progress = watching
+        on_progress(LoadProgress(model, done, total))
+
+
 def _bar(factory: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Stand in for the bar that `transformers` would make: the same, silent where nobody sees it, and reported."""
     bar = factory(*args, **{"disable": not sys.stderr.isatty(), **kwargs})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -30,6 +31,16 @@ def pack(weight: Tensor, form: int) -> Packed:
     """Round `weight` [n, k] float32 to `form` (EIGHT or FOUR)."""
     made = _pack8(weight) if form == EIGHT else _pack4(weight)
     return Packed(form, weight.shape[0], weight.shape[1], *made)
+
+
+def pack_runs(runs: Iterable[tuple[int, Tensor]], n: int, k: int, form: int) -> Packed:
+    """Round a weight [n, k] that comes in runs of rows, as (first row, rows): a row is rounded by itself."""
+    wide, groups = (padded(k), ()) if form == EIGHT else (padded(k) // 2, (padded(k) // GROUP4,))
+    data, scales = torch.empty(n, wide, dtype=torch.uint8), torch.empty(n, *groups)
+    for first, rows in runs:
+        some = pack(rows, form)
+        data[first : first + len(rows)], scales[first : first + len(rows)] = some.data, some.scales
+    return Packed(form, n, k, data, scales)
 
 
 def unpack(packed: Packed, rows: slice | Tensor = slice(None)) -> Tensor:
@@ -94,4 +105,4 @@ def _rounded(groups: Tensor, scales: Tensor) -> Tensor:
     return numbers
 
 
-__all__ = ["EIGHT", "FOUR", "Packed", "fits_four", "pack", "pack_codes", "unpack"]
+__all__ = ["EIGHT", "FOUR", "Packed", "fits_four", "pack", "pack_codes", "pack_runs", "unpack"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,11 @@ from sluicegate.engine.cpu.kernels.small_products import (
     scale_bytes,
     shrink_groups,
 )
-from sluicegate.engine.cpu.packing import Packed, pack, unpack
+from sluicegate.engine.cpu.packing import Packed, pack, pack_runs, unpack
 from sluicegate.plugins.compiled.kernels import address_of, kernel
+
+Runs = Callable[[Tensor], Iterable[tuple[int, Tensor]]]
+"""Gives a weight as (first row, some rows), from the first to the last."""
 
 
 class CpuSmallLinear(nn.Module):
@@ -114,13 +117,18 @@ def whole_weights(module: Any) -> dict[str, int]:
     return {name: one.numel() for name, one in kept}
 
 
-def shrink_module(module: Any, form: int, known: Mapping[str, Packed] | None = None) -> None:
+def as_it_stands(weight: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """Yield a weight of a model in one run."""
+    yield 0, weight.detach()
+
+
+def shrink_module(module: Any, form: int, known: Mapping[str, Packed] | None = None, runs: Runs = as_it_stands) -> None:
     """Replace every `nn.Linear` and all experts of a decoder in float32 on a CPU, in place. Embeddings and the head
     take 8 bits at least: they see every token. `known`: by name, layers that were rounded already, and are not rounded
-    again."""
+    again; `runs` gives the rows of a weight."""
     head = module.get_output_embeddings()
     embedding = module.get_input_embeddings()
-    tied = head is not None and head.weight is embedding.weight
+    tied = type(head) is nn.Linear and head.weight is embedding.weight
     ready = known or {}
     for path, parent in list(module.named_modules()):
         for name, child in list(parent.named_children()):
@@ -128,7 +136,8 @@ def shrink_module(module: Any, form: int, known: Mapping[str, Packed] | None = N
                 bias = None if child.bias is None else child.bias.detach()
                 packed = ready.get(f"{path}.{name}") if child is not head else None
                 if packed is None or packed.form != form:
-                    packed = pack(child.weight.detach(), EIGHT if child is head else form)
+                    own = EIGHT if child is head else form
+                    packed = pack_runs(runs(child.weight), child.out_features, child.in_features, own)
                 made = CpuSmallLinear(packed, bias)
                 setattr(parent, name, made)
                 if child is head and tied and type(embedding) is nn.Embedding:

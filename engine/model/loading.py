@@ -25,10 +25,12 @@ from sluicegate.engine.checkpoints.gguf_files import (
 from sluicegate.engine.checkpoints.lora import LowRank, adapter_folder, merge_adapter, read_adapter
 from sluicegate.engine.checkpoints.packed import Scheme, read_packed, scheme_of
 from sluicegate.engine.checkpoints.progress import OnProgress, reporting
+from sluicegate.engine.checkpoints.quantised import fields_of, reads
 from sluicegate.engine.cpu import (
     EIGHT,
     FOUR,
     MOST_RANK,
+    CpuSmallLinear,
     Packed,
     factor_table,
     shrink_module,
@@ -37,6 +39,7 @@ from sluicegate.engine.cpu import (
 )
 from sluicegate.engine.cuda.memory import fitting, usable_device
 from sluicegate.engine.model.checks import refuse_config, usable_context, verify
+from sluicegate.engine.model.files import module_of, weight_files
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.settings import WeightsKind
@@ -44,6 +47,7 @@ from sluicegate.engine.text.detokenizer import Detokenizer
 from sluicegate.plugins import ModelLoadError
 
 BUNDLED = "bundled"
+_FORMS = {"int8": EIGHT, "int4": FOUR}
 _LOG = logging.getLogger(__name__)
 ENGINE = Path(__file__).parents[1]
 
@@ -73,16 +77,18 @@ def load_model(
     place = usable_device(device, where)
     with fitting(f"{where!r}"):
         with reporting(name, on_progress):
-            config, tokenizer, module, known = _from_pretrained(where, dtype, place, keep_four=weights == "int4")
+            config, tokenizer, module, known = _from_pretrained(where, dtype, place, weights, adapter is None)
+        rounded = any(isinstance(part, CpuSmallLinear) for part in module.modules())
         merged = _merged(module, adapter)
         text_config = config.get_text_config(decoder=True)
-        (layers, rowwise), kept = verify(module, text_config, where), str(module.dtype)
-    vocab_size = int(module.get_output_embeddings().weight.shape[0])
+        (layers, rowwise), kept = verify(module, text_config, where, rounded=rounded), str(module.dtype)
+    vocab_size = int(module.get_output_embeddings().out_features)  # a rounded weight is no tensor to look at
     temperature, defaults = draw_defaults(module.generation_config, where)
     heads = load_heads(_folder(where), module)
     notes: tuple[str, ...] = ()
     if weights != "full":
-        _shrink(module, weights, where, {} if merged else known)
+        if not rounded:
+            _shrink(module, weights, where, {} if merged else known)
         notes = what_is_whole(module, weights, name)
         kept = f"{kept} {weights}"
     digest = folder_digest(_folder(where), kept + merged + file_digest(where))
@@ -157,9 +163,10 @@ def _bundled() -> str:
 
 
 def _from_pretrained(
-    where: str, dtype: str | None, device: torch.device, *, keep_four: bool
+    where: str, dtype: str | None, device: torch.device, weights: WeightsKind, as_read: bool
 ) -> tuple[Any, Any, Any, dict[str, Packed]]:
-    """Return (configuration, tokenizer, model, layers of a quantised checkpoint that have our form of 4 bits)."""
+    """Return (configuration, tokenizer, model, layers of a quantised checkpoint that have our form of 4 bits).
+    `as_read`: weights may be rounded as they are read, where that is possible."""
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
     place, more = _place(where)
@@ -174,7 +181,10 @@ def _from_pretrained(
         kind = _dtype(dtype, device)
         known: dict[str, Packed] = {}
         if (scheme := scheme_of(config, where)) is not None:
-            module, known = _from_packed(where, config, scheme, kind, keep_four)
+            module, known = _from_packed(where, config, scheme, kind, weights == "int4")
+        elif files := _files(where, config):
+            early = as_read and kind == torch.float32 and device.type == "cpu" and config.model_type != "bloom"
+            module = module_of(files, config, kind, where, _FORMS.get(weights) if early else None)
         else:
             module, found = AutoModelForCausalLM.from_pretrained(
                 place,
@@ -210,6 +220,20 @@ def _from_pretrained(
     _refuse_signature(module, where)
     _quieten(module)
     return config, tokenizer, module.to(device).eval().requires_grad_(False), known
+
+
+def _files(where: str, config: Any) -> list[Path]:
+    """Return the files of weights that are read here; [] = `transformers` reads the checkpoint."""
+    fields = fields_of(config)
+    if where.endswith(".gguf") or (fields and not reads(fields, where)):
+        return []
+    folder = Path(where)
+    if not folder.is_dir():
+        from huggingface_hub import snapshot_download
+
+        folder = Path(snapshot_download(where, allow_patterns=["*.json", "model*.safetensors"]))
+        refuse_missing_files(folder, where)
+    return weight_files(folder, where)
 
 
 def _from_packed(where: str, config: Any, scheme: Scheme, dtype: Any, keep_four: bool) -> tuple[Any, dict[str, Packed]]:

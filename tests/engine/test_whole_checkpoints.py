@@ -38,7 +38,7 @@ def test_no_tensor_of_a_checkpoint_may_be_missing(family: str, tiny_folder: Fold
         folder = changed(
             tiny_folder(family), tmp_path / str(at), lambda s, gone=name: {k: s[k] for k in s if k != gone}
         )
-        with pytest.raises(ModelLoadError, match=r"missing: |of another shape: |could not be loaded"):
+        with pytest.raises(ModelLoadError, match=r"missing: |of another shape: |could not be loaded| lacks .*experts"):
             load_model(folder)
 
 
@@ -75,6 +75,30 @@ def test_tensors_that_do_not_fit_are_refused_by_name(
     change, message = CHANGES[case]
     with pytest.raises(ModelLoadError, match=message):
         load_model(changed(tiny_folder("llama"), tmp_path, change), weights=weights)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("order", "message"), [
+    ((0, 1, 2, 4), r"lacks model\.layers\.1\..*experts\.3\.w1\.weight: 4 experts"),
+    ((1, 2, 3, 4), r"lacks model\.layers\.1\..*experts\.0\.w1\.weight: 4 experts"),
+    ((0, 1, 2), r"lacks model\.layers\.1\..*experts\.3\.w1\.weight: 4 experts"),
+    ((0, 1, 2, 3, 4), r"holds model\.layers\.1\..*experts\.4\.w1\.weight, and 4 experts end at 3"),
+])  # fmt: skip
+def test_experts_with_other_numbers_are_refused_by_name(
+    order: tuple[int, ...], message: str, tiny_folder: Folder, tmp_path: Path
+) -> None:
+    """`transformers` stacks them in the order of their numbers, whatever these are."""
+
+    def renumber(state: State) -> State:
+        first = next(name for name in state if ".layers.1." in name and name.endswith("experts.0.w1.weight"))
+        prefix = first.removesuffix("0.w1.weight")
+        made = {name: one for name, one in state.items() if not name.startswith(prefix)}
+        for old, new in enumerate(order):
+            for part in ("w1", "w2", "w3"):
+                made[f"{prefix}{new}.{part}.weight"] = state[f"{prefix}{old % 4}.{part}.weight"].clone()
+        return made
+
+    with pytest.raises(ModelLoadError, match=message):
+        load_model(changed(tiny_folder("mixtral"), tmp_path, renumber))
 
 
 @pytest.mark.parametrize("weights", ["full", "int8"])

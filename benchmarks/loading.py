@@ -1,0 +1,96 @@
+"""What loading a checkpoint takes: peak and settled resident memory, and CPU time, each kind of weights by itself.
+
+    python -m benchmarks.loading                          # a random one of Llama-3.2-1B's shape, in bfloat16
+    python -m benchmarks.loading --model DIR --weights int8
+
+The checkpoint is made once in the folder for temporary files (2.5 GB). Each load is a process of its own that does
+nothing else; `libraries` is what it holds before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from transformers import AutoModelForCausalLM, LlamaConfig
+
+from benchmarks.shapes import numbered_words
+from sluicegate.engine import load_model
+from sluicegate.engine.settings import WeightsKind
+
+KINDS: tuple[WeightsKind, ...] = ("int8", "int4", "full")
+GB = 1e9
+
+
+def main() -> None:
+    asked = _parser().parse_args()
+    if asked.inside:
+        print(json.dumps(_load(asked.model, asked.weights[0])))
+        return
+    folder = asked.model or str(_llama_1b())
+    print("weights  libraries GB  peak GB  settled GB  weights GB  peak / settled  CPU s")
+    for kind in asked.weights:
+        command = [sys.executable, "-m", "benchmarks.loading", "--inside", "--model", folder, "--weights", kind]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        found = json.loads(done.stdout.splitlines()[-1])
+        sizes = [found[name] / GB for name in ("libraries", "peak", "settled", "weights")]
+        line = "  ".join(f"{size:10.2f}" for size in sizes)
+        print(f"{kind:<7}{line}{sizes[1] / sizes[2]:16.2f}{found['cpu_s']:7.1f}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", help="a folder; left out: the random one")
+    parser.add_argument("--weights", nargs="+", choices=KINDS, default=KINDS)
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+def _load(folder: str, kind: WeightsKind) -> dict[str, float]:
+    before, started = _resident("VmRSS"), time.process_time()
+    model = load_model(folder, weights=kind)
+    spent = time.process_time() - started
+    sizes = {"peak": _resident("VmHWM"), "settled": _resident("VmRSS"), "weights": float(model.weight_bytes)}
+    return {"libraries": before, "cpu_s": spent, **sizes}
+
+
+def _resident(name: str) -> float:
+    """Return bytes, as Linux counts them: `VmRSS` now, `VmHWM` at most so far."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024.0 * int(next(line for line in lines if line.startswith(f"{name}:")).split()[1])
+
+
+def _llama_1b() -> Path:
+    """Return the folder of a random checkpoint with the shape of Llama-3.2-1B."""
+    folder = Path(tempfile.gettempdir()) / "sluicegate-llama-1b-bf16"
+    if not (folder / "tokenizer.json").exists():
+        config = LlamaConfig(
+            hidden_size=2048, num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8, head_dim=64,
+            intermediate_size=8192, vocab_size=128_256, tie_word_embeddings=True, max_position_embeddings=8192,
+            rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=None, pad_token_id=0, dtype=torch.bfloat16,
+            architectures=["LlamaForCausalLM"],
+        )  # fmt: skip
+        config.save_pretrained(folder)
+        with torch.device("meta"):
+            shapes = {n: p.shape for n, p in AutoModelForCausalLM.from_config(config).named_parameters()}
+        generator = torch.Generator().manual_seed(0)
+        state = {
+            name: torch.ones(shape, dtype=torch.bfloat16)
+            if len(shape) == 1
+            else torch.empty(shape, dtype=torch.bfloat16).normal_(0, 0.02, generator=generator)
+            for name, shape in shapes.items()
+        }
+        save_file(state, folder / "model.safetensors", {"format": "pt"})
+        numbered_words(config.vocab_size).save_pretrained(folder)
+    return folder
+
+
+if __name__ == "__main__":
+    main()

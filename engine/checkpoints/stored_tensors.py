@@ -1,0 +1,111 @@
+"""Read tensors of safetensors files one at a time, by their offsets.
+
+A file is mapped into memory; the pages that a tensor was copied from are given back at once, so that a checkpoint
+never counts twice. The format: 8 bytes with the length of a header, the header (JSON: dtype, shape and offsets by
+name), data.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+from collections.abc import Callable, Iterator, Mapping
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sluicegate.plugins import ModelLoadError
+
+CHUNK = 4 << 20
+"""Numbers that are widened and rounded at a time."""
+_DTYPES = {
+    "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
+    "F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2, "F8_E8M0": torch.float8_e8m0fnu,
+    "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool,
+}  # fmt: skip
+
+
+class LazyTensor:
+    """A tensor that is read when it is asked for. `[...]` is how `transformers` asks."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, read: Callable[[], Tensor]) -> None:
+        self.shape, self.dtype, self._read = shape, dtype, read
+
+    def read(self) -> Tensor:
+        """Return the whole tensor, in memory of its own."""
+        return self._read()
+
+    def runs(self) -> Iterator[tuple[int, Tensor]]:
+        """Yield (first row, some rows in float32) of a matrix, from the first to the last."""
+        yield 0, self.read().float()
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return self.read()[index]
+
+
+class FileTensor(LazyTensor):
+    """A tensor as a file has it, at `start` bytes of `held`."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, held: mmap.mmap, start: int) -> None:
+        super().__init__(shape, dtype, lambda: self._copied(0, prod(shape)).view(shape))
+        self._held, self._start = held, start
+
+    def runs(self) -> Iterator[tuple[int, Tensor]]:
+        rows, width = self.shape
+        step = max(1, CHUNK // max(1, width))
+        for first in range(0, rows, step):
+            count = min(step, rows - first)
+            yield first, self._copied(first * width, count * width).view(count, width).float()
+
+    def _copied(self, first: int, count: int) -> Tensor:
+        """Return numbers `first` to `first + count`, and give the pages back that they were read from."""
+        if count == 0:
+            return torch.empty(0, dtype=self.dtype)
+        start, size = self._start + first * self.dtype.itemsize, count * self.dtype.itemsize
+        found = torch.frombuffer(self._held, dtype=torch.uint8, offset=start, count=size).clone().view(self.dtype)
+        page = mmap.PAGESIZE
+        low, high = start // page * page, (start + size) // page * page
+        if high > low and hasattr(mmap, "MADV_DONTNEED"):
+            self._held.madvise(mmap.MADV_DONTNEED, low, high - low)
+        return found
+
+
+def stored_tensors(paths: list[Path], where: str) -> dict[str, LazyTensor]:
+    """Return the tensors of safetensors files by name, none of them read yet. Raises `ModelLoadError` for a file that
+    is damaged."""
+    found: dict[str, LazyTensor] = {}
+    for path in paths:
+        try:
+            found.update(_tensors_of(path))
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            raise ModelLoadError(
+                f"{where!r}: {path.name} is no whole safetensors file ({error}); its download or copy was not "
+                "finished, or it is damaged. Fetch it anew"
+            ) from error
+    return found
+
+
+def _tensors_of(path: Path) -> Iterator[tuple[str, LazyTensor]]:
+    with path.open("rb") as file:
+        held = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    length = int.from_bytes(held[:8], "little")
+    if not 0 < length <= len(held) - 8:
+        raise ValueError(f"its header should have {length} bytes, the file has {len(held)}")
+    header = json.loads(held[8 : 8 + length])
+    header.pop("__metadata__", None)
+    for name, about in header.items():
+        yield name, _tensor(name, about, held, 8 + length)
+
+
+def _tensor(name: str, about: Mapping[str, Any], held: mmap.mmap, base: int) -> LazyTensor:
+    first, last = about["data_offsets"]
+    shape = tuple(int(size) for size in about["shape"])
+    dtype = _DTYPES.get(about["dtype"])
+    if dtype is None:
+        raise ValueError(f"{name} is in {about['dtype']}, which is not known here")
+    if not 0 <= first <= last <= len(held) - base or last - first != prod(shape) * dtype.itemsize:
+        raise ValueError(f"{name} should have {last - first} bytes at {base + first}, the file has {len(held)}")
+    return FileTensor(shape, dtype, held, base + first)

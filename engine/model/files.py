@@ -1,0 +1,163 @@
+"""Make a model of `transformers` from a folder's safetensors files, tensor by tensor, rounded as it is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sluicegate.engine.checkpoints.fitting import (
+    INDEX,
+    indexed_files,
+    refuse_misnumbered,
+    refuse_no_numbers,
+    refuse_unfitting,
+)
+from sluicegate.engine.checkpoints.progress import hushed, report
+from sluicegate.engine.checkpoints.quantised import fields_of, reads, whole_tensors
+from sluicegate.engine.checkpoints.stored_tensors import LazyTensor, stored_tensors
+from sluicegate.engine.cpu import shrink_module
+
+_WHOLE = "model.safetensors"
+_ASYNC = "HF_DEACTIVATE_ASYNC_LOAD"
+
+
+def weight_files(folder: Path, where: str) -> list[Path]:
+    """Return the safetensors files that are a checkpoint's weights; [] = it has others."""
+    if (folder / INDEX).exists():
+        return [folder / name for name in indexed_files(folder, where)]
+    return [folder / _WHOLE] if (folder / _WHOLE).exists() else []
+
+
+def module_of(files: list[Path], config: Any, dtype: torch.dtype | str, where: str, form: int | None) -> Any:
+    """Return a model with the tensors of `files`; `form`: weights are rounded so (`engine.cpu`) as they are read.
+    Raises `ModelLoadError` where tensors are not the model's."""
+    from transformers import GenerationConfig
+
+    tensors = stored_tensors(files, where)
+    refuse_misnumbered(tensors, config, where)
+    fields = fields_of(config)
+    if fields and reads(fields, where):
+        tensors = whole_tensors(tensors, fields, where)
+        del config.quantization_config
+    kind = _dtype(dtype, config, tensors)
+    module = _filled(tensors, config, kind, where) if form is None else _rounded(tensors, config, kind, where, form)
+    if (said := files[0].parent / "generation_config.json").exists():
+        module.generation_config = GenerationConfig.from_pretrained(said.parent)
+    return module
+
+
+def _dtype(asked: torch.dtype | str, config: Any, tensors: Mapping[str, LazyTensor]) -> torch.dtype:
+    """Return what `auto` means: what the configuration says, else what the first weights are kept in."""
+    if isinstance(asked, torch.dtype):
+        return asked
+    said = getattr(config, "dtype", None)
+    kept = [one.dtype for one in tensors.values() if one.dtype.is_floating_point and one.dtype.itemsize > 1]
+    return said if isinstance(said, torch.dtype) else next(iter(kept), torch.bfloat16)
+
+
+def _filled(tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, where: str) -> Any:
+    """Let `transformers` make the model, and put tensors into it one after another."""
+    from transformers import AutoModelForCausalLM
+    from transformers.models.auto.auto_factory import _get_model_class
+
+    kind = _get_model_class(config, AutoModelForCausalLM._model_mapping)
+    if kind.config_class is getattr(config, "sub_configs", {}).get("text_config"):
+        config = config.get_text_config()
+    with _one_after_another():
+        module, found = kind.from_pretrained(
+            None,
+            config=config,
+            state_dict=dict(tensors),
+            dtype=dtype,
+            attn_implementation="eager",
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+        )
+    refuse_unfitting(found, where, kind.__name__)
+    return module
+
+
+@contextmanager
+def _one_after_another() -> Iterator[None]:
+    """Keep `transformers` from reading ahead on threads of its own: what it reads would wait in memory."""
+    before = os.environ.get(_ASYNC)
+    os.environ[_ASYNC] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(_ASYNC, None)
+        else:
+            os.environ[_ASYNC] = before
+
+
+class _Promised(LazyTensor):
+    """A matrix that is read later: until then a tensor that takes the memory of one number stands in the model."""
+
+    def __init__(self, name: str, kept: LazyTensor) -> None:
+        self.name, self.kept = name, kept
+        self.stand_in = torch.zeros(1).expand(kept.shape)
+        super().__init__(kept.shape, torch.float32, lambda: self.stand_in)
+
+
+@dataclass(slots=True)
+class _Promises:
+    """Matrices of a model that are still in its files, by the address of what stands in for them."""
+
+    where: str
+    left: dict[int, _Promised] = field(default_factory=dict)
+    done: set[int] = field(default_factory=set)
+
+    def runs(self, weight: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """Yield (first row, rows in float32) of a weight of the model, from its file or as it stands there."""
+        promised = self.left.get(weight.data_ptr())
+        if promised is None:
+            yield 0, weight.detach()
+            return
+        for first, rows in promised.kept.runs():
+            refuse_no_numbers(promised.name, rows, self.where)
+            yield first, rows
+        self.done.add(weight.data_ptr())
+        report(len(self.done), len(self.left))
+
+    def keep(self, module: Any) -> None:
+        """Read those that stay whole: tables of embeddings, layers of other kinds."""
+        for parameter in module.parameters():
+            if parameter.data_ptr() in self.left:
+                whole = torch.empty(parameter.shape)
+                for first, rows in self.runs(parameter):
+                    whole[first : first + len(rows)] = rows
+                parameter.data = whole
+
+
+def _rounded(tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, where: str, form: int) -> Any:
+    """Return the model with rounded weights. What `transformers` would merge or tie by its numbers is read first."""
+    with hushed():
+        asked, promises = _promised(tensors, config, where)
+        module = _filled(asked, config, dtype, where)
+    there = {parameter.data_ptr() for parameter in module.parameters()}
+    if not there >= promises.left.keys():  # some were computed with: read all of them
+        del module
+        module, promises = _filled(tensors, config, dtype, where), _Promises(where)
+    shrink_module(module, form, runs=promises.runs)
+    promises.keep(module)
+    return module
+
+
+def _promised(tensors: Mapping[str, LazyTensor], config: Any, where: str) -> tuple[dict[str, LazyTensor], _Promises]:
+    promises, asked = _Promises(where), dict(tensors)
+    tied = bool(getattr(config.get_text_config(decoder=True), "tie_word_embeddings", False))
+    heads = [name for name in tensors if name.endswith("lm_head.weight")]
+    for name, one in tensors.items():
+        alone = not (tied and heads and name.endswith(("lm_head.weight", "embed_tokens.weight", "wte.weight")))
+        if len(one.shape) == 2 and one.dtype.is_floating_point and ".experts." not in name and alone:
+            asked[name] = made = _Promised(name, one)
+            promises.left[made.stand_in.data_ptr()] = made
+    return asked, promises
