@@ -2,8 +2,8 @@
 
 The texts of a Lark grammar are those that Lark's `earley` parser reads with its lexer `dynamic_complete`: a terminal
 may end wherever it matches, and all terminals that may begin are followed, so a keyword is not reserved against a name.
-`%ignore`, templates, `%import common.*` and flags are read. Priorities choose between derivations of one text, as with
-Lark, and never change which texts there are. `%json {...}` stands for a JSON value.
+`%ignore`, templates, `%import common.*`, flags and what llguidance adds to Lark are read. Priorities choose between
+derivations of one text, as with Lark, and never change which texts there are. `%json {...}` stands for a JSON value.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import lark
+from lark.grammar import Rule
+from lark.lexer import TerminalDef
+from lark.load_grammar import load_grammar
 
 from sluicegate.grammar.blocked.watch import Screens
 from sluicegate.grammar.budget.interrupt import interrupted
@@ -20,13 +22,14 @@ from sluicegate.grammar.lark import gbnf
 from sluicegate.grammar.lark.alternatives import check_alternatives
 from sluicegate.grammar.lark.regions import JsonRegion, OneRegionTape, regions_of
 from sluicegate.grammar.lark.source import Source
+from sluicegate.grammar.lark.terminal_sets import TerminalSets
 from sluicegate.grammar.lark.terminals import lexeme_of
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.matching.matcher import LazyGrammar
 from sluicegate.grammar.matching.plain import plain_grammar
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.parsing.parser import Parser, ParserTables
-from sluicegate.grammar.parsing.rules import Production, productive
+from sluicegate.grammar.parsing.rules import Production, Symbol, productive
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.vocabulary.trailing import trailing_tokens
@@ -81,6 +84,8 @@ def read(text: str, options: GrammarOptions) -> Grammar:
         grammar = Grammar(rules, lexemes, frozenset(), gbnf.ROOT, {})
     else:
         grammar = _read_lark(Source(text), options)
+    if not any(rule.origin == grammar.start for rule in grammar.rules):
+        raise InvalidGrammar(f"the grammar has no rule `{grammar.start}`, which every text begins with")
     if grammar.start not in productive(grammar.rules):
         raise Unsatisfiable(f"no text can be finished: every way from `{grammar.start}` recurses without end")
     return grammar
@@ -89,18 +94,34 @@ def read(text: str, options: GrammarOptions) -> Grammar:
 def _read_lark(source: Source, options: GrammarOptions) -> Grammar:
     check_alternatives(source.text)
     with interrupted():
-        loaded = _loaded(source)
-    lexemes = {t.name: lexeme_of(t, source) for t in loaded.terminals if t.name not in source.schemas}
+        terminals, written, ignored = _loaded(source)
+    sets = TerminalSets(source)
+    found = {t.name: lexeme_of(t, source, sets) for t in terminals if t.name not in source.schemas}
+    lexemes = {name: lexeme for name, (lexeme, _) in found.items() if lexeme is not None}
+    empty = {name for name, (_, may_be_empty) in found.items() if may_be_empty}
     rules = [
-        Production(rule.origin.name, tuple((symbol.is_term, symbol.name) for symbol in rule.expansion))
-        for rule in loaded.rules
+        Production(rule.origin.name, tuple(_symbol(symbol.is_term, symbol.name, empty) for symbol in rule.expansion))
+        for rule in written
     ]
-    return Grammar(rules, lexemes, frozenset(loaded.ignore_tokens), "start", regions_of(source, options))
+    for name in sorted(empty):
+        rules += [Production(_perhaps(name), way) for way in (((True, name),), ())[name not in lexemes :]]
+    return Grammar(rules, lexemes, frozenset(ignored) & lexemes.keys(), "start", regions_of(source, options))
 
 
-def _loaded(source: Source) -> lark.Lark:
+def _symbol(is_terminal: bool, name: str, empty: set[str]) -> Symbol:
+    return (False, _perhaps(name)) if is_terminal and name in empty else (is_terminal, name)
+
+
+def _perhaps(name: str) -> str:
+    """Return the name of the rule for terminal `name` or nothing."""
+    return f"{name} or nothing"
+
+
+def _loaded(source: Source) -> tuple[list[TerminalDef], list[Rule], list[str]]:
+    """Have Lark read the grammar. Its parser is not made: it would refuse terminals that may be empty."""
     try:
-        return lark.Lark(source.text, start="start", parser="earley", lexer="dynamic", maybe_placeholders=False)
+        grammar, _ = load_grammar(source.text, "<string>", [], False)
+        return grammar.compile(["start"], set())
     except RecursionError as error:
         raise GrammarLimit("the grammar nests too deeply; give inner groups rules of their own") from error
     except Exception as error:  # Lark's own errors, those of `re` or `regex`, and what slips out of it (KeyError)

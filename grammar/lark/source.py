@@ -1,75 +1,258 @@
-"""A Lark grammar as written: places in it, what is refused before Lark reads it, and embedded schemas."""
+"""A grammar as written in Lark's notation or llguidance's, rewritten into what Lark reads; places in it, and errors."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from sluicegate.plugins.errors import GrammarError, InvalidGrammar, UnsupportedGrammar
+from sluicegate.grammar.lark.definitions import Definition, definitions, solid
+from sluicegate.grammar.lark.pieces import Piece, counts, pieces_of
+from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
-_PIECES = re.compile(
-    r"""(?P<skip> //[^\n]* | \#[^\n]* | "(?:\\.|[^"\\\n])*"i? | /(?!/)(?:\\.|[^/\\])*/[imslux]* )
-      | %(?P<word>\w+) (?P<rest>[ \t]*[^\s(>]*)""",
-    re.VERBOSE | re.DOTALL,
-)
 _NAMED = (r"TerminalDef\('(\w+)'", r"Terminals? \{?'(\w+)'", r"'(\w+)'", r"[Rr]ule (\w+)", r"(\d+\.\.\d+)", r"(\"\")")
 MARK = "\uf8ff"
+_NO_TEXT = "_no_text_at_all"
 _AT = re.compile(r"(?:, )?\bat line (\d+) column (\d+)(?: in <string>)?")
 _REFUSED = {
-    "regex": "write the regular expression between slashes, as a terminal",
     "lark": "write its rules into this grammar",
-    "llguidance": "leave the header out: masks need no settings of another engine",
     "declare": "give the terminal a pattern: a declared one has none",
 }
+_ATTRIBUTES = {
+    "capture": "answers are not cut into parts: give the part a field of a JSON schema, or a tag of a structural tag",
+    "stop_capture": "answers are not cut into parts",
+    "temperature": "one temperature holds for a whole answer: set it in the request",
+    "max_tokens": "masks count characters: bound the expression, as in /(?s:.{0,400})/",
+}
+_HEADER = {"no_forcing": bool}
+_MOST_TIMES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """A terminal that Lark does not read: the pieces of its body, and how it ends. `at`: its place."""
+
+    body: list[Piece]
+    at: int
+    lazy: bool = False
+    suffix: list[Piece] | None = None
+    stop: list[Piece] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Out:
+    text: str
+    at: int
 
 
 class Source:
-    """`text`: what Lark reads, with a terminal for each `%json {...}`. `schemas`: schemas and their offsets in what was
-    written, by the name of the terminal."""
+    """`text`: what Lark reads, with a terminal for each `%json {...}` and for each one of `composed`.
+
+    `schemas`: schemas and their offsets in what was written, by the name of the terminal. `imports`: lines that import
+    from Lark's library.
+    """
 
     def __init__(self, written: str) -> None:
         self.written = written
         self.schemas: dict[str, tuple[Any, int]] = {}
-        self._cuts: list[tuple[int, int]] = [(0, 0)]
-        parts: list[str] = []
-        size = done = 0
-        for begin, end, name in self._embedded():
-            parts += [written[done:begin], f" {name} "]
-            size += begin - done + len(name) + 2
-            done = end
-            self._cuts.append((size, end))
-        parts.append(written[done:])
-        parts += [f'\n{name}: "{marker(name)}"' for name in self.schemas]
-        self.text = "".join(parts)
+        self.composed: dict[str, Composed] = {}
+        self.pieces = list(pieces_of(written, self.refuse))
+        self.definitions = definitions(self.pieces, written)
+        self.imports = self._imports()
+        self._names = self._renamed()
+        out = self._rewritten()
+        ends = [f'\n{name}: "{marker(name)}"' for name in (*self.schemas, *self._anonymous)]
+        ends += [f"\n{_NO_TEXT}:\n"] if any(part.text == _NO_TEXT for part in out) else []
+        self.text = "".join([*(part.text for part in out), *ends])
+        self._cuts = self._placed_cuts(out)
 
-    def _embedded(self) -> Iterator[tuple[int, int, str]]:
-        """Yield begin, end and name of every `%json {...}`. Raises for directives that are not supported."""
+    def _placed_cuts(self, out: list[_Out]) -> list[tuple[int, int]]:
+        cuts, size = [(0, 0)], 0
+        for part in out:
+            cuts.append((size, part.at))
+            size += len(part.text)
+        return cuts
+
+    def _imports(self) -> list[str]:
+        """Lines that import from Lark's library. Raises for others."""
+        found = []
+        for piece in self.pieces:
+            if piece.kind != "directive" or piece.text != "%import":
+                continue
+            line = self.written[piece.at :].split("\n", 1)[0]
+            source = re.match(r"%import[ \t]*([^\s(>]*)", line)
+            assert source is not None
+            if not re.fullmatch(r"common(\.\w+)?", source[1]):
+                what = f"%import {source[1]} reads a file; only %import common.* is allowed"
+                self.refuse(UnsupportedGrammar, what, piece.at)
+            found.append(line)
+        return found
+
+    def _renamed(self) -> dict[str, str]:
+        """Names for those with hyphens, which Lark does not read."""
+        written = {piece.text for piece in self.pieces if piece.kind == "name"}
+        found: dict[str, str] = {}
+        for name in sorted(name for name in written if "-" in name):
+            new = name.replace("-", "_")
+            while new in written:
+                new += "_"
+            written.add(new)
+            found[name] = new
+        return found
+
+    # --- rewriting ----------------------------------------------------------------------------------------------------
+
+    def _rewritten(self) -> list[_Out]:
+        self._anonymous: list[str] = []
+        odd = self._odd_terminals()
+        out: list[_Out] = []
         at = 0
-        while piece := _PIECES.search(self.written, at):
-            at = piece.end()
-            word = piece["word"]
-            if word == "json":
-                begin = piece.start("word") + len(word)
-                schema, at = self._schema(begin + len(self.written[begin:]) - len(self.written[begin:].lstrip()))
-                name = f"JSON_SCHEMA_OF_LINE_{self._line(piece.start())[0]}_{len(self.schemas)}"
-                self.schemas[name] = schema, piece.start()
-                yield piece.start(), at, name
-            elif word in _REFUSED:
-                self.refuse(UnsupportedGrammar, f"%{word} is not supported; {_REFUSED[word]}", piece.start())
-            elif word == "import" and not re.fullmatch(r"common(\.\w+)?", piece["rest"].strip()):
-                what = f"%import {piece['rest'].strip()} reads a file; only %import common.* is allowed"
-                self.refuse(UnsupportedGrammar, what, piece.start())
+        for each in self.definitions:
+            out += self._parts(self.pieces[at : each.first], True)
+            ended = self._ended(each)
+            if ended is not None or each.name in odd:
+                name = self._own(each) if ended is None else self._ended_terminal(ended)
+                out += [
+                    *self._parts(self.pieces[each.first : each.first + 1], True),
+                    _Out(f": {name}\n", self.pieces[each.first].at),
+                ]
+            else:
+                skipped = each.attributes if each.attributes[0] >= 0 else (0, 0)
+                head = [p for p in self.pieces[each.first : each.body] if not skipped[0] <= p.at < skipped[1]]
+                out += [_Out(self._names.get(p.text, p.text), p.at) for p in head]
+                out += self._parts(self.pieces[each.body : each.last], each.is_terminal)
+            at = each.last
+        return out + self._parts(self.pieces[at:], True)
 
-    def _schema(self, at: int) -> tuple[Any, int]:
-        try:
-            return json.JSONDecoder().raw_decode(self.written, at)
-        except ValueError as error:
-            place = error.pos if isinstance(error, json.JSONDecodeError) else at
-            self.refuse(InvalidGrammar, f"no JSON Schema stands after %json: {getattr(error, 'msg', error)}", place)
+    def _odd_terminals(self) -> set[str]:
+        """Terminals that Lark cannot read, and those made of them."""
+        bodies = {each.name: solid(self.pieces[each.body : each.last]) for each in self.definitions if each.is_terminal}
+        odd = {name for name, body in bodies.items() if any(map(_is_odd, body)) or _negates(body)}
+        while more := {
+            name
+            for name, body in bodies.items()
+            if name not in odd and any(p.kind == "name" and p.text in odd for p in body)
+        }:
+            odd |= more
+        return odd
 
-    # --- places ---
+    def _own(self, each: Definition) -> str:
+        """Have terminal `each` made by us; returns what Lark reads for its body."""
+        name = self._names.get(each.name, each.name)
+        self.composed[name] = Composed(solid(self.pieces[each.body : each.last]), self.pieces[each.first].at)
+        return f'"{marker(name)}"'
+
+    def _anonymous_terminal(self, kind: str, composed: Composed) -> str:
+        name = f"{kind}_OF_LINE_{self._line(composed.at)[0]}_{len(self.composed)}"
+        self.composed[name] = composed
+        self._anonymous.append(name)
+        return name
+
+    def _ended_terminal(self, composed: Composed) -> str:
+        return self._anonymous_terminal("ENDED", composed)
+
+    def _ended(self, each: Definition) -> Composed | None:
+        """Read the attributes of a rule; None where they change nothing."""
+        begin, end = each.attributes
+        if begin < 0:
+            return None
+        at = self.pieces[each.first].at
+        body = solid(self.pieces[each.body : each.last])
+        given: dict[str, list[Piece]] = {}
+        for part in _split([p for p in self.pieces if begin < p.at < end - 1], ","):
+            name = self._attribute(part, begin)
+            given[name] = part[2:]
+        found = Composed(body, at, "lazy" in given, given.get("suffix"), given.get("stop"))
+        return None if _is_empty_text(found.stop) else found
+
+    def _attribute(self, part: list[Piece], begin: int) -> str:
+        """Return the name of one attribute. Raises for those that are not enforced."""
+        name, at = (part[0].text, part[0].at) if part else ("", begin)
+        if name in _ATTRIBUTES:
+            self.refuse(UnsupportedGrammar, f"the attribute {name} is not supported; {_ATTRIBUTES[name]}", at)
+        if name == "lazy" and len(part) == 1:
+            return name
+        if name in ("stop", "suffix") and len(part) > 2 and part[1].text == "=":
+            return name
+        what = f"unknown attribute {name!r}; read are lazy, stop=TERMINAL and suffix=TERMINAL"
+        return self.refuse(InvalidGrammar, what, at)
+
+    def _parts(self, pieces: list[Piece], in_terminal: bool) -> list[_Out]:
+        """Rewrite `pieces` of a body, or of what is outside of all."""
+        out: list[_Out] = []
+        opened: list[int] = []
+        atom = 0
+        for piece in pieces:
+            begins = len(out)
+            if piece.text in ("(", "["):
+                opened.append(begins)
+            elif piece.text in (")", "]"):
+                atom = opened.pop() if opened else begins
+            elif piece.kind == "counts":
+                out[atom:] = self._counted(out[atom:], piece)
+                continue
+            elif piece.kind in ("string", "regex", "name", "json", "regex_value"):
+                atom = begins
+            out += self._part(piece, in_terminal)
+        return out
+
+    def _part(self, piece: Piece, in_terminal: bool) -> list[_Out]:
+        text = piece.text
+        if piece.kind == "name":
+            text = self._names.get(text, text)
+        elif piece.kind == "json":
+            name = f"JSON_SCHEMA_OF_LINE_{self._line(piece.at)[0]}_{len(self.schemas)}"
+            self.schemas[name] = piece.value, piece.at
+            text = f" {name} "
+        elif piece.kind == "regex_value" and not in_terminal:
+            text = f" {self._anonymous_terminal('REGEX', Composed([piece], piece.at))} "
+        elif piece.kind == "llguidance":
+            self._check_header(piece)
+            text = ""
+        elif piece.kind == "string" and text == '""':
+            return [_Out(" ", piece.at), _Out("/(?:)/" if in_terminal else _NO_TEXT, piece.at), _Out(" ", piece.end)]
+        elif piece.kind in ("special", "grammar"):
+            self._refuse_reference(piece)
+        elif piece.kind == "directive" and text[1:] in _REFUSED:
+            self.refuse(UnsupportedGrammar, f"{text} is not supported; {_REFUSED[text[1:]]}", piece.at)
+        elif text == "&" and piece.kind == "mark":
+            self.refuse(
+                UnsupportedGrammar, "& joins terminals: define one, in capital letters, and use it here", piece.at
+            )
+        return [_Out(text, piece.at)]
+
+    def _refuse_reference(self, piece: Piece) -> NoReturn:
+        what = "tokens by name or number are not supported; write the text that they stand for"
+        if piece.kind == "grammar":
+            what = "another grammar cannot be referred to; write its rules into this one, or %json and its schema"
+        self.refuse(UnsupportedGrammar, what, piece.at)
+
+    def _check_header(self, piece: Piece) -> None:
+        given = piece.value if isinstance(piece.value, dict) else {"": piece.value}
+        for name in given:
+            if name not in _HEADER:
+                what = f"the option {name!r} of %llguidance is not supported; leave it out"
+                self.refuse(UnsupportedGrammar, what, piece.at)
+
+    def _counted(self, item: list[_Out], piece: Piece) -> list[_Out]:
+        """Write `item{low,high}` as Lark does."""
+        low, high = counts(piece.text)
+        if not item or (high is not None and high < low):
+            self.refuse(
+                InvalidGrammar, f"{piece.text} repeats what stands before it, from a number to a larger one", piece.at
+            )
+        if max(low, high or 0) > _MOST_TIMES:
+            what = f"{piece.text} repeats more than {_MOST_TIMES} times; lower it, or use * or +"
+            self.refuse(GrammarLimit, what, piece.at)
+        if high is not None:
+            return [*item, _Out(f"~{low}..{high}", piece.at)]
+        if low < 2:
+            return [*item, _Out("*+"[low], piece.at)]
+        begin = item[0].at
+        return [_Out("(", begin), *item, _Out(f"~{low} ", piece.at), *item, _Out("*)", piece.at)]
+
+    # --- places -------------------------------------------------------------------------------------------------------
 
     def _line(self, at: int) -> tuple[int, int]:
         return self.written.count("\n", 0, at) + 1, at - self.written.rfind("\n", 0, at)
@@ -83,6 +266,7 @@ class Source:
 
     def find(self, name: str) -> int:
         """Return where `name` is defined, else where it is first written."""
+        name = next((old for old, new in self._names.items() if new == name), name)
         word = re.escape(name)
         for pattern in (rf"^[?!]*({word})\s*(?:\.-?\d+)?\s*(?:\{{[^}}]*\}}\s*)?:", rf"(?<![\w'\"])({word})(?!\w)"):
             found = re.search(pattern, self.written, re.MULTILINE)
@@ -112,5 +296,32 @@ class Source:
 
 
 def marker(name: str) -> str:
-    """Return the text that stands for an embedded schema in what Lark reads; nobody types it."""
+    """Return the text that stands for a terminal of ours in what Lark reads; nobody types it."""
     return f"{MARK}{name}{MARK}"
+
+
+def _is_odd(piece: Piece) -> bool:
+    return piece.kind == "regex_value" or (piece.kind == "mark" and piece.text == "&")
+
+
+def _negates(body: list[Piece]) -> bool:
+    """Whether some `~` stands before an item instead of a number."""
+    return any(
+        piece.text == "~" and piece.kind == "mark" and (i + 1 == len(body) or body[i + 1].kind != "number")
+        for i, piece in enumerate(body)
+    )
+
+
+def _is_empty_text(pieces: list[Piece] | None) -> bool:
+    return pieces is not None and [piece.text for piece in pieces] == ['""']
+
+
+def _split(pieces: list[Piece], mark: str) -> Iterator[list[Piece]]:
+    part: list[Piece] = []
+    for piece in solid(pieces):
+        if piece.text == mark and piece.kind == "mark":
+            yield part
+            part = []
+        else:
+            part.append(piece)
+    yield part
