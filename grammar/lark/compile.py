@@ -121,7 +121,8 @@ def _loaded(source: Source) -> tuple[list[TerminalDef], list[Rule], list[str]]:
     """Have Lark read the grammar. Its parser is not made: it would refuse terminals that may be empty."""
     try:
         grammar, _ = load_grammar(source.text, "<string>", [], False)
-        return grammar.compile(["start"], set())
+        terminals, rules, ignored = grammar.compile(["start"], set())
+        return terminals, rules, ignored
     except RecursionError as error:
         raise GrammarLimit("the grammar nests too deeply; give inner groups rules of their own") from error
     except Exception as error:  # Lark's own errors, those of `re` or `regex`, and what slips out of it (KeyError)
