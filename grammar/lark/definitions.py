@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sluicegate.grammar.lark.pieces import Piece
+from sluicegate.grammar.lark.pieces import GrammarPiece
 
 BLANK = frozenset({"skip", "line"})
 _ENDS = frozenset({"ignore", "import", "declare", "override", "extend", "lark"})
@@ -33,7 +33,7 @@ class Definition:
         return self.name.lstrip("_").isupper()
 
 
-def definitions(pieces: Sequence[Piece], text: str) -> list[Definition]:
+def definitions(pieces: Sequence[GrammarPiece], text: str) -> list[Definition]:
     starts = list(_starts(pieces, text))
     ends = [first for _, first, _, _ in starts[1:]]
     found = []
@@ -43,16 +43,16 @@ def definitions(pieces: Sequence[Piece], text: str) -> list[Definition]:
     return found
 
 
-def solid(pieces: Sequence[Piece]) -> list[Piece]:
+def solid(pieces: Sequence[GrammarPiece]) -> list[GrammarPiece]:
     """Leave out blanks and comments."""
     return [piece for piece in pieces if piece.kind not in BLANK]
 
 
-def _ends(piece: Piece) -> bool:
+def _ends(piece: GrammarPiece) -> bool:
     return piece.kind == "llguidance" or (piece.kind == "directive" and piece.text[1:] in _ENDS)
 
 
-def _starts(pieces: Sequence[Piece], text: str) -> Iterator[tuple[str, int, int, tuple[int, int]]]:
+def _starts(pieces: Sequence[GrammarPiece], text: str) -> Iterator[tuple[str, int, int, tuple[int, int]]]:
     offsets = [piece.at for piece in pieces]
     fresh = True
     for at, piece in enumerate(pieces):

@@ -28,7 +28,7 @@ _PIECE = re.compile(
 _VALUES = frozenset({"json", "regex", "llguidance"})
 
 
-class Piece(NamedTuple):
+class GrammarPiece(NamedTuple):
     """`kind`: the group of `_PIECE`, or the name of a directive that a JSON value follows, which is then `value`."""
 
     kind: str
@@ -41,7 +41,7 @@ class Piece(NamedTuple):
 Refuse = Callable[[type[GrammarError], str, int], NoReturn]
 
 
-def pieces_of(text: str, refuse: Refuse) -> Iterator[Piece]:
+def pieces_of(text: str, refuse: Refuse) -> Iterator[GrammarPiece]:
     """Yield all of `text`, blanks and comments included. Raises where no JSON value stands after such a directive."""
     at = 0
     while at < len(text):
@@ -53,7 +53,7 @@ def pieces_of(text: str, refuse: Refuse) -> Iterator[Piece]:
         if kind == "directive" and found["directive"] in _VALUES:
             value, at = _value(found["directive"], text, at, refuse)
             kind = "regex_value" if found["directive"] == "regex" else found["directive"]
-        yield Piece(kind, text[found.start() : at], found.start(), at, value)
+        yield GrammarPiece(kind, text[found.start() : at], found.start(), at, value)
 
 
 def _value(kind: str, text: str, at: int, refuse: Refuse) -> tuple[Any, int]:

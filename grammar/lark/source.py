@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from sluicegate.grammar.lark.definitions import Definition, definitions, solid
-from sluicegate.grammar.lark.pieces import Piece, counts, pieces_of
+from sluicegate.grammar.lark.pieces import GrammarPiece, counts, pieces_of
 from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
 _NAMED = (r"TerminalDef\('(\w+)'", r"Terminals? \{?'(\w+)'", r"'(\w+)'", r"[Rr]ule (\w+)", r"(\d+\.\.\d+)", r"(\"\")")
@@ -33,11 +33,11 @@ _MOST_TIMES = 1_000
 class Composed:
     """A terminal that Lark does not read: the pieces of its body, and how it ends. `at`: its place."""
 
-    body: list[Piece]
+    body: list[GrammarPiece]
     at: int
     lazy: bool = False
-    suffix: list[Piece] | None = None
-    stop: list[Piece] | None = None
+    suffix: list[GrammarPiece] | None = None
+    stop: list[GrammarPiece] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,14 +159,14 @@ class Source:
             return None
         at = self.pieces[each.first].at
         body = solid(self.pieces[each.body : each.last])
-        given: dict[str, list[Piece]] = {}
+        given: dict[str, list[GrammarPiece]] = {}
         for part in _split([p for p in self.pieces if begin < p.at < end - 1], ","):
             name = self._attribute(part, begin)
             given[name] = part[2:]
         found = Composed(body, at, "lazy" in given, given.get("suffix"), given.get("stop"))
         return None if _is_empty_text(found.stop) else found
 
-    def _attribute(self, part: list[Piece], begin: int) -> str:
+    def _attribute(self, part: list[GrammarPiece], begin: int) -> str:
         """Return the name of one attribute. Raises for those that are not enforced."""
         name, at = (part[0].text, part[0].at) if part else ("", begin)
         if name in _ATTRIBUTES:
@@ -178,7 +178,7 @@ class Source:
         what = f"unknown attribute {name!r}; read are lazy, stop=TERMINAL and suffix=TERMINAL"
         return self.refuse(InvalidGrammar, what, at)
 
-    def _parts(self, pieces: list[Piece], in_terminal: bool) -> list[_Out]:
+    def _parts(self, pieces: list[GrammarPiece], in_terminal: bool) -> list[_Out]:
         """Rewrite `pieces` of a body, or of what is outside of all."""
         out: list[_Out] = []
         opened: list[int] = []
@@ -197,7 +197,7 @@ class Source:
             out += self._part(piece, in_terminal)
         return out
 
-    def _part(self, piece: Piece, in_terminal: bool) -> list[_Out]:
+    def _part(self, piece: GrammarPiece, in_terminal: bool) -> list[_Out]:
         text = piece.text
         if piece.kind == "name":
             text = self._names.get(text, text)
@@ -222,20 +222,20 @@ class Source:
             )
         return [_Out(text, piece.at)]
 
-    def _refuse_reference(self, piece: Piece) -> NoReturn:
+    def _refuse_reference(self, piece: GrammarPiece) -> NoReturn:
         what = "tokens by name or number are not supported; write the text that they stand for"
         if piece.kind == "grammar":
             what = "another grammar cannot be referred to; write its rules into this one, or %json and its schema"
         self.refuse(UnsupportedGrammar, what, piece.at)
 
-    def _check_header(self, piece: Piece) -> None:
+    def _check_header(self, piece: GrammarPiece) -> None:
         given = piece.value if isinstance(piece.value, dict) else {"": piece.value}
         for name in given:
             if name not in _HEADER:
                 what = f"the option {name!r} of %llguidance is not supported; leave it out"
                 self.refuse(UnsupportedGrammar, what, piece.at)
 
-    def _counted(self, item: list[_Out], piece: Piece) -> list[_Out]:
+    def _counted(self, item: list[_Out], piece: GrammarPiece) -> list[_Out]:
         """Write `item{low,high}` as Lark does."""
         low, high = counts(piece.text)
         if not item or (high is not None and high < low):
@@ -300,11 +300,11 @@ def marker(name: str) -> str:
     return f"{MARK}{name}{MARK}"
 
 
-def _is_odd(piece: Piece) -> bool:
+def _is_odd(piece: GrammarPiece) -> bool:
     return piece.kind == "regex_value" or (piece.kind == "mark" and piece.text == "&")
 
 
-def _negates(body: list[Piece]) -> bool:
+def _negates(body: list[GrammarPiece]) -> bool:
     """Whether some `~` stands before an item instead of a number."""
     return any(
         piece.text == "~" and piece.kind == "mark" and (i + 1 == len(body) or body[i + 1].kind != "number")
@@ -312,12 +312,12 @@ def _negates(body: list[Piece]) -> bool:
     )
 
 
-def _is_empty_text(pieces: list[Piece] | None) -> bool:
+def _is_empty_text(pieces: list[GrammarPiece] | None) -> bool:
     return pieces is not None and [piece.text for piece in pieces] == ['""']
 
 
-def _split(pieces: list[Piece], mark: str) -> Iterator[list[Piece]]:
-    part: list[Piece] = []
+def _split(pieces: list[GrammarPiece], mark: str) -> Iterator[list[GrammarPiece]]:
+    part: list[GrammarPiece] = []
     for piece in solid(pieces):
         if piece.text == mark and piece.kind == "mark":
             yield part

@@ -15,7 +15,7 @@ from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.automata.tables.table import Table, minimal
 from sluicegate.grammar.budget.meter import Budget, WorkMeter, look
 from sluicegate.grammar.lark.definitions import solid
-from sluicegate.grammar.lark.pieces import Piece, counts
+from sluicegate.grammar.lark.pieces import GrammarPiece, counts
 from sluicegate.grammar.lark.source import Composed, Source
 from sluicegate.grammar.lark.substrings import substrings, words_of
 from sluicegate.grammar.lark.texts import ended_at_once, texts_of
@@ -66,7 +66,7 @@ class TerminalSets:
         pattern = next(terminal.pattern for terminal in made.terminals if terminal.name == name)
         return texts_of(pattern.value, "".join(sorted(pattern.flags)), pattern.type == "str")
 
-    def _of(self, pieces: list[Piece], at: int) -> CharDfa:
+    def _of(self, pieces: list[GrammarPiece], at: int) -> CharDfa:
         reader = _TerminalReader(self, pieces, at)
         found = reader.alternatives()
         if reader.more():
@@ -77,7 +77,7 @@ class TerminalSets:
 class _TerminalReader:
     """Recursive descent over the pieces of one body."""
 
-    def __init__(self, sets: TerminalSets, pieces: list[Piece], at: int) -> None:
+    def __init__(self, sets: TerminalSets, pieces: list[GrammarPiece], at: int) -> None:
         self._sets = sets
         self._pieces = pieces
         self._next = 0
@@ -182,7 +182,7 @@ class _TerminalReader:
         self._next -= 1
         return self.unexpected()
 
-    def _text(self, piece: Piece) -> CharDfa:
+    def _text(self, piece: GrammarPiece) -> CharDfa:
         body, _, flags = piece.text[1:].rpartition(piece.text[0])
         try:
             if piece.kind == "regex":
@@ -201,7 +201,7 @@ class _TerminalReader:
         self._next += 1
         return CharDfa.from_pattern(f"[{re.escape(low)}-{re.escape(high)}]", dialect="python", anchored=True)
 
-    def _structured(self, piece: Piece) -> CharDfa:
+    def _structured(self, piece: GrammarPiece) -> CharDfa:
         """`%regex {...}`."""
         value = piece.value
         chunks: object = None
