@@ -108,6 +108,10 @@ class TieredCache:
         _check_may(by, key.tenant)
         self._counts.add("false_hit_reports_total")
         log.warning("a false hit was reported: tenant %s, entry %s", key.tenant, key.digest)
+        await self.withdraw(key)
+
+    async def withdraw(self, key: CacheKey) -> None:
+        """Serve that entry to nobody any more."""
         await self._store.drop(key)
         if self._semantic is not None:
             self._semantic.forget(key.tenant, key.digest)

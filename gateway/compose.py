@@ -10,6 +10,8 @@ from sluicegate.gateway.accounts.metrics import AccountMetrics
 from sluicegate.gateway.api.body.reader import Reader
 from sluicegate.gateway.api.dialects.chat_answer import completion
 from sluicegate.gateway.batches import Batches
+from sluicegate.gateway.database import Database
+from sluicegate.gateway.deployment import Deployment
 from sluicegate.gateway.http.body_budget import BodyBudget
 from sluicegate.gateway.prompts import PromptBuilder
 from sluicegate.gateway.registry import Register, registry_of
@@ -24,6 +26,7 @@ from sluicegate.gateway.routing import RouteTable, Routing
 from sluicegate.gateway.routing.queues import ModelQueues
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.settings import Settings
+from sluicegate.gateway.shared_models import LocalModels, SharedModels
 from sluicegate.gateway.stage_set import StageSet
 from sluicegate.gateway.telemetry import Metrics, TraceSink, semconv
 from sluicegate.gateway.telemetry.gpu import Gpus
@@ -31,6 +34,7 @@ from sluicegate.gateway.telemetry.loop_lag import LoopLag
 from sluicegate.gateway.telemetry.metrics import Objectives
 from sluicegate.gateway.telemetry.push import pusher_of
 from sluicegate.gateway.workers import Workers
+from sluicegate.plugins import ModelHost, RequestError
 from sluicegate.plugins.compiled.beside import BESIDE
 
 
@@ -41,13 +45,14 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
     metrics = Metrics(
         Objectives(telemetry.slo_first_s, telemetry.slo_token_s, telemetry.slo_total_s), telemetry.label_values
     )
-    accounts = Accounts(settings.accounts, settings.keys)
+    database = Database(settings.database) if settings.database.url else None
+    accounts = Accounts(settings.accounts, settings.keys, database)
     stage_set = StageSet(settings, lambda wanted: registry_of(wanted, metrics, registers, accounts))
     sink = TraceSink(environ, telemetry.recent if telemetry.console else 0)
     shows_content = wanted(environ, telemetry.content)
     live = LiveRequests(sink, Capturing() if shows_content else None)
-    reviews = review_queue(settings.review, environ)
-    routes = RouteTable(settings.routing)
+    reviews = review_queue(settings.review, environ, database)
+    routes = RouteTable(settings.routing, database)
     routing = Routing(stage_set.router[1], routes)
     workers = Workers(settings.work)
     queues = ModelQueues(settings.routing.queues, settings.server.shed_s)
@@ -59,12 +64,26 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
     shadows = Shadows(pipeline, routes)
     pipeline.when_begun(shadows.consider)
     accounts.reach_of = lambda name: _reach(routing, name, pipeline)
+    reloader = Reloader(stage_set, pipeline)
+    shared = None if database is None else SharedModels(database, lambda: _host(pipeline))
     runtime = Runtime(
         stage_set=stage_set,
+        database=database,
+        deployment=None
+        if database is None
+        else Deployment(
+            database,
+            settings.database.look_s,
+            routes=routes,
+            models=shared if isinstance(stages.generate[1], ModelHost) else None,
+            reloader=reloader,
+            caches=lambda: pipeline.stages.recall,
+        ),
+        shelf=shared or LocalModels(lambda: _host(pipeline)),
         pipeline=pipeline,
         live=live,
         accounts=accounts,
-        batches=Batches(settings.batches),
+        batches=Batches(settings.batches, database, settings.database),
         reviews=reviews,
         routes=routes,
         queues=queues,
@@ -72,7 +91,7 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
         workers=workers,
         bodies=BodyBudget(settings.server),
         reader=Reader(settings.server, workers, lambda key: accounts.keyring.identify(key)[1]),
-        reloader=Reloader(stage_set, pipeline),
+        reloader=reloader,
         metrics=metrics,
         trace_sink=sink,
         lag=LoopLag(semconv.METRIC_LOOP_LAG),
@@ -81,6 +100,14 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
     )
     _expose(runtime)
     return runtime
+
+
+def _host(pipeline: Pipeline) -> ModelHost:
+    """Raises `RequestError`."""
+    generator = pipeline.stages.generate[1]
+    if not isinstance(generator, ModelHost):
+        raise RequestError("the generator of this gateway keeps the models it started with", code="fixed_models")
+    return generator
 
 
 def _reach(routing: Routing, name: str, pipeline: Pipeline) -> Reach:
@@ -104,6 +131,8 @@ def _expose(runtime: Runtime) -> None:
     metrics.watch(lambda: pipeline.stages.rail_health.stats())
     metrics.watch(runtime.queues.stats, "routing_")
     metrics.watch(runtime.batches.stats, "batches_")
+    if runtime.database is not None:
+        metrics.watch(runtime.database.stats, "database_")
     metrics.watch(runtime.shadows.stats, "shadow_")
     metrics.watch(runtime.workers.stats)
     if BESIDE.builder is not None:

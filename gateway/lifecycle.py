@@ -35,9 +35,15 @@ async def start(runtime: Runtime, dialects: Iterable[Dialect] = DIALECTS) -> Non
     """Start all that `runtime` holds; a failure is kept in `progress.failure`, for whoever serves to act on."""
     progress = runtime.progress
     try:
+        if runtime.database is not None:
+            progress.state = "opening the database"
+            await asyncio.to_thread(runtime.database.open)
         progress.state = "opening accounts"
         await runtime.accounts.start()
         await _start_stages(runtime)
+        if runtime.deployment is not None:
+            progress.state = "reading what other gateways changed"
+            await runtime.deployment.start()
         await _warm(runtime)
         progress.state = "opening batches"
         await runtime.batches.start(Offline(runtime, dialects))  # their lines wait until all is ready
@@ -57,6 +63,8 @@ def _unexpected(error: Exception, said: str) -> ServiceError:
 
 async def close(runtime: Runtime) -> None:
     runtime.progress.state = "shutting down"
+    if runtime.deployment is not None:
+        await runtime.deployment.close()
     await runtime.shadows.close()
     await runtime.batches.close()
     await runtime.reloader.close()
@@ -67,6 +75,8 @@ async def close(runtime: Runtime) -> None:
     if runtime.reviews is not None:
         await runtime.reviews.close()
     await _closed("record", "accounts", runtime.accounts)
+    if runtime.database is not None:
+        await asyncio.to_thread(runtime.database.close)
     runtime.workers.close()
     runtime.lag.close()
     await asyncio.to_thread(runtime.trace_sink.close)

@@ -10,6 +10,8 @@ from sluicegate.cache import TieredCache
 from sluicegate.gateway.accounts import Accounts
 from sluicegate.gateway.api.body.reader import Reader
 from sluicegate.gateway.batches import Batches
+from sluicegate.gateway.database import Database
+from sluicegate.gateway.deployment import Deployment
 from sluicegate.gateway.http.body_budget import BodyBudget
 from sluicegate.gateway.reload import Reloader
 from sluicegate.gateway.request.pipeline import Pipeline
@@ -19,6 +21,7 @@ from sluicegate.gateway.review import ReviewQueue
 from sluicegate.gateway.routing import RouteTable
 from sluicegate.gateway.routing.queues import ModelQueues
 from sluicegate.gateway.settings import Settings
+from sluicegate.gateway.shared_models import ModelShelf
 from sluicegate.gateway.stage_set import StageSet
 from sluicegate.gateway.telemetry import Metrics, TraceSink
 from sluicegate.gateway.telemetry.loop_lag import LoopLag
@@ -44,6 +47,11 @@ class Runtime:
     """Started by `lifecycle.start` before the first request, closed by `lifecycle.close` after the last."""
 
     stage_set: StageSet
+    database: Database | None
+    """What all gateways of the deployment share; None where this one is alone."""
+    deployment: Deployment | None
+    """The others that share it."""
+    shelf: ModelShelf
     pipeline: Pipeline
     live: LiveRequests
     accounts: Accounts
@@ -101,10 +109,17 @@ class Runtime:
         troubles: dict[str, str] = {str(part): reason for part, reason in health.troubles.items()}
         if BESIDE.builder is not None and (slower := BESIDE.builder.trouble):
             troubles["compiled loops"] = slower
+        if self.deployment is not None:
+            troubles.update(self.deployment.troubles)
         reasons = "".join(f"\n{part}: {reason}" for part, reason in troubles.items())
         refuses = self.ready and not health.is_well
         state = "not ready: usage cannot be written down" if refuses else self.progress.state
         return self.ready and not refuses, state + reasons
+
+    async def tell_others(self, what: str, content: Mapping[str, object]) -> None:
+        """Have the other gateways of the deployment do what was done here. Raises `Overloaded` where that cannot be."""
+        if self.deployment is not None:
+            await self.deployment.announce(what, content)
 
     def check_ready(self) -> None:
         """Raises `Overloaded`."""
@@ -127,5 +142,8 @@ class Runtime:
 
     def check_store(self) -> None:
         """Raises `RequestError` where keys have no place to be kept."""
-        if not (self.settings.accounts.path or self.settings.accounts.url):
-            raise RequestError("this gateway keeps no keys; set [accounts] path in its configuration", code="no_store")
+        if not self.settings.keeps_keys:
+            raise RequestError(
+                "this gateway keeps no keys; set [accounts] path or [database] url in its configuration",
+                code="no_store",
+            )

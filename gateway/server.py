@@ -47,8 +47,7 @@ def check_bind(settings: Settings) -> None:
     """Refuse a public address without keys: a gateway that anyone can reach serves only those who hold one."""
     if _is_loopback(settings.server.host):
         return
-    stored = bool(settings.accounts.path or settings.accounts.url)
-    if (settings.keys or stored) and "api-keys" in settings.pipeline.admit:
+    if (settings.keys or settings.keeps_keys) and "api-keys" in settings.pipeline.admit:
         return
     raise ConfigurationError(
         f"refusing to listen on {settings.server.host}, which others can reach, without an API key; set "

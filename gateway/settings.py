@@ -281,6 +281,23 @@ class BatchSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class DatabaseSettings:
+    """One PostgreSQL for all gateways of a deployment: keys, usage, records of files and batches, reviews, weights of
+    routes, models that operators added."""
+
+    url: str = field(default="", repr=False)
+    """`postgresql://...`; empty = files of this machine."""
+    connections: Annotated[int, Within(1, 1000)] = 8
+    """That one gateway holds at most."""
+    patience_s: float = 5.0
+    """How long a call waits for a connection."""
+    look_s: Annotated[float, Within(0.05, 60)] = 0.3
+    """How often a gateway looks for what others changed: weights of routes, models, reloads, purges."""
+    lease_s: Annotated[float, Within(2, 3600)] = 10.0
+    """How long after a gateway was last heard of others take over its batches."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     server: ServerSettings = ServerSettings()
     pipeline: PipelineSettings = PipelineSettings()
@@ -288,6 +305,7 @@ class Settings:
     accounts: AccountSettings = AccountSettings()
     routing: RoutingSettings = RoutingSettings()
     batches: BatchSettings = BatchSettings()
+    database: DatabaseSettings = DatabaseSettings()
     prompts: PromptSettings = PromptSettings()
     work: WorkSettings = WorkSettings()
     stages: Mapping[SlotName, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
@@ -298,6 +316,23 @@ class Settings:
     """Policies by name; `gateway/rails/policy.py` checks them."""
     policy_file: str = ""
     """More policies, in a TOML file of their own."""
+
+    def __post_init__(self) -> None:
+        alone = {
+            "[accounts] path": self.accounts.path,
+            "[review] path": self.review.path,
+            "[routing] state": self.routing.state,
+        }
+        named = [name for name, value in alone.items() if value]
+        if self.database.url and named:
+            raise ValueError(
+                f"[database] url keeps what {named[0]} would keep on this machine alone; set one of the two"
+            )
+
+    @property
+    def keeps_keys(self) -> bool:
+        """Whether keys can be made and revoked while the gateway runs."""
+        return bool(self.accounts.path or self.accounts.url or self.database.url)
 
     def of_stage(self, slot: SlotName, name: str) -> Mapping[str, Any]:
         return self.stages.get(slot, {}).get(name, {})

@@ -20,6 +20,7 @@ from sluicegate.gateway.accounts.health import RETRY_S, Health
 from sluicegate.gateway.accounts.journal.flusher import Flusher
 from sluicegate.gateway.accounts.journal.journal import Journal
 from sluicegate.gateway.accounts.keyring import Keyring, check_names
+from sluicegate.gateway.accounts.limits.database_leases import DatabaseLeases, LeaseStore, SplitLeases
 from sluicegate.gateway.accounts.limits.estimates import Reach, ReachOf, need_of
 from sluicegate.gateway.accounts.limits.leases import BEAT_S, Shared, SharedMeter, covered
 from sluicegate.gateway.accounts.limits.meter import Need, Taken
@@ -36,8 +37,10 @@ from sluicegate.gateway.accounts.records import (
     from_settings,
 )
 from sluicegate.gateway.accounts.stores.base import AccountStore, MemoryAccountStore
+from sluicegate.gateway.accounts.stores.postgres import PostgresAccountStore
 from sluicegate.gateway.accounts.stores.redis import RedisAccountStore
 from sluicegate.gateway.accounts.stores.sqlite import SqliteAccountStore
+from sluicegate.gateway.database import Database
 from sluicegate.gateway.settings import AccountSettings, KeySettings, Limits
 from sluicegate.plugins import (
     BooksUnavailable,
@@ -66,16 +69,19 @@ class Held:
 class Accounts:
     """Of one gateway. Used on the event loop; calls the store on a thread of its own, never while a request waits."""
 
-    def __init__(self, settings: AccountSettings, keys: Iterable[KeySettings] = ()) -> None:
-        """Nothing is opened before `start`. Raises `ConfigurationError`."""
+    def __init__(
+        self, settings: AccountSettings, keys: Iterable[KeySettings] = (), database: Database | None = None
+    ) -> None:
+        """`database`: where all gateways of the deployment keep keys, usage and budgets. Nothing is opened before
+        `start`. Raises `ConfigurationError`."""
         self.settings = settings
         self.prices = Prices(settings.prices)
-        self.keyring = Keyring([from_settings(key) for key in keys], required=bool(settings.path or settings.url))
+        self.keyring = Keyring([from_settings(key) for key in keys], required=_has_store(settings, database))
         for name in settings.teams:
             check_names(f"team {name[:80]!r}", id=name)
         self.health = Health()
-        self.store = _store(settings)
-        self.shared = Shared(settings.url, self.health) if settings.url else None
+        self.store = _store(settings, database)
+        self.shared = _shared(settings, database, self.health)
         self.journal = _journal(settings, self.health)
         self.since_start: UsageTable = {}
         """What was settled by this process, for metrics."""
@@ -310,7 +316,22 @@ class Accounts:
             await meter.give_back(time.time())
 
 
-def _store(settings: AccountSettings) -> AccountStore:
+def _has_store(settings: AccountSettings, database: Database | None) -> bool:
+    return bool(settings.path or settings.url or database is not None)
+
+
+def _shared(settings: AccountSettings, database: Database | None, health: Health) -> LeaseStore | None:
+    """What limits are leased from; None where this gateway counts alone."""
+    fast = Shared(settings.url, health) if settings.url else None
+    if database is None:
+        return fast
+    lasting = DatabaseLeases(database, health)
+    return SplitLeases(fast, lasting) if fast is not None else lasting
+
+
+def _store(settings: AccountSettings, database: Database | None) -> AccountStore:
+    if database is not None:
+        return PostgresAccountStore(database)
     if settings.url:
         return RedisAccountStore(settings.url)
     return SqliteAccountStore(Path(settings.path)) if settings.path else MemoryAccountStore()

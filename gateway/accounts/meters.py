@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 from sluicegate.gateway.accounts.directory import Directory
-from sluicegate.gateway.accounts.limits.leases import Shared, SharedMeter
+from sluicegate.gateway.accounts.limits.database_leases import LeaseStore
+from sluicegate.gateway.accounts.limits.leases import SharedMeter
 from sluicegate.gateway.accounts.limits.meter import Meter
 from sluicegate.gateway.accounts.limits.totals import Totals
 from sluicegate.gateway.settings import Limits
@@ -17,7 +18,7 @@ AnyMeter = Meter | SharedMeter
 class Meters:
     """Used on the event loop."""
 
-    def __init__(self, directory: Directory, totals: Totals, shared: Shared | None) -> None:
+    def __init__(self, directory: Directory, totals: Totals, shared: LeaseStore | None) -> None:
         """With `shared`, limits are leased of what all gateways have; without, this one counts alone."""
         self._directory = directory
         self._totals = totals

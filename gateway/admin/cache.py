@@ -43,7 +43,9 @@ def add_cache_routes(router: APIRouter, runtime: Runtime) -> None:
         """Withdraw kept answers; they are not served again, on any gateway that shares the store."""
         by = await _caller(runtime, request)
         tenant = None if asked.all_tenants else asked.tenant or by.tenant
-        deleted = {name: await cache.purge(by, tenant=tenant, label=_label(asked)) for name, cache in runtime.caches}
+        chosen = _label(asked)
+        deleted = {name: await cache.purge(by, tenant=tenant, label=chosen) for name, cache in runtime.caches}
+        await runtime.tell_others("purge", {"tenant": tenant, "label": chosen})
         return {"purged": deleted, "tenant": tenant}
 
     @router.post("/v1/cache/false_hits", tags=["cache"])
@@ -53,6 +55,7 @@ def add_cache_routes(router: APIRouter, runtime: Runtime) -> None:
         key = CacheKey(asked.tenant or by.tenant, asked.model, asked.entry)
         for _, cache in runtime.caches:
             await cache.report(by, key)
+        await runtime.tell_others("false_hit", {"tenant": key.tenant, "model": key.model, "entry": key.digest})
         return {"reported": asked.entry}
 
     @router.get("/admin/cache", tags=["admin"])

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sluicegate.gateway.http.guard import operator_of
 from sluicegate.gateway.routing.table import Route
 from sluicegate.gateway.runtime import Runtime
-from sluicegate.plugins import Caller, LoadReporter, ModelHost, RequestError
+from sluicegate.plugins import Caller, LoadReporter
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 
@@ -39,13 +39,13 @@ def add_model_admin_routes(router: APIRouter, runtime: Runtime) -> None:
     async def add_model(request: Request, asked: NewModel) -> Any:
         """Load beside what runs; `replace`: requests that run finish on the old one."""
         operator_of(runtime, request)
-        made = await _host(runtime).add_model(asked.settings, replace=asked.replace)
+        made = await runtime.shelf.add(asked.settings, replace=asked.replace)
         return _model(runtime, made.name)
 
     @router.delete("/admin/models/{name:path}", tags=["admin"])
     async def remove_model(request: Request, name: str) -> Any:
         operator_of(runtime, request)
-        await _host(runtime).remove_model(name)
+        await runtime.shelf.remove(name)
         return {"removed": name}
 
     @router.get("/admin/routes", tags=["admin"])
@@ -57,14 +57,14 @@ def add_model_admin_routes(router: APIRouter, runtime: Runtime) -> None:
     async def weights(request: Request, name: str, asked: Weights) -> Any:
         """From the next request on: A/B, canary, or all to one version."""
         by = operator_of(runtime, request)
-        route = runtime.routes.weigh(name, asked.weights, runtime.served_models, _name(by))
+        route = await runtime.routes.weigh(name, asked.weights, runtime.served_models, _name(by))
         return _route(name, route)
 
     @router.post("/admin/routes/{name:path}/rollback", tags=["admin"])
     async def rollback(request: Request, name: str) -> Any:
         """The weights before the last change are in force again."""
         operator_of(runtime, request)
-        return _route(name, runtime.routes.roll_back(name))
+        return _route(name, await runtime.routes.roll_back(name))
 
 
 def _model(runtime: Runtime, name: str) -> dict[str, Any]:
@@ -93,13 +93,6 @@ def _route(name: str, route: Route) -> dict[str, Any]:
         "shadow_share": settings.shadow_share,
         "history": [{"weights": dict(c.weights), "at_s": c.at_s, "by": c.by} for c in route.history],
     }
-
-
-def _host(runtime: Runtime) -> ModelHost:
-    generator = runtime.pipeline.stages.generate[1]
-    if not isinstance(generator, ModelHost):
-        raise RequestError("the generator of this gateway keeps the models it started with", code="fixed_models")
-    return generator
 
 
 def _name(caller: Caller) -> str:

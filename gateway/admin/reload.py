@@ -1,4 +1,4 @@
-"""`POST /admin/reload`: as SIGHUP, and says what came of it."""
+"""`POST /admin/reload`: as SIGHUP, at all gateways of a deployment, and says what came of it here."""
 
 from __future__ import annotations
 
@@ -23,5 +23,6 @@ def add_reload_routes(router: APIRouter, runtime: Runtime) -> None:
         except Exception as error:
             message = f"not reloaded, the old stays: a rail did not start ({type(error).__name__})"
             raise RequestError(message, code="stage_failed") from error
+        await runtime.tell_others("reload", {})
         rails = [{"slot": slot, "name": name, "version": version} for slot, name, version in done.rails]
         return {"reloaded": True, "rails": rails, "restart_needed_for": list(done.restart)}

@@ -1,7 +1,8 @@
 """Keep the files and batches of all tenants, and run what is open.
 
-One gateway at a time runs the batches of a folder. Another on the same folder reads, refuses what would change
-anything, and takes over once the first is gone.
+On a folder of one machine one gateway at a time runs the batches; another reads, refuses what would change anything,
+and takes over once the first is gone. On a shared database every gateway takes every call, and runs what nobody else
+does.
 """
 
 from __future__ import annotations
@@ -9,24 +10,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from sluicegate.gateway.batches.disk_retry import STORAGE, DiskRetry, Waiting
-from sluicegate.gateway.batches.folder import FolderLock
 from sluicegate.gateway.batches.quotas import Quotas
 from sluicegate.gateway.batches.records import OPEN, BatchRecord, FileRecord
 from sluicegate.gateway.batches.runner import BatchRunner, Run
-from sluicegate.gateway.batches.store import BatchStore
+from sluicegate.gateway.batches.stores.base import BatchMoved, BatchStore
+from sluicegate.gateway.batches.tenure import tenure_of
 from sluicegate.gateway.batches.uploads import IncomingFile, usable
-from sluicegate.gateway.settings import BatchSettings
+from sluicegate.gateway.database import Database, DatabaseUnavailable, unavailable
+from sluicegate.gateway.settings import BatchSettings, DatabaseSettings
 from sluicegate.plugins import ConfigurationError, NotFound, Overloaded, RequestError, StorageFailed
 
 log = logging.getLogger("sluicegate.batches")
@@ -41,27 +44,40 @@ TRIES = 5
 THREADS = 4
 
 
+@dataclass(frozen=True, slots=True)
+class RunningBatch:
+    """`cancelling`: what runs writes out what a cancelled batch has."""
+
+    task: asyncio.Task[None]
+    cancelling: bool
+
+
 class Batches:
     """Used on the event loop. Without a path nothing is kept, and every call is refused with the reason."""
 
-    def __init__(self, settings: BatchSettings) -> None:
+    def __init__(
+        self,
+        settings: BatchSettings,
+        database: Database | None = None,
+        shared: DatabaseSettings = DatabaseSettings(),
+    ) -> None:
+        """`database`: where all gateways of the deployment keep the records; None = in the folder."""
         self._settings = settings
-        self._folder = Path(settings.path)
+        self._tenure = tenure_of(settings, shared, database)
         self._store: BatchStore | None = None
         self._runner: BatchRunner | None = None
-        """While this gateway holds the folder."""
+        """While this gateway may change what is kept."""
         self._run: Run | None = None
-        self._lock = FolderLock(self._folder)
         self._retry = DiskRetry()
         self._quotas = Quotas(settings)
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, RunningBatch] = {}
         self._watcher: asyncio.Task[None] | None = None
         self._threads = ThreadPoolExecutor(THREADS, "batches")
         self._failure = ""
-        """Why the folder cannot be opened now."""
-        self._forgot_s = 0.0
+        """Why the store cannot be opened now."""
+        self._forgot_s = -math.inf
         self._said = ""
-        self._creating = asyncio.Lock()
+        self._taking = asyncio.Lock()
 
     async def start(self, run: Run) -> None:
         """Resume every batch that was open when a gateway last ended. Raises `ConfigurationError` where the folder can
@@ -78,17 +94,18 @@ class Batches:
             await asyncio.gather(self._watcher, return_exceptions=True)
             self._watcher = None
         await self._put_down()
-        if self._store is not None:
-            store, self._store = self._store, None
-            await self._on_disk(store.close)
-        self._lock.give_back()
+        self._store = None
+        try:
+            await self._on_disk(self._tenure.give_back)
+        except STORAGE as error:  # others find out by themselves
+            log.warning("batches were not given back: %s", error)
         self._threads.shutdown(wait=False)
 
     def stats(self) -> Mapping[str, float]:
         """For metrics."""
         return {
             "holds_folder": float(self._runner is not None),
-            "open": len(self._tasks),
+            "open": len(self._running),
             "waiting_for_disk": len(self._retry.waiting),
             "disk_failures_total": self._retry.failures,
         }
@@ -134,10 +151,9 @@ class Batches:
     async def remove_file(self, file_id: str, tenant: str) -> None:
         await self.file(file_id, tenant)
         self._check_holder()
-        needed = [b.id for b in await self.batches(tenant) if b.status in OPEN and b.input_file_id == file_id]
-        if needed:
-            raise RequestError(f"batch {needed[0]!r} still reads this file; cancel it first", code="file_in_use")
-        await self._call(lambda store: store.remove_file(file_id))
+        needed = await self._call(lambda store: store.remove_file(file_id))
+        if needed is not None:
+            raise RequestError(f"batch {needed!r} still reads this file; cancel it first", code="file_in_use")
 
     # --- batches ---
 
@@ -145,14 +161,14 @@ class Batches:
         self._check_holder()
         await self.file(record.input_file_id, record.tenant)
 
-        def put(store: BatchStore) -> None:
-            self._quotas.check_batches(store.open_count(record.tenant))
+        def put(store: BatchStore) -> bool:
             self._quotas.check_disk(store.contents.free_bytes())
-            store.put_batch(record)
+            return store.add_batch(record, self._quotas.check_batches)
 
-        async with self._creating:  # who counts, adds before the next one counts
-            await self._call(put)
-        self._begin(record)
+        if not await self._call(put):
+            raise _no_file(record.input_file_id)
+        with contextlib.suppress(*STORAGE):  # it is kept: who looks next begins it
+            await self._take()
         return record
 
     async def batch(self, batch_id: str, tenant: str) -> BatchRecord:
@@ -180,21 +196,17 @@ class Batches:
         if record.status not in OPEN:
             raise RequestError(f"batch {batch_id!r} is {record.status}; only one that runs can be cancelled")
         self._check_holder()
-        task = self._tasks.pop(batch_id, None)
-        if task is not None:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await task
-        try:
-            record = await self.batch(batch_id, tenant)
-            if record.status in OPEN:  # it has not ended in the meantime
-                times = {**record.times, "cancelling_at": int(time.time())}
-                moved = replace(record, status="cancelling", times=times)
-                await self._call(lambda store: store.put_batch(moved))
-                record = moved
-        finally:
-            if record.status in OPEN and self._runner is not None:
-                self._begin(record)
+        async with self._taking:
+            running = self._running.get(batch_id)
+            if running is not None:
+                running.task.cancel()
+                await asyncio.gather(running.task, return_exceptions=True)
+            try:
+                moved = await self._call(lambda store: store.cancel(batch_id, int(time.time())))
+                record = moved or record
+            finally:
+                if running is not None and record.status in OPEN:
+                    self._begin(record)
         return record
 
     # --- running what is open ---
@@ -210,68 +222,81 @@ class Batches:
                 log.exception("the folder of the batches could not be looked at")
 
     async def _look(self) -> None:
-        """Take the folder if nobody has it, or give it up if it is another's now."""
-        if self._runner is not None:
-            if not await self._on_disk(self._lock.is_held):
-                log.error("the lock of %s is not the one that was taken: batches stop here", self._folder)
-                await self._put_down()
-                self._lock.give_back()
-            elif time.monotonic() - self._forgot_s > FORGET_S:
-                await self._forget_old()
-            return
+        """Open what is not open, renew what this gateway runs, and take what nobody runs."""
         try:
-            await self._open()
+            store, may_change = await self._on_disk(self._tenure.look, setting=True)
+            self._store, self._failure = store, ""
+            if not may_change:
+                await self._wait_for_holder()
+                return
+            await self._begin_work(store)
+            await self._renew(store)
+            await self._take()
         except STORAGE as error:
             self._failed(f"{type(error).__name__}: {error}")
 
-    async def _open(self) -> None:
-        await self._on_disk(lambda: self._folder.mkdir(parents=True, exist_ok=True, mode=0o700), setting=True)
-        held = await self._on_disk(self._lock.is_held) or await self._on_disk(self._lock.take, setting=True)
-        if held and self._store is not None:  # read until now; who holds the folder looks at it again
-            store, self._store = self._store, None
-            await self._on_disk(store.close)
-        if self._store is None:
-            self._store = await self._on_disk(lambda: BatchStore(self._folder, repair=held))
-        self._failure = ""
-        if held:
-            await self._take_over(self._store)
-        elif self._said != (holder := self._lock.holder()):
+    async def _wait_for_holder(self) -> None:
+        if self._runner is not None:
+            await self._put_down()
+        if self._said != (holder := self._tenure.holder()):
             self._said = holder
-            log.warning("%s runs the batches of %s; this gateway waits for it", holder, self._folder)
+            log.warning("%s runs the batches of %s; this gateway waits for it", holder, self._settings.path)
 
-    async def _take_over(self, store: BatchStore) -> None:
-        await self._on_disk(lambda: store.tidy(self._settings.keep_days * 24 * 3600))
-        await self._forget_old()
-        found = await self._on_disk(store.open_batches)
-        assert self._run is not None
-        self._runner = BatchRunner(store, self._run, self._settings.concurrency, self._retry, self._on_disk)
-        log.info("this gateway runs the batches of %s: %d are open", self._folder, len(found))
-        for record in found:
-            self._begin(record)
+    async def _begin_work(self, store: BatchStore) -> None:
+        if self._runner is None:
+            assert self._run is not None
+            places, may_ask = self._settings.concurrency, self._tenure.may_ask
+            self._runner = BatchRunner(store, self._run, places, self._retry, self._on_disk, may_ask)
+            log.info("this gateway runs batches of %s", self._settings.path)
+        if time.monotonic() - self._forgot_s > FORGET_S:
+            before_s = int(time.time()) - self._settings.keep_days * 24 * 3600
+            await self._on_disk(lambda: store.forget(before_s))
+            self._forgot_s = time.monotonic()
+
+    async def _renew(self, store: BatchStore) -> None:
+        """Say that this gateway lives; stop what another runs now, and what was cancelled elsewhere."""
+        async with self._taking:
+            asked, held = time.monotonic(), dict(self._running)
+            ours = await self._on_disk(lambda: store.renew(held))
+            self._tenure.renewed(asked)
+            for batch_id, running in held.items():
+                cancelled = ours.get(batch_id) == "cancelling" and not running.cancelling
+                if running.task.done() or (batch_id in ours and not cancelled):
+                    continue
+                log.info("batch %s was %s elsewhere", batch_id, "cancelled" if cancelled else "taken or ended")
+                running.task.cancel()  # what is still this gateway's is taken again
+
+    async def _take(self) -> None:
+        """Run what nobody runs."""
+        async with self._taking:  # else two calls would begin the same batch
+            store = self._store
+            if store is None or self._runner is None:
+                return
+            asked, held = time.monotonic(), set(self._running)
+            for record in await self._on_disk(lambda: store.take(held)):
+                if not held:
+                    self._tenure.renewed(asked)
+                self._begin(record)
 
     async def _put_down(self) -> None:
-        self._runner = None
-        tasks, self._tasks = self._tasks, {}
-        for task in tasks.values():
-            task.cancel()
-        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        self._runner, self._forgot_s = None, -math.inf
+        held, self._running = self._running, {}
+        for running in held.values():
+            running.task.cancel()
+        await asyncio.gather(*(running.task for running in held.values()), return_exceptions=True)
         self._retry.waiting.clear()
-
-    async def _forget_old(self) -> None:
-        self._forgot_s = time.monotonic()
-        before_s = int(time.time()) - self._settings.keep_days * 24 * 3600
-        await self._on_disk(lambda: self._opened().forget(before_s))
 
     def _begin(self, record: BatchRecord) -> None:
         runner = self._runner
         if runner is None:  # put down in the meantime
             return
-        task = self._tasks[record.id] = asyncio.ensure_future(self._finish(runner, record))
+        task = asyncio.ensure_future(self._finish(runner, record))
+        self._running[record.id] = RunningBatch(task, record.status == "cancelling")
         task.add_done_callback(lambda done: self._ended(record.id, done))
 
     def _ended(self, batch_id: str, task: asyncio.Task[None]) -> None:
-        if self._tasks.get(batch_id) is task:
-            del self._tasks[batch_id]
+        if batch_id in self._running and self._running[batch_id].task is task:
+            del self._running[batch_id]
             self._retry.waiting.pop(batch_id, None)
 
     async def _finish(self, runner: BatchRunner, record: BatchRecord) -> None:
@@ -282,6 +307,8 @@ class Batches:
                 return await runner.finish(record)
             except STORAGE as error:
                 await self._retry.pause(record.id, error, self._pause_s(broke))
+            except BatchMoved:
+                log.info("batch %s was moved on by another call, or by another gateway", record.id)
             except Exception as error:
                 broke += 1
                 log.exception("batch %s broke (%d of %d)", record.id, broke, TRIES)
@@ -298,7 +325,9 @@ class Batches:
         return float(min(30, 2**broke))
 
     def _again(self, batch_id: str) -> BatchRecord | None:
-        return self._opened().batch(batch_id)
+        """Return a batch as it is now; None where it is another's."""
+        store = self._opened()
+        return store.batch(batch_id) if batch_id in store.renew([batch_id]) else None
 
     # --- shared ---
 
@@ -307,8 +336,8 @@ class Batches:
         self._opened()
         if self._runner is None:
             error = Overloaded(
-                f"files and batches of this gateway are run by {self._lock.holder()}, which holds the same folder; ask "
-                "that gateway, or come back when it has ended",
+                f"files and batches of this gateway are run by {self._tenure.holder()}, which holds the same folder; "
+                "ask that gateway, or come back when it has ended",
                 retry_after_s=5.0,
             )
             error.code = "batches_elsewhere"
@@ -318,12 +347,12 @@ class Batches:
         if not self._settings.path:
             raise RequestError("this gateway keeps no files; set [batches] path in its configuration", code="no_store")
         if self._store is None:
-            raise StorageFailed(f"the folder of the files cannot be opened now: {self._failure or 'not started yet'}")
+            raise StorageFailed(f"the store of the files cannot be opened now: {self._failure or 'not started yet'}")
         return self._store
 
     def _failed(self, reason: str) -> None:
         if reason != self._failure:
-            log.error("batches cannot run in %s: %s", self._folder, reason)
+            log.error("batches cannot run in %s: %s", self._settings.path, reason)
         self._failure = reason
         self._retry.failures += 1
 
@@ -332,9 +361,13 @@ class Batches:
         return await self._disk_call(lambda: work(store))
 
     async def _disk_call(self, work: Callable[[], T]) -> T:
-        """Run `work` for a caller, who reads why a disk fails."""
+        """Run `work` for a caller, who reads why a disk or a database fails."""
         try:
             return await self._on_disk(work)
+        except DatabaseUnavailable as error:
+            self._retry.failures += 1
+            log.error("a call for a file or batch failed: %s", error)
+            raise unavailable("files and batches") from error
         except STORAGE as error:
             self._retry.failures += 1
             log.error("a call for a file or batch failed: %s: %s", type(error).__name__, error)
@@ -349,7 +382,7 @@ class Batches:
         except (FileExistsError, NotADirectoryError, PermissionError) as error:
             if not setting:
                 raise
-            raise ConfigurationError(f"[batches] path {str(self._folder)!r} cannot be used: {error}") from error
+            raise ConfigurationError(f"[batches] path {self._settings.path!r} cannot be used: {error}") from error
 
 
 def new_id(kind: str) -> str:

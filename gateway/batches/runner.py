@@ -7,7 +7,8 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -19,7 +20,7 @@ import orjson
 from sluicegate.gateway.batches.disk_retry import DiskRetry
 from sluicegate.gateway.batches.lines import BadLine, Line, check_lines, lines_of
 from sluicegate.gateway.batches.records import BatchRecord, FileRecord, LineResult, Status
-from sluicegate.gateway.batches.store import BatchStore
+from sluicegate.gateway.batches.stores.base import BatchMoved, BatchStore
 from sluicegate.plugins import Overloaded, RateLimited
 
 log = logging.getLogger("sluicegate.batches")
@@ -47,13 +48,23 @@ OnDisk = Callable[[Callable[[], Any]], Awaitable[Any]]
 class BatchRunner:
     """`places`: how many lines of all batches together run at a time, and of one batch at most."""
 
-    def __init__(self, store: BatchStore, run: Run, places: int, retry: DiskRetry, on_disk: OnDisk) -> None:
+    def __init__(
+        self,
+        store: BatchStore,
+        run: Run,
+        places: int,
+        retry: DiskRetry,
+        on_disk: OnDisk,
+        may_ask: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`may_ask`: whether the batches are certainly still this gateway's; no line is asked while it is False."""
         self._store = store
         self._run = run
         self._per_batch = places
         self._places = asyncio.Semaphore(places)
         self._retry = retry
         self._on_disk = on_disk
+        self._may_ask = may_ask
 
     async def finish(self, record: BatchRecord) -> None:
         """Run a batch from wherever it stands to its end. A cancelled task can be resumed later. Raises what the disk
@@ -78,7 +89,7 @@ class BatchRunner:
         pending = _pending(self._store.content(record.input_file_id), record.endpoint, done)
         room = asyncio.Semaphore(self._per_batch)
         broke: Exception | None = None
-        async with asyncio.TaskGroup() as group:  # leaving it by a cancellation ends all its tasks
+        async with _one_owner(record), asyncio.TaskGroup() as group:  # leaving it by a cancellation ends all its tasks
             while broke is None:
                 try:
                     lines = await self._on_disk(lambda: list(islice(pending, AHEAD)))
@@ -102,9 +113,11 @@ class BatchRunner:
     async def _asked(self, record: BatchRecord, line: Line) -> LineAnswer:
         """Ask until the line is answered; while it has to wait, others have its place."""
         while time.time() <= record.expires_s:
+            wait_s = 0.2
             try:
                 async with self._places:
-                    return await self._run(record.endpoint, line.body, record.key_id)
+                    if self._may_ask():
+                        return await self._run(record.endpoint, line.body, record.key_id)
             except (RateLimited, Overloaded) as error:
                 wait_s = getattr(error, "retry_after_s", None) or 1.0
             await asyncio.sleep(min(LONGEST_WAIT_S, max(0.05, wait_s)))
@@ -125,7 +138,7 @@ class BatchRunner:
             ended = "expired"
         counts = await self._kept(record, lambda: self._store.counts(record.id))
         moved = _moved(record, ended, output_file_id=good, error_file_id=bad, counts=counts)
-        await self._kept(record, lambda: self._store.end_batch(moved))
+        await self._kept(record, lambda: self._store.end(record, moved))
         log.info("batch %s is %s", moved.id, ended)
 
     async def _file(self, record: BatchRecord, kind: str, rows: Callable[[], Iterator[bytes]]) -> str | None:
@@ -133,17 +146,28 @@ class BatchRunner:
         file_id = f"file-{hashlib.sha256(f'{record.id} {kind}'.encode()).hexdigest()[:32]}"
         name = f"{record.id}_{kind}.jsonl"
         made = FileRecord(file_id, record.tenant, name, "batch_output", 0, int(time.time()))
-        return file_id if await self._kept(record, lambda: self._store.add_file(made, rows())) else None
+        return file_id if await self._kept(record, lambda: self._store.add_file(made, rows(), record)) else None
 
     async def move(self, record: BatchRecord, status: Status, **changed: Any) -> BatchRecord:
         moved = _moved(record, status, **changed)
-        await self._kept(record, lambda: self._store.put_batch(moved))
+        await self._kept(record, lambda: self._store.move(record, moved))
         log.info("batch %s is %s", moved.id, status)
         return moved
 
     async def _kept(self, record: BatchRecord, work: Callable[[], T]) -> T:
         found: T = await self._retry.until_kept(record.id, lambda: self._on_disk(work))
         return found
+
+
+@asynccontextmanager
+async def _one_owner(record: BatchRecord) -> AsyncIterator[None]:
+    """Raise `BatchMoved` by itself where one of several tasks did."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        if group.subgroup(BatchMoved) is not None:
+            raise BatchMoved(record.id) from group
+        raise
 
 
 def _moved(record: BatchRecord, status: Status, **changed: Any) -> BatchRecord:

@@ -11,7 +11,7 @@ from typing import Any
 from sluicegate.gateway.batches.file_store import write_all
 from sluicegate.gateway.batches.quotas import PendingUploads, Quotas
 from sluicegate.gateway.batches.records import FileRecord
-from sluicegate.gateway.batches.store import BatchStore
+from sluicegate.gateway.batches.stores.base import BatchStore
 
 PART_BYTES = 1 << 20
 """Written at once."""

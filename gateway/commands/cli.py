@@ -18,6 +18,8 @@ COMMANDS: Mapping[str, str] = {
     "warm": "compile now, and keep, what a first start would compile",
     "config": "check a configuration without serving it",
     "keys": "API keys of the store: create, list, revoke, rotate, usage",
+    "backup": "copy what a deployment must not lose into a folder",
+    "restore": "put a backup where the configuration keeps things",
     "plugins": "list, check and begin plug-ins",
     "cache": "look at, or withdraw, the answers that a running gateway keeps",
     "bench": "measure a running gateway: latencies, throughput, goodput",

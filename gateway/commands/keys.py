@@ -22,6 +22,7 @@ from sluicegate.gateway.accounts.export import DIMENSIONS, as_csv, rows
 from sluicegate.gateway.accounts.records import KeyRecord, day_of, limits_of, moment
 from sluicegate.gateway.commands.tables import date, table
 from sluicegate.gateway.config import load
+from sluicegate.gateway.database import Database
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import ConfigurationError, RequestError
 
@@ -169,12 +170,13 @@ def _own(accounts: Accounts, key_id: str) -> KeyRecord:
 def _store(parsed: argparse.Namespace) -> Iterator[Accounts]:
     """Raises `ConfigurationError` where no store is named; a request error becomes one too."""
     settings = load(parsed.config, os.environ)
-    if not (settings.accounts.path or settings.accounts.url):
+    if not settings.keeps_keys:
         raise ConfigurationError(
             'keys need a place to be kept: set [accounts] path = "accounts.db" in --config, or '
-            "SLUICEGATE_ACCOUNTS__PATH=accounts.db"
+            "SLUICEGATE_ACCOUNTS__PATH=accounts.db; [database] url for several gateways"
         )
-    accounts = Accounts(settings.accounts, settings.keys)
+    database = Database(settings.database) if settings.database.url else None
+    accounts = Accounts(settings.accounts, settings.keys, database)
     accounts.store.open()
     try:
         accounts.keyring.replace(accounts.store.keys())
@@ -183,3 +185,5 @@ def _store(parsed: argparse.Namespace) -> Iterator[Accounts]:
         raise ConfigurationError(error.message) from error
     finally:
         accounts.store.close()
+        if database is not None:
+            database.close()

@@ -1,27 +1,36 @@
-"""The queue as the gateway uses it: one thread for the file, ids nobody can guess, an end for what nobody decides."""
+"""The queue as the gateway uses it: one thread for the store, ids nobody can guess, an end for what nobody decides."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sluicegate.gateway.database import Database, DatabaseUnavailable, unavailable
 from sluicegate.gateway.review.items import Item, Kind, Report, Status
-from sluicegate.gateway.review.store import ReviewStore
+from sluicegate.gateway.review.stores.base import ReviewStore
+from sluicegate.gateway.review.stores.postgres import PostgresReviewStore
+from sluicegate.gateway.review.stores.sqlite import SqliteReviewStore
 from sluicegate.gateway.settings import ReviewSettings
-from sluicegate.plugins import Caller, ConfigurationError, NotFound, QuotaExceeded, Request, RequestError
+from sluicegate.plugins import Caller, ConfigurationError, NotFound, Overloaded, QuotaExceeded, Request, RequestError
 
 log = logging.getLogger("sluicegate.review")
 T = TypeVar("T")
 RECENT = 256
 """Refused requests remembered, in memory only, so that a false positive can be reported by its id."""
+
+CLAIM_S = 15.0
+"""How long after a gateway was last heard of another may answer what it was answering."""
+AGAIN_S = 0.1
 
 
 class ReviewQueue:
@@ -33,8 +42,9 @@ class ReviewQueue:
         settings: ReviewSettings = ReviewSettings(),
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.running: dict[str, asyncio.Lock] = {}
-        """One lock for each approved request that is being answered now."""
+        self._running: dict[str, asyncio.Lock] = {}
+        """One lock for each approved request that is being answered here now."""
+        self._name = uuid.uuid4().hex
         self._store = store
         self._settings = settings
         self._clock = clock
@@ -78,6 +88,36 @@ class ReviewQueue:
             raise RequestError(f"review {id!r} is {item.status} already; the first decision stands", code="decided")
         log.info("review %s is %s by %s", id, status, by)
         return replace(item, status=status, decided_s=now, decided_by=by, note=note)
+
+    @asynccontextmanager
+    async def answering(self, id: str) -> AsyncIterator[None]:
+        """Wait until nobody else answers an approved request, here or at another gateway, and keep others waiting."""
+        lock = self._running.setdefault(id, asyncio.Lock())
+        try:
+            async with lock:
+                await self._claimed(id)
+                renewing = asyncio.create_task(self._renew(id))
+                try:
+                    yield
+                finally:
+                    renewing.cancel()
+                    with contextlib.suppress(Overloaded):  # it ends by itself
+                        await self._call(lambda: self._store.release(id, self._name))
+        finally:
+            if not lock.locked():
+                self._running.pop(id, None)
+
+    async def _claimed(self, id: str) -> None:
+        while True:
+            if await self._call(lambda: self._store.claim(id, self._name, CLAIM_S)):
+                return
+            await asyncio.sleep(AGAIN_S)
+
+    async def _renew(self, id: str) -> None:
+        while True:
+            await asyncio.sleep(CLAIM_S / 3)
+            with contextlib.suppress(Overloaded):
+                await self._call(lambda: self._store.claim(id, self._name, CLAIM_S))
 
     async def finish(self, item: Item, body: Any) -> None:
         """Keep what an approved request was answered with."""
@@ -141,11 +181,17 @@ class ReviewQueue:
             log.info("%d reviews expired and are denied", expired)
 
     async def _call(self, work: Callable[[], T]) -> T:
-        """Shielded: a caller who leaves does not stop a write half-way."""
-        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, work))
+        """Shielded: a caller who leaves does not stop a write half-way. Raises `Overloaded` without its database."""
+        try:
+            return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, work))
+        except DatabaseUnavailable as error:
+            log.error("the review queue: %s", error)
+            raise unavailable("reviews") from error
 
 
-def review_queue(settings: ReviewSettings, environ: Mapping[str, str]) -> ReviewQueue | None:
+def review_queue(
+    settings: ReviewSettings, environ: Mapping[str, str], database: Database | None = None
+) -> ReviewQueue | None:
     """None where the operator switched it off: what would be escalated is then blocked."""
     if not settings.enabled:
         return None
@@ -157,13 +203,16 @@ def review_queue(settings: ReviewSettings, environ: Mapping[str, str]) -> Review
             sealer = TenantSealer(bytes.fromhex(settings.secret))
         except ValueError as error:
             raise ConfigurationError("[review] secret must be hexadecimal; `openssl rand -hex 32` makes one") from error
-    path = _path(settings, environ)
+    if database is not None:
+        return ReviewQueue(PostgresReviewStore(database, sealer), settings)
+    path = path_of(settings, environ)
     if path is None:
         log.info("[review] has no path and there is no home folder: held texts are kept in memory only")
-    return ReviewQueue(ReviewStore(path, sealer), settings)
+    return ReviewQueue(SqliteReviewStore(path, sealer), settings)
 
 
-def _path(settings: ReviewSettings, environ: Mapping[str, str]) -> Path | None:
+def path_of(settings: ReviewSettings, environ: Mapping[str, str]) -> Path | None:
+    """Return the file of one machine's reviews; None where there is no place for one."""
     if settings.path:
         return Path(settings.path)
     state = environ.get("XDG_STATE_HOME") or (f"{environ['HOME']}/.local/state" if environ.get("HOME") else "")

@@ -3,16 +3,24 @@ change it while requests run, and take a change back."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-import json
 import math
-import os
 import random
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sluicegate.gateway.database import Database, DatabaseUnavailable, unavailable
+from sluicegate.gateway.routing.stores import (
+    Change,
+    Edit,
+    FileRouteStore,
+    History,
+    PostgresRouteStore,
+    RouteStore,
+)
 from sluicegate.gateway.settings import RouteSettings, RoutingSettings
 from sluicegate.plugins import Caller, ConfigurationError, NotFound, Request, RequestError, ServedModel
 
@@ -21,16 +29,9 @@ KEPT = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    weights: Mapping[str, float]
-    at_s: float
-    by: str
-
-
-@dataclass(slots=True)
 class Route:
     settings: RouteSettings
-    history: list[Change] = field(default_factory=list)
+    history: History
     """The last one is in force."""
 
     @property
@@ -39,17 +40,33 @@ class Route:
 
 
 class RouteTable:
-    """Used on the event loop. With `state`, changes survive a restart; what the configuration says is the beginning."""
+    """Used on the event loop. What the configuration says is the beginning; what the store has is in force instead."""
 
-    def __init__(self, settings: RoutingSettings) -> None:
-        """Raises `ConfigurationError`."""
-        self._state = Path(settings.state) if settings.state else None
-        self._routes: dict[str, Route] = {}
+    def __init__(self, settings: RoutingSettings, database: Database | None = None) -> None:
+        """`database`: where all gateways of the deployment keep weights. Raises `ConfigurationError`."""
+        self._beginning: dict[str, Route] = {}
         for name, one in settings.models.items():
             weights = one.weights or {name: 1.0}
             _check(name, weights)
-            self._routes[name] = Route(one, [Change(dict(weights), time.time(), "configuration")])
-        self._restore()
+            self._beginning[name] = Route(one, (Change(dict(weights), time.time(), "configuration"),))
+        self._routes = dict(self._beginning)
+        self._store: RouteStore
+        if database is not None:  # which is not open yet; `refresh` reads it
+            self._store = PostgresRouteStore(database)
+        else:
+            self._store = FileRouteStore(Path(settings.state) if settings.state else None)
+            self._put(self._store.load())
+
+    async def refresh(self) -> None:
+        """Read what other gateways changed."""
+        self._put(await asyncio.to_thread(self._store.load))
+
+    def _put(self, found: Mapping[str, History]) -> None:
+        changed = {name: replace(self._begun(name), history=history) for name, history in found.items()}
+        self._routes = {**self._beginning, **changed}
+
+    def _begun(self, name: str) -> Route:
+        return self._beginning.get(name) or Route(RouteSettings(), (Change({name: 1.0}, time.time(), "start"),))
 
     @property
     def routes(self) -> Mapping[str, Route]:
@@ -99,8 +116,9 @@ class RouteTable:
                 return route.settings.shadow, route.settings.shadow_share if route.settings.shadow else 0.0
         return "", 0.0
 
-    def weigh(self, name: str, weights: Mapping[str, float], models: Iterable[str], by: str) -> Route:
-        """From the next request on. Raises `RequestError` for weights that are none or a version that is not served."""
+    async def weigh(self, name: str, weights: Mapping[str, float], models: Iterable[str], by: str) -> Route:
+        """From the next request on. Raises `RequestError` for weights that are none or a version that is not served,
+        `Overloaded` where the database does not answer."""
         try:
             _check(name, weights)
         except ConfigurationError as error:
@@ -108,45 +126,31 @@ class RouteTable:
         missing = sorted(v for v, w in weights.items() if w > 0 and v not in set(models))
         if missing:
             raise RequestError(f"not served here: {', '.join(missing)}; add the model first", param="weights")
-        route = self._routes.setdefault(name, Route(RouteSettings(), [Change({name: 1.0}, time.time(), "start")]))
-        route.history = [*route.history, Change(dict(weights), time.time(), by)][-KEPT:]
-        self._keep()
-        return route
+        change = Change(dict(weights), time.time(), by)
+        return await self._edit(name, lambda history: [*history, change][-KEPT:])
 
-    def roll_back(self, name: str) -> Route:
-        """The weights before the last change are in force again. Raises `NotFound`, or `RequestError` at the first."""
-        route = self._routes.get(name)
-        if route is None:
+    async def roll_back(self, name: str) -> Route:
+        """The weights before the last change are in force again, of whichever gateway it came. Raises `NotFound`,
+        `RequestError` at the first, `Overloaded` where the database does not answer."""
+        if name not in self._routes:
             raise NotFound(f"there is no route {name!r}; known: {', '.join(sorted(self._routes)) or 'none'}")
-        if len(route.history) < 2:
-            raise RequestError(f"route {name!r} has not been changed: there is nothing to go back to")
-        route.history.pop()
-        self._keep()
-        return route
 
-    def _keep(self) -> None:
-        if self._state is None:
-            return
-        kept = {
-            name: [{"weights": dict(c.weights), "at_s": c.at_s, "by": c.by} for c in route.history]
-            for name, route in self._routes.items()
-        }
-        beside = self._state.with_name(self._state.name + ".new")
-        beside.write_text(json.dumps(kept, indent=1), "utf-8")
-        os.replace(beside, self._state)
+        def shortened(history: History) -> History:
+            if len(history) < 2:
+                raise RequestError(f"route {name!r} has not been changed: there is nothing to go back to")
+            return history[:-1]
 
-    def _restore(self) -> None:
-        if self._state is None or not self._state.exists():
-            return
+        return await self._edit(name, shortened)
+
+    async def _edit(self, name: str, edit: Edit) -> Route:
+        begun = self._begun(name)
         try:
-            kept = json.loads(self._state.read_text("utf-8"))
-            for name, changes in kept.items():
-                route = self._routes.setdefault(name, Route(RouteSettings()))
-                route.history = [Change(**change) for change in changes]
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise ConfigurationError(
-                f"[routing] state: {self._state} cannot be read: {error}; mend or remove it"
-            ) from error
+            history = await asyncio.to_thread(self._store.edit, name, edit, begun.history)
+        except DatabaseUnavailable as error:
+            raise unavailable("weights") from error
+        route = replace(begun, history=history)
+        self._routes = {**self._routes, name: route}
+        return route
 
 
 def chosen(weights: Mapping[str, float], who: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from sluicegate.gateway.batches.folder import FolderLock
+from sluicegate.gateway.batches.stores.sqlite import SqliteBatchStore
 from sluicegate.gateway.testing import TestApp
 from tests.adversary.test_doors import bearer, key, keyed, refusal
 from tests.gateway.test_batches import CHAT, line, start
@@ -134,14 +135,14 @@ def test_garbage_in_the_lock_file_hurts_nobody(tmp_path: Path, note: bytes) -> N
 
 def database(app: TestApp) -> sqlite3.Connection:
     store = app.runtime.batches._store
-    assert store is not None
+    assert isinstance(store, SqliteBatchStore)
     return store._db
 
 
 def fill(app: TestApp) -> None:
     """From now on SQLite answers as on a full disk."""
     store = app.runtime.batches._store
-    assert store is not None
+    assert isinstance(store, SqliteBatchStore)
     with store._lock:
         pages = store._db.execute("pragma page_count").fetchone()[0]
         store._db.execute(f"pragma max_page_count = {pages}")
@@ -149,7 +150,7 @@ def fill(app: TestApp) -> None:
 
 def free(app: TestApp) -> None:
     store = app.runtime.batches._store
-    assert store is not None
+    assert isinstance(store, SqliteBatchStore)
     with store._lock:
         store._db.execute("pragma max_page_count = 1000000")
 

@@ -17,6 +17,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from sluicegate.gateway.accounts.limits.database_leases import LeaseStore
 from sluicegate.gateway.accounts.limits.lease_client import BEAT_S, UNREACHABLE, Shared
 from sluicegate.gateway.accounts.limits.lease_script import ALIVE_S, SLOT_S, LeaseQuestion, LeaseReply
 from sluicegate.gateway.accounts.limits.meter import USUAL_SECONDS, Need, Standing, Taken
@@ -57,7 +58,7 @@ class Lease:
 class SharedMeter:
     """A `Meter` over leases: `lacking` says whether a request needs `refill` first; the rest is as for a local one."""
 
-    def __init__(self, kind: str, name: str, limits: Limits, shared: Shared) -> None:
+    def __init__(self, kind: str, name: str, limits: Limits, shared: LeaseStore) -> None:
         self.name = f"{kind} {name!r}"
         self.limits = limits
         self._id = f"{kind}:{name}"

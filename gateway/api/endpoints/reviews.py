@@ -6,7 +6,6 @@ rails, but those that wanted a person do not wait again. So nothing is lost betw
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from typing import Any
 
@@ -63,21 +62,16 @@ def _shown(item: Item, body: Any) -> dict[str, Any]:
 
 async def _answered(runtime: Runtime, queue: ReviewQueue, item: Item, request: Request, caller: Caller) -> Any:
     """Return the item's body with the answer to its request; two who fetch at once get one answer."""
-    lock = queue.running.setdefault(item.id, asyncio.Lock())
-    try:
-        async with lock:
-            item, body = await queue.get(item.id, caller.tenant)
-            if "result" in body:
-                return body
-            asked = request_from_json(body["request"])
-            asked = dataclasses.replace(asked, api_key=api_key_of(request), stream=False)
-            runtime.check_ready()
-            context, approved = parent_context(request.headers), frozenset(body["rails"])
-            exchange = await runtime.pipeline.open(asked, context, route=body["route"], approved=approved)
-            await runtime.pipeline.collect(exchange)
-            body["result"] = orjson.loads(completion(exchange, explain=False))
-            await queue.finish(item, body)
+    async with queue.answering(item.id):
+        item, body = await queue.get(item.id, caller.tenant)
+        if "result" in body:
             return body
-    finally:
-        if not lock.locked():
-            queue.running.pop(item.id, None)
+        asked = request_from_json(body["request"])
+        asked = dataclasses.replace(asked, api_key=api_key_of(request), stream=False)
+        runtime.check_ready()
+        context, approved = parent_context(request.headers), frozenset(body["rails"])
+        exchange = await runtime.pipeline.open(asked, context, route=body["route"], approved=approved)
+        await runtime.pipeline.collect(exchange)
+        body["result"] = orjson.loads(completion(exchange, explain=False))
+        await queue.finish(item, body)
+        return body

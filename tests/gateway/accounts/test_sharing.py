@@ -16,7 +16,7 @@ from sluicegate.cache.stores.redis_client import Tls, connect
 from sluicegate.gateway.accounts import Accounts
 from sluicegate.gateway.accounts.changes import create, revoke
 from sluicegate.gateway.accounts.limits.lease_script import LEASE, LeaseQuestion, LeaseReply, read_reply
-from sluicegate.gateway.accounts.limits.leases import SharedMeter
+from sluicegate.gateway.accounts.limits.leases import Shared, SharedMeter
 from sluicegate.gateway.accounts.limits.meter import Need
 from sluicegate.gateway.accounts.records import KeyRecord
 from sluicegate.gateway.settings import AccountSettings, KeySettings, Limits, PriceSettings
@@ -145,7 +145,7 @@ async def test_seats_of_a_gateway_that_died_are_free_again(redis: RedisServer, p
     record = await key(pair, concurrency=2)
     assert len(await many((pair[0], pair[0]), record, 3)) == 2
     assert await asked(pair[1], record) is None
-    assert pair[0].shared is not None
+    assert isinstance(pair[0].shared, Shared)
     await pair[0].shared.client.delete(f"sluicegate:accounts:alive:{pair[0].shared.name}")  # as after 15 s of silence
     assert await asked(pair[1], record) is not None
 

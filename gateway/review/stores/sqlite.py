@@ -10,13 +10,11 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
-
-import orjson
+from typing import Any
 
 from sluicegate.gateway.review.items import Item, Report, Status
+from sluicegate.gateway.review.stores.base import Sealer, Sealing
 
-T = TypeVar("T", Item, Report)
 ITEM_COLUMNS = ", ".join(field.name for field in fields(Item))
 REPORT_COLUMNS = ", ".join(field.name for field in fields(Report))
 SCHEMA = """
@@ -35,20 +33,12 @@ create table if not exists reports (
 """
 
 
-class Sealer(Protocol):
-    """As `cache.stores.sealing.TenantSealer`."""
-
-    def seal(self, tenant: str, data: bytes, bound: bytes) -> bytes: ...
-
-    def open(self, tenant: str, data: bytes, bound: bytes) -> bytes: ...
-
-
-class ReviewStore:
-    """Used from one thread. `path` None: in memory, gone with the process. Raises `sqlite3.Error`."""
+class SqliteReviewStore:
+    """A `ReviewStore`. `path` None: in memory, gone with the process. Raises `sqlite3.Error`."""
 
     def __init__(self, path: Path | None, sealer: Sealer | None = None) -> None:
         self._path = path
-        self._sealer = sealer
+        self._sealing = Sealing(sealer)
         self._database: sqlite3.Connection | None = None
 
     def put(self, item: Item, body: Any) -> None:
@@ -62,45 +52,46 @@ class ReviewStore:
         if found is None:
             return None
         item = Item(*found[:-1])
-        return item, self._opened(item, found[-1])
+        return item, self._sealing.opened(item, found[-1])
 
     def items(self, status: Status | None, tenant: str | None, limit: int) -> list[tuple[Item, Any]]:
-        """Oldest first."""
         chosen = "(?1 is null or status = ?1) and (?2 is null or tenant = ?2)"
         asked = f"select {ITEM_COLUMNS}, body from reviews where {chosen} order by created_s limit ?3"
         rows = self._db.execute(asked, (status, tenant, limit)).fetchall()
         items = [(Item(*row[:-1]), row[-1]) for row in rows]
-        return [(item, self._opened(item, body)) for item, body in items]
+        return [(item, self._sealing.opened(item, body)) for item, body in items]
 
     def reported(self, tenant: str) -> tuple[int, int]:
-        """(reports, bytes of their bodies) of a tenant."""
         query = "select count(*), coalesce(sum(length(body)), 0) from reports where tenant = ?"
         count, size = self._db.execute(query, (tenant,)).fetchone()
         return count, size
 
     def remove_report(self, id: str) -> bool:
-        """False where there is none."""
         with self._db:
             return self._db.execute("delete from reports where id = ?", (id,)).rowcount == 1
 
     def reports(self, limit: int) -> list[tuple[Report, Any]]:
-        """Oldest first."""
         rows = self._db.execute(f"select {REPORT_COLUMNS}, body from reports order by created_s limit ?", (limit,))
         found = [(Report(*row[:-1]), row[-1]) for row in rows.fetchall()]
-        return [(report, self._opened(report, body)) for report, body in found]
+        return [(report, self._sealing.opened(report, body)) for report, body in found]
 
     def decide(self, id: str, status: Status, by: str, note: str, now_s: float) -> bool:
-        """False where it is not pending any more: the first decision stands."""
         change = "update reviews set status = ?, decided_s = ?, decided_by = ?, note = ? where id = ? and status = ?"
         with self._db:
             return self._db.execute(change, (status, now_s, by, note, id, "pending")).rowcount == 1
 
     def replace_body(self, item: Item, body: Any) -> None:
         with self._db:
-            self._db.execute("update reviews set body = ? where id = ?", (self._sealed(item, body), item.id))
+            self._db.execute("update reviews set body = ? where id = ?", (self._sealing.sealed(item, body), item.id))
+
+    def claim(self, id: str, who: str, for_s: float) -> bool:
+        """There is one gateway, whose queue lets one task at a time answer."""
+        return True
+
+    def release(self, id: str, who: str) -> None:
+        """Nothing was claimed."""
 
     def expire(self, now_s: float, keep_s: float) -> int:
-        """Deny what nobody decided in time; forget what was decided `keep_s` ago."""
         late = "update reviews set status = 'expired', decided_s = expires_s where status = 'pending'"
         with self._db:
             self._db.execute("delete from reviews where status != 'pending' and decided_s <= ?", (now_s - keep_s,))
@@ -132,17 +123,6 @@ class ReviewStore:
         return self._database
 
     def _insert(self, table: str, facts: Item | Report, body: Any) -> None:
-        values: Sequence[Any] = (*astuple(facts), self._sealed(facts, body))
+        values: Sequence[Any] = (*astuple(facts), self._sealing.sealed(facts, body))
         with self._db:
             self._db.execute(f"insert into {table} values ({', '.join('?' * len(values))})", values)
-
-    def _sealed(self, facts: Item | Report, body: Any) -> bytes:
-        data = orjson.dumps(body)
-        return data if self._sealer is None else self._sealer.seal(facts.tenant, data, _bound(facts.id))
-
-    def _opened(self, facts: Item | Report, data: bytes) -> Any:
-        return orjson.loads(data if self._sealer is None else self._sealer.open(facts.tenant, data, _bound(facts.id)))
-
-
-def _bound(id: str) -> bytes:
-    return b"review\0" + id.encode()

@@ -1,4 +1,4 @@
-"""Records of files and batches, in one SQLite file beside the bytes of the files.
+"""Records of files and batches, in one SQLite file beside the bytes of the files, for who holds their folder.
 
 Calls block for as long as the disk takes; `Batches` makes them on threads of its own. They raise `sqlite3.Error` and
 `OSError`. Prompts and answers lie here unencrypted, readable by the gateway's own user only.
@@ -13,7 +13,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -25,10 +25,12 @@ from sluicegate.gateway.batches.records import (
     BatchRecord,
     FileRecord,
     LineResult,
+    Status,
     batch_of,
     check_result,
     file_of,
 )
+from sluicegate.gateway.batches.stores.base import BatchMoved
 from sluicegate.plugins import ConfigurationError
 
 log = logging.getLogger("sluicegate.batches")
@@ -49,14 +51,15 @@ DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 """What a file answers that is no database, or none of ours; anything else may pass."""
 
 
-class BatchStore:
-    """Thread-safe: one connection behind one lock."""
+class SqliteBatchStore:
+    """A `BatchStore`: one connection behind one lock."""
 
     def __init__(self, folder: Path, *, repair: bool = True) -> None:
         """`repair`: put a file that is no database of ours aside and begin a new one; only for who holds the folder.
         Raises `ConfigurationError` where the folder cannot be used at all."""
         self._path = folder / NAME
         self._lock = threading.Lock()
+        self._adding = threading.Lock()
         try:
             self.contents = FileStore(folder)
             self._db = _opened(self._path, repair)
@@ -69,9 +72,7 @@ class BatchStore:
 
     # --- files ---
 
-    def add_file(self, record: FileRecord, parts: Iterable[bytes]) -> bool:
-        """Write the bytes, then the record that names them; where either fails, neither is there. `record.bytes` is set
-        here. Return False, and keep nothing, where there are no bytes."""
+    def add_file(self, record: FileRecord, parts: Iterable[bytes], batch: BatchRecord) -> bool:
         size = self.contents.put(record.id, parts)
         if not size:
             self.contents.remove(record.id)
@@ -80,7 +81,6 @@ class BatchStore:
         return True
 
     def name_file(self, record: FileRecord) -> None:
-        """Record a file whose bytes are there."""
         row = (record.id, record.tenant, record.created_s, json.dumps(asdict(record)))
         try:
             with self._writing() as db:
@@ -94,11 +94,9 @@ class BatchStore:
         return self._one(file_of, "select record from files where id = ? and tenant = ?", (file_id, tenant))
 
     def files(self, tenant: str) -> list[FileRecord]:
-        """Return them newest first."""
         return self._all(file_of, "select record from files where tenant = ? order by created_s desc, id", (tenant,))
 
     def kept(self, tenant: str) -> tuple[int, int]:
-        """Return (files, bytes) of a tenant."""
         query = "select count(*), coalesce(sum(json_extract(record, '$.bytes')), 0) from files where tenant = ?"
         with self._lock:
             count, size = self._db.execute(query, (tenant,)).fetchone()
@@ -107,17 +105,18 @@ class BatchStore:
     def content(self, file_id: str) -> Path:
         return self.contents.path(file_id)
 
-    def remove_file(self, file_id: str) -> None:
+    def remove_file(self, file_id: str) -> str | None:
+        needed = [batch.id for batch in self.open_batches() if batch.input_file_id == file_id]
+        if needed:
+            return needed[0]
         with self._writing() as db:
             db.execute("delete from files where id = ?", (file_id,))
         self.contents.remove(file_id)
+        return None
 
     def forget(self, before_s: int) -> None:
-        """Remove files, and batches that have ended, of before that time; not what an open batch reads."""
-        needed = {record.input_file_id for record in self.open_batches()}
         for record in self._all(file_of, "select record from files where created_s < ?", (before_s,)):
-            if record.id not in needed:
-                self.remove_file(record.id)
+            self.remove_file(record.id)
         with self._writing() as db:
             db.execute(f"delete from batches where created_s < ? and status not in ({_MARKS})", (before_s, *OPEN))
             db.execute("delete from results where batch not in (select id from batches)")
@@ -125,27 +124,46 @@ class BatchStore:
 
     # --- batches ---
 
-    def put_batch(self, record: BatchRecord) -> None:
-        with self._writing() as db:
-            _put(db, record)
+    def add_batch(self, record: BatchRecord, check: Callable[[int], None]) -> bool:
+        with self._adding:
+            check(self._open_count(record.tenant))
+            if self.file(record.input_file_id, record.tenant) is None:
+                return False
+            with self._writing() as db:
+                _put(db, record)
+        return True
 
-    def end_batch(self, record: BatchRecord) -> None:
-        """Record the end of a batch, whose results are in its files now."""
+    def move(self, before: BatchRecord, after: BatchRecord) -> None:
         with self._writing() as db:
-            _put(db, record)
-            db.execute("delete from results where batch = ?", (record.id,))
+            self._check_status(before)
+            _put(db, after)
+
+    def end(self, before: BatchRecord, after: BatchRecord) -> None:
+        with self._writing() as db:
+            self._check_status(before)
+            _put(db, after)
+            db.execute("delete from results where batch = ?", (after.id,))
+
+    def cancel(self, batch_id: str, at_s: int) -> BatchRecord | None:
+        found = self.batch(batch_id)
+        if found is None or found.status not in OPEN or found.status == "cancelling":
+            return found
+        moved = replace(found, status="cancelling", times={**found.times, "cancelling_at": at_s})
+        try:
+            self.move(found, moved)
+        except BatchMoved:
+            return self.cancel(batch_id, at_s)
+        return moved
 
     def batch(self, batch_id: str, tenant: str | None = None) -> BatchRecord | None:
-        """Return a batch, of any tenant where none is named."""
         query = "select record from batches where id = ?1 and (?2 is null or tenant = ?2)"
         return self._one(batch_of, query, (batch_id, tenant))
 
     def batches(self, tenant: str) -> list[BatchRecord]:
-        """Return them newest first."""
         query = "select record from batches where tenant = ? order by created_s desc, rowid desc"
         return self._all(batch_of, query, (tenant,))
 
-    def open_count(self, tenant: str) -> int:
+    def _open_count(self, tenant: str) -> int:
         query = f"select count(*) from batches where tenant = ? and status in ({_MARKS})"
         with self._lock:
             return int(self._db.execute(query, (tenant, *OPEN)).fetchone()[0])
@@ -155,16 +173,26 @@ class BatchStore:
         query = f"select record from batches where status in ({_MARKS}) order by created_s"
         return self._all(batch_of, query, OPEN)
 
+    # --- who runs them: whoever holds the folder ---
+
+    def take(self, held: Collection[str]) -> list[BatchRecord]:
+        return [record for record in self.open_batches() if record.id not in held]
+
+    def renew(self, held: Collection[str]) -> Mapping[str, Status]:
+        return {record.id: record.status for record in self.open_batches() if record.id in held}
+
+    def give_back(self) -> None:
+        """Nothing: the lock of the folder is given back."""
+
     # --- results ---
 
     def add_result(self, batch_id: str, result: LineResult) -> None:
         values = (result.line, result.custom_id, result.status, result.body)
         tokens = (result.prompt_tokens, result.completion_tokens)
         with self._writing() as db:
-            db.execute("insert or replace into results values (?, ?, ?, ?, ?, ?, ?)", (batch_id, *values, *tokens))
+            db.execute("insert or ignore into results values (?, ?, ?, ?, ?, ?, ?)", (batch_id, *values, *tokens))
 
     def results(self, batch_id: str) -> Iterator[LineResult]:
-        """Yield results in the order of the lines. Read a page at a time: together they may be larger than memory."""
         query = f"select {_RESULT} from results where batch = ? and line > ? order by line limit {_PAGE}"
         last = -1
         while True:
@@ -176,7 +204,6 @@ class BatchStore:
             last = rows[-1][0]
 
     def counts(self, batch_id: str) -> tuple[int, int, int, int]:
-        """Return (answered well, failed, prompt tokens, completion tokens) so far."""
         query = (
             "select count(*), coalesce(sum(status = 200), 0), coalesce(sum(prompt_tokens), 0), "
             "coalesce(sum(completion_tokens), 0) from results where batch = ?"
@@ -240,6 +267,12 @@ class BatchStore:
     def _writing(self) -> Iterator[sqlite3.Connection]:
         with self._lock, self._db:
             yield self._db
+
+    def _check_status(self, before: BatchRecord) -> None:
+        """Raises `BatchMoved`. The lock is the caller's."""
+        query = "select 1 from batches where id = ? and status = ?"
+        if self._db.execute(query, (before.id, before.status)).fetchone() is None:
+            raise BatchMoved(before.id)
 
     def _one(self, read: Callable[[Any], R], query: str, values: tuple[Any, ...]) -> R | None:
         found = self._all(read, query, values)

@@ -1,0 +1,238 @@
+"""Limits that several gateways share, leased from PostgreSQL: the same questions, answers and promises as
+`lease_script`, by the clock of the database, in one transaction a question.
+
+Money is leased here wherever there is a database, so that budgets outlive a Redis; requests, tokens and seats only
+where there is no Redis, which answers faster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from sluicegate.gateway.accounts.health import Health
+from sluicegate.gateway.accounts.limits.lease_client import UNREACHABLE
+from sluicegate.gateway.accounts.limits.lease_script import ALIVE_S, SLOT_S, LeaseQuestion, LeaseReply
+from sluicegate.gateway.database import Connection, Database
+from sluicegate.plugins import Overloaded
+
+log = logging.getLogger("sluicegate.accounts")
+T = TypeVar("T")
+THREADS = 2
+PATIENCE_S = 5.0
+COUNTED_SLOTS = 13
+"""A slot counts for a minute after it has ended."""
+
+
+class LeaseStore(Protocol):
+    """What `SharedMeter` leases from. Used on the event loop."""
+
+    def next_number(self) -> int: ...
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether this gateway's seats are certainly still its own."""
+
+    async def beat(self) -> None:
+        """Say that this gateway lives."""
+
+    async def ask(self, limit: str, question: LeaseQuestion) -> LeaseReply:
+        """Raises `Overloaded` where the store does not answer: what cannot be checked is not let in."""
+
+    async def close(self) -> None:
+        """Give up all seats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """By the clock of the database."""
+
+    ms: int
+
+    @property
+    def slot(self) -> int:
+        return self.ms // (SLOT_S * 1000)
+
+    def lasts_s(self, slot: int) -> float:
+        return ((slot + 2) * SLOT_S * 1000 - self.ms) / 1000
+
+
+class DatabaseLeases:
+    """A `LeaseStore`."""
+
+    def __init__(self, database: Database, health: Health) -> None:
+        self.name = os.urandom(6).hex()
+        self._database = database
+        self._health = health
+        self._numbers = itertools.count(1)
+        self._alive_until = 0.0
+        self._threads = ThreadPoolExecutor(THREADS, "leases")
+
+    def next_number(self) -> int:
+        return next(self._numbers)
+
+    @property
+    def is_alive(self) -> bool:
+        return time.monotonic() < self._alive_until
+
+    async def beat(self) -> None:
+        sent = time.monotonic()
+        await self._call(self._say_alive)
+        self._alive_until = sent + ALIVE_S
+
+    async def ask(self, limit: str, question: LeaseQuestion) -> LeaseReply:
+        sent = time.monotonic()
+        try:
+            reply = await self._call(lambda: self._answer(limit, question))
+        except Exception as error:
+            self._health.counts["lease_failures"] += 1
+            reason = f"the database of shared limits does not answer ({type(error).__name__}); bring it back"
+            self._health.begin("leases", reason, error)
+            raise Overloaded(UNREACHABLE, retry_after_s=1.0) from error
+        self._alive_until = sent + ALIVE_S
+        self._health.end("leases")
+        return reply
+
+    async def close(self) -> None:
+        try:
+            await self._call(self._leave)
+        finally:
+            self._threads.shutdown(wait=False)
+
+    async def _call(self, work: Callable[[], T]) -> T:
+        running = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return await asyncio.wait_for(asyncio.shield(running), PATIENCE_S)
+
+    # --- on a thread ---
+
+    def _say_alive(self) -> None:
+        with self._database.transaction() as db:
+            _put_alive(db, self.name)
+            db.execute("delete from sluicegate.alive where until < clock_timestamp() - interval '1 day'")
+
+    def _leave(self) -> None:
+        self._database.execute("delete from sluicegate.alive where gateway = %s", (self.name,))
+
+    def _answer(self, limit: str, question: LeaseQuestion) -> LeaseReply:
+        with self._database.transaction() as db:
+            db.execute("select pg_advisory_xact_lock(hashtextextended(%s, 2))", (limit,))
+            [(ms,)] = db.execute("select (extract(epoch from clock_timestamp()) * 1000)::bigint").fetchall()
+            now = Moment(int(ms))
+            _put_alive(db, self.name)
+            asked = (
+                "select seq, granted, rest, oldest, label from sluicegate.lease_answers where lim = %s and gateway = %s"
+            )
+            before = db.execute(asked, (limit, self.name)).fetchone()
+            if before is not None and before[0] >= question.seq:
+                seq, granted, rest, oldest, label = before
+                if seq > question.seq:
+                    granted = rest = 0
+                return _reply(question, granted, int(rest), oldest, label, now)
+            self._note(db, limit, question, known=before is not None)
+            return self._grant(db, limit, question, now)
+
+    def _note(self, db: Connection, limit: str, question: LeaseQuestion, *, known: bool) -> None:
+        """Take what is given back; of a gateway that is not known here take what it has."""
+        if known:
+            for label, amount in question.returns:
+                db.execute(
+                    "update sluicegate.leases set amount = greatest(amount - %s, 0) "
+                    "where lim = %s and label = %s and gateway = %s",
+                    (amount, limit, label, self.name),
+                )
+        else:
+            for label, amount in question.totals.items():
+                _add(db, limit, label, self.name, amount)
+
+    def _grant(self, db: Connection, limit: str, question: LeaseQuestion, now: Moment) -> LeaseReply:
+        label = str(now.slot) if question.mode == "rate" else question.label
+        _forget(db, limit, question, self.name, now)
+        # Of money only the period asked for counts; of slots and seats all that is left.
+        counted = "and label = %s" if question.mode == "money" else "and %s::text is not null"
+        query = f"select coalesce(sum(amount), 0), min(label) from sluicegate.leases where lim = %s {counted}"
+        [(taken, oldest)] = db.execute(query, (limit, label)).fetchall()
+        granted = max(0, min(question.want, question.limit - int(taken)))
+        granted = granted if granted >= question.least else 0
+        if granted:
+            _add(db, limit, label, self.name, granted)
+        rest = question.limit - int(taken) - granted
+        first = int(oldest) if question.mode == "rate" and oldest is not None else now.slot
+        db.execute(
+            "insert into sluicegate.lease_answers values (%s, %s, %s, %s, %s, %s, %s) on conflict (lim, gateway) do "
+            "update set seq = excluded.seq, granted = excluded.granted, rest = excluded.rest, "
+            "oldest = excluded.oldest, label = excluded.label",
+            (limit, self.name, question.seq, granted, rest, first, label),
+        )
+        return _reply(question, granted, rest, first, label, now)
+
+
+class SplitLeases:
+    """A `LeaseStore`: money from one that lasts, all else from one that is fast."""
+
+    def __init__(self, fast: LeaseStore, lasting: LeaseStore) -> None:
+        self._fast, self._lasting = fast, lasting
+
+    def next_number(self) -> int:
+        return self._fast.next_number()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._fast.is_alive
+
+    async def beat(self) -> None:
+        await self._fast.beat()
+        await self._lasting.beat()
+
+    async def ask(self, limit: str, question: LeaseQuestion) -> LeaseReply:
+        return await (self._lasting if question.mode == "money" else self._fast).ask(limit, question)
+
+    async def close(self) -> None:
+        try:
+            await self._fast.close()
+        finally:
+            await self._lasting.close()
+
+
+def _reply(question: LeaseQuestion, granted: int, rest: int, oldest: int, label: str, now: Moment) -> LeaseReply:
+    lasts_s = now.lasts_s(int(label)) if question.mode == "rate" else 0.0
+    return LeaseReply(int(granted), rest, int(oldest), label, lasts_s, 0)
+
+
+def _put_alive(db: Connection, gateway: str) -> None:
+    db.execute(
+        "insert into sluicegate.alive values (%s, clock_timestamp() + %s * interval '1 s') "
+        "on conflict (gateway) do update set until = excluded.until",
+        (gateway, ALIVE_S),
+    )
+
+
+def _add(db: Connection, limit: str, label: str, gateway: str, amount: int) -> None:
+    db.execute(
+        "insert into sluicegate.leases values (%s, %s, %s, %s) "
+        "on conflict (lim, label, gateway) do update set amount = leases.amount + excluded.amount",
+        (limit, label, gateway, amount),
+    )
+
+
+def _forget(db: Connection, limit: str, question: LeaseQuestion, me: str, now: Moment) -> None:
+    """Remove what counts no more: old slots, old periods, seats of gateways that are gone."""
+    if question.mode == "rate":
+        gone, value = "label::bigint < %s", str(now.slot - COUNTED_SLOTS)
+    elif question.mode == "money":
+        gone, value = "label < %s", question.oldest_label
+    else:
+        gone = "gateway <> %s and gateway not in (select gateway from sluicegate.alive where until > clock_timestamp())"
+        value = me
+    db.execute(f"delete from sluicegate.leases where lim = %s and {gone}", (limit, value))
+    db.execute(
+        "delete from sluicegate.lease_answers where lim = %s and gateway <> %s and gateway not in "
+        "(select gateway from sluicegate.alive where until > clock_timestamp())",
+        (limit, me),
+    )

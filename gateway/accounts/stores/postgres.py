@@ -1,0 +1,155 @@
+"""Keys and usage in a PostgreSQL that several gateways share, written by each of them and by `sluicegate keys`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import orjson
+
+from sluicegate.gateway.accounts.bounds import MAX_SUM
+from sluicegate.gateway.accounts.parsing import Implausible, believed, read_count, read_key, read_limits, read_usage
+from sluicegate.gateway.accounts.records import USAGE_FIELDS, KeyRecord, UsageKey, UsageSum, UsageTable, encode_key
+from sluicegate.gateway.accounts.stores.base import SetAside, Spent, Version, check_revoked, spent_of
+from sluicegate.gateway.accounts.stores.redis import FOR_ONE_PROCESS
+from sluicegate.gateway.database import Connection, Database, note_change
+from sluicegate.gateway.settings import Limits
+
+NAMED = ("day", "key_id", "team", "feature", "model")
+MARK_DAYS = 1
+"""How long the number of the last flush of a gateway without a journal is kept."""
+_COLUMNS = NAMED + USAGE_FIELDS
+_SUMS = ", ".join(f"{name} = least(usage.{name} + excluded.{name}, {MAX_SUM})" for name in USAGE_FIELDS)
+_ADD = (
+    f"insert into sluicegate.usage ({', '.join(_COLUMNS)}) values ({', '.join(['%s'] * len(_COLUMNS))}) "
+    f"on conflict ({', '.join(NAMED)}) do update set {_SUMS}"
+)
+KIND = "keys"
+
+
+class PostgresAccountStore:
+    """An `AccountStore`."""
+
+    def __init__(self, database: Database) -> None:
+        self.set_aside = SetAside()
+        self._database = database
+
+    def open(self) -> None:
+        """Raises `ConfigurationError` where it cannot be reached: a gateway does not start without its books."""
+        self._database.open()
+
+    def close(self) -> None:
+        """Nothing: the database is closed by who opened it."""
+
+    def version(self) -> Version:
+        count = f"select count from sluicegate.changes where kind = '{KIND}'"
+        rows = self._database.execute(f"select name, coalesce(({count}), 0) from sluicegate.origin").fetchall()
+        return Version(str(rows[0][0]), str(rows[0][1])) if rows else Version("", "")
+
+    def keys(self) -> Sequence[KeyRecord]:
+        rows = self._database.execute("select id, record from sluicegate.keys order by id").fetchall()
+        found, strange = believed(((row[0], row[1]) for row in rows), read_key)
+        self.set_aside.keys = strange
+        return list(found.values())
+
+    def teams(self) -> Mapping[str, Limits]:
+        rows = self._database.execute("select name, limits from sluicegate.teams").fetchall()
+        found, strange = believed(((row[0], row[1]) for row in rows), lambda name, data: read_limits(data))
+        self.set_aside.teams = strange
+        return found
+
+    def put_key(self, record: KeyRecord) -> None:
+        with self._database.transaction() as db:
+            query = "select record from sluicegate.keys where id = %s for update"
+            check_revoked(_before(record.id, db.execute(query, (record.id,)).fetchone()), record)
+            db.execute(
+                "insert into sluicegate.keys values (%s, %s) on conflict (id) do update set record = excluded.record",
+                (record.id, encode_key(record).decode()),
+            )
+            note_change(db, KIND)
+
+    def put_team(self, name: str, limits: Limits) -> None:
+        with self._database.transaction() as db:
+            put = (
+                "insert into sluicegate.teams values (%s, %s) on conflict (name) do update set limits = excluded.limits"
+            )
+            db.execute(put, (name, orjson.dumps(limits).decode()))
+            note_change(db, KIND)
+
+    def applied(self, journal: str) -> int:
+        with self._database.transaction() as db:
+            return _applied(db, journal)
+
+    def add(self, journal: str, segment: int, table: UsageTable) -> int:
+        with self._database.transaction() as db:
+            db.execute("select pg_advisory_xact_lock(hashtextextended(%s, 1))", (journal,))
+            if _applied(db, journal) >= segment:
+                return 0
+            refused = self._add_rows(db, [_row(key, usage) for key, usage in sorted(table.items(), key=_named)])
+            db.execute(
+                "insert into sluicegate.segments (journal, applied) values (%s, %s) "
+                "on conflict (journal) do update set applied = excluded.applied, at = now()",
+                (journal, segment),
+            )
+            db.execute(
+                "delete from sluicegate.segments where journal like %s and at < now() - %s * interval '1 day'",
+                (f"{FOR_ONE_PROCESS}%", MARK_DAYS),
+            )
+        return refused
+
+    def usage(self, since: str, until: str) -> UsageTable:
+        query = f"select {', '.join(_COLUMNS)} from sluicegate.usage where day between %s and %s"
+        found: UsageTable = {}
+        strange = 0
+        for row in self._database.execute(query, (since, until)).fetchall():
+            try:
+                key, usage = read_usage(row[: len(NAMED)], row[len(NAMED) :])
+                found[key] = usage
+            except Implausible:
+                strange += 1
+        self.set_aside.usage = strange
+        return found
+
+    def spent(self, day: str) -> Spent:
+        return spent_of(self.usage(f"{day[:7]}-01", f"{day[:7]}-31"), day)
+
+    def _add_rows(self, db: Connection, rows: Sequence[tuple[object, ...]]) -> int:
+        """All in one savepoint; where that fails one by one, and what fails then is set aside. In the order of their
+        names, so that gateways that add the same rows wait for each other, and not in a circle."""
+        try:
+            with db.transaction():
+                for row in rows:
+                    db.execute(_ADD, row)
+            return 0
+        except self._database.row_errors:
+            return sum(self._add_row(db, row) for row in rows)
+
+    def _add_row(self, db: Connection, row: tuple[object, ...]) -> int:
+        try:
+            with db.transaction():
+                db.execute(_ADD, row)
+            return 0
+        except self._database.row_errors as error:
+            shown, reason = ascii(row)[:4096], ascii(str(error))[:256]
+            db.execute("insert into sluicegate.set_aside (kind, row, reason) values ('usage', %s, %s)", (shown, reason))
+            return 1
+
+
+def _applied(db: Connection, journal: str) -> int:
+    row = db.execute("select applied from sluicegate.segments where journal = %s", (journal,)).fetchone()
+    return (read_count(row[0]) or 0) if row else 0
+
+
+def _named(item: tuple[UsageKey, UsageSum]) -> tuple[str, ...]:
+    return dataclasses.astuple(item[0])
+
+
+def _row(key: UsageKey, usage: UsageSum) -> tuple[object, ...]:
+    return (*dataclasses.astuple(key), *dataclasses.astuple(usage))
+
+
+def _before(key_id: str, row: tuple[object, ...] | None) -> KeyRecord | None:
+    try:
+        return None if row is None else read_key(key_id, row[0])
+    except Implausible:
+        return None

@@ -1,0 +1,16 @@
+"""PostgreSQL: what all gateways of one deployment share, and must not lose."""
+
+from sluicegate.gateway.database.announcements import Announcements
+from sluicegate.gateway.database.changes import Changes, note_change
+from sluicegate.gateway.database.postgres import Connection, Database, DatabaseUnavailable, Rows, unavailable
+
+__all__ = [
+    "Announcements",
+    "Changes",
+    "Connection",
+    "Database",
+    "DatabaseUnavailable",
+    "Rows",
+    "note_change",
+    "unavailable",
+]

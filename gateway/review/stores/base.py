@@ -1,0 +1,75 @@
+"""What keeps held texts, and the form in which their bytes are kept."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import orjson
+
+from sluicegate.gateway.review.items import Item, Report, Status
+
+
+class Sealer(Protocol):
+    """As `cache.stores.sealing.TenantSealer`."""
+
+    def seal(self, tenant: str, data: bytes, bound: bytes) -> bytes: ...
+
+    def open(self, tenant: str, data: bytes, bound: bytes) -> bytes: ...
+
+
+class ReviewStore(Protocol):
+    """Used from one thread. Raises what its library raises. What was written is kept when a call returns."""
+
+    def put(self, item: Item, body: Any) -> None: ...
+
+    def put_report(self, report: Report, body: Any) -> None: ...
+
+    def get(self, id: str) -> tuple[Item, Any] | None: ...
+
+    def items(self, status: Status | None, tenant: str | None, limit: int) -> list[tuple[Item, Any]]:
+        """Oldest first."""
+
+    def reported(self, tenant: str) -> tuple[int, int]:
+        """(reports, bytes of their bodies) of a tenant."""
+
+    def remove_report(self, id: str) -> bool:
+        """False where there is none."""
+
+    def reports(self, limit: int) -> list[tuple[Report, Any]]:
+        """Oldest first."""
+
+    def decide(self, id: str, status: Status, by: str, note: str, now_s: float) -> bool:
+        """False where it is not pending any more: the first decision stands."""
+
+    def replace_body(self, item: Item, body: Any) -> None: ...
+
+    def claim(self, id: str, who: str, for_s: float) -> bool:
+        """Whether `who` answers an approved request now, for `for_s` from now; False while another does."""
+
+    def release(self, id: str, who: str) -> None:
+        """Let others claim what `who` has."""
+
+    def expire(self, now_s: float, keep_s: float) -> int:
+        """Deny what nobody decided in time; forget what was decided `keep_s` ago."""
+
+    def counts(self) -> dict[str, int]: ...
+
+    def close(self) -> None: ...
+
+
+class Sealing:
+    """Texts as bytes, sealed per tenant where the operator gives a secret."""
+
+    def __init__(self, sealer: Sealer | None) -> None:
+        self._sealer = sealer
+
+    def sealed(self, facts: Item | Report, body: Any) -> bytes:
+        data = orjson.dumps(body)
+        return data if self._sealer is None else self._sealer.seal(facts.tenant, data, _bound(facts.id))
+
+    def opened(self, facts: Item | Report, data: bytes) -> Any:
+        return orjson.loads(data if self._sealer is None else self._sealer.open(facts.tenant, data, _bound(facts.id)))
+
+
+def _bound(id: str) -> bytes:
+    return b"review\0" + id.encode()
