@@ -11,7 +11,7 @@ from training.everyday.makers import Row
 from training.everyday.renaming import renamed
 from training.values import Kind, Value, quoted
 
-_CASES: tuple[Callable[[str], str], ...] = (str, str, str, str.upper, str.capitalize, str.lower)
+_CASES: tuple[Callable[[str], str], ...] = (str,) * 8 + (str.upper, str.capitalize, str.lower)
 _MOST_OPTIONS = 9
 Leaf = tuple[dict[str, Any], list[str], Kind]
 
@@ -85,8 +85,8 @@ def _labels(name: str, classes: list[str], rng: random.Random, book: Book) -> di
     every = book.classes[name]
     near = set().union(*(group for group in book.near.get(name, []) if group & set(classes)))
     others = [other for other in every if other not in classes and other not in near]
-    many = rng.randint(1, min(_MOST_OPTIONS, len(others)))
+    many = rng.randint(1, min(_MOST_OPTIONS if rng.random() < 0.3 else 3, len(others)))
     chosen = [*dict.fromkeys(classes), *rng.sample(others, many)]
-    style = 0 if rng.random() < 0.4 else None  # all by their usual names, or each by any of its names
+    style = 0 if rng.random() < 0.75 else None  # all by their usual names, or each by any of its names
     labels = {one: every[one][0] if style == 0 else rng.choice(every[one]) for one in chosen}
     return labels if len(set(labels.values())) == len(labels) else {one: every[one][0] for one in chosen}

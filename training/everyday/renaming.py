@@ -50,16 +50,16 @@ def renamed(labels: Mapping[str, str], rng: random.Random) -> tuple[Labels, str]
 
 def _renamed(labels: Mapping[str, str], rng: random.Random) -> tuple[Labels, str]:
     roll = rng.random()
-    if roll < 0.2:
+    if roll < 0.06:
         around = rng.choice(_AROUND)
         return {name: around.format(label) for name, label in labels.items()}, ""
-    if roll < 0.28:
+    if roll < 0.09:
         style = rng.choice(_STYLES)
         return {name: style(label) for name, label in labels.items()}, ""
-    if roll < 0.31:
+    if roll < 0.1:
         numbered = rng.choice(["{}. {}", "{}) {}", "{} - {}", "[{}] {}", "{}: {}"])
         return {name: numbered.format(i, label) for i, (name, label) in enumerate(_shuffled(labels, rng), 1)}, ""
-    if roll < 0.43 and len(labels) <= 5:
+    if roll < 0.13 and len(labels) <= 5:
         return _signs(labels, rng)
     return dict(labels), ""
 
