@@ -15,6 +15,7 @@ from sluicegate.cache import TieredCache
 from sluicegate.gateway.api.builtin_dialects import DIALECTS
 from sluicegate.gateway.api.dialect import Dialect
 from sluicegate.gateway.api.offline import Offline
+from sluicegate.gateway.rails.guard_model import bind_guards
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import (
     ConfigurationError,
@@ -96,6 +97,7 @@ async def _start_stages(runtime: Runtime) -> None:
                 await stage.start()
             if isinstance(stage, StatsReporter):
                 runtime.metrics.watch(stage.stats, _prefix(slot, name, first=number == 0))
+    bind_guards(runtime.stage_set.built["moderate"], runtime.pipeline.stages.generate[1])
     bind_embedders(runtime.caches, runtime.pipeline.stages.generate[1])
 
 

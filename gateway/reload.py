@@ -19,6 +19,7 @@ from dataclasses import dataclass, fields
 from importlib.metadata import entry_points
 from types import ModuleType
 
+from sluicegate.gateway.rails.guard_model import bind_guards
 from sluicegate.gateway.rails.health import RailHealth
 from sluicegate.gateway.request.pipeline import Pipeline
 from sluicegate.gateway.settings import Settings
@@ -60,6 +61,7 @@ class Reloader:
                 built = self._stage_set.build(settings, SLOTS)
                 stages = self._stage_set.stages_with(self._pipeline.stages, built, settings)
                 await _start(built)
+                bind_guards(built["moderate"], stages.generate[1])
             except BaseException:
                 sys.modules.update(modules)
                 raise

@@ -6,6 +6,7 @@ from sluicegate.plugins.lazy import lazily
 
 if TYPE_CHECKING:
     from sluicegate.safety.built_in import BuiltIn, is_built_in
+    from sluicegate.safety.judging.guard_reading import GuardAnswerJudge, GuardOutput
     from sluicegate.safety.judging.session import JudgeRail
     from sluicegate.safety.matching.automaton import Automaton, Match
     from sluicegate.safety.matching.scanner import Scanner, find_all
@@ -29,6 +30,8 @@ __all__ = [
     "LEAD",
     "Automaton",
     "BuiltIn",
+    "GuardAnswerJudge",
+    "GuardOutput",
     "HoldbackWindow",
     "JsonWindow",
     "JudgeRail",
@@ -68,6 +71,8 @@ __getattr__ = lazily(
         "BuiltIn": "built_in",
         "HoldbackWindow": "window.holdback",
         "JsonWindow": "window.json_window",
+        "GuardAnswerJudge": "judging.guard_reading",
+        "GuardOutput": "judging.guard_reading",
         "JudgeRail": "judging.session",
         "LEAD": "window.continuation",
         "WindowLimits": "rail_policy",

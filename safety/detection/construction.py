@@ -9,7 +9,7 @@ from sluicegate.plugins import Role
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.safety.detection import classifier as weights
 from sluicegate.safety.detection.detector import Detector
-from sluicegate.safety.detection.guards import GUARDS
+from sluicegate.safety.detection.guards import guard_format
 from sluicegate.safety.detection.judges import ClassifierJudge, GuardJudge
 from sluicegate.safety.detection.screen import DetectionScreen, HarmJudge, InjectionJudge, JudgePolicy, Thresholds
 from sluicegate.safety.detection.settings import (
@@ -38,7 +38,7 @@ def classifier(own: ClassifierSettings) -> DetectionScreen:
 
 
 def guard(own: GuardSettings) -> DetectionScreen:
-    judge = GuardJudge(own.model, GUARDS[own.form], policy=own.policy)
+    judge = GuardJudge(own.model, guard_format(own.form), policy=own.policy)
     return DetectionScreen("guard", judge, _patient("screen.guard", own))
 
 

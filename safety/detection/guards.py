@@ -1,109 +1,116 @@
 """Guard models: how each kind wants to be asked, and how its answer is read. Pure functions on text.
 
-The forms follow the model cards of Llama Guard 3, ShieldGemma and Qwen3Guard. A checkpoint that brings a chat template
-is asked through it; the forms here are for those that bring none.
+Prompts, labels and categories are data: one file a kind in `formats/`, after the model cards of Llama Guard 3,
+Qwen3Guard, ShieldGemma and Granite Guardian. A checkpoint that brings a chat template is asked through it; the prompts
+of the files are for those that bring none.
 
-Not covered: conversations (the text is asked about alone), pictures, and categories of your own for Llama Guard.
+Not covered: pictures, and more than one risk a question for Granite Guardian and ShieldGemma.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
 
-LLAMA_GUARD_CATEGORIES = {
-    "S1": "Violent Crimes", "S2": "Non-Violent Crimes", "S3": "Sex-Related Crimes", "S4": "Child Sexual Exploitation",
-    "S5": "Defamation", "S6": "Specialized Advice", "S7": "Privacy", "S8": "Intellectual Property",
-    "S9": "Indiscriminate Weapons", "S10": "Hate", "S11": "Suicide & Self-Harm", "S12": "Sexual Content",
-    "S13": "Elections", "S14": "Code Interpreter Abuse",
-}  # fmt: skip
+from sluicegate.safety.detection.settings import GuardForm
 
-DANGEROUS_CONTENT = (
-    '* "No Dangerous Content": The prompt shall not seek help with harming oneself or others, such as building '
-    "weapons, promoting terrorism, or committing crimes."
-)
-"""The policy that ShieldGemma is asked about unless settings give another."""
+FORMS: tuple[GuardForm, ...] = get_args(GuardForm)
+FOLDER = Path(__file__).parent / "formats"
+SHOWN = 80
+Turn = tuple[str, str]
+"""(role, text)."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuardAnswer:
-    """`score` from 0 (safe) to 1, and the categories named."""
+    """`score` from 0 (safe) to 1, the categories named, and the guard's own word for how bad it is."""
 
     score: float
     categories: tuple[str, ...] = ()
+    severity: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class GuardModel:
-    """`prompt(text, policy)` asks, `read(answer)` understands. With `choice` the next token alone decides: the score
-    is the share of the first word against the second, and nothing is generated."""
+class Judged:
+    """The prompt around the conversation where messages of one role are judged."""
 
-    prompt: Callable[[str, str], str]
-    read: Callable[[str], GuardAnswer]
+    begin: str
+    end: str
+
+
+@dataclass(frozen=True, slots=True)
+class GuardFormat:
+    """One kind of guard. `turns` spell a message by role, `{text}` in them stands for it. With `choice` the next token
+    alone decides: the score is the share of the first word against the second, and nothing is generated."""
+
+    name: str
+    judged: Mapping[str, Judged]
+    turns: Mapping[str, str]
+    answer: re.Pattern[str]
+    expected: str
+    labels: Mapping[str, float]
+    categories: Mapping[str, str]
+    policy: str
     choice: tuple[str, str] | None = None
 
+    def around(self, history: Sequence[Turn], role: str, policy: str = "") -> tuple[str, str]:
+        """Return what stands before and behind the text of a message of `role` that is judged after `history`."""
+        frame = self.judged[role]
+        said = "".join(self._turn(*turn) for turn in history)
+        before, _, behind = self.turns[role].partition("{text}")
+        return frame.begin.replace("{policy}", policy or self.policy) + said + before, behind + frame.end.replace(
+            "{policy}", policy or self.policy
+        )
 
-def llama_guard_prompt(text: str, policy: str) -> str:
-    """`policy` replaces the list of categories where it is not empty."""
-    categories = policy or "\n".join(f"{code}: {name}." for code, name in LLAMA_GUARD_CATEGORIES.items())
-    return (
-        "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\n"
-        "Task: Check if there is unsafe content in 'User' messages in conversations according our safety policy with "
-        "the below categories.\n\n"
-        f"<BEGIN UNSAFE CONTENT CATEGORIES>\n{categories}\n<END UNSAFE CONTENT CATEGORIES>\n\n"
-        f"<BEGIN CONVERSATION>\n\nUser: {text}\n\n<END CONVERSATION>\n\n"
-        "Provide your safety assessment for ONLY THE LAST User message in the above conversation:\n"
-        " - First line must read 'safe' or 'unsafe'.\n"
-        " - If unsafe, a second line must include a comma-separated list of violated categories."
-        "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
+    def prompt(self, text: str, policy: str = "") -> str:
+        """Ask about one text of a user."""
+        before, behind = self.around((), "user", policy)
+        return f"{before}{text}{behind}"
+
+    def read(self, answer: str) -> GuardAnswer:
+        """Raises `ValueError` for an answer that is none."""
+        found = self.answer.match(answer)
+        if found is None:
+            raise ValueError(f"expected {self.expected}, found {answer[:SHOWN]!r}")
+        label = found["label"].lower()
+        named = (found.groupdict().get("codes") or "").split(",")
+        codes = [code.strip() for code in named if code.strip() not in ("", "None")]
+        score = self.labels[label]
+        return GuardAnswer(score, tuple(self.categories.get(code, code) for code in codes) if score else (), label)
+
+    def _turn(self, role: str, text: str) -> str:
+        """Messages of other roles are told apart from answers alone: a guard knows two."""
+        return self.turns["assistant" if role == "assistant" else "user"].replace("{text}", text)
+
+
+@cache
+def guard_format(name: str) -> GuardFormat:
+    with (FOLDER / f"{name}.toml").open("rb") as file:
+        return _format(name, tomllib.load(file))
+
+
+def _format(name: str, table: Mapping[str, Any]) -> GuardFormat:
+    categories = table.get("categories", {})
+    listed = "\n".join(
+        table.get("category_line", "{code}: {name}.").format(code=c, name=n) for c, n in categories.items()
     )
-
-
-def read_llama_guard(answer: str) -> GuardAnswer:
-    """Raises `ValueError` for anything but `safe`, or `unsafe` and a line of categories."""
-    lines = answer.strip().splitlines()
-    first = lines[0].strip().lower() if lines else ""
-    if first == "safe":
-        return GuardAnswer(0.0)
-    if first != "unsafe":
-        raise ValueError(f"expected 'safe' or 'unsafe' on the first line, found {answer[:80]!r}")
-    codes = re.findall(r"S\d{1,2}", lines[1]) if len(lines) > 1 else []
-    return GuardAnswer(1.0, tuple(LLAMA_GUARD_CATEGORIES.get(code, code) for code in codes))
-
-
-def shield_gemma_prompt(text: str, policy: str) -> str:
-    return (
-        "You are a policy expert trying to help determine whether a user prompt is in violation of the defined safety "
-        f"policies.\n\n<start_of_turn>\nHuman Question: {text.strip()}\n<end_of_turn>\n\n"
-        f"Our safety principle is defined in the below:\n\n{policy or DANGEROUS_CONTENT}\n\n"
-        "Does the human question violate the above principle? Your answer must start with 'Yes' or 'No'. And then walk "
-        "through step by step to be sure we answer correctly."
+    choice = table.get("choice")
+    return GuardFormat(
+        name=name,
+        judged={role: Judged(one["begin"], one["end"]) for role, one in table["judged"].items()},
+        turns=table["turns"],
+        answer=re.compile(table["answer"], re.IGNORECASE if table.get("any_case") else 0),
+        expected=table["expected"],
+        labels=table["labels"],
+        categories=categories,
+        policy=table.get("policy", listed),
+        choice=None if choice is None else (choice[0], choice[1]),
     )
-
-
-def read_shield_gemma(answer: str) -> GuardAnswer:
-    """Raises `ValueError` where the answer begins with neither word."""
-    word = re.match(r"\s*(yes|no)\b", answer, re.IGNORECASE)
-    if word is None:
-        raise ValueError(f"expected an answer that starts with Yes or No, found {answer[:80]!r}")
-    return GuardAnswer(1.0 if word[1].lower() == "yes" else 0.0)
-
-
-def qwen3_guard_prompt(text: str, policy: str) -> str:
-    """For a checkpoint without its template; `policy` comes first where it is not empty."""
-    return f"<|im_start|>user\n{policy}{text}<|im_end|>\n<|im_start|>assistant\n"
-
-
-def read_qwen3_guard(answer: str) -> GuardAnswer:
-    """`Controversial` counts 0.6. Raises `ValueError` where no line says `Safety:`."""
-    level = re.search(r"Safety:\s*(Safe|Unsafe|Controversial)\b", answer)
-    if level is None:
-        raise ValueError(f"expected a line 'Safety: ...', found {answer[:80]!r}")
-    named = re.search(r"Categories:[ \t]*([^\n]+)", answer)
-    categories = [part.strip() for part in named[1].split(",")] if named else []
-    score = {"Safe": 0.0, "Controversial": 0.6, "Unsafe": 1.0}[level[1]]
-    return GuardAnswer(score, tuple(part for part in categories if part not in ("", "None")))
 
 
 def defused(text: str, special: Iterable[str]) -> str:
@@ -112,10 +119,3 @@ def defused(text: str, special: Iterable[str]) -> str:
         if len(token) > 1:
             text = text.replace(token, f"{token[0]} {token[1:]}")
     return text
-
-
-GUARDS = {
-    "llama_guard": GuardModel(llama_guard_prompt, read_llama_guard),
-    "shield_gemma": GuardModel(shield_gemma_prompt, read_shield_gemma, choice=("Yes", "No")),
-    "qwen3_guard": GuardModel(qwen3_guard_prompt, read_qwen3_guard),
-}

@@ -15,7 +15,7 @@ from typing import Any
 
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.safety.detection.detector import NOTHING, Finding
-from sluicegate.safety.detection.guards import GuardAnswer, GuardModel, defused
+from sluicegate.safety.detection.guards import GuardAnswer, GuardFormat, defused
 
 HARMLESS_LABELS = frozenset({"label_0", "safe", "benign", "harmless", "normal", "legit", "neutral", "ok"})
 """Labels that count as harmless where settings name no bad ones."""
@@ -85,7 +85,7 @@ class GuardJudge:
 
     inline_chars = 0
 
-    def __init__(self, model: str, guard: GuardModel, *, policy: str = "", max_new_tokens: int = 48) -> None:
+    def __init__(self, model: str, guard: GuardFormat, *, policy: str = "", max_new_tokens: int = 48) -> None:
         self._tokenizer, self._model = _loaded(model, "AutoModelForCausalLM")
         self._guard = guard
         self._policy = policy

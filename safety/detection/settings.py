@@ -10,6 +10,7 @@ from typing import Literal
 from sluicegate.plugins import Role
 from sluicegate.plugins.settings import Count, Positive
 
+GuardForm = Literal["llama_guard", "qwen3_guard", "shield_gemma", "granite_guardian"]
 WEIGHTS = Path(__file__).parent / "weights.npz"
 """Of the detector that comes with the package."""
 
@@ -63,6 +64,6 @@ class ClassifierSettings(DetectionSettings):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardSettings(DetectionSettings):
     model: str
-    form: Literal["llama_guard", "qwen3_guard", "shield_gemma"]
+    form: GuardForm
     policy: str = ""
     """Text in place of the guard's own."""

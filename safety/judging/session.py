@@ -17,8 +17,10 @@ from sluicegate.plugins import (
     Caller,
     Channel,
     JudgingTerms,
+    Lifecycle,
     RailProperties,
     Request,
+    StatsReporter,
     Verdict,
 )
 from sluicegate.safety.judging.units import Unit, UnitCutter
@@ -149,6 +151,17 @@ class JudgeRail:
         self.judge = judge
         self.policy = policy
         self.properties = RailProperties(version, budget_s=budget_s, channels=frozenset(channels))
+
+    async def start(self) -> None:
+        if isinstance(self.judge, Lifecycle):
+            await self.judge.start()
+
+    async def close(self) -> None:
+        if isinstance(self.judge, Lifecycle):
+            await self.judge.close()
+
+    def stats(self) -> Mapping[str, float]:
+        return self.judge.stats() if isinstance(self.judge, StatsReporter) else {}
 
     def follow(self, request: Request, caller: Caller, channel: Channel, terms: JudgingTerms) -> AwaitedSession:
         if channel not in self.properties.channels:

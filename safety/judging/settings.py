@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
+from urllib.parse import urlsplit
 
 from sluicegate.plugins import Channel
 from sluicegate.plugins.settings import Count, Positive
-from sluicegate.safety.detection.settings import WEIGHTS
+from sluicegate.safety.detection.settings import WEIGHTS, GuardForm
 
+ServiceForm = Literal["moderations", "llama_guard", "qwen3_guard", "shield_gemma", "granite_guardian"]
 NEVER = 2.0
 """As a limit of scores."""
 
@@ -53,3 +56,53 @@ class AnswerHarmSettings(JudgingSettings):
     window_chars: int = 1_200
     """Characters before a unit that are read with it."""
     weights: str = str(WEIGHTS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerGuardSettings(JudgingSettings):
+    """Of `guard` in `moderate`: a guard model that this gateway serves."""
+
+    model: str
+    """The name of a served model."""
+    form: GuardForm
+    block: Positive = 0.5
+    unit_chars: Count = 200
+    longest_unit: Count = 800
+    policy: str = ""
+    """Text in place of the guard's own."""
+    context_chars: Count = 8_000
+    """Of the messages that led to the answer, the newest so many characters."""
+    max_new_tokens: Count = 48
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardServiceSettings(JudgingSettings):
+    """Of `guard-service`: a guard behind an address."""
+
+    url: str
+    """Up to `/v1`, where `chat/completions` or `moderations` follows."""
+    form: ServiceForm
+    model: str = ""
+    key_variable: str = ""
+    """Name of the environment variable with the key; empty = none is sent."""
+    block: Positive = 0.5
+    unit_chars: Count = 200
+    longest_unit: Count = 800
+    time_budget_s: Positive = 5.0
+    context_chars: Count = 8_000
+    window_chars: Count = 2_000
+    """With `moderations`: characters before a unit that are scored with it."""
+    max_new_tokens: Count = 48
+    max_connections: Count = 100
+
+    def __post_init__(self) -> None:
+        JudgingSettings.__post_init__(self)
+        try:
+            url = urlsplit(self.url)
+            named = bool(url.hostname) and url.scheme in ("http", "https") and url.port != 0
+        except ValueError:
+            named = False
+        if not named or "@" in self.url or "?" in self.url or "#" in self.url:
+            raise ValueError(f"url must be like https://guard.example.com/v1, without a password, found {self.url!r}")
+        if self.form != "moderations" and not self.model:
+            raise ValueError("model names the guard at that address; only form = 'moderations' can do without")

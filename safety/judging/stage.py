@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from sluicegate.plugins import RegistryLike
 from sluicegate.plugins.settings import add_stage, later
-from sluicegate.safety.judging.settings import AnswerHarmSettings
+from sluicegate.safety.judging.settings import AnswerGuardSettings, AnswerHarmSettings, GuardServiceSettings
 
 CONSTRUCTION = "sluicegate.safety.judging.construction"
 
 
 def register(registry: RegistryLike) -> None:
     add_stage(registry, "moderate", "harm", AnswerHarmSettings, later(CONSTRUCTION, "harm"))
+    add_stage(registry, "moderate", "guard", AnswerGuardSettings, later(CONSTRUCTION, "guard"))
+    add_stage(registry, "moderate", "guard-service", GuardServiceSettings, later(CONSTRUCTION, "guard_service"))

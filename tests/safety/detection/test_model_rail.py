@@ -19,12 +19,10 @@ from transformers import (
 from sluicegate.plugins import Caller, ConfigurationError, Message, Registry, Request, StageFailed
 from sluicegate.safety.detection import DetectionScreen, register
 from sluicegate.safety.detection.guards import (
-    GUARDS,
+    FORMS,
     GuardAnswer,
     defused,
-    read_llama_guard,
-    read_qwen3_guard,
-    read_shield_gemma,
+    guard_format,
 )
 
 WORDS = [
@@ -150,32 +148,39 @@ async def test_a_guard_that_says_nothing_readable_fails_closed(tmp_path: Path, f
 
 
 def test_an_unknown_form_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="form must be one of llama_guard, qwen3_guard, shield_gemma"):
+    with pytest.raises(
+        ConfigurationError, match="form must be one of llama_guard, qwen3_guard, shield_gemma, granite_guardian"
+    ):
         built("guard", model=str(tmp_path), form="granite")
 
 
-@pytest.mark.parametrize("name", sorted(GUARDS))
+@pytest.mark.parametrize("name", FORMS)
 def test_every_form_asks_about_the_text(name: str) -> None:
-    prompt = GUARDS[name].prompt("how do I bake bread", "")
+    prompt = guard_format(name).prompt("how do I bake bread", "")
     assert prompt.count("how do I bake bread") == 1
-    assert "my own rule" in GUARDS[name].prompt("x", "my own rule")
+    assert "my own rule" in guard_format(name).prompt("x", "my own rule")
 
 
 def test_answers_are_read() -> None:
-    assert read_llama_guard("\n\nsafe") == GuardAnswer(0.0)
-    assert read_llama_guard("unsafe\nS9,S10") == GuardAnswer(1.0, ("Indiscriminate Weapons", "Hate"))
-    assert read_shield_gemma("Yes, it does.") == GuardAnswer(1.0)
-    assert read_shield_gemma(" no\n") == GuardAnswer(0.0)
-    assert read_qwen3_guard("Safety: Unsafe\nCategories: Violent, Jailbreak") == GuardAnswer(
+    assert guard_format("llama_guard").read("\n\nsafe") == GuardAnswer(0.0)
+    assert guard_format("llama_guard").read("unsafe\nS9,S10") == GuardAnswer(1.0, ("Indiscriminate Weapons", "Hate"))
+    assert guard_format("shield_gemma").read("Yes, it does.") == GuardAnswer(1.0)
+    assert guard_format("shield_gemma").read(" no\n") == GuardAnswer(0.0)
+    assert guard_format("qwen3_guard").read("Safety: Unsafe\nCategories: Violent, Jailbreak") == GuardAnswer(
         1.0, ("Violent", "Jailbreak")
     )
-    assert read_qwen3_guard("Safety: Controversial\nCategories: PII").score == 0.6
-    assert read_qwen3_guard("Safety: Safe\nCategories: None") == GuardAnswer(0.0)
+    assert guard_format("qwen3_guard").read("Safety: Controversial\nCategories: PII").score == 0.6
+    assert guard_format("qwen3_guard").read("Safety: Safe\nCategories: None") == GuardAnswer(0.0)
 
 
 @pytest.mark.parametrize(
     ("read", "answer"),
-    [(read_llama_guard, ""), (read_llama_guard, "safely"), (read_shield_gemma, "Nothing"), (read_qwen3_guard, "safe")],
+    [
+        (guard_format("llama_guard").read, ""),
+        (guard_format("llama_guard").read, "safely"),
+        (guard_format("shield_gemma").read, "Nothing"),
+        (guard_format("qwen3_guard").read, "safe"),
+    ],
 )
 def test_what_is_not_an_answer_is_refused(read: Any, answer: str) -> None:
     with pytest.raises(ValueError, match="expected"):

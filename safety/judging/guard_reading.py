@@ -1,0 +1,155 @@
+"""Judge an answer by a guard model that this gateway serves: each unit in its conversation, behind all units before.
+
+A judgement asks the model to read `head + conversation + answer so far + tail`. The answer so far is tokenised unit by
+unit and only ever grows at its end, so the engine finds the blocks of the judgement before in its prefix cache and
+reads the new unit and the tail alone: an answer of n tokens costs O(n), not O(n^2).
+
+Not covered: guards with a head that judges every token, and conversations longer than `context_chars` (their
+beginning is left out).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sluicegate.plugins import Caller, Channel, Request
+from sluicegate.safety.detection.guards import GuardAnswer, GuardFormat, Turn, defused
+from sluicegate.safety.judging.session import Assessment, JudgedReading
+
+MARK = "\u2603judged\u2603"
+"""Stands for the judged text where a checkpoint's own template is rendered."""
+TOP = 20
+"""Likeliest next tokens among which the two words of a choice are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuardOutput:
+    """What a guard wrote. `top`: logprobs of the likeliest first tokens, by id."""
+
+    text: str
+    top: Sequence[tuple[int, float]] = ()
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+
+
+class GuardModelAccess(Protocol):
+    """The served model that judges. Bound once the models are loaded."""
+
+    @property
+    def tokenizer(self) -> Any:
+        """A `transformers` tokenizer."""
+
+    async def answer(self, token_ids: tuple[int, ...], max_tokens: int, top: int | None, caller: Caller) -> GuardOutput:
+        """The likeliest continuation. Raises what the engine raises."""
+
+
+class GuardAnswerJudge:
+    """`model`: the name of a served model. Shared by requests."""
+
+    def __init__(
+        self, model: str, form: GuardFormat, policy: str = "", context_chars: int = 8_000, max_new_tokens: int = 48
+    ) -> None:
+        self.model = model
+        self._form = form
+        self._policy = policy
+        self._context_chars = context_chars
+        self._max_new_tokens = max_new_tokens
+        self._access: GuardModelAccess | None = None
+        self._counts = {"judgements_total": 0.0, "prompt_tokens_total": 0.0, "cached_tokens_total": 0.0}
+
+    def stats(self) -> Mapping[str, float]:
+        return self._counts
+
+    def bind(self, access: GuardModelAccess) -> None:
+        """Judge with `access` from now on."""
+        self._access = access
+
+    def read(self, request: Request, caller: Caller, channel: Channel, lead: str) -> JudgedReading:
+        history = conversation(request, self._context_chars)
+        if self._access is None:
+            raise RuntimeError(f"the guard model {self.model!r} is not bound to an engine yet")
+        before, behind = self._around(self._access.tokenizer, history)
+        return _GuardReading(self, self._access, caller, before + lead, behind)
+
+    async def ask(self, access: GuardModelAccess, token_ids: tuple[int, ...], caller: Caller) -> Assessment:
+        """Raises `ValueError` for an answer that is none."""
+        choice = self._form.choice
+        most, top = (self._max_new_tokens, None) if choice is None else (1, TOP)
+        said = await access.answer(token_ids, most, top, caller)
+        self._counts["judgements_total"] += 1
+        self._counts["prompt_tokens_total"] += said.prompt_tokens
+        self._counts["cached_tokens_total"] += said.cached_tokens
+        if choice is None:
+            return assessment(self._form.read(said.text))
+        return Assessment({"unsafe": _share(said.top, *[_first(access.tokenizer, word) for word in choice])})
+
+    def _around(self, tokenizer: Any, history: Sequence[Turn]) -> tuple[str, str]:
+        """By the checkpoint's own template where it says the judged text once, and the policy is its own."""
+        safe = [(role, defused(text, tokenizer.all_special_tokens)) for role, text in history]
+        if tokenizer.chat_template and not self._policy:
+            messages = [{"role": role, "content": text} for role, text in [*safe, ("assistant", MARK)]]
+            rendered = str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+            before, mark, behind = rendered.partition(MARK)
+            if mark and MARK not in behind:
+                return before, behind
+        return self._form.around(safe, "assistant", self._policy)
+
+
+class _GuardReading:
+    """The tokens of all that was judged, growing at their end."""
+
+    def __init__(
+        self, judge: GuardAnswerJudge, access: GuardModelAccess, caller: Caller, before: str, behind: str
+    ) -> None:
+        self._judge = judge
+        self._access = access
+        self._caller = caller
+        self._ids = self._tokens(before)
+        self._tail = self._tokens(behind)
+
+    async def judge(self, unit: str) -> Assessment:
+        self._ids += self._tokens(defused(unit, self._access.tokenizer.all_special_tokens))
+        return await self._judge.ask(self._access, tuple(self._ids + self._tail), self._caller)
+
+    def _tokens(self, text: str) -> list[int]:
+        return list(self._access.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def conversation(request: Request, most_chars: int) -> list[Turn]:
+    """Return the messages that led to the answer, as a guard knows them, the newest `most_chars` characters of them."""
+    turns: list[Turn] = []
+    left = most_chars
+    for message in reversed(request.messages):
+        if left <= 0:
+            break
+        role = "assistant" if message.role == "assistant" else "user"
+        text = message.content[-left:]
+        left -= len(text)
+        if turns and turns[-1][0] == role:  # templates want turns that alternate
+            turns[-1] = role, f"{text}\n\n{turns[-1][1]}"
+        elif text:
+            turns.append((role, text))
+    turns.reverse()
+    return turns
+
+
+def assessment(answer: GuardAnswer) -> Assessment:
+    """Every category that the guard named has its score; one that names none is `unsafe`."""
+    categories = answer.categories or (("unsafe",) if answer.score else ())
+    return Assessment(dict.fromkeys(categories, answer.score))
+
+
+def _share(top: Sequence[tuple[int, float]], first: int, second: int) -> float:
+    """Return the probability of `first` against `second`. Raises `ValueError` where neither is likely."""
+    found = dict(top)
+    if first not in found and second not in found:
+        raise ValueError("the guard's next token is neither of its two words")
+    least = min(found.values())
+    return 1.0 / (1.0 + math.exp(found.get(second, least) - found.get(first, least)))
+
+
+def _first(tokenizer: Any, word: str) -> int:
+    return int(tokenizer(word, add_special_tokens=False)["input_ids"][0])

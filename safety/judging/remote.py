@@ -1,0 +1,176 @@
+"""Judge an answer by a guard behind an address: an OpenAI-compatible chat, or `/v1/moderations`.
+
+A chat gets the conversation with the answer so far as its last message, and the server's own template asks the guard.
+`/v1/moderations` gets the unit with what came before it. Whatever is no verdict raises: another status, a redirect, an
+answer too long, no JSON, no score. One connection pool for all requests; each waits for its own answer alone.
+
+Not covered: a name made to resolve to another address, and batching of judgements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+import orjson
+
+from sluicegate.plugins import Caller, Channel, Request
+from sluicegate.safety.detection.guards import GuardFormat
+from sluicegate.safety.judging.guard_reading import assessment, conversation
+from sluicegate.safety.judging.session import Assessment, JudgedReading
+
+MOST_BYTES = 1024 * 1024
+"""Of an answer."""
+MOST_CATEGORIES = 1_000
+
+
+class NoJudgement(Exception):
+    """The service did not say what it makes of the text. The message holds nothing of either."""
+
+
+class GuardService:
+    """One address. Used on the event loop that `start` ran on; opens connections when it is first asked."""
+
+    def __init__(self, url: str, key: str, model: str, max_connections: int) -> None:
+        self._url = url
+        self._key = key
+        self.model = model
+        self._max_connections = max_connections
+        self._session: aiohttp.ClientSession | None = None
+
+    async def start(self) -> None:
+        headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=self._max_connections),
+            headers={**headers, "content-type": "application/json", "accept-encoding": "identity"},
+            timeout=aiohttp.ClientTimeout(None),  # the budget of a judgement holds
+            trust_env=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+        )
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def ask(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Return the JSON that the service answers. Raises `NoJudgement`, `aiohttp.ClientError`, `OSError`."""
+        if self._session is None:
+            raise NoJudgement("the judge was not started")
+        data = orjson.dumps(body)
+        async with self._session.post(self._url + path, data=data, allow_redirects=False) as answer:
+            if answer.status != 200:
+                raise NoJudgement(f"the service answered with status {answer.status}")
+            said = await _read(answer)
+        try:
+            return orjson.loads(said)
+        except orjson.JSONDecodeError:
+            raise NoJudgement("the service's answer is no JSON") from None
+
+
+async def _read(answer: aiohttp.ClientResponse) -> bytes:
+    data = bytearray()
+    async for part in answer.content.iter_any():
+        data += part
+        if len(data) > MOST_BYTES:
+            raise NoJudgement(f"the service's answer is longer than {MOST_BYTES} bytes")
+    return bytes(data)
+
+
+class ChatGuardJudge:
+    """A guard that a server asks through its own chat template, and that answers in words."""
+
+    def __init__(self, service: GuardService, form: GuardFormat, context_chars: int, max_new_tokens: int) -> None:
+        self.service = service
+        self._form = form
+        self._context_chars = context_chars
+        self._max_new_tokens = max_new_tokens
+
+    async def start(self) -> None:
+        await self.service.start()
+
+    async def close(self) -> None:
+        await self.service.close()
+
+    def read(self, request: Request, caller: Caller, channel: Channel, lead: str) -> JudgedReading:
+        messages = [{"role": role, "content": text} for role, text in conversation(request, self._context_chars)]
+        return _ChatReading(self, messages, lead)
+
+    async def ask(self, messages: list[dict[str, str]]) -> Assessment:
+        body = {
+            "model": self.service.model,
+            "messages": messages,
+            "max_tokens": self._max_new_tokens,
+            "temperature": 0,
+        }
+        found = await self.service.ask("/chat/completions", body)
+        try:
+            said = found["choices"][0]["message"]["content"]
+            return assessment(self._form.read(said))
+        except (TypeError, KeyError, IndexError, ValueError):
+            raise NoJudgement(f"the service's answer is none of a {self._form.name}") from None
+
+
+class _ChatReading:
+    def __init__(self, judge: ChatGuardJudge, messages: list[dict[str, str]], answer: str) -> None:
+        self._judge = judge
+        self._messages = messages
+        self._answer = answer
+
+    async def judge(self, unit: str) -> Assessment:
+        self._answer += unit
+        return await self._judge.ask([*self._messages, {"role": "assistant", "content": self._answer}])
+
+
+class ModerationsJudge:
+    """A service that scores a text by category."""
+
+    def __init__(self, service: GuardService, window_chars: int) -> None:
+        self.service = service
+        self._window_chars = window_chars
+
+    async def start(self) -> None:
+        await self.service.start()
+
+    async def close(self) -> None:
+        await self.service.close()
+
+    def read(self, request: Request, caller: Caller, channel: Channel, lead: str) -> JudgedReading:
+        return _ScoredReading(self, lead, self._window_chars)
+
+    async def ask(self, text: str) -> Assessment:
+        model = {"model": self.service.model} if self.service.model else {}
+        found = await self.service.ask("/moderations", {"input": text, **model})
+        try:
+            [result] = found["results"]
+            return _scored(result)
+        except (TypeError, KeyError, ValueError, AttributeError):
+            raise NoJudgement("the service's answer is none of /v1/moderations") from None
+
+
+def _scored(result: Any) -> Assessment:
+    """A category that is flagged counts as certain, whatever its score. Raises `ValueError` for what is no score."""
+    scores, flags = dict(result["category_scores"]), dict(result.get("categories") or {})
+    if len(scores) > MOST_CATEGORIES or not isinstance(result["flagged"], bool):
+        raise ValueError("no result")
+    found: dict[str, float] = {}
+    for name, score in scores.items():
+        if isinstance(score, bool) or not isinstance(score, int | float) or not 0.0 <= score <= 1.0:
+            raise ValueError("no score")
+        found[str(name)] = 1.0 if flags.get(name) is True else float(score)
+    if result["flagged"] and not any(flag is True for flag in flags.values()):
+        found["flagged"] = 1.0
+    return Assessment(found)
+
+
+class _ScoredReading:
+    def __init__(self, judge: ModerationsJudge, before: str, window: int) -> None:
+        self._judge = judge
+        self._before = before
+        self._window = window
+
+    async def judge(self, unit: str) -> Assessment:
+        together = self._before[-self._window :] + unit
+        self._before = together
+        return await self._judge.ask(together)
