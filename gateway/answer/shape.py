@@ -3,6 +3,7 @@
     <think>...</think>\\n\\n            where reasoning was asked for
     an answer                         free, or under the request's own constraint
     <tool_call>\\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\\n</tool_call>
+    <tool_call>\\n{"name": "apply_patch", "arguments": {"input": "..."}}\\n</tool_call>     a custom tool
 
 The marks are those of Hermes and Qwen. `gateway/answer/regions.py` takes apart what was generated under such a
 constraint.
@@ -14,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from sluicegate.gateway.answer.custom_text import TEXT_BEGINS
 from sluicegate.plugins import Constraint, Prompt, Request, RequestError, Tool
 
 THINK, THOUGHT, AFTER_THOUGHT = "<think>", "</think>", "\n\n"
@@ -85,6 +87,9 @@ def _answer_or_calls(request: Request, tools: tuple[Tool, ...]) -> Format:
 
 def _call(tool: Tool) -> Format:
     begin = f'{CALL}\n{{"name": "{tool.name}", "arguments": '
+    if tool.form is not None:
+        text = {"type": "json_string", "content": _answer(tool.form)}
+        return {"type": "tag", "begin": begin + TEXT_BEGINS, "content": text, "end": "}}" + CALLED}
     content = {"type": "json_schema", "json_schema": tool.parameters}
     return {"type": "tag", "begin": begin, "content": content, "end": "}" + CALLED}
 

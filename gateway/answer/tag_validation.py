@@ -127,6 +127,15 @@ class _Reading:
             self.complaints.append((at, wrong))
         return {end} if wrong is None else set()
 
+    def _json_string(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
+        try:
+            value, end = self.decoder.raw_decode(self.text, at)
+        except ValueError as error:
+            self.complaints.append((at, f"not JSON: {error}"))
+            return set()
+        self._spend(end - at)
+        return {end} if isinstance(value, str) else set()
+
     def _any_text(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
         end = min(self._found(stops, at), default=len(self.text))
         return {end} if self._free(at, end, part.get("excludes", ())) else set()

@@ -62,7 +62,7 @@ FIELDS: Mapping[type, Table] = {
 KEYS: Table = {
     "screened": """
         content text reasoning reasoning_content thinking summary message delta name arguments partial_json input
-        content_block output result part item function tool_calls tool_use
+        custom content_block output result part item function tool_calls tool_use
     """,
     "derived": "logprobs logprob token bytes top_logprobs tokens token_logprobs text_offset",
     "ours": """
@@ -87,6 +87,7 @@ KEYS: Table = {
         background conversation instructions max_output_tokens max_tool_calls parallel_tool_calls previous_response_id
         prompt prompt_cache_key safety_identifier service_tier temperature tool_choice tools top_p truncation user
         format verbosity effort generate_summary token_strs description parameters strict prompt_cache_retention
+        syntax definition
     """,
 }
 FREE = frozenset(

@@ -11,7 +11,7 @@ _ALL4 = "chat completions responses messages"
 
 _TOOLS = (
     *rows("served", "chat responses messages", {
-        "tools[].type": "`function`; in messages `custom`.",
+        "tools[].type": "`function`, or `custom`: a tool that takes a text; in messages `custom`.",
         "tool_choice.type": "How tools are chosen.",
     }),
     *rows("served", "responses messages", {
@@ -30,13 +30,24 @@ _TOOLS = (
         "tool_choice.allowed_tools": "The tools that may be called.",
         "tool_choice.allowed_tools.mode": "Whether one must be called.",
         "tool_choice.allowed_tools.tools": "The tools.",
-        "tool_choice.allowed_tools.tools[].type": "`function`.",
+        "tool_choice.allowed_tools.tools[].type": "`function` or `custom`.",
         "tool_choice.allowed_tools.tools[].function": "A tool.",
         "tool_choice.allowed_tools.tools[].function.name": "The tool's name.",
+        "tools[].custom": "A tool that takes a text.",
+        "tools[].custom.name": "The tool's name.",
+        "tools[].custom.description": "What it does, for the model.",
+        "tools[].custom.format": "What its text looks like.",
+        "tools[].custom.format.type": "`text` or `grammar`.",
+        "tools[].custom.format.grammar": "The grammar that every text follows; the model is shown it too.",
+        "tools[].custom.format.grammar.syntax": "`lark` or `regex`.",
+        "tools[].custom.format.grammar.definition": "The grammar.",
+        "tool_choice.custom": "The tool that must be called.",
+        "tool_choice.custom.name": "The tool's name.",
+        "tool_choice.allowed_tools.tools[].custom": "A tool.",
+        "tool_choice.allowed_tools.tools[].custom.name": "The tool's name.",
     }),
     *rows("reported", "chat", {
         "tools[].function.defer_loading": ("Show the tool when it is looked for.", "tools are shown at once"),
-        "tools[].custom": ("A tool without a schema.", "tools are functions here"),
     }, neutral={"tools[].function.defer_loading": (False,)}),
     *rows("reported", "messages", {
         "tools[].strict": ("Enforce the arguments.", "they always are"),

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from sluicegate.gateway.answer.custom_text import custom_parameters
 from sluicegate.plugins import Caller, Channel, ClearingSession, OutputRail, Request, ToolCall, offers
 from sluicegate.safety import HoldbackWindow, JsonWindow, UnchangedWindow, WindowLimits, redactor_for
+
+OF_A_FORM = custom_parameters({"pattern": ""})
+"""For arguments whose text follows a grammar: nobody knows what else the grammar would take in place of a part."""
 
 
 class Windows:
@@ -34,7 +39,8 @@ class Windows:
         """Rails see the strings of JSON decoded, and what replaces one still satisfies the schema."""
         opened = self._opened(channel)
         if call is not None:
-            schema = next((tool.parameters for tool in self._request.tools if tool.name == call.name), {})
+            tool = next((tool for tool in self._request.tools if tool.name == call.name), None)
+            schema: Any = {} if tool is None else tool.parameters if tool.form is None else OF_A_FORM
             return JsonWindow(*opened, redactor=redactor_for(schema))
         constraint = self._request.constraint
         if constraint is None or channel == "reasoning":

@@ -72,7 +72,7 @@ class Attempt:
     """Of the whole output, thoughts and calls of tools included."""
     grammar: CompiledGrammar | None = None
     tool_grammars: Mapping[str, CompiledGrammar] = field(default_factory=dict)
-    """Of the arguments of tools, where another server calls them."""
+    """Of the arguments of tools, or of the texts of custom ones, where another server calls them."""
     generation: Generation | None = None
 
     def give_up(self) -> None:

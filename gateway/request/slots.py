@@ -156,10 +156,19 @@ async def constrain(exchange: Exchange, validator: Validator) -> None:
 
 
 async def _grammars_of_tools(exchange: Exchange) -> dict[str, CompiledGrammar]:
-    """Grammars that judge arguments while they stream; a schema that is not enforced here judges them at their end."""
+    """Grammars that judge arguments while they stream; a schema that is not enforced here judges them at their end.
+    Of a custom tool with a form: the grammar of its text. Raises `GrammarError` for such a form."""
     found: dict[str, CompiledGrammar] = {}
     _, constrainer = exchange.stages.constrain
+    for tool in exchange.request.callable_tools:
+        if tool.form is not None:
+            form = await constrainer.compile(tool.form, exchange.served)
+            if not isinstance(form, CompiledGrammar):
+                raise TypeError(f"compile() answered {form!r}")
+            found[tool.name] = form
     for tool in exchange.request.callable_tools if exchange.request.stream else ():
+        if tool.form is not None:
+            continue
         constraint = judged(Constraint("json_schema", tool.parameters))
         with contextlib.suppress(GrammarError):
             grammar = await constrainer.compile(constraint, exchange.served) if constraint is not None else None

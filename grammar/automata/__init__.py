@@ -6,7 +6,7 @@ from sluicegate.grammar.automata.byte_level.bytedfa import (
     byte_intersection,
     byte_union,
 )
-from sluicegate.grammar.automata.byte_level.json_strings import utf8
+from sluicegate.grammar.automata.byte_level.json_strings import Spelling, string_body, utf8
 from sluicegate.grammar.automata.byte_level.numbers import number_dfa
 from sluicegate.grammar.automata.byte_level.residual import residual_digests
 from sluicegate.grammar.automata.byte_level.string_bodies import StringTable, string_table
@@ -20,6 +20,7 @@ __all__ = [
     "Budget",
     "ByteDfa",
     "CharDfa",
+    "Spelling",
     "StringTable",
     "byte_difference",
     "byte_intersection",
@@ -27,6 +28,7 @@ __all__ = [
     "format_dfa",
     "number_dfa",
     "residual_digests",
+    "string_body",
     "string_table",
     "utf8",
 ]

@@ -15,6 +15,7 @@ from lark.grammar import Rule
 from lark.lexer import TerminalDef
 from lark.load_grammar import load_grammar
 
+from sluicegate.grammar.automata import Spelling, string_body, utf8
 from sluicegate.grammar.blocked.watch import Screens
 from sluicegate.grammar.budget.interrupt import interrupted
 from sluicegate.grammar.budget.meter import within
@@ -65,25 +66,28 @@ def compile_lark(text: str, vocabulary: Vocabulary, *, options: GrammarOptions |
         return _with_values(grammar, vocabulary, options)
 
 
-def parser_of(text: str) -> Callable[[Continuation | None], Callable[[], tuple[Reading, ...]]]:
-    """The grammar read and checked: from what follows a whole text to the readings at its first byte."""
-    grammar = read(text, GrammarOptions())
+def parser_of(
+    text: str, *, in_string: bool = False
+) -> Callable[[Continuation | None], Callable[[], tuple[Reading, ...]]]:
+    """The grammar read and checked: from what follows a whole text to the readings at its first byte. `in_string`: its
+    texts stand inside a JSON string."""
+    grammar = read(text, GrammarOptions(), string_body if in_string else utf8)
     if grammar.regions:
         raise UnsupportedGrammar("%json inside a part of a structural tag; make it a json_schema part of its own")
     tables = grammar.tables()
     return lambda follow: Parser(tables, follow).start_readings
 
 
-def read(text: str, options: GrammarOptions) -> Grammar:
+def read(text: str, options: GrammarOptions, spell: Spelling = utf8) -> Grammar:
     if not isinstance(text, str):
         raise InvalidGrammar(f"a grammar must be a text, not {type(text).__name__}")
     if len(text) > _MOST_CHARACTERS:
         raise GrammarLimit(f"the grammar has {len(text)} characters; at most {_MOST_CHARACTERS} are read: shorten it")
     if gbnf.is_gbnf(text):
-        rules, lexemes = gbnf.read(text)
+        rules, lexemes = gbnf.read(text, spell)
         grammar = Grammar(rules, lexemes, frozenset(), gbnf.ROOT, {})
     else:
-        grammar = _read_lark(Source(text), options)
+        grammar = _read_lark(Source(text), options, spell)
     if not any(rule.origin == grammar.start for rule in grammar.rules):
         raise InvalidGrammar(f"the grammar has no rule `{grammar.start}`, which every text begins with")
     if grammar.start not in productive(grammar.rules):
@@ -91,12 +95,12 @@ def read(text: str, options: GrammarOptions) -> Grammar:
     return grammar
 
 
-def _read_lark(source: Source, options: GrammarOptions) -> Grammar:
+def _read_lark(source: Source, options: GrammarOptions, spell: Spelling) -> Grammar:
     check_alternatives(source.text)
     with interrupted():
         terminals, written, ignored = _loaded(source)
     sets = TerminalSets(source)
-    found = {t.name: lexeme_of(t, source, sets) for t in terminals if t.name not in source.schemas}
+    found = {t.name: lexeme_of(t, source, sets, spell) for t in terminals if t.name not in source.schemas}
     lexemes = {name: lexeme for name, (lexeme, _) in found.items() if lexeme is not None}
     empty = {name for name, (_, may_be_empty) in found.items() if may_be_empty}
     rules = [

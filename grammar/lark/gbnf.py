@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
+from sluicegate.grammar.automata import Spelling
 from sluicegate.grammar.automata.charsets import EVERY, Ranges, negate, single, union
 from sluicegate.grammar.automata.patterns.reader import Cursor
 from sluicegate.grammar.automata.patterns.syntax import Alt, Chars, Node, Repeat, Seq, sequence
@@ -32,7 +33,7 @@ def is_gbnf(text: str) -> bool:
     return _RULE.search(text) is not None
 
 
-def read(text: str) -> tuple[list[Production], dict[str, DfaLexeme]]:
+def read(text: str, spell: Spelling) -> tuple[list[Production], dict[str, DfaLexeme]]:
     """Return rules and lexemes; the first rule is `root`. Raises a `GrammarError` with line and column."""
     reader = _GbnfReader(text)
     trees = reader.rules()
@@ -42,7 +43,7 @@ def read(text: str) -> tuple[list[Production], dict[str, DfaLexeme]]:
         if ref.name not in trees:
             reader.invalid(f"rule {ref.name!r} is used but not defined", at=ref.position)
     try:
-        return Rules(trees).read(ROOT)
+        return Rules(trees, spell).read(ROOT)
     except RecursionError as error:
         raise GrammarLimit(
             "the rules of the grammar refer to one another too deeply; shorten the chain of rules"

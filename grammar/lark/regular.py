@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from sluicegate.grammar.automata import CharDfa, utf8
+from sluicegate.grammar.automata import CharDfa, Spelling
 from sluicegate.grammar.automata.construction.subset import compile_tree
 from sluicegate.grammar.automata.patterns.syntax import Alt, Chars, Node, Repeat, Seq
 from sluicegate.grammar.budget.meter import Budget, WorkMeter, look
@@ -31,8 +31,9 @@ class RuleRef(Node):
 class Rules:
     """`trees`: what each rule stands for; every `RuleRef` in them names another. Used once."""
 
-    def __init__(self, trees: Mapping[str, Node]) -> None:
+    def __init__(self, trees: Mapping[str, Node], spell: Spelling) -> None:
         self._trees = trees
+        self._spell = spell
         self._sizes: dict[str, int] = dict.fromkeys(_recursive(trees), _MOST_CHARS + 1)
         self._rules: list[Production] = []
         self._lexemes: dict[str, DfaLexeme] = {}
@@ -156,7 +157,7 @@ class Rules:
             return (_NOTHING,)
         if not texts.accepts(""):
             name = f"terminal {len(self._lexemes)}"
-            self._lexemes[name] = DfaLexeme(utf8(texts), general=True)
+            self._lexemes[name] = DfaLexeme(self._spell(texts), general=True)
             return ((True, name),)
         rest = texts.difference(CharDfa.from_literal(""))
         if rest.is_empty():

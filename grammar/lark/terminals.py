@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lark.lexer import PatternStr, TerminalDef
 
-from sluicegate.grammar.automata import CharDfa, utf8
+from sluicegate.grammar.automata import CharDfa, Spelling
 from sluicegate.grammar.budget.meter import look
 from sluicegate.grammar.lark.source import Source
 from sluicegate.grammar.lark.terminal_sets import TerminalSets
@@ -15,7 +15,9 @@ from sluicegate.plugins.errors import GrammarError, InvalidGrammar
 _NOTHING = CharDfa.from_literal("")
 
 
-def lexeme_of(terminal: TerminalDef, source: Source, sets: TerminalSets) -> tuple[DfaLexeme | None, bool]:
+def lexeme_of(
+    terminal: TerminalDef, source: Source, sets: TerminalSets, spell: Spelling
+) -> tuple[DfaLexeme | None, bool]:
     """Return the lexeme of the texts that are not empty, and whether the empty text is one.
 
     Raises a `GrammarError` with line and column of the terminal.
@@ -30,7 +32,7 @@ def lexeme_of(terminal: TerminalDef, source: Source, sets: TerminalSets) -> tupl
         texts = _written(terminal, source)
     empty = texts.accepts("")
     rest = texts.difference(_NOTHING) if empty else texts
-    return (None if rest.is_empty() else DfaLexeme(utf8(rest), general=True)), empty
+    return (None if rest.is_empty() else DfaLexeme(spell(rest), general=True)), empty
 
 
 def _written(terminal: TerminalDef, source: Source) -> CharDfa:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sluicegate.grammar.automata import CharDfa, utf8
+from sluicegate.grammar.automata import CharDfa, string_body, utf8
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.reading import Reading
@@ -13,7 +13,7 @@ from sluicegate.grammar.reading.readings import EndOfText, InLexeme
 from sluicegate.grammar.tags import formats, freetext
 from sluicegate.grammar.tags.formats import Format
 from sluicegate.grammar.tags.steps import Head, LazyContinuation, LiteralContinuation, fork, restarts, spelled
-from sluicegate.plugins.errors import UnsupportedGrammar
+from sluicegate.plugins.errors import Unsatisfiable, UnsupportedGrammar
 
 END = EndOfText()
 
@@ -73,6 +73,8 @@ class Builder:
             return LazyContinuation(lambda: self._regex(node, follow))
         if isinstance(node, formats.LarkFormat):
             return LazyContinuation(lambda: self.regions[node](follow))
+        if isinstance(node, formats.StringFormat):
+            return LiteralContinuation([('"', self._string(node, follow))])
         if isinstance(node, formats.AnyTextFormat):
             return LazyContinuation(lambda: self._free((), follow, node.excludes))
         if isinstance(node, formats.TriggeredFormat):
@@ -152,6 +154,19 @@ class Builder:
                 lexeme = DfaLexeme(utf8(closed), general=True)
                 readings.append(InLexeme(lexeme, lexeme.start, after))
         return tuple(readings)
+
+    def _string(self, node: formats.StringFormat, follow: Continuation) -> Continuation:
+        """Read from after the opening quote."""
+        closed = LiteralContinuation([('"', follow)])
+        if isinstance(node.content, formats.LarkFormat):
+            return LazyContinuation(lambda: self.regions[node](closed))
+        texts: CharDfa = self.regions[node]
+        if texts.is_empty():
+            raise Unsatisfiable("no text matches the pattern", pointer=node.content.pointer)
+        lexeme = DfaLexeme(string_body(texts), general=True)
+        if not lexeme.grows(lexeme.start):
+            return closed
+        return LazyContinuation(lambda: (InLexeme(lexeme, lexeme.start, closed),))
 
     # --- several tags ---
 

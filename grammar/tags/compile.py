@@ -91,20 +91,21 @@ def _regions(nodes: list[Format], options: GrammarOptions) -> tuple[dict[Format,
     regions: dict[Format, Any] = {}
     notes: list[str] = []
     for node in nodes:
-        if not isinstance(node, formats.SchemaFormat | formats.RegexFormat | formats.LarkFormat):
+        part = node.content if isinstance(node, formats.StringFormat) else node
+        if not isinstance(part, formats.SchemaFormat | formats.RegexFormat | formats.LarkFormat):
             continue
         try:
-            if isinstance(node, formats.SchemaFormat):
-                values, root, said = satisfiable_values(node.schema, options)
+            if isinstance(part, formats.SchemaFormat):
+                values, root, said = satisfiable_values(part.schema, options)
                 regions[node] = (values, root)
                 notes.extend(said)
-            elif isinstance(node, formats.RegexFormat):
-                regions[node] = CharDfa.from_pattern(node.pattern, dialect="python", anchored=True)
+            elif isinstance(part, formats.RegexFormat):
+                regions[node] = CharDfa.from_pattern(part.pattern, dialect="python", anchored=True)
             else:
-                parser = parser_of(node.text)
+                parser = parser_of(part.text, in_string=part is not node)
                 regions[node] = lambda follow, parser=parser: parser(follow)()
         except GrammarError as error:
-            raise type(error)(error.reason, pointer=node.pointer + error.pointer) from error
+            raise type(error)(error.reason, pointer=part.pointer + error.pointer) from error
     return regions, notes
 
 

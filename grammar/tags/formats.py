@@ -47,6 +47,13 @@ class LarkFormat:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class StringFormat:
+    """A JSON string whose value is a text of `content`, spelled without needless escapes."""
+
+    content: RegexFormat | LarkFormat
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class AnyTextFormat:
     """Anything that holds none of `excludes`, up to the literal that follows, or up to the end."""
 
@@ -106,6 +113,7 @@ Format = (
     | SchemaFormat
     | RegexFormat
     | LarkFormat
+    | StringFormat
     | AnyTextFormat
     | SequenceFormat
     | OrFormat
@@ -147,6 +155,13 @@ def _json(fields: Fields, at: str) -> SchemaFormat:
     if fields.get("style", "json") != "json":
         raise InvalidGrammar(f"only style 'json' is enforced, not {fields['style']!r}", pointer=f"{at}/style")
     return _schema(fields.get("json_schema"), f"{at}/json_schema")
+
+
+def _string(fields: Fields, at: str) -> StringFormat:
+    content = _format(fields.get("content"), f"{at}/content")
+    if not isinstance(content, RegexFormat | LarkFormat):
+        raise InvalidGrammar("a json_string holds a text of a regex or of a grammar", pointer=f"{at}/content/type")
+    return StringFormat(content)
 
 
 def _schema(schema: Any, at: str) -> SchemaFormat:
@@ -310,6 +325,7 @@ _FORMATS: dict[str, tuple[Callable[[Fields, str], Format], tuple[str, ...]]] = {
     "json_schema": (_json, ("json_schema", "style")),
     "regex": (lambda fields, at: RegexFormat(_text(fields, "pattern", at), f"{at}/pattern"), ("pattern",)),
     "grammar": (lambda fields, at: LarkFormat(_text(fields, "grammar", at), f"{at}/grammar"), ("grammar",)),
+    "json_string": (_string, ("content",)),
     "any_text": (lambda fields, at: AnyTextFormat(_literals(fields, "excludes", at)), ("excludes",)),
     "sequence": (lambda fields, at: SequenceFormat(_elements(fields, at)), ("elements",)),
     "or": (_or, ("elements",)),

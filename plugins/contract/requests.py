@@ -38,6 +38,10 @@ class Tool:
     name: str
     description: str = ""
     parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
+    custom: bool = False
+    """It takes a text: `parameters` have one string for it."""
+    form: Constraint | None = None
+    """Of a custom tool: the pattern or grammar that its text follows."""
 
 
 @quick
@@ -209,6 +213,11 @@ class Request:
         if choice.mode == "none":
             return ()
         return tuple(tool for tool in self.tools if choice.names is None or tool.name in choice.names)
+
+    @property
+    def custom_tools(self) -> frozenset[str]:
+        """Names of those that take a text."""
+        return frozenset(tool.name for tool in self.tools if tool.custom)
 
     reuse: Reuse = Reuse()
     parts: Parts | None = None

@@ -228,7 +228,7 @@ def test_what_a_tool_said_cannot_end_its_turn() -> None:
         ({"tools": [], "tool_choice": "required"}, "tool_choice"),
         ({"tools": [WEATHER, WEATHER]}, "tools.1"),
         ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools.0"),
-        ({"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "tools"),
+        ({"tools": [{"type": "custom", "function": {"name": "x"}}]}, "tools.0"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0"),
     ],
 )

@@ -239,3 +239,23 @@ def test_a_terminal_may_end_wherever_it_matches() -> None:
     for example in ("aabb", "aaabbac", "aab", "abb"):
         parser = lark.Lark(text, parser="earley", lexer="dynamic_complete")
         assert accepts(compiled, example) is _parses(parser, example)
+
+
+PATCH = r"""
+start: begin hunk+ end
+begin: "*** Begin Patch" LF
+end: "*** End Patch" LF?
+hunk: "*** Add File: " /(.+)/ LF add+ | "*** Delete File: " /(.+)/ LF
+add: "+" /(.*)/ LF
+%import common.LF
+"""
+
+
+def test_a_grammar_for_patches_is_read() -> None:
+    """Agents send such grammars; Lark itself refuses a terminal that may be empty."""
+    compiled = compile_lark(PATCH, byte_vocabulary())
+    taken = "*** Begin Patch\n*** Add File: a.py\n+x = 1\n+\n*** Delete File: b\n*** End Patch"
+    assert accepts(compiled, taken)
+    assert accepts(compiled, taken + "\n")
+    for text in (taken.replace("+x", "x"), taken.replace("a.py", ""), taken.replace("*** End Patch", "")):
+        assert not accepts(compiled, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from functools import lru_cache
 from typing import Any
@@ -259,3 +260,54 @@ def test_what_is_wrong_is_said_before_anything_is_generated(
     with pytest.raises(error) as caught:
         compile_structural_tags(value, byte_vocabulary())
     assert caught.value.pointer.startswith(pointer)
+
+
+# --- JSON strings under a grammar of their own -----------------------------------------------------------------------
+
+IN_STRING = [
+    ({"type": "regex", "pattern": '[a-z"\n\\\\]{2,4}'}, ["ab", 'a"\n\\', "\\\\"], ["a", "A", 'a"\n\\a']),
+    ({"type": "regex", "pattern": "a*"}, ["", "aaa"], ["b"]),
+    (
+        {"type": "grammar", "grammar": 'start: "say \\"" WORD "\\"\\n"\nWORD: /[a-zé\\t]+/'},
+        ['say "hé\t"\n'],
+        ["say", ""],
+    ),
+    ({"type": "grammar", "grammar": 'root ::= "[" root* "\\n]"'}, ["[\n]", "[[\n][\n]\n]"], ["[]", "[\n"]),
+]
+
+
+def in_string(content: Any) -> LazyGrammar:
+    inside = tag('{"input": ', {"type": "json_string", "content": content}, "}")
+    return compile_structural_tags({"format": inside}, byte_vocabulary())
+
+
+@pytest.mark.parametrize(("content", "taken", "refused"), IN_STRING)
+def test_a_json_string_holds_a_text_of_its_grammar(content: Any, taken: list[str], refused: list[str]) -> None:
+    """What is escaped in JSON is escaped here, in its shortest way; the grammar speaks of the text itself."""
+    grammar = in_string(content)
+    for text in (*taken, *refused):
+        written = json.dumps({"input": text}, ensure_ascii=False)
+        assert accepts(grammar, written) == (text in taken), text
+
+
+@pytest.mark.parametrize("content", [content for content, _, _ in IN_STRING])
+def test_what_is_drawn_inside_a_json_string_is_json(content: Any) -> None:
+    vocabulary, rng = byte_vocabulary(), random.Random(5)
+    for _ in range(4):
+        matcher, drawn = in_string(content).matcher(), b""
+        for _ in range(400):
+            tokens = sorted(allowed(matcher, vocabulary) - set(vocabulary.eos_token_ids))
+            if not tokens:
+                break
+            token = rng.choice(tokens)
+            matcher.accept(token)
+            drawn += vocabulary.words[token]
+        if matcher.can_stop:
+            assert list(json.loads(drawn)) == ["input"]
+
+
+def test_a_json_string_holds_texts_only() -> None:
+    with pytest.raises(InvalidGrammar, match="regex or of a grammar"):
+        in_string({"type": "any_text"})
+    with pytest.raises(Unsatisfiable):
+        in_string({"type": "regex", "pattern": "[^\\x00-\\U0010ffff]"}).matcher()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from pydantic import model_validator
+
+from sluicegate.gateway.answer.custom_text import INPUT, arguments_of, custom_parameters
 from sluicegate.gateway.api.body.depth import JsonText
 from sluicegate.gateway.api.body.unknown_fields import Wire
-from sluicegate.plugins import InvalidGrammar, RequestError, Tool, ToolCall, ToolChoice
+from sluicegate.plugins import Constraint, InvalidGrammar, RequestError, Tool, ToolCall, ToolChoice
 
 MAX_TOOLS = 128
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -22,9 +25,46 @@ class Function(Wire):
     strict: bool | None = None
 
 
-class FunctionTool(Wire):
-    type: Literal["function"]
-    function: Function
+class GrammarText(Wire):
+    syntax: Literal["lark", "regex"]
+    definition: str
+
+
+class CustomFormat(Wire):
+    type: Literal["text", "grammar"]
+    grammar: GrammarText | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> CustomFormat:
+        if (self.type == "grammar") != (self.grammar is not None):
+            raise ValueError("`grammar` stands beside the type 'grammar', and only there")
+        return self
+
+
+class TextTool(Wire):
+    """It takes a text, perhaps under a grammar."""
+
+    name: str
+    description: str | None = None
+    format: CustomFormat | None = None
+
+
+class ChatTool(Wire):
+    type: Literal["function", "custom"]
+    function: Function | None = None
+    custom: TextTool | None = None
+
+    @model_validator(mode="after")
+    def _has_its_type(self) -> ChatTool:
+        check_type(self)
+        return self
+
+    def offered(self) -> OfferedTool:
+        if self.function is not None:
+            return OfferedTool(self.function.name, self.function.description, self.function.parameters)
+        assert self.custom is not None
+        form = self.custom.format.grammar if self.custom.format else None
+        return text_tool(self.custom.name, self.custom.description, form)
 
 
 class Named(Wire):
@@ -32,8 +72,20 @@ class Named(Wire):
 
 
 class NamedTool(Wire):
-    type: Literal["function"]
-    function: Named
+    type: Literal["function", "custom"]
+    function: Named | None = None
+    custom: Named | None = None
+
+    @model_validator(mode="after")
+    def _has_its_type(self) -> NamedTool:
+        check_type(self)
+        return self
+
+    @property
+    def name(self) -> str:
+        named = self.function or self.custom
+        assert named is not None
+        return named.name
 
 
 class AllowedTools(Wire):
@@ -51,22 +103,66 @@ class CalledFunction(Wire):
     arguments: JsonText
 
 
+class CalledText(Wire):
+    name: str
+    input: str
+
+
 class CalledTool(Wire):
     id: str
-    type: Literal["function"] = "function"
-    function: CalledFunction
+    type: Literal["function", "custom"] = "function"
+    function: CalledFunction | None = None
+    custom: CalledText | None = None
+
+    @model_validator(mode="after")
+    def _has_its_type(self) -> CalledTool:
+        check_type(self)
+        return self
 
     def fact(self) -> ToolCall:
-        return ToolCall(self.id, self.function.name, self.function.arguments)
+        if self.function is not None:
+            return ToolCall(self.id, self.function.name, self.function.arguments)
+        assert self.custom is not None
+        return ToolCall(self.id, self.custom.name, arguments_of(self.custom.input))
+
+
+def check_type(wire: ChatTool | NamedTool | CalledTool) -> None:
+    """Raises `ValueError` unless the field that `type` names is there, and the other is not."""
+    other = "custom" if wire.type == "function" else "function"
+    if getattr(wire, wire.type) is None:
+        raise ValueError(f"`{wire.type}` is required when `type` is {wire.type!r}")
+    if getattr(wire, other) is not None:
+        raise ValueError(f"`{other}` is given, but `type` is {wire.type!r}")
 
 
 Mode = Literal["none", "auto", "required"]
 
 
-def tools_of(given: Iterable[tuple[str, str | None, dict[str, Any] | None]]) -> tuple[Tool, ...]:
-    """Make tools of (name, description, schema of the arguments). Raises `RequestError` that names the tool."""
+class OfferedTool(NamedTuple):
+    """A tool in any dialect. `parameters`: the schema of its arguments, unread."""
+
+    name: str
+    description: str | None
+    parameters: dict[str, Any] | None
+    custom: bool = False
+    form: Constraint | None = None
+
+
+def text_tool(name: str, description: str | None, grammar: GrammarText | None) -> OfferedTool:
+    """The model is shown the grammar too: a mask cannot tell it what the text is for."""
+    if grammar is None:
+        return OfferedTool(name, description, custom_parameters(), custom=True)
+    kind, called = ("lark", "Lark grammar") if grammar.syntax == "lark" else ("regex", "regular expression")
+    shown = f"`{INPUT}` follows this {called}:\n{grammar.definition}"
+    described = f"{description}\n\n{shown}" if description else shown
+    form = Constraint(kind, grammar.definition)  # type: ignore[arg-type]
+    return OfferedTool(name, described, custom_parameters(), custom=True, form=form)
+
+
+def tools_of(given: Iterable[OfferedTool]) -> tuple[Tool, ...]:
+    """Raises `RequestError` that names the tool."""
     tools: dict[str, Tool] = {}
-    for i, (name, description, parameters) in enumerate(given):
+    for i, (name, description, parameters, custom, form) in enumerate(given):
         if not _NAME.fullmatch(name):
             raise RequestError(
                 f"{name!r} is no name for a tool; use letters, digits, `_`, `-` and `.`", param=f"tools.{i}"
@@ -75,7 +171,7 @@ def tools_of(given: Iterable[tuple[str, str | None, dict[str, Any] | None]]) -> 
             raise RequestError(f"two tools are named {name!r}", param=f"tools.{i}")
         if len(tools) == MAX_TOOLS:
             raise RequestError(f"at most {MAX_TOOLS} tools are read", param="tools")
-        tools[name] = Tool(name, description or "", _arguments(name, parameters))
+        tools[name] = Tool(name, description or "", _arguments(name, parameters), custom, form)
     return tuple(tools.values())
 
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import orjson
 
+from sluicegate.gateway.answer.custom_text import TextDecoder, text_of
 from sluicegate.gateway.answer.delta import Delta
+from sluicegate.gateway.api.body.parsing import Parsed
 from sluicegate.gateway.api.dialects.chunks import ChunkStream, envelope
 from sluicegate.gateway.api.extras import extended, logprobs, usage
 from sluicegate.gateway.request.context import Exchange
@@ -26,6 +28,12 @@ class ChunkWriter(ChunkStream):
 
     kind = "chat.completion.chunk"
 
+    def __init__(self, exchange: Exchange, parsed: Parsed) -> None:
+        super().__init__(exchange, parsed)
+        self._custom = exchange.request.custom_tools
+        self._texts: dict[tuple[int, int], TextDecoder] = {}
+        """By choice and number: calls of custom tools."""
+
     def _envelope(self) -> dict[str, Any]:
         return super()._envelope() | ({"usage": None} if self._include_usage else {})
 
@@ -43,7 +51,7 @@ class ChunkWriter(ChunkStream):
         if delta.channel == "content":
             fields: dict[str, Any] = {"content": delta.text} if delta.text else {}
         else:
-            fields = _other_channel(delta)
+            fields = (self._custom_call(delta) if self._custom else None) or _other_channel(delta)
         if delta.refusal is not None:
             fields["refusal"] = delta.refusal
         choice = {
@@ -53,6 +61,17 @@ class ChunkWriter(ChunkStream):
             "finish_reason": delta.finish_reason,
         }
         return self._head + orjson.dumps(choice) + b"]" + self._held(delta) + b"}\n\n"
+
+    def _custom_call(self, delta: Delta) -> dict[str, Any] | None:
+        """None where the delta is of no custom tool."""
+        place = delta.index, delta.call
+        if delta.opened is not None and delta.opened.name in self._custom:
+            self._texts[place] = TextDecoder()
+            opened = {"name": delta.opened.name, "input": ""}
+            return {"tool_calls": [{"index": delta.call, "id": delta.opened.id, "type": "custom", "custom": opened}]}
+        if delta.channel != "tool_arguments" or place not in self._texts:
+            return None
+        return {"tool_calls": [{"index": delta.call, "custom": {"input": self._texts[place].feed(delta.text)}}]}
 
     def _held(self, delta: Delta) -> bytes:
         """Write where the rest can be fetched, once a person has agreed."""
@@ -81,7 +100,8 @@ def _choice(answer: Answer, exchange: Exchange) -> dict[str, Any]:
     if answer.reasoning:
         message |= {"reasoning_content": answer.reasoning, "reasoning": answer.reasoning}
     if answer.tool_calls and answer.finish_reason != "content_filter":
-        message["tool_calls"] = [_call(call) for call in answer.tool_calls]
+        custom = exchange.request.custom_tools
+        message["tool_calls"] = [_call(call, custom) for call in answer.tool_calls]
     return {
         "index": answer.index,
         "message": message,
@@ -90,7 +110,9 @@ def _choice(answer: Answer, exchange: Exchange) -> dict[str, Any]:
     }
 
 
-def _call(call: ToolCall) -> dict[str, Any]:
+def _call(call: ToolCall, custom: frozenset[str]) -> dict[str, Any]:
+    if call.name in custom:
+        return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": text_of(call.arguments)}}
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from sluicegate.engine import RESERVED_VARIABLES
 from sluicegate.gateway.api.body.constraint_fields import ConstrainedFields, constraint_of
 from sluicegate.gateway.api.body.parsing import Parsed, Tree, read_body
+from sluicegate.gateway.api.body.provider_tools import OfferedTools
 from sluicegate.gateway.api.body.shared_fields import (
     check_combination,
     check_extension,
@@ -22,7 +23,7 @@ from sluicegate.gateway.api.body.shared_fields import (
 from sluicegate.gateway.api.body.tool_fields import (
     AllowedChoice,
     CalledTool,
-    FunctionTool,
+    ChatTool,
     Mode,
     NamedTool,
     choice_of,
@@ -86,7 +87,7 @@ class ChatRequest(ConstrainedFields):
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
-    tools: Listed[FunctionTool] | None = None
+    tools: OfferedTools[ChatTool] | None = None
     tool_choice: Mode | NamedTool | AllowedChoice | None = None
     parallel_tool_calls: bool | None = None
     reasoning: Reasoning | None = None
@@ -149,14 +150,13 @@ def _sampling(wire: ChatRequest) -> Sampling:
 def _tools(wire: ChatRequest) -> tuple[tuple[Tool, ...], ToolChoice]:
     if not wire.tools and not wire.tool_choice:
         return (), ToolChoice()
-    functions = [tool.function for tool in wire.tools or ()]
-    tools = tools_of((f.name, f.description, f.parameters) for f in functions)
+    tools = tools_of(tool.offered() for tool in wire.tools or ())
     asked, parallel = wire.tool_choice, wire.parallel_tool_calls
     if isinstance(asked, NamedTool):
-        return tools, choice_of(tools, "required", [asked.function.name], parallel=False)
+        return tools, choice_of(tools, "required", [asked.name], parallel=False)
     if isinstance(asked, AllowedChoice):
         allowed = asked.allowed_tools
-        return tools, choice_of(tools, allowed.mode, [t.function.name for t in allowed.tools], parallel=parallel)
+        return tools, choice_of(tools, allowed.mode, [t.name for t in allowed.tools], parallel=parallel)
     return tools, choice_of(tools, asked, None, parallel=parallel)
 
 

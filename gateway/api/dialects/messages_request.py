@@ -10,6 +10,7 @@ import orjson
 from pydantic import ConfigDict, Field
 
 from sluicegate.gateway.api.body.parsing import Parsed, Tree, read_body
+from sluicegate.gateway.api.body.provider_tools import OfferedTools
 from sluicegate.gateway.api.body.shared_fields import (
     Extension,
     check_extension,
@@ -19,7 +20,7 @@ from sluicegate.gateway.api.body.shared_fields import (
     sampling_of,
     wishes_of,
 )
-from sluicegate.gateway.api.body.tool_fields import choice_of, tools_of
+from sluicegate.gateway.api.body.tool_fields import OfferedTool, choice_of, tools_of
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, Listed, Wire
 from sluicegate.plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
 
@@ -118,7 +119,7 @@ class MessagesRequest(Wire):
     temperature: Annotated[float, Field(ge=0, le=1)] | None = None
     top_k: Annotated[int, Field(ge=0)] | None = None
     stop_sequences: Annotated[list[Annotated[str, Field(min_length=1)]], Field(max_length=16)] | None = None
-    tools: Listed[CustomTool] | None = None
+    tools: OfferedTools[CustomTool] | None = None
     tool_choice: MessageToolChoice | None = None
     thinking: Thinking | None = None
     output_config: OutputConfig | None = None
@@ -138,7 +139,7 @@ def parse_messages(body: bytes | Tree, api_key: str | None = None) -> Parsed:
 
 
 def _request(wire: MessagesRequest, api_key: str | None) -> Request:
-    tools = tools_of((tool.name, tool.description, tool.input_schema) for tool in wire.tools or ())
+    tools = tools_of(OfferedTool(tool.name, tool.description, tool.input_schema) for tool in wire.tools or ())
     constraint = _constraint(wire)
     thinking = None if wire.thinking is None else wire.thinking.type != "disabled"
     reasoning = reasoning_of({"sluicegate.reasoning": wire.sluicegate.reasoning, "thinking": thinking})

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from sluicegate.gateway.answer.custom_text import TextDecoder, text_of
 from sluicegate.gateway.api.dialects.blocks import Block, BlockWriter, event
 from sluicegate.gateway.api.dialects.responses_request import ParsedResponse
 from sluicegate.gateway.api.extras import extended, token_logprobs
@@ -51,6 +52,8 @@ class ResponseWriter(BlockWriter):
         self._echo = parsed.echo
         self._explain = parsed.explain
         self._sent = -1
+        self._texts: dict[int, TextDecoder] = {}
+        """By number of the block: calls of custom tools."""
 
     def opening(self) -> bytes:
         begun = _response(self._exchange, self._echo, [], None, explain=False)
@@ -76,6 +79,10 @@ class ResponseWriter(BlockWriter):
         return added + self._event("response.content_part.added", **self._at(block), part=_part(block, ""))
 
     def _grown(self, block: Block, text: str, logprobs: tuple[TokenLogprob, ...]) -> bytes:
+        if _is_custom(self._exchange, block):
+            more_text = self._texts.setdefault(block.number, TextDecoder()).feed(text)
+            kind = "response.custom_tool_call_input.delta"
+            return self._event(kind, **self._at(block), delta=more_text) if more_text else b""
         if block.kind == "tool_arguments":
             return self._event("response.function_call_arguments.delta", **self._at(block), delta=text)
         more = {"logprobs": token_logprobs(logprobs)} if block.kind == "content" else {}
@@ -87,6 +94,9 @@ class ResponseWriter(BlockWriter):
         return ended + self._event("response.output_item.done", output_index=block.number, item=item)
 
     def _call_ended(self, block: Block) -> bytes:
+        if _is_custom(self._exchange, block):
+            kind = "response.custom_tool_call_input.done"
+            return self._event(kind, **self._at(block), input=text_of(block.text))
         name = block.call.name if block.call else ""
         kind = "response.function_call_arguments.done"
         return self._event(kind, **self._at(block), name=name, arguments=block.text)
@@ -110,8 +120,13 @@ _PART = {"content": "output_text", "reasoning": "reasoning_text", "refusal": "re
 _PREFIX = {"content": "msg", "refusal": "msg", "reasoning": "rs", "tool_arguments": "fc"}
 
 
+def _is_custom(exchange: Exchange, block: Block) -> bool:
+    return block.call is not None and block.call.name in exchange.request.custom_tools
+
+
 def _id(exchange: Exchange, block: Block) -> str:
-    return f"{_PREFIX[block.kind]}_{exchange.request.id.removeprefix('resp_')}{block.number}"
+    prefix = "ctc" if _is_custom(exchange, block) else _PREFIX[block.kind]
+    return f"{prefix}_{exchange.request.id.removeprefix('resp_')}{block.number}"
 
 
 def _item(exchange: Exchange, block: Block, *, done: bool) -> dict[str, Any]:
@@ -120,6 +135,8 @@ def _item(exchange: Exchange, block: Block, *, done: bool) -> dict[str, Any]:
     if block.kind == "tool_arguments":
         assert block.call is not None
         named = {"call_id": block.call.id, "name": block.call.name}
+        if _is_custom(exchange, block):
+            return {**item, "type": "custom_tool_call", **named, "input": text_of(block.text) if done else ""}
         return {**item, "type": "function_call", **named, "arguments": block.text if done else ""}
     content = [_part(block, block.text)] if done else []
     if block.kind == "reasoning":

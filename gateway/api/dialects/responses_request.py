@@ -9,8 +9,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
+from sluicegate.gateway.answer.custom_text import arguments_of
 from sluicegate.gateway.api.body.depth import JsonText
 from sluicegate.gateway.api.body.parsing import Parsed, Tree, read_body
+from sluicegate.gateway.api.body.provider_tools import OfferedTools
 from sluicegate.gateway.api.body.shared_fields import (
     Extension,
     StreamOptions,
@@ -21,7 +23,14 @@ from sluicegate.gateway.api.body.shared_fields import (
     sampling_of,
     wishes_of,
 )
-from sluicegate.gateway.api.body.tool_fields import Mode, choice_of, tools_of
+from sluicegate.gateway.api.body.tool_fields import (
+    GrammarText,
+    Mode,
+    OfferedTool,
+    choice_of,
+    text_tool,
+    tools_of,
+)
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, Listed, Wire
 from sluicegate.gateway.api.dialects.chat_request import Reasoning
 from sluicegate.plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
@@ -74,29 +83,75 @@ class ReasoningItem(Wire):
     type: Literal["reasoning"]
 
 
-Item = FunctionCall | FunctionOutput | ReasoningItem | InputMessage
+class CustomCall(Wire):
+    type: Literal["custom_tool_call"]
+    call_id: str
+    name: str
+    input: str
 
 
-class ResponseFunction(Wire):
-    type: Literal["function"]
+class CustomOutput(Wire):
+    type: Literal["custom_tool_call_output"]
+    call_id: str
+    output: str | Listed[ResponsePart]
+
+
+Item = FunctionCall | FunctionOutput | CustomCall | CustomOutput | ReasoningItem | InputMessage
+
+
+class ResponseTextFormat(Wire):
+    type: Literal["text", "grammar"]
+    syntax: Literal["lark", "regex"] | None = None
+    definition: str | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> ResponseTextFormat:
+        if {self.syntax is None, self.definition is None} != {self.type == "text"}:
+            raise ValueError("`syntax` and `definition` stand beside the type 'grammar', and only there")
+        return self
+
+    @property
+    def grammar(self) -> GrammarText | None:
+        if self.syntax is None or self.definition is None:
+            return None
+        return GrammarText(syntax=self.syntax, definition=self.definition)
+
+
+class ResponseTool(Wire):
+    """A function, or a custom tool, which takes a text."""
+
+    type: Literal["function", "custom"]
     name: str
     description: str | None = None
     parameters: dict[str, Any] | None = None
+    format: ResponseTextFormat | None = None
     strict: bool | None = None
+
+    @model_validator(mode="after")
+    def _has_its_type(self) -> ResponseTool:
+        other = "format" if self.type == "function" else "parameters"
+        if getattr(self, other) is not None:
+            raise ValueError(f"`{other}` is given, but `type` is {self.type!r}")
+        return self
+
+    def offered(self) -> OfferedTool:
+        if self.type == "function":
+            return OfferedTool(self.name, self.description, self.parameters)
+        return text_tool(self.name, self.description, self.format.grammar if self.format else None)
 
 
 class ResponseToolChoice(Wire):
     """A function by name, or several of them under a mode."""
 
-    type: Literal["function", "allowed_tools"]
+    type: Literal["function", "custom", "allowed_tools"]
     name: str | None = None
     mode: Literal["auto", "required"] | None = None
     tools: Listed[ResponseToolChoice] | None = None
 
     @model_validator(mode="after")
     def _is_whole(self) -> ResponseToolChoice:
-        if self.type == "function" and not self.name:
-            raise ValueError("`name` says which function")
+        if self.type != "allowed_tools" and not self.name:
+            raise ValueError("`name` says which tool")
         if self.type == "allowed_tools" and (self.mode is None or self.tools is None):
             raise ValueError("`allowed_tools` needs `mode` and `tools`")
         return self
@@ -133,7 +188,7 @@ class ResponsesRequest(Wire):
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     include: Listed[str] | None = None
     text: TextOptions | None = None
-    tools: Listed[ResponseFunction] | None = None
+    tools: OfferedTools[ResponseTool] | None = None
     tool_choice: Mode | ResponseToolChoice | None = None
     parallel_tool_calls: bool | None = None
     reasoning: Reasoning | None = None
@@ -170,8 +225,7 @@ def _not_included(wire: ResponsesRequest) -> Iterator[str]:
 
 
 def _request(wire: ResponsesRequest, api_key: str | None) -> Request:
-    functions = wire.tools or []
-    tools = tools_of((f.name, f.description, f.parameters) for f in functions)
+    tools = tools_of(tool.offered() for tool in wire.tools or ())
     constraint, reasoning = _constraint(wire), _reasoning(wire)
     check_stream(wire.stream, wire.stream_options)
     check_extension(wire.sluicegate, constraint, shaped=bool(tools) or reasoning)
@@ -203,7 +257,7 @@ def _choice(wire: ResponsesRequest, tools: tuple[Tool, ...]) -> ToolChoice:
     asked = wire.tool_choice
     if not isinstance(asked, ResponseToolChoice):
         return choice_of(tools, asked, None, parallel=wire.parallel_tool_calls) if asked or tools else ToolChoice()
-    if asked.type == "function":
+    if asked.type != "allowed_tools":
         return choice_of(tools, "required", [asked.name or ""], parallel=False)
     return choice_of(tools, asked.mode, [t.name or "" for t in asked.tools or ()], parallel=wire.parallel_tool_calls)
 
@@ -247,7 +301,9 @@ def _items(items: list[Any]) -> Iterator[Message]:
     for item in items:
         if isinstance(item, FunctionCall):
             yield Message("assistant", "", tool_calls=(ToolCall(item.call_id, item.name, item.arguments),))
-        elif isinstance(item, FunctionOutput):
+        elif isinstance(item, CustomCall):
+            yield Message("assistant", "", tool_calls=(ToolCall(item.call_id, item.name, arguments_of(item.input)),))
+        elif isinstance(item, FunctionOutput | CustomOutput):
             yield Message("tool", _text(item.output), tool_call_id=item.call_id)
         elif isinstance(item, InputMessage):
             yield Message(item.role, _text(item.content))
@@ -273,8 +329,13 @@ def _echo(wire: ResponsesRequest, choice: ToolChoice) -> dict[str, Any]:
         "tool_choice": asked.model_dump(exclude_none=True)
         if isinstance(asked, ResponseToolChoice)
         else asked or "auto",
-        "tools": [{"strict": None, "parameters": None, **t.model_dump(exclude_none=True)} for t in wire.tools or ()],
+        "tools": [_echoed(tool) for tool in wire.tools or ()],
         "top_p": given["top_p"],
         "truncation": "disabled",
         "user": wire.user,
     }
+
+
+def _echoed(tool: ResponseTool) -> dict[str, Any]:
+    said = tool.model_dump(exclude_none=True)
+    return {"strict": None, "parameters": None, **said} if tool.type == "function" else said

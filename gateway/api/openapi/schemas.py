@@ -55,10 +55,16 @@ class CalledFunctionAnswer(Open):
     arguments: str = Field(description="JSON that satisfies the tool's schema")
 
 
+class CalledTextAnswer(Open):
+    name: str
+    input: str = Field(description="A text that follows the tool's grammar, if it has one")
+
+
 class ToolCallAnswer(Open):
     id: str
-    type: Literal["function"]
-    function: CalledFunctionAnswer
+    type: Literal["function", "custom"]
+    function: CalledFunctionAnswer | None = None
+    custom: CalledTextAnswer | None = None
 
 
 class ChatAnswerMessage(Open):
@@ -111,7 +117,7 @@ class ResponseUsage(Open):
 
 
 class OutputItem(Open):
-    type: Literal["message", "function_call", "reasoning"]
+    type: Literal["message", "function_call", "custom_tool_call", "reasoning"]
     id: str
     status: str
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from sluicegate.gateway.answer.custom_text import text_of
 from sluicegate.gateway.answer.validation import Validator
 from sluicegate.gateway.upstream.bounds import MOST_CALLS
 from sluicegate.gateway.upstream.events import Broken, Malformed
@@ -35,6 +36,11 @@ class Offered:
     @property
     def names(self) -> list[str]:
         return [tool.name for tool in self.request.callable_tools]
+
+    @property
+    def forms(self) -> frozenset[str]:
+        """Custom tools whose text follows a grammar of its own: it is judged when it is whole."""
+        return frozenset(tool.name for tool in self.request.callable_tools if tool.form is not None)
 
 
 class Calls:
@@ -111,7 +117,8 @@ class Calls:
             raise Broken("it calls a tool that was not offered")
         call.opened = True
         grammar = self._offered.grammars.get(call.name)
-        call.matcher = Following(grammar, self._spare) if grammar is not None else None
+        is_judged_whole = grammar is None or call.name in self._offered.forms
+        call.matcher = None if is_judged_whole or grammar is None else Following(grammar, self._spare)
 
     def _judge(self, call: _Call) -> None:
         """Validate a call that was held, or whose grammar allows no end; the complaint quotes names of the schema."""
@@ -122,6 +129,15 @@ class Calls:
                     self._offered.request, Answer(0, "", "tool_calls", tool_calls=(whole,))
                 )
                 is None
-            ):
+            ) and self._follows_form(call.name, whole.arguments):
                 return
         raise Broken("the arguments of a call do not follow its schema, or end before they are whole")
+
+    def _follows_form(self, name: str, arguments: str) -> bool:
+        """Whether the text of a custom tool is whole under its form, if it has one. Raises `Broken` at the first byte
+        that does not follow it, `GrammarTooCostly`."""
+        if name not in self._offered.forms:
+            return True
+        text = Following(self._offered.grammars[name], self._spare)
+        text.take(text_of(arguments), "the text for a custom tool does not follow its grammar")
+        return text.can_stop

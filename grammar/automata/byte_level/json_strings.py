@@ -8,7 +8,7 @@ character begin with bytes that no row between characters has, so the result is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Literal
 
@@ -31,11 +31,19 @@ Way = Literal["raw", "every", "one"]
 """How characters are spelled: raw UTF-8; in a JSON string in every way (raw, short escapes, `\\uXXXX` in any case,
 surrogate pairs); or as `json.dumps(..., ensure_ascii=False)` does, which takes about a tenth of the states."""
 _Fragment = tuple[Segments, ...]
+Spelling = Callable[[CharDfa], ByteDfa]
+"""What makes bytes of characters: `utf8`, or `string_body`."""
 
 
 def utf8(dfa: CharDfa, *, budget: Budget = STRING_BUDGET) -> ByteDfa:
     """Accept the UTF-8 encodings of the texts of `dfa`. Raises `GrammarLimit`."""
     return spelled(dfa, "raw", WorkMeter(budget, "UTF-8 automaton"))
+
+
+def string_body(dfa: CharDfa, *, budget: Budget = STRING_BUDGET) -> ByteDfa:
+    """Accept the texts of `dfa` as they stand inside a JSON string, without needless escapes, so that the body of two
+    texts in a row is their bodies in a row. Raises `GrammarLimit`."""
+    return spelled(dfa, "one", WorkMeter(budget, "automaton of JSON strings"))
 
 
 def spelled(dfa: CharDfa, way: Way, meter: WorkMeter) -> ByteDfa:

@@ -96,3 +96,35 @@ def called_in(stream: str) -> tuple[str, str, str, str]:
     reasons = [choice["finish_reason"] for choice in choices if choice["finish_reason"]]
     text = "".join(choice["delta"].get("content") or "" for choice in choices)
     return name, "".join(f["arguments"] for f in functions), "".join(reasons), text
+
+
+CUSTOM = {
+    "type": "custom",
+    "custom": {
+        "name": "look",
+        "format": {"type": "grammar", "grammar": {"syntax": "lark", "definition": 'start: "go \\"" /[a-z]+/ "\\"\\n"'}},
+    },
+}
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (json.dumps({"input": 'go "on"\n'}), 'go "on"\n'),
+        ('{"input":"\\u0067o \\"on\\"\\n"}', 'go "on"\n'),
+        (json.dumps({"input": 'go "on"'}), None),
+        (json.dumps({"input": 'go "ON"\n'}), None),
+        (json.dumps({"input": 'go "on"\n', "more": 1}), None),
+        ('{"input": "go', None),
+    ],
+)
+def test_the_text_of_a_custom_tool_is_judged_however_it_is_spelled(
+    written: str, text: str | None, stream: bool
+) -> None:
+    body = {"model": "far", "messages": [{"role": "user", "content": "hi"}], "tools": [CUSTOM], "stream": stream}
+    with running(ScriptedServer(call(written))) as url, gateway(url) as app:
+        answer = app.client.post("/v1/chat/completions", json=body)
+        assert ('"code":"upstream_failed"' in answer.text) == (text is None)
+        if text is not None:
+            assert json.dumps(text)[1:-1] in answer.text
