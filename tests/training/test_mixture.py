@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import re
@@ -166,3 +167,10 @@ def test_what_an_answer_depends_on_is_told_beside_the_name_of_a_field() -> None:
             told += bool(options or asks)
             assert all(json.dumps(said, ensure_ascii=False)[1:-1] in text for said in [*options, *asks])
     assert told > 50
+
+
+def test_the_everyday_set_of_the_evaluation_stays_as_it_was_measured() -> None:
+    """Figures of different weights are compared: what changes for training must not change what is asked of them."""
+    examples = sample_set(SETS["everyday requests, unseen"], fields=150, seed=7)
+    drawn = repr([(example.messages, example.questions) for example in examples])
+    assert hashlib.sha256(drawn.encode()).hexdigest()[:12] == "1f06080eebee"

@@ -11,8 +11,10 @@ from training.everyday.makers import Row
 from training.everyday.renaming import renamed
 from training.values import Kind, Value, quoted
 
-_CASES: tuple[Callable[[str], str], ...] = (str,) * 8 + (str.upper, str.capitalize, str.lower)
+_CASES: tuple[Callable[[str], str], ...] = (str, str, str, str.upper, str.capitalize, str.lower)
 _MOST_OPTIONS = 9
+_AS_LISTED, _FEW, _USUAL = 0.5, 0.7, 0.75
+"""Shares of what trains: labels in their own case, with few others, all by their usual names."""
 Leaf = tuple[dict[str, Any], list[str], Kind]
 
 
@@ -67,7 +69,7 @@ def _array(literals: Sequence[str]) -> str:
 
 def _label(slot: Slot, classes: list[str], rng: random.Random, book: Book) -> Leaf:
     labels = _labels(slot.make[1], classes, rng, book)
-    case = rng.choice(_CASES)
+    case = str if book.trains and rng.random() < _AS_LISTED else rng.choice(_CASES)
     labels = {name: case(label) for name, label in labels.items()}
     labels, note = renamed(labels, rng) if book.trains else (labels, "")
     options = list(labels.values())
@@ -85,8 +87,11 @@ def _labels(name: str, classes: list[str], rng: random.Random, book: Book) -> di
     every = book.classes[name]
     near = set().union(*(group for group in book.near.get(name, []) if group & set(classes)))
     others = [other for other in every if other not in classes and other not in near]
-    many = rng.randint(1, min(_MOST_OPTIONS if rng.random() < 0.3 else 3, len(others)))
+    most = 3 if book.trains and rng.random() < _FEW else _MOST_OPTIONS
+    many = rng.randint(1, min(most, len(others)))
     chosen = [*dict.fromkeys(classes), *rng.sample(others, many)]
-    style = 0 if rng.random() < 0.75 else None  # all by their usual names, or each by any of its names
+    style = (
+        0 if rng.random() < (_USUAL if book.trains else 0.4) else None
+    )  # all by their usual names, or each by any of its names
     labels = {one: every[one][0] if style == 0 else rng.choice(every[one]) for one in chosen}
     return labels if len(set(labels.values())) == len(labels) else {one: every[one][0] for one in chosen}
