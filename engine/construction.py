@@ -90,7 +90,7 @@ def make_core(
     """Build the core of a model: KV pool, runner, drafter, scheduler. Not `compiled`: one that needs nothing to be
     compiled, and computes by the model's own code; `expected`: see `ModelRunner`. Raises `ModelLoadError` where it does
     not fit."""
-    if settings.kv != "full" and model.module.config.model_type == "bloom":
+    if settings.kv != "full" and model.module.config.model_type in ("bloom", "mpt"):
         raise ModelLoadError(f"{model.name!r} keeps positions in its keys, which rounding would blur: set kv to 'full'")
     num_blocks = settings.num_blocks or _blocks_within(settings, model)
     if compiled:

@@ -49,6 +49,7 @@ class Engine:
         self._dropped: dict[str, float] = {}
         """Totals of cores that are gone."""
         self._loading = asyncio.Lock()
+        self._progress: LoadProgress | None = None
         self._restarts = 0
         self._switches = 0
         """How often a model went over from its own code to compiled loops."""
@@ -68,12 +69,21 @@ class Engine:
         """Load the models of the settings, unless models were given, and start the engine thread."""
         if not self._registry.cores:
             for wanted in sorted(self._settings.models, key=lambda model: model.base is not None):
-                await self.add_model(wanted)
+                await self.add_model(wanted, on_progress=self._note)
+            self._progress = None
         self._worker.start()
         for core in self._registry.cores:
             self._await_compiled(core)
         if self._settings.watchdog_s is not None and self._watching is None:
             self._watching = asyncio.create_task(self._watch(self._settings.watchdog_s))
+
+    def starting(self) -> str:
+        """Return which model `start` loads, and how much of it is in memory."""
+        at = self._progress
+        return "" if at is None else f"loading {at.model}: {at.done} of {at.total} tensors"
+
+    def _note(self, progress: LoadProgress) -> None:
+        self._progress = progress
 
     async def close(self) -> None:
         """Refuse new jobs, let running ones finish for `drain_s`, cancel the rest, stop the thread."""

@@ -24,6 +24,7 @@ from sluicegate.plugins import (
     ServedModel,
     ServiceError,
     SluicegateError,
+    StartReporter,
     StatsReporter,
     TextEmbedder,
     WarmConstrainer,
@@ -93,10 +94,12 @@ async def _start_stages(runtime: Runtime) -> None:
     for slot, stages in runtime.stage_set.built.items():
         for number, (name, stage) in enumerate(stages):
             runtime.progress.state = f"starting {slot} {name}"
+            runtime.progress.detail = stage.starting if isinstance(stage, StartReporter) else str
             if isinstance(stage, Lifecycle):
                 await stage.start()
             if isinstance(stage, StatsReporter):
                 runtime.metrics.watch(stage.stats, _prefix(slot, name, first=number == 0))
+    runtime.progress.detail = str
     bind_guards(runtime.stage_set.built["moderate"], runtime.pipeline.stages.generate[1])
     bind_embedders(runtime.caches, runtime.pipeline.stages.generate[1])
 

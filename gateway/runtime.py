@@ -36,6 +36,8 @@ class Progress:
     """How far the gateway has started or stopped; the only part of a `Runtime` that is assigned to."""
 
     state: str = "not started"
+    detail: Callable[[], str] = str
+    """How far the stage that starts is, in its own words."""
     failure: SluicegateError | None = None
     """What kept the gateway from starting."""
     is_stopping: Callable[[], bool] = lambda: False
@@ -114,6 +116,8 @@ class Runtime:
         reasons = "".join(f"\n{part}: {reason}" for part, reason in troubles.items())
         refuses = self.ready and not health.is_well
         state = "not ready: usage cannot be written down" if refuses else self.progress.state
+        if detail := self.progress.detail():
+            state += f" ({detail})"
         return self.ready and not refuses, state + reasons
 
     async def tell_others(self, what: str, content: Mapping[str, object]) -> None:

@@ -56,6 +56,11 @@ def running(step: AttentionStep) -> Iterator[None]:
         _STEP.reset(token)
 
 
+def step_in_progress() -> AttentionStep | None:
+    """Return the step that `running` is around on this thread."""
+    return _STEP.get()
+
+
 def register_attention() -> None:
     """Register `ATTENTION_NAME` with transformers. Idempotent."""
     from transformers import AttentionInterface

@@ -117,6 +117,11 @@ def whole_weights(module: Any) -> dict[str, int]:
     return {name: one.numel() for name, one in kept}
 
 
+def is_linear(layer: Any) -> bool:
+    """Whether a layer is a product with its weight and no more. Falcon's own kind only rounds in another place."""
+    return type(layer) is nn.Linear or type(layer).__name__ == "FalconLinear"
+
+
 def as_it_stands(weight: Tensor) -> Iterator[tuple[int, Tensor]]:
     """Yield a weight of a model in one run."""
     yield 0, weight.detach()
@@ -128,11 +133,11 @@ def shrink_module(module: Any, form: int, known: Mapping[str, Packed] | None = N
     again; `runs` gives the rows of a weight."""
     head = module.get_output_embeddings()
     embedding = module.get_input_embeddings()
-    tied = type(head) is nn.Linear and head.weight is embedding.weight
+    tied = is_linear(head) and head.weight is embedding.weight
     ready = known or {}
     for path, parent in list(module.named_modules()):
         for name, child in list(parent.named_children()):
-            if type(child) is nn.Linear:
+            if is_linear(child):
                 bias = None if child.bias is None else child.bias.detach()
                 packed = ready.get(f"{path}.{name}") if child is not head else None
                 if packed is None or packed.form != form:

@@ -16,7 +16,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPast
 
 from sluicegate.engine.attention.paged import AttentionStep, Scoring
 
-_DIGIT = 128
+DIGIT = 128
 
 
 def serve_bloom(module: Any) -> None:
@@ -57,7 +57,7 @@ class PagedBloomModel(BloomModel):
             return super().forward(input_ids, use_cache=use_cache, **others)
         assert position_ids is not None
         states = self.word_embeddings_layernorm(self.word_embeddings(input_ids))  # [1, T, d]
-        digits = torch.stack([position_ids[0] // _DIGIT, position_ids[0] % _DIGIT], -1).to(states.dtype)  # [T, 2]
+        digits = digits_of(position_ids, states)
         for layer, block in enumerate(self.h):
             states = _block(block, layer, states, digits, paged)
         return BaseModelOutputWithPast(last_hidden_state=self.ln_f(states))
@@ -77,11 +77,16 @@ def _attend(attention: Any, layer: int, normed: Tensor, digits: Tensor, paged: A
     query, key, value = attention._reshape(attention.query_key_value(normed))  # [1, H, T, D]
     scaling = attention.inv_norm_factor
     slopes = (_slopes(attention.num_heads).to(query) / scaling)[:, None].expand(-1, query.shape[2])  # [H, T]
-    query = torch.cat([query, torch.stack([_DIGIT * slopes, slopes], -1)[None]], -1)
+    query = torch.cat([query, torch.stack([DIGIT * slopes, slopes], -1)[None]], -1)
     key = torch.cat([key, digits.expand(1, key.shape[1], -1, -1)], -1)
     out = paged.attend(layer, query, key, value, Scoring(scaling))  # [T, H, D]
     mixed: Tensor = attention.dense(out.reshape(1, len(out), -1))
     return mixed
+
+
+def digits_of(positions: Tensor, like: Tensor) -> Tensor:
+    """Return the digits [T, 2] of `positions` [1, T], in the dtype of `like`."""
+    return torch.stack([positions[0] // DIGIT, positions[0] % DIGIT], -1).to(like.dtype)
 
 
 def _slopes(heads: int) -> Tensor:

@@ -75,7 +75,8 @@ def usable_context(config: Any, where: str) -> int:
     """Return how many positions can be served. Rotary scalings that switch with the length of the longest sequence in a
     forward pass would let one request change another's answer: such a model is served up to the length where they
     switch. Raises `ModelLoadError` where the configuration names none."""
-    length = getattr(config, "max_position_embeddings", None) or getattr(config, "seq_length", None)
+    names = ("max_position_embeddings", "seq_length", "max_seq_len")
+    length = next((found for name in names if (found := getattr(config, name, None))), None)
     if not length:
         raise ModelLoadError(f"{where!r}: the configuration names no max_position_embeddings")
     parameters = getattr(config, "rope_parameters", None) or {}

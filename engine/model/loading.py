@@ -217,6 +217,10 @@ def _from_pretrained(
         from sluicegate.engine.model.bloom import serve_bloom
 
         serve_bloom(module)
+    if config.model_type in ("codegen", "falcon", "gptj", "mpt"):
+        from sluicegate.engine.model.own_attention import serve_own_attention
+
+        serve_own_attention(module, where)
     _refuse_signature(module, where)
     _quieten(module)
     return config, tokenizer, module.to(device).eval().requires_grad_(False), known

@@ -84,6 +84,14 @@ class LoadReporter(Protocol):
 
 
 @runtime_checkable
+class StartReporter(Protocol):
+    """For generators: how far `start` is, for whoever waits for it."""
+
+    def starting(self) -> str:
+        """A few words, which `/readyz` shows; '' = nothing to say."""
+
+
+@runtime_checkable
 class TextEmbedder(Protocol):
     """For generators: texts, or token ids, as vectors. Raises `NotFound`, `RequestError`, `Overloaded`."""
 
@@ -145,7 +153,7 @@ OPTIONAL: Mapping[SlotName, tuple[type, ...]] = {
     "assemble": (ThreadedAssembler,),
     "recall": (),
     "constrain": (FairConstrainer, WarmConstrainer),
-    "generate": (LoadReporter, TextEmbedder, ModelHost),
+    "generate": (LoadReporter, StartReporter, TextEmbedder, ModelHost),
     "moderate": (JudgingRail,),
     "record": (),
 }

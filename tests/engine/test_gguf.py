@@ -41,10 +41,12 @@ def write_gguf(
     to: Path,
     scaling: Mapping[str, str | float] | None = None,
     extra: Mapping[str, torch.Tensor] | None = None,
+    blocks: Callable[[np.ndarray], np.ndarray] | None = None,
+    kind: str = "F32",
 ) -> Path:
     """The Llama or Qwen2 checkpoint in `folder` as one GGUF file, in float32; `scaling`: fields of `rope.scaling`,
-    `extra`: tensors beside its own."""
-    from gguf import GGUFWriter, TokenType
+    `extra`: tensors beside its own; `blocks` rounds a matrix to the bytes of blocks of `kind`."""
+    from gguf import GGMLQuantizationType, GGUFWriter, TokenType
 
     model = AutoModelForCausalLM.from_pretrained(folder)
     config: Any = model.config
@@ -77,7 +79,11 @@ def write_gguf(
     appender.add_token_merges(["t h", "i n", "e r", "a n", "th e", "Ġ the", '" :', '{ "'])
     appender.add_eos_token_id(EOS)
     for name, tensor in model.state_dict().items():
-        appender.add_tensor(_renamed(name), _turned(config, name, tensor.float()).numpy())
+        turned = _turned(config, name, tensor.float()).numpy()
+        if blocks is None or turned.ndim != 2:
+            appender.add_tensor(_renamed(name), turned)
+        else:
+            appender.add_tensor(_renamed(name), blocks(turned), raw_dtype=GGMLQuantizationType[kind])
     for name, tensor in (extra or {}).items():
         appender.add_tensor(name, tensor.numpy())
     appender.write_header_to_file()
@@ -192,3 +198,72 @@ def test_without_the_package_the_way_to_it_is_named(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("sluicegate.engine.model.loading.find_spec", lambda name: None)
     with pytest.raises(ModelLoadError, match=r"pip install 'sluicegate\[gguf\]'"):
         load_model(tmp_path / "x.gguf")
+
+
+def scales_of_six_bits(packed: np.ndarray) -> tuple[list[int], list[int]]:
+    """Q4_K: eight scales and eight minima of 6 bits in 12 bytes, the upper bits of the last four beside the first."""
+    low = [int(b) for b in packed]
+    scales = [b & 63 for b in low[0:4]] + [(low[8 + j] & 15) | (low[j] >> 6) << 4 for j in range(4)]
+    minima = [b & 63 for b in low[4:8]] + [(low[8 + j] >> 4) | (low[4 + j] >> 6) << 4 for j in range(4)]
+    return scales, minima
+
+
+def slow_block(kind: str, block: np.ndarray) -> list[float]:
+    """What the bytes of one block stand for, number by number, as ggml defines it."""
+
+    def half(at: int) -> float:
+        return float(block[at : at + 2].view(np.float16)[0])
+
+    if kind == "Q8_0":
+        return [half(0) * int(number) for number in block[2:].view(np.int8)]
+    if kind == "Q4_0":
+        return [half(0) * (int(b) & 15) - half(0) * 8 for b in block[2:]] + [
+            half(0) * (int(b) >> 4) - half(0) * 8 for b in block[2:]
+        ]
+    if kind == "Q4_K":
+        scales, minima = scales_of_six_bits(block[4:16])
+        made = []
+        for run in range(4):
+            codes = block[16 + 32 * run : 48 + 32 * run]
+            for part in range(2):
+                scale, least = half(0) * scales[2 * run + part], half(2) * minima[2 * run + part]
+                made += [scale * (int(b) >> 4 * part & 15) - least for b in codes]
+        return made
+    low, high, scales = block[:128], block[128:192], block[192:208].view(np.int8)  # Q6_K
+    made = [0.0] * 256
+    for at in range(256):
+        side, place = divmod(at, 128)
+        quarter, column = divmod(place, 32)
+        nibble = int(low[64 * side + 32 * (quarter % 2) + column]) >> 4 * (quarter // 2) & 15
+        code = nibble | (int(high[32 * side + column]) >> 2 * quarter & 3) << 4
+        made[at] = half(208) * int(scales[at // 16]) * (code - 32)
+    return made
+
+
+@needs_gguf
+@pytest.mark.parametrize("kind", ["Q8_0", "Q4_0", "Q4_K", "Q6_K"])
+def test_weights_in_blocks_are_what_their_numbers_stand_for(kind: str, tmp_path: Path) -> None:
+    """Every matrix of a file whose blocks hold random numbers: those of llama.cpp's own definition."""
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+
+    each, size = GGML_QUANT_SIZES[GGMLQuantizationType[kind]]
+    halves = {"Q8_0": (0,), "Q4_0": (0,), "Q4_K": (0, 2), "Q6_K": (208,)}[kind]
+    random, written = np.random.default_rng(0), []
+
+    def blocks(matrix: np.ndarray) -> np.ndarray:
+        made = random.integers(0, 256, (matrix.size // each, size), dtype=np.uint8)
+        for at in halves:
+            scales = random.uniform(1e-5, 1e-4, len(made)).astype(np.float16)
+            made[:, at : at + 2] = scales[:, None].view(np.uint8)
+        written.append(np.array([slow_block(kind, block) for block in made], np.float32).reshape(matrix.shape))
+        return made.reshape(len(matrix), -1)
+
+    shape = {"hidden_size": 256, "intermediate_size": 256, "num_hidden_layers": 1, "vocab_size": 260}
+    folder = save_tiny(tmp_path, "qwen2", head_dim=64, tie_word_embeddings=False, **shape)
+    (tmp_path / "gguf").mkdir()
+    file = write_gguf(folder, tmp_path / "gguf" / "tiny.gguf", blocks=blocks, kind=kind)
+    whole = load_model(file).module.state_dict()
+    names = [name for name, one in AutoModelForCausalLM.from_pretrained(folder).state_dict().items() if one.ndim == 2]
+    assert len(names) == len(written) == 9
+    for name, expected in zip(names, written, strict=True):
+        np.testing.assert_allclose(whole[name].numpy(), expected, rtol=1e-6, atol=1e-9)

@@ -132,3 +132,22 @@ async def test_models_before_the_start_are_simply_put_in_and_out(tiny: MakeModel
         assert (await run(engine, a_job(tiny("llama"), "the")))[0].reasons[0] is not None
     finally:
         await engine.close()
+
+
+async def test_a_start_says_how_far_it_is(tiny_folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `/readyz` shows while a model loads: it grows to the whole, and is gone when all are served."""
+    folder, seen = tiny_folder("llama"), []
+    engine = Engine(EngineSettings(models=(ModelSettings(str(folder), name="m"),), num_blocks=16, block_size=4))
+    note = engine._note
+
+    def watched(progress: LoadProgress) -> None:
+        note(progress)
+        seen.append(engine.starting())
+
+    monkeypatch.setattr(engine, "_note", watched)
+    assert engine.starting() == ""
+    await engine.start()
+    assert seen[0].startswith("loading m: 1 of ")
+    assert seen[-1] == f"loading m: {len(seen)} of {len(seen)} tensors"
+    assert engine.starting() == ""
+    await engine.close()

@@ -33,6 +33,8 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma2": ("Gemma2Config", {"sliding_window": 9, "attn_logit_softcapping": 5.0, "query_pre_attn_scalar": 16}),
     "gemma3": ("Gemma3TextConfig", {"sliding_window": 9, "sliding_window_pattern": 2, "query_pre_attn_scalar": 16}),
 }
+WIDE: dict[str, Any] = {"hidden_size": 64, "head_dim": None}
+"""Of configurations that work out the width of a head."""
 OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     "phi": ("PhiConfig", {}),
     "mixtral": ("MixtralConfig", {"num_local_experts": 4, "num_experts_per_tok": 2}),
@@ -59,6 +61,18 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     "stablelm": ("StableLmConfig", {"hidden_size": 64}),
     "gpt2": ("GPT2Config", {"n_embd": 48, "n_layer": 3, "n_head": 4, "n_positions": 512}),
     "bloom": ("BloomConfig", {}),
+    "gptj": ("GPTJConfig", {"n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 512, "rotary_dim": 8}),
+    "codegen": ("CodeGenConfig", {"n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 512, "rotary_dim": 8}),
+    "falcon": (
+        "FalconConfig",
+        {**WIDE, "new_decoder_architecture": True, "num_kv_heads": 2},
+    ),
+    "falcon_7b": ("FalconConfig", {**WIDE, "multi_query": True}),
+    "falcon_heads": (
+        "FalconConfig",
+        {**WIDE, "multi_query": False, "parallel_attn": False},
+    ),
+    "mpt": ("MptConfig", {"d_model": 72, "n_layers": 3, "n_heads": 6, "max_seq_len": 512}),
     "llama_yarn": (
         "LlamaConfig",
         {
@@ -104,7 +118,8 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
 def save_tiny(folder: Path, family: str = "llama", seed: int = 0, **changes: Any) -> Path:
     """Write a checkpoint of `family` with seeded random weights; returns its folder."""
     kind, extra = (FAMILIES | OTHERS)[family]
-    config = getattr(transformers, kind)(**{**SHAPE, **extra, **changes})
+    said = {**SHAPE, **extra, **changes}
+    config = getattr(transformers, kind)(**{name: value for name, value in said.items() if value is not None})
     torch.manual_seed(seed)
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     path = folder / f"{family}-{seed}"

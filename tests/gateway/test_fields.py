@@ -152,6 +152,19 @@ def test_every_sampling_option_reaches_the_sampler(dialect: str, name: str) -> N
     assert getattr(found, row.attribute) == wanted != getattr(Sampling(), row.attribute)
 
 
+@pytest.mark.parametrize(("dialect", "part"), [
+    ("chat", {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}),
+    ("responses", {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}),
+    ("messages", {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}),
+])  # fmt: skip
+def test_an_image_is_refused_with_a_sentence_that_says_so(dialect: str, part: dict[str, Any]) -> None:
+    name = "input" if dialect == "responses" else "messages"
+    body = {**BODIES[dialect], name: [{"role": "user", "content": [part]}]}
+    with pytest.raises(RequestError, match=r"is not served here; models here read text, no images; expected") as found:
+        PARSERS[dialect](body)
+    assert found.value.param == f"{name}.0.content.0.type"
+
+
 @pytest.mark.parametrize("name", ["top_p", "top_k", "min_p", "repetition_penalty"])
 def test_what_asks_for_nothing_is_told_from_what_was_left_out(name: str) -> None:
     """A model's own configuration counts only where a request says nothing."""

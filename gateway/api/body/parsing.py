@@ -121,8 +121,9 @@ def _not_served(path: str, ones: list[ErrorDetails]) -> RequestError:
     context = [one.get("ctx", {}) for one in ones]
     given = context[0].get("tag", ones[0]["input"])
     expected = ", ".join(dict.fromkeys(str(one.get("expected_tags") or one.get("expected")) for one in context))
+    image = "; models here read text, no images" if "image" in str(given) else ""
     return RequestError(
-        f"`{path}`: type {str(given)[:64]!r} is not served here; expected {expected}",
+        f"`{path}`: type {str(given)[:64]!r} is not served here{image}; expected {expected}",
         param=f"{path}.type",
         code="unsupported_parameter",
     )
