@@ -249,3 +249,30 @@ def test_every_fragment_of_the_changelog_can_be_gathered() -> None:
         assert re.fullmatch(r"[\w-]+\.(added|changed|fixed|removed)\.md", fragment.name), fragment.name
         text = fragment.read_text("utf-8")
         assert re.fullmatch(r"[^-*#].*\.\n", text, re.DOTALL), f"{fragment.name}: sentences, no list and no heading"
+
+
+def test_no_test_alters_a_module_for_the_whole_process() -> None:
+    """`tests.altered` changes it for whom it is about: a clock that is set for all stops the event loops of others."""
+    allowed = {("sys", "stdin"), ("sys", "dont_write_bytecode")}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{call.lineno}"
+        for path in (ROOT / "tests").rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(call, ast.Call) and (found := _altered(call)) is not None and found not in allowed
+    ]
+    assert not wrong
+
+
+def _altered(call: ast.Call) -> tuple[str, str] | None:
+    """The module of Python's own that a call of `setattr` changes, and what in it."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "setattr" or not call.args:
+        return None
+    target, *rest = call.args
+    if isinstance(target, ast.Name) and rest and isinstance(rest[0], ast.Constant):
+        module, name = target.id, str(rest[0].value)
+    elif isinstance(target, ast.Constant) and "." in str(target.value):
+        *before, name = str(target.value).split(".")
+        module = before[-1] if len(before) > 1 or before[0] in sys.stdlib_module_names else ""
+    else:
+        return None
+    return (module, name) if module in sys.stdlib_module_names else None

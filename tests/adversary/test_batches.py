@@ -19,6 +19,7 @@ from sluicegate.gateway.batches.folder import FolderLock
 from sluicegate.gateway.batches.stores.sqlite import SqliteBatchStore
 from sluicegate.gateway.testing import TestApp
 from tests.adversary.test_doors import bearer, key, keyed, refusal
+from tests.altered import altered
 from tests.gateway.test_batches import CHAT, line, start
 from tests.waiting import until
 
@@ -185,7 +186,7 @@ def failing(name: str, times: int, monkeypatch: pytest.MonkeyPatch, code: int) -
             raise OSError(code, os.strerror(code))
         return real(*arguments, **options)
 
-    monkeypatch.setattr(f"sluicegate.gateway.batches.file_store.os.{name}", broken)
+    monkeypatch.setattr("sluicegate.gateway.batches.file_store.os", altered(os, **{name: broken}))
 
 
 @pytest.mark.parametrize("call", ["fsync", "rename", "write", "open"])

@@ -28,6 +28,7 @@ from sluicegate.gateway.accounts.stores.redis import RedisAccountStore
 from sluicegate.gateway.accounts.stores.sqlite import SqliteAccountStore
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import Generation, Job, Piece, Usage
+from tests.altered import altered
 from tests.cache.redis_server import RedisServer, needs_redis
 from tests.waiting import until
 
@@ -411,7 +412,7 @@ def test_journal_lines_never_reach_a_socket(tmp_path: Path, monkeypatch: pytest.
 
         address = ("127.0.0.1", int(gateway.url.rsplit(":", 1)[1]))
         with monkeypatch.context() as patched:
-            patched.setattr(os, "open", no_more_files)
+            patched.setattr("sluicegate.gateway.accounts.journal.segment.os", altered(os, open=no_more_files))
             assert ask(gateway, secret).status_code == 200
             until(lambda: bool(failed), 30)
             idle = [socket.create_connection(address) for _ in range(20)]

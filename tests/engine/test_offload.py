@@ -16,6 +16,7 @@ from sluicegate.engine.memory.blocks import BlockPool
 from sluicegate.engine.memory.kv import KVPool, LayerShape
 from sluicegate.engine.memory.offload import OffloadStore
 from sluicegate.plugins import ConfigurationError
+from tests.altered import altered
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import Result, a_job, prompts, run, serving
 
@@ -122,7 +123,7 @@ async def test_a_full_disk_costs_nothing_but_the_hits(
 
     model = tiny("llama")
     async with spilling(model, offload_path=str(tmp_path)) as engine:
-        monkeypatch.setattr("sluicegate.engine.memory.offload.os.pwrite", refuse)
+        monkeypatch.setattr("sluicegate.engine.memory.offload.os", altered(os, pwrite=refuse))
         first = await one_by_one(engine, model)
         offload_of(engine)._writer.submit(lambda: None).result()
         second = await one_by_one(engine, model)

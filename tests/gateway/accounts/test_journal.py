@@ -19,6 +19,7 @@ from sluicegate.gateway.accounts.journal.journal import Journal
 from sluicegate.gateway.accounts.journal.segment import JournalSegment
 from sluicegate.gateway.accounts.records import UsageKey, UsageSum
 from sluicegate.plugins import BooksUnavailable, ConfigurationError
+from tests.altered import altered
 
 KEY = UsageKey("2026-11-21", "a", "blue", "search", "m")
 ONE = UsageSum(requests=1, prompt_tokens=5, completion_tokens=7, cost_nanos=19)
@@ -62,7 +63,7 @@ def test_a_segment_that_cannot_be_opened_leaves_the_last_in_use(
 ) -> None:
     journal.settled("before", KEY, ONE)
     with monkeypatch.context() as patched:
-        patched.setattr("sluicegate.gateway.accounts.journal.segment.os.open", failing(number))
+        patched.setattr("sluicegate.gateway.accounts.journal.segment.os", altered(os, open=failing(number)))
         for _ in range(3):
             with pytest.raises(BooksUnavailable):
                 journal.finish()
@@ -138,7 +139,7 @@ def test_a_line_that_fits_only_in_part_is_taken_back(
         patched.setattr("sluicegate.gateway.accounts.journal.segment._write", partial)
         with pytest.raises(BooksUnavailable):
             journal.reserved("torn", KEY, ONE)
-        patched.setattr("sluicegate.gateway.accounts.journal.segment.os.ftruncate", failing(errno.EIO))
+        patched.setattr("sluicegate.gateway.accounts.journal.segment.os", altered(os, ftruncate=failing(errno.EIO)))
         with pytest.raises(BooksUnavailable):
             journal.reserved("torn for good", KEY, ONE)
     journal.settled("first", KEY, ONE)
@@ -182,7 +183,7 @@ def test_a_disk_that_does_not_confirm_refuses_the_line(
     journal.take()
     journal.recover(0)
     with monkeypatch.context() as patched:
-        patched.setattr("sluicegate.gateway.accounts.journal.segment.os.fdatasync", failing(sync_error))
+        patched.setattr("sluicegate.gateway.accounts.journal.segment.os", altered(os, fdatasync=failing(sync_error)))
         with pytest.raises(BooksUnavailable):
             journal.reserved("unsure", KEY, ONE)
     journal.close()
@@ -319,7 +320,7 @@ def test_a_folder_that_cannot_be_written_is_a_typed_error(tmp_path: Path, monkey
         Journal(tmp_path / "file").take()
     journal = Journal(tmp_path / "folder")
     journal.take()
-    monkeypatch.setattr("sluicegate.gateway.accounts.journal.segment.os.open", failing(errno.ENOSPC))
+    monkeypatch.setattr("sluicegate.gateway.accounts.journal.segment.os", altered(os, open=failing(errno.ENOSPC)))
     with pytest.raises(ConfigurationError, match="cannot be written"):
         journal.recover(0)
     journal.close()

@@ -6,6 +6,7 @@ The store of leases is a script: it grants some of what it is asked for, nothing
 from __future__ import annotations
 
 import calendar
+import time
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
@@ -30,6 +31,7 @@ from sluicegate.plugins import (
     Tool,
     ToolCall,
 )
+from tests.altered import altered
 from tests.golden import assert_golden
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -69,7 +71,7 @@ class Script:
 async def hours(seed: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     chance = Random(seed)
     store = Script(chance)
-    monkeypatch.setattr("sluicegate.gateway.accounts.limits.leases.time.monotonic", lambda: store.now_s)
+    monkeypatch.setattr("sluicegate.gateway.accounts.limits.leases.time", altered(time, monotonic=lambda: store.now_s))
     limits = Limits(
         requests_per_minute=chance.choice((None, 5, 40)),
         tokens_per_minute=chance.choice((None, 100, 1000)),

@@ -7,12 +7,14 @@ import time
 import pytest
 
 from sluicegate.gateway.routing.first_texts import FirstTexts
+from tests.altered import altered
 
 
 class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 100.0
-        monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
+        stopped = altered(time, monotonic=lambda: self.now_s)
+        monkeypatch.setattr("sluicegate.gateway.routing.first_texts.time", stopped)
 
 
 @pytest.fixture
