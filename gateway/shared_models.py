@@ -73,7 +73,7 @@ class SharedModels:
     async def refresh(self) -> None:
         """Follow what other gateways added and removed. What cannot be loaded here waits for its next change."""
         async with self._turn:
-            for name, generation, settings in await asyncio.to_thread(self._rows):
+            for name, generation, settings in await self._database.call(self._rows):
                 if self._done.get(name) != generation:
                     await self._follow(name, settings)
                     self._done[name] = generation
@@ -109,6 +109,6 @@ class SharedModels:
 
     async def _kept(self, work: Callable[[], Any]) -> Any:
         try:
-            return await asyncio.to_thread(work)
+            return await self._database.call(work)
         except DatabaseUnavailable as error:
             raise unavailable("models") from error

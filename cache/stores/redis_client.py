@@ -47,7 +47,7 @@ def connect(url: str, tls: Tls, *, patience_s: float = 1.0, retries: int = 1) ->
     if scheme not in SCHEMES or not rest:
         raise ConfigurationError(f"recall.redis: no such URL {_shown(url)!r}; schemes: {', '.join(SCHEMES)}")
     library = _library()
-    options = _options(library, patience_s, retries) | (tls.options() if scheme.startswith("rediss") else {})
+    options = _options("redis.asyncio", patience_s, retries) | (tls.options() if scheme.startswith("rediss") else {})
     try:
         if scheme.endswith("+sentinel"):
             return _sentinel(library, rest, options | ({"ssl": True} if scheme.startswith("rediss") else {}))
@@ -58,14 +58,24 @@ def connect(url: str, tls: Tls, *, patience_s: float = 1.0, retries: int = 1) ->
         raise ConfigurationError(f"recall.redis: {_shown(url)!r} cannot be read: {error}") from error
 
 
+def connect_blocking(url: str, *, patience_s: float = 1.0, retries: int = 1) -> Any:
+    """The same for one server or a Sentinel set, for calls on threads. Raises `ValueError` for another URL."""
+    library = importlib.import_module("redis")
+    options = _options("redis", patience_s, retries)
+    scheme, _, rest = url.partition("://")
+    if not scheme.endswith("+sentinel"):
+        return library.from_url(url, **options)
+    return _sentinel(library, rest, options | ({"ssl": True} if scheme.startswith("rediss") else {}))
+
+
 def _library() -> Any:
     return importlib.import_module("redis.asyncio")
 
 
-def _options(library: Any, patience_s: float, retries: int) -> dict[str, Any]:
+def _options(library: str, patience_s: float, retries: int) -> dict[str, Any]:
     """A retry comes at once: it is for a pooled connection that the server has closed meanwhile."""
     backoff = importlib.import_module("redis.backoff")
-    retry = importlib.import_module("redis.asyncio.retry")
+    retry = importlib.import_module(f"{library}.retry")
     return {
         "socket_timeout": patience_s,
         "socket_connect_timeout": patience_s,
@@ -80,7 +90,9 @@ def _sentinel(library: Any, rest: str, options: dict[str, Any]) -> Any:
     service, _, db = path.partition("/")
     if not service:
         raise ValueError("the name of the service is missing; write redis+sentinel://host:port/service")
-    sentinels = library.Sentinel(hosts, sentinel_kwargs=options, **options, **login)
+    sentinels = importlib.import_module(f"{library.__name__}.sentinel").Sentinel(
+        hosts, sentinel_kwargs=options, **options, **login
+    )
     return sentinels.master_for(service, db=int(db or 0))
 
 

@@ -45,6 +45,7 @@ from sluicegate.gateway.settings import AccountSettings, KeySettings, Limits
 from sluicegate.plugins import (
     BooksUnavailable,
     Caller,
+    ConfigurationError,
     NotFound,
     Outcome,
     RateLimited,
@@ -74,6 +75,7 @@ class Accounts:
     ) -> None:
         """`database`: where all gateways of the deployment keep keys, usage and budgets. Nothing is opened before
         `start`. Raises `ConfigurationError`."""
+        _check_url(settings.url)
         self.settings = settings
         self.prices = Prices(settings.prices)
         self.keyring = Keyring([from_settings(key) for key in keys], required=_has_store(settings, database))
@@ -314,6 +316,15 @@ class Accounts:
         """Give back leases that are not used, and report what was."""
         for meter in self.meters.shared:
             await meter.give_back(time.time())
+
+
+def _check_url(url: str) -> None:
+    """Raises `ConfigurationError`."""
+    if "+cluster" in url.partition("://")[0]:
+        raise ConfigurationError(
+            "[accounts] url names a Redis Cluster, whose scripts see the keys of one node only; name one server, or a "
+            "Sentinel set (redis+sentinel://host:port,.../service)"
+        )
 
 
 def _has_store(settings: AccountSettings, database: Database | None) -> bool:

@@ -28,7 +28,7 @@ from sluicegate.gateway.batches.runner import BatchRunner, Run
 from sluicegate.gateway.batches.stores.base import BatchMoved, BatchStore
 from sluicegate.gateway.batches.tenure import tenure_of
 from sluicegate.gateway.batches.uploads import IncomingFile, usable
-from sluicegate.gateway.database import Database, DatabaseUnavailable, unavailable
+from sluicegate.gateway.database import Database, DatabaseUnavailable, patient, unavailable
 from sluicegate.gateway.settings import BatchSettings, DatabaseSettings
 from sluicegate.plugins import ConfigurationError, NotFound, Overloaded, RequestError, StorageFailed
 
@@ -63,6 +63,7 @@ class Batches:
     ) -> None:
         """`database`: where all gateways of the deployment keep the records; None = in the folder."""
         self._settings = settings
+        self._shared = database is not None
         self._tenure = tenure_of(settings, shared, database)
         self._store: BatchStore | None = None
         self._runner: BatchRunner | None = None
@@ -363,7 +364,7 @@ class Batches:
     async def _disk_call(self, work: Callable[[], T]) -> T:
         """Run `work` for a caller, who reads why a disk or a database fails."""
         try:
-            return await self._on_disk(work)
+            return await (patient(self._on_disk(work)) if self._shared else self._on_disk(work))
         except DatabaseUnavailable as error:
             self._retry.failures += 1
             log.error("a call for a file or batch failed: %s", error)

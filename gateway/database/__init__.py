@@ -2,7 +2,7 @@
 
 from sluicegate.gateway.database.announcements import Announcements
 from sluicegate.gateway.database.changes import Changes, note_change
-from sluicegate.gateway.database.postgres import Connection, Database, DatabaseUnavailable, Rows, unavailable
+from sluicegate.gateway.database.postgres import Connection, Database, DatabaseUnavailable, Rows, patient, unavailable
 
 __all__ = [
     "Announcements",
@@ -12,5 +12,6 @@ __all__ = [
     "DatabaseUnavailable",
     "Rows",
     "note_change",
+    "patient",
     "unavailable",
 ]

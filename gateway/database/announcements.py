@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -31,11 +30,11 @@ class Announcements:
 
     async def announce(self, what: str, content: Mapping[str, object]) -> None:
         """Tell the others. Raises `DatabaseUnavailable`."""
-        self._own.add(await asyncio.to_thread(self._write, what, json.dumps(content)))
+        self._own.add(await self._database.call(lambda: self._write(what, json.dumps(content))))
 
     async def read(self) -> None:
         """Do what was announced since the last call."""
-        for number, what, content in await asyncio.to_thread(self._new):
+        for number, what, content in await self._database.call(self._new):
             self._last = max(number, self._last or 0)
             if number in self._own:
                 self._own.discard(number)

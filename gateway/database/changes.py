@@ -46,7 +46,7 @@ class Changes:
 
     async def start(self) -> None:
         """Return when all has been read once. Raises what the database, or a handler, raises."""
-        counts = await asyncio.to_thread(self._counts)
+        counts = await self._database.call(self._counts)
         for kind, handler in self._handlers.items():
             await self._read(handler, counts.get(kind, 0))
         self._watcher = asyncio.create_task(self._watch())
@@ -61,7 +61,7 @@ class Changes:
         while True:
             await asyncio.sleep(self._look_s)
             try:
-                self._begin(await asyncio.to_thread(self._counts))
+                self._begin(await self._database.call(self._counts))
             except DatabaseUnavailable as error:
                 if not self._away:
                     log.error("what other gateways change is not seen here now: %s", error)

@@ -6,21 +6,25 @@ knows how to wait for a disk can wait for it. Errors of a single row stay what t
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import importlib
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from sluicegate.gateway.database.migrations import migrate
 from sluicegate.gateway.settings import DatabaseSettings
 from sluicegate.plugins import ConfigurationError, Overloaded
 
 log = logging.getLogger("sluicegate.database")
+T = TypeVar("T")
 CONNECT_S = 5
+CALL_S = 15.0
 STATEMENT_MS = 30_000
 IDLE_MS = 30_000
 """How long a transaction may wait for its gateway: one that is stopped gives its locks back."""
@@ -30,6 +34,14 @@ REFUSED_BY_THE_SERVER = ("25006", "53", "57", "58")
 
 class DatabaseUnavailable(OSError):
     """Nothing was written, or nobody knows whether it was; the call may be made again."""
+
+
+async def patient(running: Awaitable[T]) -> T:
+    """Wait for what a thread does with a database, but not for ever. Raises `DatabaseUnavailable`."""
+    try:
+        return await asyncio.wait_for(asyncio.shield(running), CALL_S)
+    except TimeoutError as error:
+        raise DatabaseUnavailable(errno.ETIMEDOUT, f"the database gave no answer for {CALL_S:g} s") from error
 
 
 def unavailable(what: str) -> Overloaded:
@@ -67,6 +79,7 @@ class Database:
         self._pool: Any = None
         self._errors: ModuleType | None = None
         self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(settings.connections, "database")
 
     def open(self) -> None:
         """Connect and bring the tables to this release. Raises `ConfigurationError`: a gateway does not start without
@@ -102,6 +115,13 @@ class Database:
             pool, self._pool = self._pool, None
         if pool is not None:
             pool.close(timeout=1.0)
+        self._threads.shutdown(wait=False)
+
+    async def call(self, work: Callable[[], T]) -> T:
+        """Run `work`, which blocks, beside the event loop, to its end even where the caller leaves. Raises
+        `DatabaseUnavailable`, also where a server that is stopped keeps it for longer than `CALL_S`: nobody knows then
+        what came of it."""
+        return await patient(asyncio.get_running_loop().run_in_executor(self._threads, work))
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:

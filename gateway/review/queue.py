@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sluicegate.gateway.database import Database, DatabaseUnavailable, unavailable
+from sluicegate.gateway.database import Database, DatabaseUnavailable, patient, unavailable
 from sluicegate.gateway.review.items import Item, Kind, Report, Status
 from sluicegate.gateway.review.stores.base import ReviewStore
 from sluicegate.gateway.review.stores.postgres import PostgresReviewStore
@@ -183,7 +183,7 @@ class ReviewQueue:
     async def _call(self, work: Callable[[], T]) -> T:
         """Shielded: a caller who leaves does not stop a write half-way. Raises `Overloaded` without its database."""
         try:
-            return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, work))
+            return await patient(asyncio.get_running_loop().run_in_executor(self._thread, work))
         except DatabaseUnavailable as error:
             log.error("the review queue: %s", error)
             raise unavailable("reviews") from error

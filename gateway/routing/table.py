@@ -8,9 +8,10 @@ import hashlib
 import math
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from sluicegate.gateway.database import Database, DatabaseUnavailable, unavailable
 from sluicegate.gateway.routing.stores import (
@@ -24,6 +25,7 @@ from sluicegate.gateway.routing.stores import (
 from sluicegate.gateway.settings import RouteSettings, RoutingSettings
 from sluicegate.plugins import Caller, ConfigurationError, NotFound, Request, RequestError, ServedModel
 
+T = TypeVar("T")
 KEPT = 20
 """Earlier weights that can be gone back to."""
 
@@ -51,6 +53,7 @@ class RouteTable:
             self._beginning[name] = Route(one, (Change(dict(weights), time.time(), "configuration"),))
         self._routes = dict(self._beginning)
         self._store: RouteStore
+        self._database = database
         if database is not None:  # which is not open yet; `refresh` reads it
             self._store = PostgresRouteStore(database)
         else:
@@ -59,7 +62,7 @@ class RouteTable:
 
     async def refresh(self) -> None:
         """Read what other gateways changed."""
-        self._put(await asyncio.to_thread(self._store.load))
+        self._put(await self._call(self._store.load))
 
     def _put(self, found: Mapping[str, History]) -> None:
         changed = {name: replace(self._begun(name), history=history) for name, history in found.items()}
@@ -142,10 +145,13 @@ class RouteTable:
 
         return await self._edit(name, shortened)
 
+    async def _call(self, work: Callable[[], T]) -> T:
+        return await (asyncio.to_thread(work) if self._database is None else self._database.call(work))
+
     async def _edit(self, name: str, edit: Edit) -> Route:
         begun = self._begun(name)
         try:
-            history = await asyncio.to_thread(self._store.edit, name, edit, begun.history)
+            history = await self._call(lambda: self._store.edit(name, edit, begun.history))
         except DatabaseUnavailable as error:
             raise unavailable("weights") from error
         route = replace(begun, history=history)

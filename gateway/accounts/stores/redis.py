@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from sluicegate.cache.stores.redis_client import connect_blocking
 from sluicegate.gateway.accounts.parsing import Implausible, believed, read_count, read_key, read_limits, read_usage
 from sluicegate.gateway.accounts.records import USAGE_FIELDS, KeyRecord, UsageKey, UsageSum, UsageTable, encode_key
 from sluicegate.gateway.accounts.stores.base import KeyRevoked, SetAside, Spent, Version, spent_of
@@ -79,7 +80,7 @@ return 1
 
 
 class RedisAccountStore:
-    """A `Store`. One server; the names of usage are made in the script, so no Cluster."""
+    """An `AccountStore`. One server or a Sentinel set; the names of usage are made in the script, so no Cluster."""
 
     def __init__(self, url: str) -> None:
         self.set_aside = SetAside()
@@ -89,15 +90,8 @@ class RedisAccountStore:
     def open(self) -> None:
         """Raises `ConfigurationError` where it cannot be reached: a gateway does not start without its books."""
         library = importlib.import_module("redis")
-        backoff, retry = importlib.import_module("redis.backoff"), importlib.import_module("redis.retry")
         try:
-            self._client = library.from_url(
-                self._url,
-                socket_timeout=PATIENCE_S,
-                socket_connect_timeout=PATIENCE_S,
-                protocol=2,
-                retry=retry.Retry(backoff.NoBackoff(), 1),  # what is sent here may come twice
-            )
+            self._client = connect_blocking(self._url, patience_s=PATIENCE_S, retries=1)  # what is sent may come twice
             self._client.set(f"{PREFIX}:origin", os.urandom(8).hex(), nx=True)
         except (library.RedisError, ValueError, OSError) as error:
             raise ConfigurationError(f"[accounts] url cannot be reached: {type(error).__name__}") from error

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import random
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from sluicegate.gateway.accounts.records import KeyRecord
 from sluicegate.gateway.settings import AccountSettings, KeySettings, Limits, PriceSettings
 from sluicegate.plugins import (
     AuthenticationError,
+    BooksUnavailable,
     ConfigurationError,
     Overloaded,
     RateLimited,
@@ -31,7 +32,8 @@ from sluicegate.plugins import (
 )
 from sluicegate.plugins import Usage as Tokens
 from sluicegate.plugins.testing import make_outcome, make_request
-from tests.cache.redis_server import RedisServer, needs_redis
+from tests.cache.redis_server import RedisServer, needs_redis, start_sentinel
+from tests.waiting import LIMIT_S
 
 pytestmark = needs_redis
 PRICES = {"*": PriceSettings(input=1.0, output=2.0)}
@@ -203,6 +205,54 @@ async def test_a_gateway_does_not_start_without_its_books(redis: RedisServer) ->
     with pytest.raises(ConfigurationError, match="cannot be reached"):
         await Accounts(settings, [KeySettings(id="x", key="y")]).start()
     assert dataclasses.replace(settings, url="").url == ""
+
+
+async def test_a_sentinel_leads_to_whichever_server_is_the_main_one(redis: RedisServer, tmp_path: Path) -> None:
+    """Keys, usage and limits go on at the replica that Sentinel makes the main one."""
+    for name in ("replica", "sentinel"):
+        (tmp_path / name).mkdir()
+    replica = RedisServer(tmp_path / "replica", "--replicaof", "127.0.0.1", str(redis.port))
+    replica.start()
+    sentinel = start_sentinel(tmp_path / "sentinel", redis.port)
+    try:
+        sentinel.ask("SENTINEL", "SET", "main", "down-after-milliseconds", "1500")
+        accounts = Accounts(
+            AccountSettings(url=f"redis+sentinel://127.0.0.1:{sentinel.port}/main", flush_s=60.0, prices=PRICES)
+        )
+        await accounts.start()
+        record = await key((accounts,), requests_per_minute=40)
+        request = await asked(accounts, record)
+        assert request is not None
+        settle(accounts, record, request)
+        await accounts.flush()
+        replica.wait_for(b"master_link_status:up", "INFO", "replication")
+        sentinel.wait_for(b"slaves=1", "INFO", "sentinel")
+        redis.kill()
+        replica.wait_for(b"role:master", "INFO", "replication")
+        sentinel.wait_for(str(replica.port).encode(), "SENTINEL", "get-master-addr-by-name", "main")
+        let_in = [await once_answered(lambda: asked(accounts, record)) for _ in range(45)]
+        assert 35 <= sum(one is not None for one in let_in) <= 39
+        table = await once_answered(lambda: accounts.usage("", "9"))
+        assert sum(usage.requests for usage in table.values()) == 1
+        await accounts.close()
+    finally:
+        sentinel.kill()
+        replica.kill()
+
+
+async def once_answered(call: Callable[[], Awaitable[Any]]) -> Any:
+    """Return what comes once Sentinel knows where to ask."""
+    async with asyncio.timeout(LIMIT_S):
+        while True:
+            try:
+                return await call()
+            except (Overloaded, BooksUnavailable):
+                await asyncio.sleep(0.05)
+
+
+def test_a_cluster_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="Sentinel set"):
+        Accounts(AccountSettings(url="redis+cluster://127.0.0.1:1"))
 
 
 async def put(redis: RedisServer, me: str, number: int, want: int, **more: Any) -> LeaseReply:

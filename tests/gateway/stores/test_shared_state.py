@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sluicegate.gateway.config import load
-from sluicegate.gateway.database import Database
+from sluicegate.gateway.database import Database, postgres
 from sluicegate.gateway.database.migrations import STEPS, migrate
 from sluicegate.gateway.review.items import Report
 from sluicegate.gateway.review.stores.postgres import PostgresReviewStore
@@ -116,6 +116,22 @@ def test_weights_outlive_every_gateway_and_a_database_that_is_away_changes_none(
         own_server.start()
         until(lambda: app.client.post("/admin/routes/m/rollback").status_code == 200)
         assert who_answers(app) == "m@1"
+
+
+def test_a_database_that_stands_still_holds_nobody_up_for_long(
+    own_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answers go on; changes are refused after a while; all is as before once it moves again."""
+    monkeypatch.setattr(postgres, "CALL_S", 0.5)
+    with routed(own_server.new()) as app:
+        own_server.freeze()
+        assert who_answers(app) == "m@1"
+        refused = app.client.post("/admin/routes/m/rollback")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "database_unavailable")
+        assert who_answers(app) == "m@1"
+        own_server.thaw()
+        until(lambda: app.client.put("/admin/routes/m/weights", json={"weights": {"m@2": 1}}).status_code == 200)
+        assert who_answers(app) == "m@2"
 
 
 # --- models -------------------------------------------------------------------------------------------------------
