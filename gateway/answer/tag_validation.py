@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-Judge = Callable[[Any, Any], str | None]
-"""(schema, value) -> what is wrong, or None."""
+from sluicegate.gateway.answer.call_arguments import CallArguments, Judge, blanks_end
+from sluicegate.plugins.parameter_styles import PARAMETER_STYLES, ParameterStyle
+
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 """One that stands in front of other text may end before its last digit."""
 MOST_WORK = 2_000_000
@@ -47,8 +48,7 @@ def complaint(tag: Mapping[str, Any], text: str, judge: Judge, decoder: json.JSO
 def _whole(tag: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return both public shapes as one tree of formats."""
     if "format" in tag:
-        found: Mapping[str, Any] = tag["format"]
-        return found
+        return _plain(tag["format"])
     tags = [
         {
             "type": "tag",
@@ -59,6 +59,29 @@ def _whole(tag: Mapping[str, Any]) -> Mapping[str, Any]:
         for s in tag["structures"]
     ]
     return {**tag, "type": "triggered_tags", "tags": tags}
+
+
+def _plain(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Write `dispatch`, `plus` and `star` with the other formats."""
+    kind, found = _kind(part), dict(part)
+    if kind in ("plus", "star"):
+        found = {"type": "repeat", "min": int(kind == "plus"), "max": -1, "content": part["content"]}
+    elif kind == "dispatch":
+        tags = [{"begin": begin, "content": content, "end": ""} for begin, content in part["rules"]]
+        found = {
+            "type": "triggered_tags",
+            "triggers": [begin for begin, _ in part["rules"]],
+            "tags": tags,
+            "excludes": part.get("excludes", ()),
+            "max_count": None if part.get("loop", True) else 1,
+            "text_after": part.get("loop", True),
+        }
+    for name in ("elements", "tags"):
+        if name in found:
+            found[name] = [_plain(inner) for inner in found[name]]
+    if "content" in found:
+        found["content"] = _plain(found["content"])
+    return found
 
 
 def _kind(part: Mapping[str, Any]) -> str:
@@ -105,6 +128,8 @@ class _Reading:
         return self._literals((part["value"],), at)
 
     def _json_schema(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
+        if part.get("style", "json") != "json":
+            return self._styled(part["json_schema"], PARAMETER_STYLES[part["style"]], at)
         number = _NUMBER.match(self.text, at)
         if number is None:
             return self._value(part, at, self.text, at)
@@ -135,6 +160,25 @@ class _Reading:
             return set()
         self._spend(end - at)
         return {end} if isinstance(value, str) else set()
+
+    def _styled(self, schema: Mapping[str, Any], style: ParameterStyle, at: int) -> set[int]:
+        values, end, wrong = CallArguments(self.text, schema, style, self.judge, self.decoder).read(at)
+        self._spend(end - at)
+        wrong = wrong or self.judge(schema, values)
+        if wrong is not None:
+            self.complaints.append((at, wrong))
+        return set(range(end, blanks_end(self.text, end) + 1)) if wrong is None else set()
+
+    def _repeat(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
+        low, high = part["min"], part["max"]
+        found: set[int] = {at} if low == 0 else set()
+        reached, count = {at}, 0
+        while reached and (high == -1 or count < high):
+            count += 1
+            least = min(reached)
+            reached = {end for end in self._ends_from(part["content"], reached, stops) if end > least}
+            found |= reached if count >= low else set()
+        return found
 
     def _any_text(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
         end = min(self._found(stops, at), default=len(self.text))
@@ -231,6 +275,8 @@ def _heads(part: Mapping[str, Any]) -> tuple[str, ...]:
         return (part["value"],)
     if _kind(part) == "tag":
         return (part["begin"],)
+    if _kind(part) == "repeat" and part["min"]:
+        return _heads(part["content"])
     if _kind(part) == "sequence" and part["elements"]:
         return _heads(part["elements"][0])
     if _kind(part) == "or":

@@ -50,6 +50,6 @@ class OneRegionTape(RegionTape):
         if not self.off and self.since != begins and (self.open is not None or self.mode):
             raise GrammarLimit(
                 "one text has two readings that are inside JSON values which began at different places; make what may "
-                "stand beside %json unable to begin like it"
+                "stand beside a value unable to begin like it"
             )
         super().restart(end_offset)

@@ -56,8 +56,9 @@ class InLexeme(Reading):
                 return (inside, *self._over(ended, byte, run))
             outcome = lexeme.outcome(after)
             assert outcome is not None
-            readings = follow.finish(outcome, run, 0)
-            return (*readings, *self._over(ended, byte, run)) if ended is not None and lexeme.general else readings
+            # In this order: the tape begins a value anew where the last one that is asked begins.
+            over = self._over(ended, byte, run) if ended is not None and lexeme.general else ()
+            return (*follow.finish(outcome, run, 0), *over)
         return () if ended is None else self._over(ended, byte, run)
 
     def _over(self, outcome: int, byte: int, run: Run) -> tuple[Reading, ...]:

@@ -280,3 +280,16 @@ def supply(parts: Iterable[Strings], without: frozenset[str], enough: int) -> in
 
 def contains(parts: StringSet, text: str) -> bool:
     return any(part.has(text) for part in parts)
+
+
+def plain_strings(parts: StringSet) -> CharDfa:
+    """Return the automaton of the strings of `parts`."""
+    found = CharDfa.nothing()
+    for part in parts:
+        texts = CharDfa.any_string() if part.dfa is None else part.dfa
+        if part.words is not None:
+            texts = texts.intersection(CharDfa.from_literals(part.words))
+        if part.low or part.high is not None:
+            texts = texts.intersection(CharDfa.length_between(part.low, part.high))
+        found = found.union(texts.difference(CharDfa.from_literals(part.minus)) if part.minus else texts)
+    return found

@@ -10,8 +10,9 @@ from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.reading.readings import EndOfText, InLexeme
-from sluicegate.grammar.tags import formats, freetext
-from sluicegate.grammar.tags.formats import Format
+from sluicegate.grammar.tags import freetext
+from sluicegate.grammar.tags import nodes as formats
+from sluicegate.grammar.tags.nodes import Format
 from sluicegate.grammar.tags.steps import Head, LazyContinuation, LiteralContinuation, fork, restarts, spelled
 from sluicegate.plugins.errors import Unsatisfiable, UnsupportedGrammar
 
@@ -44,7 +45,9 @@ class Builder:
                     seen.add(follow)
                     pending.append(follow)
 
-    def _bounds(self, node: formats.TriggeredFormat | formats.SeparatedFormat) -> tuple[int, int | None]:
+    def _bounds(
+        self, node: formats.TriggeredFormat | formats.SeparatedFormat | formats.RepeatFormat
+    ) -> tuple[int, int | None]:
         if self._counted or node.high == 0:
             return node.low, node.high
         return min(node.low, 1), None if node.high is None else 1
@@ -69,7 +72,9 @@ class Builder:
             return fork(self.enter(way, follow) for way in node.elements)
         if isinstance(node, formats.OptionalFormat):
             return fork((self.enter(node.content, follow), follow))
-        if isinstance(node, formats.RegexFormat):
+        if isinstance(node, formats.RepeatFormat):
+            return self._repeat(node, 0, follow)
+        if isinstance(node, formats.RegexFormat | formats.RawFormat):
             return LazyContinuation(lambda: self._regex(node, follow))
         if isinstance(node, formats.LarkFormat):
             return LazyContinuation(lambda: self.regions[node](follow))
@@ -90,6 +95,8 @@ class Builder:
             return [(node.begin, self._content(node, follow))]
         if isinstance(node, formats.SequenceFormat) and node.elements:
             return self.heads(node.elements[0], self._sequence(node.elements[1:], follow))
+        if isinstance(node, formats.RepeatFormat) and node.low:
+            return self.heads(node.content, self._repeat(node, 1, follow))
         if isinstance(node, formats.OrFormat):
             ways = [self.heads(way, follow) for way in node.elements]
             return None if None in ways else [head for way in ways for head in way or ()]
@@ -99,6 +106,23 @@ class Builder:
         for element in reversed(elements):
             follow = self.enter(element, follow)
         return follow
+
+    def _repeat(self, node: formats.RepeatFormat, count: int, follow: Continuation) -> Continuation:
+        """`count` times stand before; each is some text, so that following them ends."""
+        low, high = self._bounds(node)
+        if high is not None and count >= high:
+            return follow
+        known = min(count, low) if high is None else count
+        key = (node, known, follow)
+        found = self._known.get(key)
+        if found is None:
+            made = found = self._known[key] = LazyContinuation(lambda: self._again(node, known, follow))
+            made.restarts = restarts(self.enter(node.content, END)) or (known >= low and restarts(follow))
+        return found
+
+    def _again(self, node: formats.RepeatFormat, count: int, follow: Continuation) -> tuple[Reading, ...]:
+        more = self.enter(node.content, self._repeat(node, count + 1, follow)).after(0)
+        return (*more, *follow.after(0)) if count >= self._bounds(node)[0] else more
 
     def _content(self, tag: formats.TagFormat, follow: Continuation) -> Continuation:
         key = ("ends", tag.ends, follow)
@@ -137,7 +161,7 @@ class Builder:
             readings.append(InLexeme(lexeme, lexeme.start, END))
         return tuple(readings)
 
-    def _regex(self, node: formats.RegexFormat, follow: Continuation) -> tuple[Reading, ...]:
+    def _regex(self, node: formats.RegexFormat | formats.RawFormat, follow: Continuation) -> tuple[Reading, ...]:
         """Read up to the first occurrence of the literal that follows, else as far as the pattern goes."""
         texts: CharDfa = self.regions[node]
         if not isinstance(follow, LiteralContinuation) or not all(text for text, _ in follow.heads):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,18 +13,22 @@ from sluicegate.grammar.blocked.watch import Screens
 from sluicegate.grammar.budget.meter import within
 from sluicegate.grammar.json.root import satisfiable_values
 from sluicegate.grammar.lark.compile import parser_of
+from sluicegate.grammar.lark.regions import OneRegionTape
 from sluicegate.grammar.matching.matcher import LazyGrammar
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.reading import Reading
-from sluicegate.grammar.reading.region_tape import RegionTape
-from sluicegate.grammar.tags import formats
+from sluicegate.grammar.schema.strings import plain_strings
+from sluicegate.grammar.tags import nodes as formats
 from sluicegate.grammar.tags.build import END, Builder
-from sluicegate.grammar.tags.formats import Format, read_structural_tag
+from sluicegate.grammar.tags.formats import read_structural_tag
+from sluicegate.grammar.tags.nodes import Format
 from sluicegate.grammar.tags.steps import restarts
 from sluicegate.grammar.vocabulary.trailing import trailing_tokens
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import GrammarError, GrammarLimit, Unsatisfiable, UnsupportedGrammar
 
+_LINE = CharDfa.from_literals(["", "\n"])
+_WITH_GRAMMARS = (formats.SchemaFormat, formats.RawFormat, formats.RegexFormat, formats.LarkFormat)
 _SEVERAL = (formats.TriggeredFormat, formats.SeparatedFormat)
 
 
@@ -47,6 +52,7 @@ def _compile(value: Any, vocabulary: Vocabulary, options: GrammarOptions) -> Laz
     nodes = list(_nodes(tree))
     _refuse_mixed(nodes)
     regions, notes = _regions(nodes, options)
+    _refuse_empty(nodes, regions)
 
     def start() -> tuple[Reading, ...]:
         fresh = {
@@ -66,7 +72,7 @@ def _compile(value: Any, vocabulary: Vocabulary, options: GrammarOptions) -> Laz
         needs_text=has_json or blocked is not None,
         reading_limit=options.limits.readings,
         notes=tuple(dict.fromkeys(notes)),
-        tape=lambda: RegionTape(begins),
+        tape=lambda: OneRegionTape(begins),
         trailing=trailing_tokens(vocabulary, ends, _open_ended(nodes)) if has_json else None,
         screens=Screens.of(blocked, vocabulary, json=has_json, plain=True),
         doubtful=blocked is not None,
@@ -78,7 +84,7 @@ def _nodes(node: Format) -> Iterator[Format]:
     below: tuple[Format, ...] = ()
     if isinstance(node, formats.SequenceFormat | formats.OrFormat):
         below = node.elements
-    elif isinstance(node, formats.OptionalFormat | formats.TagFormat):
+    elif isinstance(node, formats.OptionalFormat | formats.TagFormat | formats.RepeatFormat):
         below = (node.content,)
     elif isinstance(node, _SEVERAL):
         below = node.tags
@@ -92,12 +98,16 @@ def _regions(nodes: list[Format], options: GrammarOptions) -> tuple[dict[Format,
     notes: list[str] = []
     for node in nodes:
         part = node.content if isinstance(node, formats.StringFormat) else node
-        if not isinstance(part, formats.SchemaFormat | formats.RegexFormat | formats.LarkFormat):
+        if not isinstance(part, _WITH_GRAMMARS):
             continue
         try:
             if isinstance(part, formats.SchemaFormat):
-                values, root, said = satisfiable_values(part.schema, options)
+                values, root, said = satisfiable_values(part.schema, _options_of(part, options))
                 regions[node] = (values, root)
+                notes.extend(said)
+            elif isinstance(part, formats.RawFormat):
+                values, root, said = satisfiable_values(part.schema, options)
+                regions[node] = _LINE.concat(plain_strings(values.value_set(root).strings)).concat(_LINE)
                 notes.extend(said)
             elif isinstance(part, formats.RegexFormat):
                 regions[node] = CharDfa.from_pattern(part.pattern, dialect="python", anchored=True)
@@ -107,6 +117,44 @@ def _regions(nodes: list[Format], options: GrammarOptions) -> tuple[dict[Format,
         except GrammarError as error:
             raise type(error)(error.reason, pointer=part.pointer + error.pointer) from error
     return regions, notes
+
+
+def _options_of(node: formats.SchemaFormat, options: GrammarOptions) -> GrammarOptions:
+    if node.any_order:
+        options = replace(options, property_order="any")
+    if node.blanks is not None:
+        options = replace(options, whitespace=f"[ \\t\\r\\n]{{0,{node.blanks}}}" if node.blanks else "compact")
+    return options
+
+
+def _refuse_empty(nodes: list[Format], regions: Mapping[Format, Any]) -> None:
+    """Refuse to repeat what may be empty: it could be repeated for ever, and nothing would be written."""
+    for node in nodes:
+        if isinstance(node, formats.RepeatFormat) and _may_be_empty(node.content, regions):
+            raise UnsupportedGrammar(
+                "what is repeated may be empty; repeat a format that always writes something, or use any_text",
+                pointer=f"{node.pointer}/content",
+            )
+
+
+def _may_be_empty(node: Format, regions: Mapping[Format, Any]) -> bool:
+    if isinstance(node, formats.ConstFormat):
+        return not node.text
+    if isinstance(node, formats.RegexFormat | formats.RawFormat):
+        return bool(regions[node].accepts(""))
+    if isinstance(node, formats.LarkFormat):
+        return any(reading.can_stop for reading in regions[node](END))
+    if isinstance(node, formats.SequenceFormat):
+        return all(_may_be_empty(element, regions) for element in node.elements)
+    if isinstance(node, formats.OrFormat):
+        return any(_may_be_empty(element, regions) for element in node.elements)
+    if isinstance(node, formats.TagFormat):
+        return not node.begin and "" in node.ends and _may_be_empty(node.content, regions)
+    if isinstance(node, formats.RepeatFormat):
+        return not node.low or _may_be_empty(node.content, regions)
+    if isinstance(node, formats.TriggeredFormat | formats.SeparatedFormat):
+        return not node.low
+    return not isinstance(node, formats.SchemaFormat | formats.StringFormat)
 
 
 def _literals(node: Format) -> tuple[str, ...]:
@@ -131,7 +179,7 @@ def _open_ended(nodes: list[Format]) -> bool:
     return any(
         (isinstance(node, formats.TagFormat) and "" in node.ends)
         or (isinstance(node, formats.SeparatedFormat) and not node.separator)
-        or isinstance(node, formats.SequenceFormat)
+        or isinstance(node, formats.SequenceFormat | formats.RepeatFormat)
         for node in nodes
     )
 

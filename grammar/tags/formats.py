@@ -7,121 +7,32 @@ Both shapes are read: `{"structures": [{"begin", "schema", "end"}], "triggers": 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
+from sluicegate.grammar.tags.nodes import (
+    AnyTextFormat,
+    ConstFormat,
+    Format,
+    LarkFormat,
+    OptionalFormat,
+    OrFormat,
+    RegexFormat,
+    RepeatFormat,
+    SchemaFormat,
+    SeparatedFormat,
+    SequenceFormat,
+    StringFormat,
+    TagFormat,
+    TriggeredFormat,
+)
+from sluicegate.grammar.tags.styles import styled
+from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
 MOST_TAGS = 1_000
 MOST_CHARACTERS = 1_000
 """Of one literal: a begin, an end, a trigger, a separator."""
 _DEEPEST = 200
 Fields = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ConstFormat:
-    """Exactly `text`."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SchemaFormat:
-    """A JSON value that satisfies `schema`; `pointer` leads to it from the whole tag."""
-
-    schema: dict[str, Any] | bool
-    pointer: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RegexFormat:
-    pattern: str
-    pointer: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LarkFormat:
-    text: str
-    pointer: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StringFormat:
-    """A JSON string whose value is a text of `content`, spelled without needless escapes."""
-
-    content: RegexFormat | LarkFormat
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AnyTextFormat:
-    """Anything that holds none of `excludes`, up to the literal that follows, or up to the end."""
-
-    excludes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SequenceFormat:
-    elements: tuple[Format, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OrFormat:
-    elements: tuple[Format, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OptionalFormat:
-    content: Format
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TagFormat:
-    """`begin`, the content, and one of `ends`."""
-
-    begin: str
-    content: Format
-    ends: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TriggeredFormat:
-    """Free text in which each of `triggers` begins a tag. `before`, `after`: text may stand before the first tag, and
-    after each one. From `low` to `high` (None: any number) tags."""
-
-    triggers: tuple[str, ...]
-    tags: tuple[TagFormat, ...]
-    low: int
-    high: int | None
-    excludes: tuple[str, ...]
-    before: bool
-    after: bool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SeparatedFormat:
-    """From `low` to `high` tags with `separator` between them, and nothing else."""
-
-    tags: tuple[TagFormat, ...]
-    separator: str
-    low: int
-    high: int | None
-
-
-Format = (
-    ConstFormat
-    | SchemaFormat
-    | RegexFormat
-    | LarkFormat
-    | StringFormat
-    | AnyTextFormat
-    | SequenceFormat
-    | OrFormat
-    | OptionalFormat
-    | TagFormat
-    | TriggeredFormat
-    | SeparatedFormat
-)
 
 
 def read_structural_tag(value: Any) -> Format:
@@ -142,6 +53,12 @@ def _format(value: Any, at: str) -> Format:
     fields = _object(value, at)
     kind = fields.get("type")
     known = _FORMATS.get(kind) if isinstance(kind, str) else None
+    if kind in _BY_TOKEN:
+        raise UnsupportedGrammar(
+            f"formats of the type {kind!r} name tokens, and masks are made of their text; write it with "
+            f"{_BY_TOKEN[kind]!r}",
+            pointer=f"{at}/type",
+        )
     if known is None:
         raise InvalidGrammar(
             f"unknown format {kind!r}; the formats are {', '.join(sorted(_FORMATS))}", pointer=f"{at}/type"
@@ -151,10 +68,49 @@ def _format(value: Any, at: str) -> Format:
     return read(fields, at)
 
 
-def _json(fields: Fields, at: str) -> SchemaFormat:
-    if fields.get("style", "json") != "json":
-        raise InvalidGrammar(f"only style 'json' is enforced, not {fields['style']!r}", pointer=f"{at}/style")
-    return _schema(fields.get("json_schema"), f"{at}/json_schema")
+def _json(fields: Fields, at: str) -> Format:
+    found = _schema(fields.get("json_schema"), f"{at}/json_schema")
+    any_order = _flag(fields, "any_order", at, False)
+    blanks = _count(fields, "max_whitespace_cnt", at)
+    style = fields.get("style", "json")
+    if style == "json":
+        return SchemaFormat(found.schema, found.pointer, any_order, blanks)
+    for name in ("any_order", "max_whitespace_cnt"):
+        if fields.get(name):
+            raise UnsupportedGrammar(f"{name} has no effect on style {style!r}; leave it out", pointer=f"{at}/{name}")
+    return styled(found.schema, str(style), at)
+
+
+def _repeat(fields: Fields, at: str) -> RepeatFormat:
+    low = _count(fields, "min", at)
+    high = None if fields.get("max") == -1 else _count(fields, "max", at)
+    if low is None or (high is None and fields.get("max") != -1):
+        raise InvalidGrammar("a repeat has a `min` and a `max`; -1 is a `max` without bound", pointer=at)
+    if high is not None and low > high:
+        raise InvalidGrammar(f"at least {low} and at most {high} times are asked for", pointer=f"{at}/max")
+    return RepeatFormat(_format(fields.get("content"), f"{at}/content"), low, high, at)
+
+
+def _dispatch(fields: Fields, at: str) -> TriggeredFormat:
+    """Free text in which a pattern begins a format: tags without an end."""
+    tags = []
+    for i, rule in enumerate(_list(fields, "rules", at, MOST_TAGS)):
+        place = f"{at}/rules/{i}"
+        if not isinstance(rule, list | tuple) or len(rule) != 2:
+            raise InvalidGrammar("a rule is a list of a text and a format", pointer=place)
+        begin = _literal({"0": rule[0]}, "0", place)
+        if not begin:
+            raise InvalidGrammar("an empty text is everywhere", pointer=f"{place}/0")
+        tags.append(TagFormat(begin, _format(rule[1], f"{place}/1"), ("",)))
+    begins = [tag.begin for tag in tags]
+    for i, begin in enumerate(begins):
+        if any(other.startswith(begin) for j, other in enumerate(begins) if i != j):
+            raise UnsupportedGrammar(
+                f"{begin!r} begins another rule too; make the texts differ", pointer=f"{at}/rules/{i}/0"
+            )
+    loop = _flag(fields, "loop", at, True)
+    excludes = _literals(fields, "excludes", at)
+    return TriggeredFormat(tuple(begins), tuple(tags), 0, None if loop else 1, excludes, True, loop)
 
 
 def _string(fields: Fields, at: str) -> StringFormat:
@@ -322,7 +278,7 @@ _COUNTS = ("at_least_one", "stop_after_first", "min_count", "max_count")
 _TRIGGERED = ("excludes", "text_before", "text_after", *_COUNTS)
 _FORMATS: dict[str, tuple[Callable[[Fields, str], Format], tuple[str, ...]]] = {
     "const_string": (lambda fields, at: ConstFormat(_literal(fields, "value", at)), ("value",)),
-    "json_schema": (_json, ("json_schema", "style")),
+    "json_schema": (_json, ("json_schema", "style", "any_order", "max_whitespace_cnt")),
     "regex": (lambda fields, at: RegexFormat(_text(fields, "pattern", at), f"{at}/pattern"), ("pattern",)),
     "grammar": (lambda fields, at: LarkFormat(_text(fields, "grammar", at), f"{at}/grammar"), ("grammar",)),
     "json_string": (_string, ("content",)),
@@ -334,7 +290,25 @@ _FORMATS: dict[str, tuple[Callable[[Fields, str], Format], tuple[str, ...]]] = {
         ("content",),
     ),
     "tag": (_tag, _TAG),
+    "repeat": (_repeat, ("min", "max", "content")),
+    "plus": (
+        lambda fields, at: RepeatFormat(_format(fields.get("content"), f"{at}/content"), 1, None, at),
+        ("content",),
+    ),
+    "star": (
+        lambda fields, at: RepeatFormat(_format(fields.get("content"), f"{at}/content"), 0, None, at),
+        ("content",),
+    ),
+    "dispatch": (_dispatch, ("rules", "loop", "excludes")),
     "triggered_tags": (_triggered, ("triggers", "tags", *_TRIGGERED)),
     "tags_with_separator": (_separated, ("tags", "separator", *_COUNTS)),
 }
 """What reads a format, and its fields beside `type`."""
+_BY_TOKEN = {
+    "token": "const_string",
+    "exclude_token": "regex",
+    "any_tokens": "any_text",
+    "token_triggered_tags": "triggered_tags",
+    "token_dispatch": "dispatch",
+}
+"""Formats of XGrammar's that name tokens, and the nearest that name texts."""

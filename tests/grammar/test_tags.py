@@ -231,7 +231,7 @@ def test_what_follows_a_trigger_is_forced() -> None:
     [
         (1, InvalidGrammar, ""),
         ({"type": "other"}, InvalidGrammar, "/type"),
-        ({"format": {"type": "token"}}, InvalidGrammar, "/format/type"),
+        ({"format": {"type": "token"}}, UnsupportedGrammar, "/format/type"),
         (tools(extra=1), InvalidGrammar, "/extra"),
         (tools(min_count=3, max_count=2), InvalidGrammar, "/max_count"),
         (tools(min_count=True), InvalidGrammar, "/min_count"),

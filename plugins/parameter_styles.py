@@ -1,0 +1,59 @@
+"""How models write the arguments of a call that are no JSON object: what opens and closes each one.
+
+Data alone, for the grammar that writes them and for the judge that reads them: each has code of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterStyle:
+    """`opens`: what stands before a value, with `{name}` and, where it tells kinds of values apart, `{kind}`; `closes`:
+    what stands behind it.
+
+    `text`: the kind of a string, which is written as it is; `other`: the kinds of values that are written as JSON, by
+    their type in JSON Schema, "" for all others.
+    """
+
+    opens: str
+    closes: str
+    text: str = ""
+    other: tuple[tuple[str, str], ...] = (("", ""),)
+
+    def begin(self, name: str, kind: str) -> str:
+        return self.opens.replace("{name}", name).replace("{kind}", kind)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return (self.text, *dict(self.other).values())
+
+
+PARAMETER_STYLES = {
+    "qwen_xml": ParameterStyle("<parameter={name}>", "</parameter>"),
+    "minimax_xml": ParameterStyle('<parameter name="{name}">', "</parameter>"),
+    "deepseek_xml": ParameterStyle(
+        '<｜DSML｜parameter name="{name}" string="{kind}">',
+        "</｜DSML｜parameter>",
+        "true",
+        (("", "false"),),
+    ),
+    "glm_xml": ParameterStyle("<arg_key>{name}</arg_key>\n<arg_value>", "</arg_value>"),
+    "cohere_xml": ParameterStyle('<cofl:value name="{name}" type="{kind}">', "</cofl:value>", "raw", (("", "json"),)),
+    "kimi_k3_xml": ParameterStyle(
+        '<|open|>argument key="{name}" type="{kind}"<|sep|>',
+        "<|close|>argument<|sep|>",
+        "string",
+        (
+            ("integer", "number"),
+            ("number", "number"),
+            ("boolean", "boolean"),
+            ("null", "null"),
+            ("array", "array"),
+            ("object", "object"),
+        ),
+    ),
+}
+BETWEEN = 32
+"""Blanks at most before, between and behind arguments, and one line break at each end of a value."""

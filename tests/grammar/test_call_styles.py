@@ -1,0 +1,278 @@
+"""Repeated and dispatched formats, and the styles in which models write calls, each as a tag and what follows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sluicegate.gateway.answer.validation import Validator
+from sluicegate.grammar import GrammarError, InvalidGrammar, Unsatisfiable, UnsupportedGrammar, compile_structural_tags
+from sluicegate.plugins import Answer
+from tests.gateway.test_tagged import _asked
+from tests.grammar.grammar_checks import accepts, byte_vocabulary, check_masks
+
+WORD = {"type": "const_string", "value": "ab"}
+NUMBER = {"type": "json_schema", "json_schema": {"type": "integer"}}
+PAIR = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}, "b": {"type": "string"}},
+    "required": ["a", "b"],
+    "additionalProperties": False,
+}
+FORMATS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
+    "plus": ({"type": "plus", "content": WORD}, ["ab", "abab"], ["", "aba"]),
+    "star": ({"type": "star", "content": WORD}, ["", "ab", "abab"], ["aba"]),
+    "repeat": ({"type": "repeat", "min": 2, "max": 3, "content": WORD}, ["abab", "ababab"], ["ab", "abababab"]),
+    "repeated tags": (
+        {
+            "type": "repeat",
+            "min": 1,
+            "max": -1,
+            "content": {"type": "tag", "begin": "<", "content": NUMBER, "end": ">"},
+        },
+        ["<1>", "<1><22>"],
+        ["", "<1", "<a>"],
+    ),
+    "a repetition in front of what begins alike": (
+        {
+            "type": "sequence",
+            "elements": [
+                {
+                    "type": "star",
+                    "content": {"type": "sequence", "elements": [NUMBER, {"type": "const_string", "value": ";"}]},
+                },
+                {"type": "const_string", "value": "1x"},
+            ],
+        },
+        ["1x", "1;1x", "11;2;1x"],
+        ["1;", "1", "11x"],
+    ),
+    "text up to a repetition": (
+        {"type": "sequence", "elements": [{"type": "any_text"}, {"type": "plus", "content": WORD}]},
+        ["xx ab", "abab"],
+        ["xx", "xaba"],
+    ),
+    "dispatch": (
+        {"type": "dispatch", "rules": [["<f>", NUMBER], ["<g>", {"type": "const_string", "value": "!"}]]},
+        ["hi", "x <f>12 and <g>! y", "", "a<f>1<f>2"],
+        ["<f>x", "<g>"],
+    ),
+    "dispatch once": (
+        {"type": "dispatch", "loop": False, "rules": [["<f>", NUMBER]]},
+        ["hi", "x <f>12"],
+        ["<f>12 x", "<f>1<f>2"],
+    ),
+    "dispatch up to an end": (
+        {
+            "type": "tag",
+            "begin": "[",
+            "content": {
+                "type": "dispatch",
+                "excludes": ["]"],
+                "rules": [["<f>", {"type": "const_string", "value": "!"}]],
+            },
+            "end": "]",
+        },
+        ["[x]", "[x <f>! y]"],
+        ["[<f>]", "x", "[x"],
+    ),
+    "any order": (
+        {"type": "json_schema", "json_schema": PAIR, "any_order": True},
+        ['{"a":1,"b":"x"}', '{"b":"x","a":1}'],
+        ['{"a":1}', '{"a":1,"a":2,"b":"x"}'],
+    ),
+    "few blanks": (
+        {"type": "json_schema", "json_schema": PAIR, "max_whitespace_cnt": 2},
+        ['{"a":1,"b":"x"}', '{ \n"a":  1,"b":"x"}'],
+        ['{   "a":1,"b":"x"}'],
+    ),
+    "no blanks": (
+        {"type": "json_schema", "json_schema": PAIR, "max_whitespace_cnt": 0},
+        ['{"a":1,"b":"x"}'],
+        ['{"a": 1,"b":"x"}'],
+    ),
+}
+CALL = {
+    "type": "object",
+    "$defs": {"unit": {"enum": ["c<elsius", "kelvin"]}},
+    "properties": {
+        "city": {"type": "string", "minLength": 2},
+        "days": {"type": ["integer", "null"]},
+        "unit": {"$ref": "#/$defs/unit"},
+        "more": {"type": "object"},
+        "any": {"type": ["string", "number"]},
+    },
+    "required": ["city", "days"],
+}
+
+
+def call(begin: str, style: str, end: str) -> dict[str, Any]:
+    """Free text in which calls of one tool stand."""
+    content = {"type": "json_schema", "json_schema": CALL, "style": style}
+    return {"type": "triggered_tags", "triggers": [begin], "tags": [{"begin": begin, "content": content, "end": end}]}
+
+
+def in_json(begin: str, end: str) -> dict[str, Any]:
+    return call(begin, "json", end)
+
+
+DSML = "\uff5cDSML\uff5c"
+STYLES: dict[str, tuple[dict[str, Any], str, list[tuple[str, str]]]] = {
+    "Qwen, and others after Hermes": (
+        in_json('<tool_call>\n{"name": "weather", "arguments": ', "}\n</tool_call>"),
+        'One moment.\n<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo", "days": 3}}\n</tool_call>',
+        [('"Oslo"', "3"), ("3", "x")],
+    ),
+    "Qwen coder": (
+        call("<tool_call>\n<function=weather>\n", "qwen_xml", "</function>\n</tool_call>"),
+        "I look.\n<tool_call>\n<function=weather>\n<parameter=city>\nOslo\n</parameter>\n"
+        "<parameter=days>\n3\n</parameter>\n"
+        '<parameter=unit>\nc<elsius\n</parameter>\n<parameter=more>\n{"a": 1}\n</parameter>\n</function>\n</tool_call>',
+        [("\nOslo\n", "O"), ("\n3\n", "x"), ("c<elsius", "rankine"), ('{"a": 1}', "[1]"), ("=days", "=city")],
+    ),
+    "MiniMax": (
+        call('<minimax:tool_call>\n<invoke name="weather">\n', "minimax_xml", "</invoke>\n</minimax:tool_call>"),
+        '<minimax:tool_call>\n<invoke name="weather">\n<parameter name="city">Oslo</parameter>\n'
+        '<parameter name="days">null</parameter>\n</invoke>\n</minimax:tool_call>',
+        [("Oslo", "O"), ("null", "nil"), ('"days"', "days")],
+    ),
+    "DeepSeek": (
+        call(
+            f'<{DSML}function_calls>\n<{DSML}invoke name="weather">\n',
+            "deepseek_xml",
+            f"</{DSML}invoke>\n</{DSML}function_calls>",
+        ),
+        f'<{DSML}function_calls>\n<{DSML}invoke name="weather">\n'
+        f'<{DSML}parameter name="city" string="true">Oslo</{DSML}parameter>\n'
+        f'<{DSML}parameter name="days" string="false">3</{DSML}parameter>\n</{DSML}invoke>\n</{DSML}function_calls>',
+        [('string="true"', 'string="false"'), (">3<", ">three<")],
+    ),
+    "GLM": (
+        call("<tool_call>weather\n", "glm_xml", "</tool_call>"),
+        "<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Oslo</arg_value>\n"
+        "<arg_key>days</arg_key>\n<arg_value>3</arg_value>\n</tool_call>",
+        [("<arg_key>days", "<arg_key>nights"), ("Oslo", "")],
+    ),
+    "Cohere": (
+        call('<cofl:tool_call id="0" name="weather">', "cohere_xml", "</cofl:tool_call>"),
+        '<cofl:tool_call id="0" name="weather"><cofl:value name="city" type="raw">Oslo</cofl:value>'
+        '<cofl:value name="days" type="json">3</cofl:value></cofl:tool_call>',
+        [('type="raw"', 'type="json"'), (">3<", ">x<")],
+    ),
+    "Kimi K2": (
+        in_json("<|tool_call_begin|>functions.weather:0<|tool_call_argument_begin|>", "<|tool_call_end|>"),
+        "<|tool_call_begin|>functions.weather:0<|tool_call_argument_begin|>"
+        '{"city": "Oslo", "days": 3}<|tool_call_end|>',
+        [('"city"', '"town"')],
+    ),
+    "Kimi K3": (
+        call("<|open|>call weather<|sep|>", "kimi_k3_xml", "<|close|>call<|sep|>"),
+        '<|open|>call weather<|sep|><|open|>argument key="city" type="string"<|sep|>Oslo<|close|>argument<|sep|>'
+        '<|open|>argument key="days" type="number"<|sep|>3<|close|>argument<|sep|><|close|>call<|sep|>',
+        [('type="number"', 'type="string"'), ("Oslo", "O")],
+    ),
+    "Harmony (gpt-oss)": (
+        in_json("<|channel|>commentary to=functions.weather <|constrain|>json<|message|>", "<|call|>"),
+        '<|channel|>commentary to=functions.weather <|constrain|>json<|message|>{"city": "Oslo", "days": null}<|call|>',
+        [("null", '"x"')],
+    ),
+}
+
+
+def complaint(value: dict[str, Any], text: str) -> str | None:
+    """What the judge, who shares no code with the masks, has against `text`."""
+    return Validator().complaint(_asked({"format": value}), Answer(0, text, "stop"))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_texts_are_those_of_the_format_and_the_judge_agrees(name: str) -> None:
+    value, valid, invalid = FORMATS[name]
+    compiled = compile_structural_tags({"format": value}, byte_vocabulary())
+    for expected, texts in ((True, valid), (False, invalid)):
+        for text in texts:
+            for seed in (0, 1):
+                assert accepts(compiled, text, seed) is expected, text
+            if name not in ("few blanks", "no blanks"):  # blanks are the masks' business alone
+                assert (complaint(value, text) is None) is expected, text
+    for seed in range(2):
+        check_masks(compiled, seed, steps=8)
+
+
+@pytest.mark.parametrize("name", STYLES)
+def test_a_call_in_the_style_of_a_model_is_written_and_judged(name: str) -> None:
+    value, text, spoilt = STYLES[name]
+    compiled = compile_structural_tags({"format": value}, byte_vocabulary())
+    assert accepts(compiled, text, 0)
+    assert accepts(compiled, f"{text} and {text}", 1)
+    assert complaint(value, f"{text} and {text}") is None
+    for before, after in spoilt:
+        wrong = text.replace(before, after)
+        assert wrong != text
+        assert not accepts(compiled, wrong, 1), wrong
+        assert complaint(value, wrong) is not None, wrong
+    check_masks(compiled, 1, steps=6)
+
+
+def test_optional_arguments_come_in_the_order_of_the_schema_and_of_each_kind() -> None:
+    value = STYLES["Qwen coder"][0]
+    compiled = compile_structural_tags({"format": value}, byte_vocabulary())
+
+    def text(*arguments: tuple[str, str]) -> str:
+        inner = "".join(f"<parameter={name}>{given}</parameter>" for name, given in arguments)
+        return f"<tool_call>\n<function=weather>\n{inner}</function>\n</tool_call>"
+
+    city, days = ("city", "Oslo"), ("days", "3")
+    for given in ((city, days), (city, days, ("any", "5 x")), (city, days, ("any", "5")), (city, days, ("more", "{}"))):
+        assert accepts(compiled, text(*given))
+        assert complaint(value, text(*given)) is None
+    for given in ((city,), (days, city), (city, days, days), (city, days, ("unit", "")), (city, days, ("other", "1"))):
+        assert not accepts(compiled, text(*given))
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "said"),
+    [
+        ({"type": "star", "content": {"type": "any_text"}}, UnsupportedGrammar, "what is repeated may be empty"),
+        ({"type": "plus", "content": {"type": "regex", "pattern": "a*"}}, UnsupportedGrammar, "/format/content"),
+        (
+            {"type": "star", "content": {"type": "grammar", "grammar": 'start: "a"*'}},
+            UnsupportedGrammar,
+            "may be empty",
+        ),
+        ({"type": "repeat", "min": 1, "content": WORD}, InvalidGrammar, "a `min` and a `max`"),
+        ({"type": "repeat", "min": 3, "max": 2, "content": WORD}, InvalidGrammar, "/format/max"),
+        ({"type": "dispatch", "rules": [["<f", NUMBER], ["<fg", NUMBER]]}, UnsupportedGrammar, "/format/rules/0/0"),
+        ({"type": "dispatch", "rules": [["<f"]]}, InvalidGrammar, "/format/rules/0"),
+        ({"type": "any_tokens"}, UnsupportedGrammar, "write it with 'any_text'"),
+        (
+            {"type": "json_schema", "json_schema": PAIR, "style": "toml"},
+            InvalidGrammar,
+            "the styles are json, qwen_xml",
+        ),
+        (
+            {"type": "json_schema", "json_schema": {"type": "object"}, "style": "glm_xml"},
+            UnsupportedGrammar,
+            "list them under `properties`",
+        ),
+        (
+            {"type": "json_schema", "json_schema": {**PAIR, "minProperties": 2}, "style": "glm_xml"},
+            UnsupportedGrammar,
+            "/format/json_schema/minProperties",
+        ),
+        (
+            {"type": "json_schema", "json_schema": PAIR, "style": "glm_xml", "any_order": True},
+            UnsupportedGrammar,
+            "any_order",
+        ),
+        (
+            {"type": "json_schema", "json_schema": {**PAIR, "properties": {"a": False, "b": {}}}, "style": "glm_xml"},
+            Unsatisfiable,
+            "/format/json_schema/properties/a",
+        ),
+    ],
+)
+def test_what_is_not_read_is_said_with_its_place(value: dict[str, Any], error: type[GrammarError], said: str) -> None:
+    with pytest.raises(error) as raised:
+        compile_structural_tags({"format": value}, byte_vocabulary())
+    assert said in str(raised.value)
