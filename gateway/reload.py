@@ -60,8 +60,8 @@ class Reloader:
             try:
                 built = self._stage_set.build(settings, SLOTS)
                 stages = self._stage_set.stages_with(self._pipeline.stages, built, settings)
-                await _start(built)
                 bind_guards(built["moderate"], stages.generate[1])
+                await _start(built)
             except BaseException:
                 sys.modules.update(modules)
                 raise

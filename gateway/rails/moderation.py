@@ -47,6 +47,13 @@ from sluicegate.safety import HoldbackWindow, JsonWindow, Released, WindowLimits
 REFUSAL = "The answer was stopped by a safety rail."
 PENDING = "The answer waits for a person to look at it."
 MAX_HOLDS = 64
+WHY = {
+    "rail_failed": "The answer was stopped: the safety check {rail!r} could not look at it.",
+    "max_hold": "The answer was stopped: the safety check {rail!r} could not decide about so much text.",
+    "redaction_refused": "The answer was stopped: what {rail!r} takes out of it cannot be replaced where it stood.",
+    "not_json": "The answer was stopped: it is not the JSON text that was asked for.",
+}
+"""By what ended a choice, where that is no finding of a rail."""
 GRAVITY = ("pass", "shadow redact", "shadow escalate", "shadow block", "redact", "escalate", "block", "failed")
 WHOLE = ("stop", "tool_calls")
 
@@ -338,7 +345,7 @@ class Moderation:
         self, choice: ChoiceTexts, text: WindowedText, out: str, last: Released, ended: FinishReason | None
     ) -> Delta:
         if last.blocked is not None:
-            choice.finish_reason, choice.refusal = "content_filter", REFUSAL
+            choice.finish_reason, choice.refusal = "content_filter", refusal(last)
         elif ended is not None and choice.asked:
             choice.finish_reason, choice.refusal, choice.ended = "content_filter", PENDING, ended
         else:
@@ -346,6 +353,14 @@ class Moderation:
         text.released.append(out)
         logprobs = _cleared(choice, text, last) if text.probabilities is not None else ()
         return Delta(choice.index, out, logprobs, choice.finish_reason, choice.refusal, text.channel, text.number)
+
+
+def refusal(last: Released) -> str:
+    """Say in plain words what was refused: which check, and never what it found or how sure it is."""
+    finding = "The answer was stopped by the safety check {rail!r}: what came next is not allowed here."
+    if last.rail is None and last.blocked != "not_json":
+        return REFUSAL
+    return WHY.get(last.blocked or "", finding).format(rail=last.rail)
 
 
 def _steps(window: HoldbackWindow | JsonWindow, text: str, *, first: bool, cut: bool) -> list[Released]:

@@ -21,7 +21,6 @@ from sluicegate.safety.detection.settings import GuardForm
 
 FORMS: tuple[GuardForm, ...] = get_args(GuardForm)
 FOLDER = Path(__file__).parent / "formats"
-SHOWN = 80
 Turn = tuple[str, str]
 """(role, text)."""
 
@@ -73,10 +72,10 @@ class GuardFormat:
         return f"{before}{text}{behind}"
 
     def read(self, answer: str) -> GuardAnswer:
-        """Raises `ValueError` for an answer that is none."""
+        """Raises `ValueError` for an answer that is none; callers may come to see its message, which quotes nothing."""
         found = self.answer.match(answer)
         if found is None:
-            raise ValueError(f"expected {self.expected}, found {answer[:SHOWN]!r}")
+            raise ValueError(f"expected {self.expected}, found {len(answer)} characters of something else")
         label = found["label"].lower()
         named = (found.groupdict().get("codes") or "").split(",")
         codes = [code.strip() for code in named if code.strip() not in ("", "None")]

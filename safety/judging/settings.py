@@ -52,6 +52,8 @@ class AnswerHarmSettings(JudgingSettings):
     """Of `harm` in `moderate`."""
 
     block: Positive = 0.95
+    unit_chars: Count = 150
+    longest_unit: Count = 600
     time_budget_s: Positive = 1.0
     window_chars: int = 1_200
     """Characters before a unit that are read with it."""

@@ -300,7 +300,7 @@ async def test_an_answer_costs_a_guard_its_own_length_once(guards: tuple[ModelSe
     read = []
     async with engine(guards[:1]) as running:
         for repeats in (8, 16, 32):
-            rail = built("guard", model="llama_guard", form="llama_guard", policy="No poison.")
+            rail = built("guard", model="llama_guard", form="llama_guard", policy="Nothing bad.")
             bind_guards([("guard", rail)], running)
             unlike = "".join(f"Verse {repeats}.{i}: {FINE}" for i in range(repeats))
             assert (await left(rail, [unlike])).text == unlike
