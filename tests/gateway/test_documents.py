@@ -82,6 +82,7 @@ def told(text: str) -> Any:
         ("configuration.md", "[[keys]]", settings.KeySettings),
         ("configuration.md", "limit", settings.Limits),
         ("configuration.md", "[accounts]", settings.AccountSettings),
+        ("configuration.md", "[database]", settings.DatabaseSettings),
         ("configuration.md", "[batches]", settings.BatchSettings),
         ("configuration.md", "[prompts]", settings.PromptSettings),
         ("configuration.md", "`[routing.models.NAME]`", settings.RouteSettings),
