@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
+from sluicegate.plugins.errors import InvalidGrammar
 from sluicegate.plugins.settings import Count, Positive
 
 MOST_BYTES = 256 << 20
@@ -29,3 +32,19 @@ class GrammarLimits:
     """CPU time of one compilation, all of its automata together."""
     readings: Count = 4_000
     """Readings of one text that are followed at the same time."""
+
+
+def lowered(most: GrammarLimits, asked: Any) -> GrammarLimits:
+    """Return `most` with the limits that a request asks for, none of them higher. Raises `InvalidGrammar`."""
+    if not isinstance(asked, Mapping):
+        raise InvalidGrammar(f"limits is {asked!r}; give names and numbers", param="limits")
+    names = [each.name for each in fields(GrammarLimits)]
+    for name, value in asked.items():
+        if name not in names:
+            raise InvalidGrammar(f"unknown limit {name!r}; the limits are {', '.join(names)}", param=f"limits.{name}")
+        bound = getattr(most, name)
+        kinds = int if isinstance(bound, int) else int | float
+        if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value <= bound:
+            what = f"limits.{name} is {value!r}; a request may lower it: a number above 0, up to {bound:g} here"
+            raise InvalidGrammar(what, param=f"limits.{name}")
+    return replace(most, **asked)

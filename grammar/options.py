@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from sluicegate.grammar.blocked.language.blocklist import Blocklist, blocklist
-from sluicegate.grammar.limits import GrammarLimits
+from sluicegate.grammar.limits import GrammarLimits, lowered
 from sluicegate.plugins.errors import InvalidGrammar
 
 MOST_DIGITS = 400
@@ -66,15 +66,19 @@ class GrammarOptions:
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any], limits: GrammarLimits | None = None) -> GrammarOptions:
-        """Raises `InvalidGrammar` for an unknown name, listing the valid ones."""
-        valid = [f.name for f in fields(cls) if f.name != "limits"]
+        """`limits` are the most that `given` may ask for.
+
+        Raises `InvalidGrammar` for an unknown name, listing the valid ones, and for a limit above the most.
+        """
+        valid = [f.name for f in fields(cls)]
+        most = limits or GrammarLimits()
         for name in given:
             if name not in valid:
                 raise InvalidGrammar(
                     f"unknown grammar option {name!r}; the options are {', '.join(valid)}", param=str(name)
                 )
-        values = {name: _listed(name, value) for name, value in given.items()}
-        return cls(**values, limits=limits or GrammarLimits())
+        values = {name: _listed(name, value) for name, value in given.items() if name != "limits"}
+        return cls(**values, limits=lowered(most, given["limits"]) if "limits" in given else most)
 
 
 def _listed(name: str, value: Any) -> Any:

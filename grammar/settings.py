@@ -24,7 +24,7 @@ class GrammarSettings:
     options: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of `GrammarOptions`, which a request may change."""
     limits: GrammarLimits = GrammarLimits()  # noqa: RUF009 - frozen
-    """Which no request may change."""
+    """Which no request may raise."""
     blocklist: tuple[str, ...] = ()
     """Phrases that no answer may hold, whatever the request says."""
     blocklist_patterns: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 import re
@@ -12,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluicegate.grammar import GrammarOptions, LazyGrammar, compile_json_schema
+from sluicegate.grammar import GrammarLimit, GrammarOptions, InvalidGrammar, LazyGrammar, compile_json_schema
+from sluicegate.grammar.limits import GrammarLimits
 from tests.grammar.automata.test_strings import spell
 from tests.grammar.grammar_checks import accepts, byte_vocabulary
 
@@ -109,3 +111,30 @@ def test_every_spelling_of_a_number_is_free(sign: str, whole: str, fraction: str
 @pytest.mark.parametrize("text", ["01", "+1", ".5", "1.", "1e", "-", "1e+", "Infinity", "NaN", "0x1", "1_0", "--1"])
 def test_what_json_does_not_take_for_a_number_is_refused(text: str) -> None:
     assert not accepts(compiled('{"type": "number"}'), text)
+
+
+def test_a_request_may_lower_the_limits_of_the_operator() -> None:
+    most = GrammarLimits(depth=50)
+    asked = GrammarOptions.from_mapping({"limits": {"depth": 1, "cpu_s": 0.5}}, most)
+    assert (asked.limits.depth, asked.limits.cpu_s, asked.limits.readings) == (1, 0.5, most.readings)
+    nested = {"items": {"items": {"items": {"type": "integer"}}}}
+    with pytest.raises(GrammarLimit):
+        compile_json_schema(nested, byte_vocabulary(), options=asked)
+    compile_json_schema(nested, byte_vocabulary(), options=GrammarOptions.from_mapping({}, most))
+
+
+@pytest.mark.parametrize("name", [each.name for each in dataclasses.fields(GrammarLimits)])
+def test_no_request_raises_a_limit(name: str) -> None:
+    most = GrammarLimits()
+    bound = getattr(most, name)
+    for value in (bound + 1, 0, -1, True, "1", None, float("nan")):
+        with pytest.raises(InvalidGrammar) as raised:
+            GrammarOptions.from_mapping({"limits": {name: value}}, most)
+        assert raised.value.param == f"limits.{name}"
+    assert GrammarOptions.from_mapping({"limits": {name: bound}}, most).limits == most
+
+
+def test_limits_that_are_unknown_or_no_table_are_refused() -> None:
+    for asked in ({"deep": 1}, [], 3, None):
+        with pytest.raises(InvalidGrammar):
+            GrammarOptions.from_mapping({"limits": asked})
