@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from sluicegate.cache.entries import Counts, Feed, IndexRow, Kept, Look, Near, Searching, Store, label
@@ -20,7 +20,17 @@ from sluicegate.cache.semantic.model_embedders import ServedEmbedder
 from sluicegate.cache.semantic.tier import Place, Probe, SemanticTier, Trial
 from sluicegate.cache.single_flight import SingleFlight
 from sluicegate.cache.stores.memory import keepable
-from sluicegate.plugins import Answer, CacheKey, Caller, Lifecycle, ResponseCache, StatsReporter, Usage
+from sluicegate.plugins import (
+    Answer,
+    CacheKey,
+    Caller,
+    Lifecycle,
+    ResponseCache,
+    StatsReporter,
+    Trouble,
+    TroubleReporter,
+    Usage,
+)
 from sluicegate.plugins.errors import NotFound, PermissionDenied
 
 log = logging.getLogger("sluicegate.cache")
@@ -132,6 +142,9 @@ class TieredCache:
             **flights,
             **self._counts.values,
         }
+
+    def troubles(self) -> Sequence[Trouble]:
+        return self._store.troubles() if isinstance(self._store, TroubleReporter) else ()
 
     async def start(self) -> None:
         if isinstance(self._store, Lifecycle):

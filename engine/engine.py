@@ -30,10 +30,12 @@ from sluicegate.engine.sampling.params import check_choices, draw_rule
 from sluicegate.engine.search.best_of import BestOf, widen
 from sluicegate.engine.sequences.delivery import LiveGeneration
 from sluicegate.engine.settings import EngineSettings, ModelSettings
-from sluicegate.plugins import Embeddings, GenerationFailed, Job, Load, Overloaded, ServedModel
+from sluicegate.plugins import Embeddings, GenerationFailed, Job, Load, Overloaded, ServedModel, Trouble
 from sluicegate.plugins.compiled.beside import BESIDE
 
 _LOG = logging.getLogger(__name__)
+UNWATCHED_S = 120.0
+"""Half of this is too long for one step where no watchdog says what is."""
 
 
 class Engine:
@@ -144,6 +146,18 @@ class Engine:
             "models_uncompiled": float(len(computed) - sum(computed)),
             "compiled_switches_total": float(self._switches),
         }
+
+    def troubles(self) -> Sequence[Trouble]:
+        """Report an engine thread that has died, or that computes one step for longer than half of what the watchdog
+        lets pass."""
+        if self._worker.is_closing or not self._worker.is_started:
+            return ()
+        stuck_s, limit_s = self._worker.stuck_s(), (self._settings.watchdog_s or UNWATCHED_S) / 2
+        if stuck_s == inf:
+            return (Trouble("the engine thread has died; it is replaced, or start the gateway again", refuses=True),)
+        if stuck_s > limit_s:
+            return (Trouble(f"the engine computes one step for {stuck_s:.0f} s; the watchdog ends it", refuses=True),)
+        return ()
 
     # --- models come and go ------------------------------------------------------------------------------------
 

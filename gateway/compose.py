@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import get_args
 
 from sluicegate.gateway.accounts import Accounts
+from sluicegate.gateway.accounts.health import Part
 from sluicegate.gateway.accounts.limits.estimates import UNKNOWN_CONTEXT, Reach
 from sluicegate.gateway.accounts.metrics import AccountMetrics
 from sluicegate.gateway.api.body.reader import Reader
 from sluicegate.gateway.api.dialects.chat_answer import completion
+from sluicegate.gateway.audit import AuditTrail, writer_of
 from sluicegate.gateway.batches import Batches
 from sluicegate.gateway.database import Database
 from sluicegate.gateway.deployment import Deployment
 from sluicegate.gateway.http.body_budget import BodyBudget
 from sluicegate.gateway.prompts import PromptBuilder
+from sluicegate.gateway.readiness import DiskSpace, Source, TroubleList, TroubleMetrics
 from sluicegate.gateway.registry import Register, registry_of
 from sluicegate.gateway.reload import Reloader
+from sluicegate.gateway.renewal import Renewal
 from sluicegate.gateway.request.guarding.holding import Holding
 from sluicegate.gateway.request.pipeline import Pipeline
 from sluicegate.gateway.request.shadow import Shadows
@@ -34,7 +41,7 @@ from sluicegate.gateway.telemetry.loop_lag import LoopLag
 from sluicegate.gateway.telemetry.metrics import Objectives
 from sluicegate.gateway.telemetry.push import pusher_of
 from sluicegate.gateway.workers import Workers
-from sluicegate.plugins import ModelHost, RequestError
+from sluicegate.plugins import ModelHost, RequestError, Trouble, TroubleReporter, offers
 from sluicegate.plugins.compiled.beside import BESIDE
 
 
@@ -57,14 +64,19 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
     workers = Workers(settings.work)
     queues = ModelQueues(settings.routing.queues, settings.server.shed_s)
     stages = stage_set.stages(
-        routing, prompts=PromptBuilder(settings.prompts), queues=queues, workers=workers, instead=routing.instead
+        routing,
+        prompts=PromptBuilder(settings.prompts),
+        queues=queues,
+        workers=workers,
+        instead=routing.instead,
+        deadline_s=settings.server.deadline_s or None,
     )
     holding = Holding(reviews, lambda exchange: completion(exchange, explain=False))
     pipeline = Pipeline(stages, metrics, live, holding)
     shadows = Shadows(pipeline, routes)
     pipeline.when_begun(shadows.consider)
     accounts.reach_of = lambda name: _reach(routing, name, pipeline)
-    reloader = Reloader(stage_set, pipeline)
+    reloader = Reloader(stage_set, pipeline, accounts)
     shared = None if database is None else SharedModels(database, lambda: _host(pipeline))
     runtime = Runtime(
         stage_set=stage_set,
@@ -85,6 +97,7 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
         accounts=accounts,
         batches=Batches(settings.batches, database, settings.database),
         reviews=reviews,
+        audit=AuditTrail(writer_of(settings.audit)),
         routes=routes,
         queues=queues,
         shadows=shadows,
@@ -93,11 +106,15 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
         reader=Reader(settings.server, workers, lambda key: accounts.keyring.identify(key)[1]),
         reloader=reloader,
         metrics=metrics,
+        troubles=TroubleList(),
+        disks=DiskSpace(written_folders(settings), settings.server.min_free_bytes),
+        renewal=Renewal(settings.server.renew_s),
         trace_sink=sink,
         lag=LoopLag(semconv.METRIC_LOOP_LAG),
         pusher=pusher_of(metrics.registry, environ),
         shows_content=shows_content,
     )
+    _watch_troubles(runtime)
     _expose(runtime)
     return runtime
 
@@ -108,6 +125,51 @@ def _host(pipeline: Pipeline) -> ModelHost:
     if not isinstance(generator, ModelHost):
         raise RequestError("the generator of this gateway keeps the models it started with", code="fixed_models")
     return generator
+
+
+def written_folders(settings: Settings) -> dict[str, Path]:
+    """Where the gateway writes, by what it writes there."""
+    accounts = settings.accounts
+    named = {
+        "usage": accounts.path,
+        "journal": accounts.journal,
+        "batches": settings.batches.path,
+        "reviews": settings.review.path,
+        "audit": settings.audit.path,
+    }
+    return {name: Path(path).absolute() for name, path in named.items() if path}
+
+
+def _watch_troubles(runtime: Runtime) -> None:
+    """Parts that are no stage; those of stages are added when they start."""
+    watch, accounts = runtime.troubles.watch, runtime.accounts
+    for part in get_args(Part):
+        watch(part, partial(_of_books, accounts, part))
+    watch("disk", runtime.disks.troubles)
+    watch("rails", lambda: runtime.pipeline.stages.rail_health.troubles())
+    watch("batches", runtime.batches.troubles)
+    watch("compiled loops", _uncompiled)
+    if (deployment := runtime.deployment) is not None:
+        watch("models", lambda: [Trouble(f"{name}: {reason}") for name, reason in deployment.troubles.items()])
+    runtime.troubles.watch_all(lambda: _of_stages(runtime.stage_set))
+
+
+def _of_stages(stage_set: StageSet) -> Iterator[tuple[str, Source]]:
+    """Those in place now, which a reload may have exchanged."""
+    for slot, stages in stage_set.built.items():
+        for name, stage in stages:
+            if offers(stage, TroubleReporter):
+                yield f"{slot} {name}", stage.troubles
+
+
+def _of_books(accounts: Accounts, part: Part) -> Sequence[Trouble]:
+    found = accounts.health.troubles.get(part)
+    return () if found is None else (found,)
+
+
+def _uncompiled() -> Sequence[Trouble]:
+    reason = BESIDE.builder.trouble if BESIDE.builder is not None else ""
+    return (Trouble(reason),) if reason else ()
 
 
 def _reach(routing: Routing, name: str, pipeline: Pipeline) -> Reach:
@@ -122,6 +184,8 @@ def _expose(runtime: Runtime) -> None:
     metrics, pipeline = runtime.metrics, runtime.pipeline
     metrics.registry.register(AccountMetrics(runtime.accounts))
     metrics.registry.register(runtime.lag.buckets)
+    metrics.registry.register(TroubleMetrics(runtime.troubles, lambda: runtime.readiness))
+    metrics.registry.register(runtime.disks)
     if gpus := Gpus():
         metrics.registry.register(gpus)
     if runtime.trace_sink.exporter is not None:
@@ -134,6 +198,7 @@ def _expose(runtime: Runtime) -> None:
     if runtime.database is not None:
         metrics.watch(runtime.database.stats, "database_")
     metrics.watch(runtime.shadows.stats, "shadow_")
+    metrics.watch(runtime.audit.stats, "audit_")
     metrics.watch(runtime.workers.stats)
     if BESIDE.builder is not None:
         metrics.watch(BESIDE.builder.stats, "compile_")

@@ -7,6 +7,9 @@
     [stages.moderate.blocklist]
     phrases = ["project nightingale"]
 
+    SLUICEGATE_ACCOUNTS__URL__FILE=/run/secrets/redis-url    the value is the content of a file
+    SLUICEGATE_API_KEY_FILE=/run/secrets/api-key
+
 A variable's name is the path with `__` between its parts; its value is read as TOML, or as plain text where it is none.
 Every unknown name is an error that lists the valid ones: a misspelt rail must not silently stay off.
 """
@@ -22,6 +25,8 @@ from sluicegate.gateway.settings import Settings
 from sluicegate.plugins import ConfigurationError, read_settings
 
 PREFIX = "SLUICEGATE_"
+API_KEY, API_KEY_FILE = "SLUICEGATE_API_KEY", "SLUICEGATE_API_KEY_FILE"
+FROM_FILE = "__FILE"
 
 
 def load(
@@ -55,14 +60,36 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     for name, text in environ.items():
         if not name.startswith(PREFIX) or "__" not in name:
             continue
-        *parents, leaf = (_dashed(part) for part in name[len(PREFIX) :].lower().split("__"))
+        path = name[len(PREFIX) :].removesuffix(FROM_FILE)
+        *parents, leaf = (_dashed(part) for part in path.lower().split("__"))
         node = tree
         for part in parents:
             node = node.setdefault(part, {})
-        node[leaf if parents[:1] == ["stages"] and len(parents) == 2 else leaf.replace("-", "_")] = _value(text)
-    if environ.get("SLUICEGATE_API_KEY"):
-        tree["keys"] = [{"id": "environment", "key": environ["SLUICEGATE_API_KEY"]}]
+        node[leaf if parents[:1] == ["stages"] and len(parents) == 2 else leaf.replace("-", "_")] = (
+            _secret(name, text) if name.endswith(FROM_FILE) else _value(text)
+        )
+    if key := environ.get(API_KEY) or (environ.get(API_KEY_FILE) and _secret(API_KEY_FILE, environ[API_KEY_FILE])):
+        tree["keys"] = [{"id": "environment", "key": key}]
     return tree
+
+
+def secret_files(environ: Mapping[str, str]) -> list[Path]:
+    """Return the files that variables name as places of values."""
+    named = (name == API_KEY_FILE or (name.startswith(PREFIX) and name.endswith(FROM_FILE)) for name in environ)
+    return [Path(text) for text, wanted in zip(environ.values(), named, strict=True) if wanted]
+
+
+def _secret(name: str, path: str) -> str:
+    """Return what the file holds, as text, without the line's end that editors and shells add. Raises
+    `ConfigurationError`."""
+    try:
+        found = Path(path).read_text("utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigurationError(f"{name} names the file {path!r}, which cannot be read: {reason}") from error
+    if not found:
+        raise ConfigurationError(f"{name} names the file {path!r}, which is empty")
+    return found
 
 
 def _dashed(part: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections.abc import Iterable, Mapping
@@ -11,6 +12,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from sluicegate import __version__
 from sluicegate.cache import TieredCache
 from sluicegate.gateway.api.builtin_dialects import DIALECTS
 from sluicegate.gateway.api.dialect import Dialect
@@ -49,6 +51,7 @@ async def start(runtime: Runtime, dialects: Iterable[Dialect] = DIALECTS) -> Non
         await _warm(runtime)
         progress.state = "opening batches"
         await runtime.batches.start(Offline(runtime, dialects))  # their lines wait until all is ready
+        await runtime.audit.note("this process", "gateway.start", __version__, configuration=_digest(runtime))
         progress.state = "ready"
     except Exception as error:
         log.debug("start-up failed while %s", progress.state, exc_info=True)
@@ -69,6 +72,7 @@ async def close(runtime: Runtime) -> None:
         await runtime.deployment.close()
     await runtime.shadows.close()
     await runtime.batches.close()
+    await runtime.renewal.close()
     await runtime.reloader.close()
     for slot, stages in reversed(runtime.stage_set.built.items()):
         for name, stage in stages:
@@ -81,14 +85,24 @@ async def close(runtime: Runtime) -> None:
         await asyncio.to_thread(runtime.database.close)
     runtime.workers.close()
     runtime.lag.close()
+    await runtime.disks.close()
+    await runtime.audit.note("this process", "gateway.stop", __version__)
+    await asyncio.to_thread(runtime.audit.close)
     await asyncio.to_thread(runtime.trace_sink.close)
     if runtime.pusher is not None:
         await asyncio.to_thread(runtime.pusher.close)
 
 
+def _digest(runtime: Runtime) -> str:
+    """Of the settings, without what is secret in them: another one means that something was changed in between."""
+    return hashlib.sha256(repr(runtime.settings).encode("utf-8", "surrogatepass")).hexdigest()
+
+
 async def _start_stages(runtime: Runtime) -> None:
     runtime.trace_sink.start()
     runtime.lag.start()
+    runtime.disks.start()
+    runtime.renewal.start()
     if runtime.pusher is not None:
         runtime.pusher.start()
     for slot, stages in runtime.stage_set.built.items():

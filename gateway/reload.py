@@ -1,8 +1,8 @@
-"""Exchange rails and policies while requests run; a request ends on those that it began with.
+"""Exchange rails, policies and keys while requests run; a request ends on the rails that it began with.
 
-Read again: the slots `admit`, `screen` and `moderate`, their stages' settings, and policies. Installed plug-ins are
-imported anew, so that a new version counts. All is built and started before anything is exchanged; on an error the old
-stays. Changes of any other setting need a restart, and are named.
+Read again: the slots `admit`, `screen` and `moderate`, their stages' settings, policies, and `[[keys]]`. Installed
+plug-ins are imported anew, so that a new version counts. All is built and started before anything is exchanged; on an
+error the old stays. Changes of any other setting need a restart, and are named.
 
 Not covered: what a plug-in keeps outside of its own package, and stages of its other slots, which stay as they are.
 """
@@ -19,6 +19,7 @@ from dataclasses import dataclass, fields
 from importlib.metadata import entry_points
 from types import ModuleType
 
+from sluicegate.gateway.accounts import Accounts
 from sluicegate.gateway.rails.guard_model import bind_guards
 from sluicegate.gateway.rails.health import RailHealth
 from sluicegate.gateway.request.pipeline import Pipeline
@@ -42,8 +43,15 @@ class Reloaded:
 class Reloader:
     """`source` reads the configuration again; None where there is none to read."""
 
-    def __init__(self, stage_set: StageSet, pipeline: Pipeline, source: Callable[[], Settings] | None = None) -> None:
+    def __init__(
+        self,
+        stage_set: StageSet,
+        pipeline: Pipeline,
+        accounts: Accounts,
+        source: Callable[[], Settings] | None = None,
+    ) -> None:
         self.source = source
+        self._accounts = accounts
         self._stage_set = stage_set
         self._pipeline = pipeline
         self._turn = asyncio.Lock()
@@ -56,6 +64,7 @@ class Reloader:
         async with self._turn:
             wanted = self.source()
             settings = _merged(self._stage_set.settings, wanted)
+            self._accounts.check_keys(settings.keys)
             modules = _forget_plugins()
             try:
                 built = self._stage_set.build(settings, SLOTS)
@@ -67,6 +76,8 @@ class Reloader:
                 raise
             health = self._pipeline.stages.rail_health
             self._pipeline.stages = stages
+            if settings.keys != self._stage_set.settings.keys:
+                self._accounts.exchange_keys(settings.keys)
             old = self._stage_set.exchange(built, settings)
         self._close_later(health, old)
         found = tuple((slot, name, version_of(stage)) for slot in SLOTS[1:] for name, stage in built[slot])
@@ -89,7 +100,9 @@ def _merged(now: Settings, wanted: Settings) -> Settings:
     pipeline = dataclasses.replace(now.pipeline, **{slot: getattr(wanted.pipeline, slot) for slot in SLOTS})
     stages = {**now.stages, **{slot: wanted.stages.get(slot, {}) for slot in SLOTS}}
     policies, file = wanted.policies, wanted.policy_file
-    return dataclasses.replace(now, pipeline=pipeline, stages=stages, policies=policies, policy_file=file)
+    return dataclasses.replace(
+        now, pipeline=pipeline, stages=stages, policies=policies, policy_file=file, keys=wanted.keys
+    )
 
 
 def _needs_restart(settings: Settings, wanted: Settings) -> tuple[str, ...]:

@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 from sluicegate.cache import TieredCache
 from sluicegate.gateway.accounts import Accounts
 from sluicegate.gateway.api.body.reader import Reader
+from sluicegate.gateway.audit import AuditTrail
 from sluicegate.gateway.batches import Batches
 from sluicegate.gateway.database import Database
 from sluicegate.gateway.deployment import Deployment
 from sluicegate.gateway.http.body_budget import BodyBudget
+from sluicegate.gateway.readiness import DiskSpace, Readiness, TroubleList
 from sluicegate.gateway.reload import Reloader
+from sluicegate.gateway.renewal import Renewal
 from sluicegate.gateway.request.pipeline import Pipeline
 from sluicegate.gateway.request.shadow import Shadows
 from sluicegate.gateway.request.tracing.live import LiveRequests
@@ -28,7 +31,6 @@ from sluicegate.gateway.telemetry.loop_lag import LoopLag
 from sluicegate.gateway.telemetry.push import Pusher
 from sluicegate.gateway.workers import Workers
 from sluicegate.plugins import Caller, Overloaded, RequestError, ServedModel, SluicegateError
-from sluicegate.plugins.compiled.beside import BESIDE
 
 
 @dataclass(slots=True)
@@ -40,6 +42,8 @@ class Progress:
     """How far the stage that starts is, in its own words."""
     failure: SluicegateError | None = None
     """What kept the gateway from starting."""
+    leaving: str = ""
+    """Why requests should go elsewhere although they are still served here: the phase before a stop."""
     is_stopping: Callable[[], bool] = lambda: False
     """Whether the server takes no more requests; set by whoever serves."""
 
@@ -59,6 +63,7 @@ class Runtime:
     accounts: Accounts
     batches: Batches
     reviews: ReviewQueue | None
+    audit: AuditTrail
     routes: RouteTable
     queues: ModelQueues
     shadows: Shadows
@@ -67,6 +72,9 @@ class Runtime:
     reader: Reader
     reloader: Reloader
     metrics: Metrics
+    troubles: TroubleList
+    disks: DiskSpace
+    renewal: Renewal
     trace_sink: TraceSink
     lag: LoopLag
     pusher: Pusher | None
@@ -105,20 +113,11 @@ class Runtime:
         return self.progress.state == "ready"
 
     @property
-    def readiness(self) -> tuple[bool, str]:
+    def readiness(self) -> Readiness:
         """Whether to send requests here; and why not, or what does not work beside."""
-        health = self.accounts.health
-        troubles: dict[str, str] = {str(part): reason for part, reason in health.troubles.items()}
-        if BESIDE.builder is not None and (slower := BESIDE.builder.trouble):
-            troubles["compiled loops"] = slower
-        if self.deployment is not None:
-            troubles.update(self.deployment.troubles)
-        reasons = "".join(f"\n{part}: {reason}" for part, reason in troubles.items())
-        refuses = self.ready and not health.is_well
-        state = "not ready: usage cannot be written down" if refuses else self.progress.state
-        if detail := self.progress.detail():
-            state += f" ({detail})"
-        return self.ready and not refuses, state + reasons
+        detail = self.progress.detail()
+        starting = "" if self.ready else self.progress.state + (f" ({detail})" if detail else "")
+        return self.troubles.assess(stopping=self.progress.leaving, starting=starting)
 
     async def tell_others(self, what: str, content: Mapping[str, object]) -> None:
         """Have the other gateways of the deployment do what was done here. Raises `Overloaded` where that cannot be."""

@@ -13,20 +13,24 @@ import math
 import os
 import signal
 import socket
-import ssl
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import partial
 
 import uvicorn
 import uvloop
 
+from sluicegate.gateway.admin.reload import reload_audited
 from sluicegate.gateway.app import create_app
 from sluicegate.gateway.compose import compose
+from sluicegate.gateway.config import secret_files
 from sluicegate.gateway.http.protocol import guarded_protocol, guarded_socket
-from sluicegate.gateway.runtime import Runtime
+from sluicegate.gateway.http.tls import Certificates, certificates_of
+from sluicegate.gateway.runtime import Progress, Runtime
 from sluicegate.gateway.settings import ServerSettings, Settings
+from sluicegate.gateway.telemetry.logs import begin_log
 from sluicegate.plugins import ConfigurationError
 from sluicegate.plugins.compiled.builder import compiling
 
@@ -34,6 +38,8 @@ log = logging.getLogger("sluicegate")
 
 SWITCH_INTERVAL_S = 0.001
 """How long the engine thread may keep the interpreter from the event loop (Python's default is 5 ms)."""
+
+TICK_S = 0.1
 
 LAST_WORDS_S = 1.0
 """How long a client may take to read that its stream ends because the gateway does."""
@@ -71,28 +77,20 @@ def serve(settings: Settings, read_again: Callable[[], Settings] | None = None, 
     check_bind(settings)
     check_tls(settings)
     listener = _bind(settings)
-    _begin_log("debug" if debug else settings.server.log_level)
+    begin_log("debug" if debug else settings.server.log_level, settings.server.log_form)
     with compiling(settings.server.compile):
         runtime = compose(settings, os.environ)
         runtime.reloader.source = read_again
+        runtime.renewal.watch("secrets", lambda: secret_files(os.environ), partial(_take_secrets, runtime))
         return serve_runtime(runtime, listener)
-
-
-def _begin_log(level: str) -> None:
-    """`debug` is about us alone: the libraries below would drown it."""
-    wanted = logging.getLevelNamesMapping()[level.upper()]
-    form = "%(asctime)s %(levelname)s %(name)s %(message)s"
-    logging.basicConfig(level=max(wanted, logging.INFO), stream=sys.stderr, format=form)
-    log.setLevel(wanted)
-    logging.getLogger("uvicorn.error").setLevel(max(wanted, logging.WARNING))  # what it tells of its start, we tell
 
 
 def serve_runtime(runtime: Runtime, listener: socket.socket | None = None) -> int:
     """`serve` for a runtime that is composed already; benchmarks put models of their own into it."""
     settings = runtime.settings
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    server = Server(_uvicorn_config(settings, runtime), settings.server.drain_s)
-    runtime.progress.is_stopping = lambda: server.should_exit
+    server = Server(_uvicorn_config(settings, runtime), settings.server, runtime.progress)
+    runtime.progress.is_stopping = lambda: server.is_closing
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_run(server, runtime, _listening(listener or _bind(settings), settings)))
     if runtime.progress.failure is not None:
@@ -105,11 +103,36 @@ class Server(uvicorn.Server):
 
     uvicorn raises the signal again once all is closed, so that the process would seem to have died of it (status 143),
     and closes open connections without a word.
+
+    After SIGTERM it first serves on for `lame_duck_s`, while `/readyz` sends balancers away and every answer closes its
+    connection; SIGINT, or a second signal, stops at once.
     """
 
-    def __init__(self, config: uvicorn.Config, drain_s: float) -> None:
+    def __init__(self, config: uvicorn.Config, settings: ServerSettings, progress: Progress) -> None:
         super().__init__(config)
-        self._drain_s = drain_s
+        self._drain_s = settings.drain_s
+        self._lame_duck_s = settings.lame_duck_s
+        self._progress = progress
+        self.is_closing = False
+        """Whether nothing new is taken."""
+
+    async def main_loop(self) -> None:
+        await super().main_loop()
+        if self._captured_signals == [signal.SIGTERM] and self._progress.state == "ready":
+            await self._be_lame_duck()
+        self.is_closing = True
+
+    async def _be_lame_duck(self) -> None:
+        """Serve on, until the time is over or another signal comes."""
+        end_s = time.monotonic() + self._lame_duck_s
+        self._progress.leaving = (
+            f"not ready: the gateway is about to stop; it serves what still comes for {self._lame_duck_s:g} s"
+        )
+        log.info("SIGTERM: /readyz says 503 from now on; the listener closes in %g s", self._lame_duck_s)
+        self.config.encoded_headers.append((b"connection", b"close"))
+        while len(self._captured_signals) == 1 and (left_s := end_s - time.monotonic()) > 0:
+            await self.on_tick(0)  # renews the headers of every answer
+            await asyncio.sleep(min(TICK_S, left_s))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         end = asyncio.get_running_loop().call_later(self._drain_s, self._end_work)
@@ -141,42 +164,44 @@ def _heard(number: int, frame: object) -> None:
     """Ignore the signal that uvicorn raises again."""
 
 
+class _Config(uvicorn.Config):
+    """uvicorn's, with certificates that can be renewed."""
+
+    certificates: Certificates | None = None
+
+    def load(self) -> None:
+        super().load()
+        self.ssl = self.certificates.context if self.certificates is not None else None
+
+
 def _uvicorn_config(settings: Settings, runtime: Runtime) -> uvicorn.Config:
-    return uvicorn.Config(
+    config = _Config(
         create_app(settings, runtime=runtime),
         http=guarded_protocol(settings.server),
         ws=guarded_socket(settings.server),
         limit_concurrency=settings.server.max_connections or None,
-        **_tls(settings.server),
         log_config=None,
         access_log=False,
         server_header=False,
         ws_max_size=settings.server.max_body_bytes,
         timeout_graceful_shutdown=math.ceil(settings.server.drain_s + LAST_WORDS_S),
     )
+    certificates = config.certificates = certificates_of(settings.server)
+    if certificates is not None:
+        runtime.troubles.watch("certificate", certificates.troubles)
+        runtime.metrics.registry.register(certificates)
+
+        async def renew() -> None:
+            async with runtime.audit.change("a changed file", "certificates.renew"):
+                await certificates.renew()
+
+        runtime.renewal.watch("certificates", lambda: certificates.files, renew)
+    return config
 
 
 def check_tls(settings: Settings) -> None:
     """Raises `ConfigurationError`."""
-    _tls(settings.server)
-
-
-def _tls(settings: ServerSettings) -> dict[str, Any]:
-    """Return uvicorn's options. Raises `ConfigurationError` for half a pair, or files that are no certificate."""
-    if not settings.tls_cert and not settings.tls_key and not settings.tls_client_ca:
-        return {}
-    if not (settings.tls_cert and settings.tls_key):
-        raise ConfigurationError("[server] tls_cert and tls_key belong together; set both")
-    try:
-        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(settings.tls_cert, settings.tls_key)
-    except (OSError, ssl.SSLError) as error:
-        pair = f"tls_cert {settings.tls_cert!r} and tls_key {settings.tls_key!r}"
-        reason = error.strerror if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError) else error
-        raise ConfigurationError(f"[server] {pair} cannot be used: {reason}; both are PEM files") from error
-    found: dict[str, Any] = {"ssl_certfile": settings.tls_cert, "ssl_keyfile": settings.tls_key}
-    if settings.tls_client_ca:
-        found |= {"ssl_ca_certs": settings.tls_client_ca, "ssl_cert_reqs": ssl.CERT_REQUIRED}
-    return found
+    certificates_of(settings.server)
 
 
 def _bind(settings: Settings) -> socket.socket:
@@ -226,13 +251,20 @@ async def _run(server: uvicorn.Server, runtime: Runtime, listener: socket.socket
 
 
 async def _reload(runtime: Runtime) -> None:
+    await runtime.renewal.look()
     try:
-        done = await runtime.reloader.reload()
+        done = await reload_audited(runtime, "SIGHUP")
     except Exception as error:
         log.error("SIGHUP: not reloaded, the old stays: %s", error)
         return
     for place in done.restart:
         log.warning("SIGHUP: %s changed, which needs a restart to count", place)
+
+
+async def _take_secrets(runtime: Runtime) -> None:
+    """Raises what `Reloader.reload` raises."""
+    for place in (await reload_audited(runtime, "a changed file")).restart:
+        log.warning("a secret changed, and with it %s, which needs a restart to count", place)
 
 
 async def _announce(server: uvicorn.Server, runtime: Runtime, address: tuple[str, int]) -> None:

@@ -37,9 +37,17 @@ class ServerSettings:
     """Of all texts of one request to `/v1/moderations`."""
     heartbeat_s: float = 15.0
     """A comment line is sent on a stream that was silent for so long, so that proxies keep it open."""
+    lame_duck_s: Annotated[float, Within(0, 3600)] = 5.0
+    """After SIGTERM, how long everything is still served while `/readyz` says 503, so that balancers stop sending."""
     drain_s: float = 10.0
-    """How long open requests may go on after SIGTERM."""
+    """How long open requests may go on after that."""
+    min_free_bytes: int = 256 * 1024**2
+    """What should stay free on every disk that is written to; below it `/readyz` says `degraded`."""
+    deadline_s: Annotated[float, Within(0, 86_400)] = 600.0
+    """Of requests that name none, batches aside; 0 = none."""
     log_level: Literal["debug", "info", "warning", "error", "critical"] = "info"
+    log_form: Literal["text", "json"] = "text"
+    """`json`: one object a line."""
     compile: CompileKind = "background"
     """When loops that are not on the disk yet are compiled: `background`, beside a server that answers by slower code
     meanwhile; `first`, before it answers; `never`: what is not there is done without."""
@@ -48,6 +56,8 @@ class ServerSettings:
     tls_key: str = ""
     tls_client_ca: str = ""
     """PEM file: only clients with a certificate of this authority are let in."""
+    renew_s: Annotated[float, Within(0, 86_400)] = 10.0
+    """How often certificates and files of secrets are looked at, and read again where they changed; 0 = never."""
     max_connections: int = 20_000
     """Further connections get a 503."""
     max_head_bytes: int = 65_536
@@ -298,6 +308,16 @@ class DatabaseSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditSettings:
+    """Who changed what."""
+
+    path: str = ""
+    """File that gets two lines of JSON for each change by an operator; empty = none is written."""
+    secret_file: str = ""
+    """File with at least 32 bytes under which the lines are sealed; empty = by a plain hash."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     server: ServerSettings = ServerSettings()
     pipeline: PipelineSettings = PipelineSettings()
@@ -312,6 +332,7 @@ class Settings:
     """Settings of stages by slot and name; each stage checks its own."""
     telemetry: TelemetrySettings = TelemetrySettings()
     review: ReviewSettings = ReviewSettings()
+    audit: AuditSettings = AuditSettings()
     policies: Mapping[str, Any] = field(default_factory=dict)
     """Policies by name; `gateway/rails/policy.py` checks them."""
     policy_file: str = ""

@@ -34,7 +34,24 @@ class LogRecorder:
             outcome.usage.completion_tokens,
             outcome.duration_s,
             " cached" if outcome.cached else "",
+            extra={"facts": _facts(outcome, ended)},
         )
+
+
+def _facts(outcome: Outcome, ended: str) -> dict[str, object]:
+    """Of a request, for logs in JSON."""
+    return {
+        "request_id": outcome.request.id,
+        "trace_id": outcome.trace_id,
+        "model": outcome.model,
+        "tenant": outcome.caller.tenant,
+        "key_id": outcome.caller.key_id,
+        "ended": ended,
+        "prompt_tokens": outcome.usage.prompt_tokens,
+        "completion_tokens": outcome.usage.completion_tokens,
+        "seconds": round(outcome.duration_s, 6),
+        "cached": outcome.cached,
+    }
 
 
 def register(registry: RegistryLike, settings: Settings, metrics: Metrics | None, accounts: Accounts) -> None:

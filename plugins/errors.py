@@ -23,6 +23,7 @@
     │           └── GrammarTooCostly    while it generates: a mask or a token took more CPU time than one may
     └── ServiceError                our fault; becomes a 5xx
         ├── Overloaded              503, with `retry_after_s`
+        │   ├── AuditUnavailable    503, a change by an operator cannot be written down, so that it is not made
         │   └── BooksUnavailable    503, what is used cannot be written down, or who asks cannot be read
         ├── ModelLoadError          a checkpoint that the engine cannot serve, with the reason
         ├── StorageFailed           507, a disk does not take what has to be kept; with `retry_after_s`
@@ -207,6 +208,12 @@ class Overloaded(ServiceError):
     def __init__(self, message: str, *, retry_after_s: float) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class AuditUnavailable(Overloaded):
+    """The audit log takes no line. Nothing was changed."""
+
+    code = "audit_unavailable"
 
 
 class BooksUnavailable(Overloaded):

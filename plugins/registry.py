@@ -11,7 +11,14 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from sluicegate.plugins.contract.names import API_VERSION, SLOTS, SlotName
-from sluicegate.plugins.contract.optional import OPTIONAL, DescribedRail, Lifecycle, StatsReporter, methods_of
+from sluicegate.plugins.contract.optional import (
+    OPTIONAL,
+    DescribedRail,
+    Lifecycle,
+    StatsReporter,
+    TroubleReporter,
+    methods_of,
+)
 from sluicegate.plugins.contract.registration import StageFactory
 from sluicegate.plugins.contract.verdicts import RailProperties
 from sluicegate.plugins.errors import ConfigurationError, PluginError
@@ -148,7 +155,7 @@ def _check_required(found: Registered, stage: object) -> None:
 
 def _check_optional(found: Registered, stage: object) -> None:
     """Refuse half of what a stage may offer: it would be taken for a stage that does not offer it."""
-    for protocol in (Lifecycle, StatsReporter, *OPTIONAL[found.slot]):
+    for protocol in (Lifecycle, StatsReporter, TroubleReporter, *OPTIONAL[found.slot]):
         names = methods_of(protocol)
         given = {name: getattr(stage, name) for name in names if hasattr(stage, name)}
         whole = len(given) == len(names) and all(map(callable, given.values()))

@@ -19,7 +19,7 @@ import asyncio
 import hashlib
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,7 @@ from sluicegate.cache.stores.guarded_calls import GuardedCalls
 from sluicegate.cache.stores.memory import keepable
 from sluicegate.cache.stores.redis_client import Tls, connect
 from sluicegate.cache.stores.vector_sets import VectorSets
-from sluicegate.plugins import Answer, CacheKey
+from sluicegate.plugins import Answer, CacheKey, Trouble
 from sluicegate.plugins.errors import ConfigurationError, Overloaded
 
 ROWS_A_LOOK = 200
@@ -137,6 +137,12 @@ class RedisStore:
     def stats(self) -> Mapping[str, float]:
         state = {"open": float(self._guarded.is_open), "vector_sets": float(self.searches)}
         return {**self._counts.values, **state}
+
+    def troubles(self) -> Sequence[Trouble]:
+        """Report a server that is left alone after failures in a row."""
+        if not self._guarded.is_open:
+            return ()
+        return (Trouble("Redis fails again and again; answers are made anew until it is back"),)
 
     async def start(self) -> None:
         """Connects ahead of the first request; a server that is not there is no reason not to start."""

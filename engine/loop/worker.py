@@ -94,6 +94,10 @@ class Worker:
         return self._thread is not None and self._thread.is_alive() and not self.is_closing
 
     @property
+    def is_started(self) -> bool:
+        return self._thread is not None
+
+    @property
     def task_count(self) -> int:
         return len(self._tasks)
 

@@ -278,6 +278,15 @@ class Accounts:
             await self.on_thread(self.store.put_team, name, limits)
             await self.refresh()
 
+    def check_keys(self, keys: Iterable[KeySettings]) -> None:
+        """Raises what `exchange_keys` raises."""
+        self.keyring.check_fixed([from_settings(key) for key in keys])
+
+    def exchange_keys(self, keys: Iterable[KeySettings]) -> None:
+        """Take other keys of the configuration. Raises `ConfigurationError`; nothing has changed then."""
+        self.keyring.exchange_fixed([from_settings(key) for key in keys])
+        self.meters.renew()
+
     def key(self, key_id: str) -> KeyRecord:
         """Raises `NotFound`."""
         record = self.keyring.records.get(key_id)

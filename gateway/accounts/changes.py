@@ -15,6 +15,7 @@ from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import RequestError
 
 MAX_GRACE_S = 10 * 366 * 86400.0
+TOLD = ("tenant", "team", "scopes", "models", "tools", "routes", "rails", "expires_at_s", "limits")
 _ID = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 
 
@@ -49,6 +50,11 @@ def create(
         **fields,
     )
     return record, secret
+
+
+def told(record: KeyRecord) -> dict[str, Any]:
+    """Return what an audit log says of a new key: what it may do and use, nothing of its secret."""
+    return {name: value for name, value in record.public().items() if name in TOLD and value}
 
 
 def revoke(record: KeyRecord) -> KeyRecord:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import logging
 import sqlite3
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Literal
 
-from sluicegate.plugins import BooksUnavailable
+from sluicegate.plugins import BooksUnavailable, Trouble
 
 log = logging.getLogger("sluicegate.accounts")
 Part = Literal["journal", "segments", "store", "keys", "leases"]
@@ -20,14 +20,6 @@ REDIS_FULL = ("OOM ", "MISCONF ")
 """How a Redis begins to say that its memory or its disk is full; its library makes a class of the first."""
 COUNTED = ("figures_bounded", "rows_set_aside", "lines_set_aside", "flush_failures", "journal_failures")
 MORE_COUNTED = ("refresh_failures", "keys_set_aside", "keys_lost", "lease_failures", "refused")
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """`refuses`: while it lasts, nothing that would have to be charged is served."""
-
-    reason: str
-    refuses: bool
 
 
 class Health:
@@ -76,8 +68,9 @@ class Health:
         return not any(trouble.refuses for trouble in self._troubles.values())
 
     @property
-    def troubles(self) -> dict[Part, str]:
-        return {part: trouble.reason for part, trouble in self._troubles.items()}
+    def troubles(self) -> Mapping[Part, Trouble]:
+        """What lasts now; one that refuses lets nothing be served that would have to be charged."""
+        return self._troubles
 
 
 def cannot_be_written(error: BaseException) -> bool:

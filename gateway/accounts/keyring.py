@@ -20,11 +20,7 @@ class Keyring:
 
     def __init__(self, fixed: Sequence[KeyRecord], *, required: bool = False) -> None:
         """`fixed`: keys of the configuration. `required`: refuse callers without a key even where there are no keys."""
-        _check_unique(fixed)
-        for record in fixed:
-            check_names(
-                f"key {record.id[:80]!r}", id=record.id, tenant=record.tenant or record.id, team=record.team or "-"
-            )
+        _check_fixed(fixed)
         self._fixed = tuple(fixed)
         self._salt = os.urandom(32)
         self._required = required
@@ -45,7 +41,8 @@ class Keyring:
         """Replace the store's keys; ids that the configuration uses too are left out. `doubtful`: ids that the store
         lost, and until when they are served nevertheless."""
         self._doubtful = dict(doubtful or {})
-        records = {record.id: record for record in (*kept, *self._fixed)}
+        self._kept = tuple(kept)
+        records = {record.id: record for record in (*self._kept, *self._fixed)}
         index: dict[bytes, tuple[bytes, KeyRecord, Caller, float]] = {}
         for record in records.values():
             caller = record.caller()
@@ -54,6 +51,21 @@ class Keyring:
                     raw = bytes.fromhex(digest)
                     index[self._place(raw)] = (raw, record, caller, until)
         self._records, self._index = records, index
+
+    def exchange_fixed(self, fixed: Sequence[KeyRecord]) -> None:
+        """Put other keys of the configuration in the place of those known. Raises as `check_fixed`; nothing has changed
+        then."""
+        self.check_fixed(fixed)
+        self._fixed = tuple(fixed)
+        self.replace(self._kept, self._doubtful)
+
+    def check_fixed(self, fixed: Sequence[KeyRecord]) -> None:
+        """Raise `ConfigurationError` where nobody would need a key any more, or for keys that are none."""
+        _check_fixed(fixed)
+        if not fixed and self._fixed and not self._required:
+            raise ConfigurationError(
+                "the last [[keys]] are gone, so that nobody would need a key; that takes a restart"
+            )
 
     def find(self, api_key: str) -> tuple[KeyRecord, Caller]:
         """Raises `AuthenticationError`, whose message never repeats the key, or `BooksUnavailable`."""
@@ -106,6 +118,13 @@ def check_names(whose: str, **names: str) -> None:
             raise ConfigurationError(
                 f"`{what}` of {whose} is no name: 1 to {MAX_NAME} characters that can be printed, found {name[:80]!r}"
             )
+
+
+def _check_fixed(records: Sequence[KeyRecord]) -> None:
+    """Raises `ConfigurationError`."""
+    _check_unique(records)
+    for one in records:
+        check_names(f"key {one.id[:80]!r}", id=one.id, tenant=one.tenant or one.id, team=one.team or "-")
 
 
 def _check_unique(records: Sequence[KeyRecord]) -> None:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sluicegate.cache import LABEL_KINDS, label
 from sluicegate.gateway.http.admission import admitted
-from sluicegate.gateway.http.guard import operator_of
+from sluicegate.gateway.http.guard import name_of, operator_of
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import CacheKey, Caller, RequestError
 
@@ -42,10 +42,12 @@ def add_cache_routes(router: APIRouter, runtime: Runtime) -> None:
     async def purge(request: Request, asked: Purge) -> Any:
         """Withdraw kept answers; they are not served again, on any gateway that shares the store."""
         by = await _caller(runtime, request)
-        tenant = None if asked.all_tenants else asked.tenant or by.tenant
-        chosen = _label(asked)
-        deleted = {name: await cache.purge(by, tenant=tenant, label=chosen) for name, cache in runtime.caches}
-        await runtime.tell_others("purge", {"tenant": tenant, "label": chosen})
+        tenant, which = None if asked.all_tenants else asked.tenant or by.tenant, _label(asked)
+        whose = "all tenants" if tenant is None else tenant
+        async with runtime.audit.change(name_of(by), "cache.purge", whose, label=which) as came:
+            deleted = {name: await cache.purge(by, tenant=tenant, label=which) for name, cache in runtime.caches}
+            came |= deleted
+            await runtime.tell_others("purge", {"tenant": tenant, "label": which})
         return {"purged": deleted, "tenant": tenant}
 
     @router.post("/v1/cache/false_hits", tags=["cache"])
@@ -53,9 +55,11 @@ def add_cache_routes(router: APIRouter, runtime: Runtime) -> None:
         """A hit was wrong: withdraw that entry and count it."""
         by = await _caller(runtime, request)
         key = CacheKey(asked.tenant or by.tenant, asked.model, asked.entry)
-        for _, cache in runtime.caches:
-            await cache.report(by, key)
-        await runtime.tell_others("false_hit", {"tenant": key.tenant, "model": key.model, "entry": key.digest})
+        facts = {"tenant": key.tenant, "model": key.model}
+        async with runtime.audit.change(name_of(by), "cache.false_hit", asked.entry, **facts):
+            for _, cache in runtime.caches:
+                await cache.report(by, key)
+            await runtime.tell_others("false_hit", {**facts, "entry": key.digest})
         return {"reported": asked.entry}
 
     @router.get("/admin/cache", tags=["admin"])

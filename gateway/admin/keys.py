@@ -9,9 +9,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from sluicegate.gateway.accounts.changes import create, revoke, rotate
+from sluicegate.gateway.accounts.changes import create, revoke, rotate, told
 from sluicegate.gateway.accounts.records import KeyRecord, limits_of, moment
-from sluicegate.gateway.http.guard import operator_of
+from sluicegate.gateway.http.guard import name_of, operator_of
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.settings import MAX_LIMIT
 from sluicegate.plugins import ConfigurationError, RequestError
@@ -64,7 +64,7 @@ def add_key_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.post("/admin/keys", tags=["admin"])
     async def new_key(request: Request, asked: NewKey) -> Any:
         """The answer's `key` is said this once."""
-        operator_of(runtime, request)
+        by = operator_of(runtime, request)
         runtime.check_store()
         lists = {name: tuple(getattr(asked, name)) for name in ("scopes", "models", "tools", "routes", "rails")}
         record, secret = create(
@@ -76,29 +76,34 @@ def add_key_routes(router: APIRouter, runtime: Runtime) -> None:
             team=asked.team,
             **lists,
         )
-        await accounts.change_key(record)
+        async with runtime.audit.change(name_of(by), "keys.create", record.id, **told(record)):
+            await accounts.change_key(record)
         return {**_shown(record), "key": secret}
 
     @router.delete("/admin/keys/{key_id}", tags=["admin"])
     async def revoke_key(request: Request, key_id: str) -> Any:
-        operator_of(runtime, request)
+        by = operator_of(runtime, request)
         record = revoke(accounts.key(key_id))
-        await accounts.change_key(record)
+        async with runtime.audit.change(name_of(by), "keys.revoke", key_id):
+            await accounts.change_key(record)
         return _shown(record)
 
     @router.post("/admin/keys/{key_id}/rotate", tags=["admin"])
     async def rotate_key(request: Request, key_id: str, asked: Rotation) -> Any:
         """The old secret stays good for `grace_s`."""
-        operator_of(runtime, request)
+        by = operator_of(runtime, request)
         record, secret = rotate(accounts.key(key_id), asked.grace_s)
-        await accounts.change_key(record)
+        async with runtime.audit.change(name_of(by), "keys.rotate", key_id, grace_s=asked.grace_s):
+            await accounts.change_key(record)
         return {**_shown(record), "key": secret}
 
     @router.put("/admin/keys/{key_id}/limits", tags=["admin"])
     async def key_limits(request: Request, key_id: str, asked: LimitsBody) -> Any:
-        operator_of(runtime, request)
-        record = dataclasses.replace(accounts.key(key_id), limits=limits_of(asked.model_dump()))
-        await accounts.change_key(record)
+        by, before = operator_of(runtime, request), accounts.key(key_id)
+        record = dataclasses.replace(before, limits=limits_of(asked.model_dump()))
+        change = {"before": before.public()["limits"], "limits": record.public()["limits"]}
+        async with runtime.audit.change(name_of(by), "keys.limits", key_id, **change):
+            await accounts.change_key(record)
         return _shown(record)
 
     @router.get("/admin/teams", tags=["admin"])
@@ -108,9 +113,11 @@ def add_key_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.put("/admin/teams/{name}", tags=["admin"])
     async def team_limits(request: Request, name: Name, asked: LimitsBody) -> Any:
-        operator_of(runtime, request)
+        by = operator_of(runtime, request)
         runtime.check_store()
-        await accounts.change_team(name, limits_of(asked.model_dump()))
+        limits = asked.model_dump(exclude_none=True)
+        async with runtime.audit.change(name_of(by), "teams.limits", name, limits=limits):
+            await accounts.change_team(name, limits_of(asked.model_dump()))
         return {"team": name, "limits": accounts.teams[name]}
 
 

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from sluicegate.gateway.http.guard import operator_of
+from sluicegate.gateway.http.guard import name_of, operator_of
 from sluicegate.gateway.routing.table import Route
 from sluicegate.gateway.runtime import Runtime
-from sluicegate.plugins import Caller, LoadReporter
+from sluicegate.plugins import LoadReporter
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 
@@ -38,14 +38,18 @@ def add_model_admin_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.post("/admin/models", tags=["admin"])
     async def add_model(request: Request, asked: NewModel) -> Any:
         """Load beside what runs; `replace`: requests that run finish on the old one."""
-        operator_of(runtime, request)
-        made = await runtime.shelf.add(asked.settings, replace=asked.replace)
+        by = operator_of(runtime, request)
+        wanted = str(asked.settings.get("name") or asked.settings.get("path") or "")
+        async with runtime.audit.change(name_of(by), "models.add", wanted, replace=asked.replace) as came:
+            made = await runtime.shelf.add(asked.settings, replace=asked.replace)
+            came |= {"name": made.name, "version": made.version}
         return _model(runtime, made.name)
 
     @router.delete("/admin/models/{name:path}", tags=["admin"])
     async def remove_model(request: Request, name: str) -> Any:
-        operator_of(runtime, request)
-        await runtime.shelf.remove(name)
+        by = operator_of(runtime, request)
+        async with runtime.audit.change(name_of(by), "models.remove", name):
+            await runtime.shelf.remove(name)
         return {"removed": name}
 
     @router.get("/admin/routes", tags=["admin"])
@@ -57,14 +61,19 @@ def add_model_admin_routes(router: APIRouter, runtime: Runtime) -> None:
     async def weights(request: Request, name: str, asked: Weights) -> Any:
         """From the next request on: A/B, canary, or all to one version."""
         by = operator_of(runtime, request)
-        route = await runtime.routes.weigh(name, asked.weights, runtime.served_models, _name(by))
+        change = {"before": _weights(runtime, name), "weights": asked.weights}
+        async with runtime.audit.change(name_of(by), "routes.weights", name, **change):
+            route = await runtime.routes.weigh(name, asked.weights, runtime.served_models, name_of(by))
         return _route(name, route)
 
     @router.post("/admin/routes/{name:path}/rollback", tags=["admin"])
     async def rollback(request: Request, name: str) -> Any:
         """The weights before the last change are in force again."""
-        operator_of(runtime, request)
-        return _route(name, await runtime.routes.roll_back(name))
+        by, before = operator_of(runtime, request), _weights(runtime, name)
+        async with runtime.audit.change(name_of(by), "routes.rollback", name, before=before) as came:
+            route = await runtime.routes.roll_back(name)
+            came["weights"] = dict(route.weights)
+        return _route(name, route)
 
 
 def _model(runtime: Runtime, name: str) -> dict[str, Any]:
@@ -95,5 +104,6 @@ def _route(name: str, route: Route) -> dict[str, Any]:
     }
 
 
-def _name(caller: Caller) -> str:
-    return caller.key_id or "this machine"
+def _weights(runtime: Runtime, name: str) -> dict[str, float]:
+    route = runtime.routes.routes.get(name)
+    return {} if route is None else dict(route.weights)

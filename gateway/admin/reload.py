@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 from fastapi import APIRouter, Request
 
-from sluicegate.gateway.http.guard import operator_of
+from sluicegate.gateway.http.guard import name_of, operator_of
+from sluicegate.gateway.reload import Reloaded
 from sluicegate.gateway.runtime import Runtime
-from sluicegate.plugins import ConfigurationError, PluginError, RequestError
+from sluicegate.gateway.settings import Settings
+from sluicegate.plugins import AuditUnavailable, ConfigurationError, PluginError, RequestError
+
+
+async def reload_audited(runtime: Runtime, by: str) -> Reloaded:
+    """Raises what `Reloader.reload` raises, and `AuditUnavailable`."""
+    before = runtime.stage_set.settings
+    async with runtime.audit.change(by, "gateway.reload") as came:
+        done = await runtime.reloader.reload()
+        after = runtime.stage_set.settings
+        came["rails"] = [f"{slot} {name} {version}".strip() for slot, name, version in done.rails]
+        came["changed"] = [f.name for f in fields(Settings) if getattr(before, f.name) != getattr(after, f.name)]
+        came["keys"] = [key.id for key in after.keys]
+    return done
 
 
 def add_reload_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.post("/admin/reload", tags=["admin"])
     async def reload(request: Request) -> Any:
         """Rails and policies anew; 400 where the new configuration does not hold, and the old one stays."""
-        operator_of(runtime, request)
+        by = operator_of(runtime, request)
         try:
-            done = await runtime.reloader.reload()
+            done = await reload_audited(runtime, name_of(by))
         except (ConfigurationError, PluginError) as error:
             raise RequestError(f"not reloaded, the old stays: {error.message}", code=error.code) from error
+        except AuditUnavailable:
+            raise
         except Exception as error:
             message = f"not reloaded, the old stays: a rail did not start ({type(error).__name__})"
             raise RequestError(message, code="stage_failed") from error

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from sluicegate.gateway.http.guard import operator_of
+from sluicegate.gateway.http.guard import name_of, operator_of
 from sluicegate.gateway.review import Item, ReviewQueue
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import Caller, NotFound
@@ -55,7 +55,8 @@ def add_review_routes(router: APIRouter, runtime: Runtime) -> None:
     async def decide(request: Request, id: str, verb: Verb, verdict: ReviewVerdict = ReviewVerdict()) -> Any:
         """The first decision stands."""
         by, queue = operator_of(runtime, request, SCOPE), queue_of(runtime)
-        item = await queue.decide(id, OUTCOMES[verb], by.key_id or "operator", verdict.note)
+        async with runtime.audit.change(name_of(by), f"review.{verb}", id):
+            item = await queue.decide(id, OUTCOMES[verb], by.key_id or "operator", verdict.note)
         return shown(item, (await queue.get(id))[1], reveal=False, by=by)
 
 

@@ -24,12 +24,10 @@ from sluicegate.gateway.batches import LineAnswer
 from sluicegate.gateway.http.disconnects import ClientDisconnected, unless_disconnected
 from sluicegate.gateway.http.errors import JSON, OPENAI, ErrorForm
 from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.request.slots import BATCH_PRIORITY
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context
 from sluicegate.plugins import Request, RequestError
-
-BATCH_PRIORITY = 10
-"""Behind everybody who waits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from sluicegate.gateway.batches.tenure import tenure_of
 from sluicegate.gateway.batches.uploads import IncomingFile, usable
 from sluicegate.gateway.database import Database, DatabaseUnavailable, patient, unavailable
 from sluicegate.gateway.settings import BatchSettings, DatabaseSettings
-from sluicegate.plugins import ConfigurationError, NotFound, Overloaded, RequestError, StorageFailed
+from sluicegate.plugins import ConfigurationError, NotFound, Overloaded, RequestError, StorageFailed, Trouble
 
 log = logging.getLogger("sluicegate.batches")
 T = TypeVar("T")
@@ -110,6 +110,14 @@ class Batches:
             "waiting_for_disk": len(self._retry.waiting),
             "disk_failures_total": self._retry.failures,
         }
+
+    def troubles(self) -> Sequence[Trouble]:
+        """Report a folder that cannot be opened, and batches that wait for their disk."""
+        waiting = list(self._retry.waiting.values())
+        found = [Trouble(f"{len(waiting)} batches wait for their disk ({waiting[0].reason})")] if waiting else []
+        if self._failure:
+            found.append(Trouble("the folder of batches cannot be used now, the log says why; it is tried again"))
+        return found
 
     # --- files ---
 

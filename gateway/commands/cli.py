@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, str] = {
     "keys": "API keys of the store: create, list, revoke, rotate, usage",
     "backup": "copy what a deployment must not lose into a folder",
     "restore": "put a backup where the configuration keeps things",
+    "audit": "check the log of who changed what",
     "plugins": "list, check and begin plug-ins",
     "cache": "look at, or withdraw, the answers that a running gateway keeps",
     "bench": "measure a running gateway: latencies, throughput, goodput",

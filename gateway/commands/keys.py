@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import getpass
 import io
 import json
 import os
@@ -12,14 +13,15 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from sluicegate.gateway.accounts.accounts import Accounts
-from sluicegate.gateway.accounts.changes import create, revoke, rotate
+from sluicegate.gateway.accounts.changes import create, revoke, rotate, told
 from sluicegate.gateway.accounts.export import DIMENSIONS, as_csv, rows
 from sluicegate.gateway.accounts.records import KeyRecord, day_of, limits_of, moment
+from sluicegate.gateway.audit import writer_of
 from sluicegate.gateway.commands.tables import date, table
 from sluicegate.gateway.config import load
 from sluicegate.gateway.database import Database
@@ -89,7 +91,8 @@ def _create(parsed: argparse.Namespace) -> int:
             limits=_limits(parsed),
             **lists,
         )
-        accounts.store.put_key(record)
+        with _audited(parsed, "keys.create", record.id, **told(record)):
+            accounts.store.put_key(record)
         print(secret)
     return 0
 
@@ -121,7 +124,9 @@ def _row(record: KeyRecord, now_s: float) -> tuple[str, ...]:
 
 def _revoke(parsed: argparse.Namespace) -> int:
     with _store(parsed) as accounts:
-        accounts.store.put_key(revoke(_own(accounts, parsed.id)))
+        record = revoke(_own(accounts, parsed.id))
+        with _audited(parsed, "keys.revoke", parsed.id):
+            accounts.store.put_key(record)
         print(f"key {parsed.id!r} is revoked")
     return 0
 
@@ -129,14 +134,19 @@ def _revoke(parsed: argparse.Namespace) -> int:
 def _rotate(parsed: argparse.Namespace) -> int:
     with _store(parsed) as accounts:
         record, secret = rotate(_own(accounts, parsed.id), parsed.grace_s)
-        accounts.store.put_key(record)
+        with _audited(parsed, "keys.rotate", parsed.id, grace_s=parsed.grace_s):
+            accounts.store.put_key(record)
         print(secret)
     return 0
 
 
 def _team(parsed: argparse.Namespace) -> int:
     with _store(parsed) as accounts:
-        accounts.store.put_team(parsed.id, _limits(parsed))
+        limits = _limits(parsed)
+        with _audited(
+            parsed, "teams.limits", parsed.id, limits={n: v for n, v in asdict(limits).items() if v is not None}
+        ):
+            accounts.store.put_team(parsed.id, limits)
     return 0
 
 
@@ -164,6 +174,27 @@ def _own(accounts: Accounts, key_id: str) -> KeyRecord:
     if record.source == "configuration":
         raise ConfigurationError(f"key {key_id!r} stands in the configuration; change it there")
     return record
+
+
+@contextmanager
+def _audited(parsed: argparse.Namespace, action: str, target: str, **facts: Any) -> Iterator[None]:
+    """Write who changes what before and after it, as the gateway does. Raises `ConfigurationError` where that cannot be
+    written; then nothing is changed."""
+    writer = writer_of(load(parsed.config, os.environ).audit)
+    if writer is None:
+        yield
+        return
+    entry = {"action": action, "by": f"command of {getpass.getuser()}", "target": target}
+    try:
+        begun = writer.write({**entry, **({"facts": facts} if facts else {}), "state": "begun"})
+    except OSError as error:
+        raise ConfigurationError(f"the audit log cannot be written: {error.strerror}; nothing was changed") from error
+    try:
+        yield
+    except BaseException as error:
+        writer.write({**entry, "state": "failed", "of": begun.seq, "error": type(error).__name__})
+        raise
+    writer.write({**entry, "state": "done", "of": begun.seq})
 
 
 @contextmanager

@@ -31,6 +31,11 @@ def operator_of(runtime: Runtime, request: HTTPConnection, *scopes: str) -> Call
     return caller
 
 
+def name_of(caller: Caller) -> str:
+    """Say who acts, for logs."""
+    return caller.key_id or "this machine"
+
+
 def _check_local(request: HTTPConnection) -> None:
     try:
         host = authority_of(request.headers.get("host", ""))

@@ -6,12 +6,22 @@ import asyncio
 import logging
 import secrets
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from sluicegate.gateway.rails.policy import RailSlot
 from sluicegate.gateway.workers import Workers
-from sluicegate.plugins import Caller, JudgingRail, JudgingTerms, Message, OutputRail, Request, StageFailed, offers
+from sluicegate.plugins import (
+    Caller,
+    JudgingRail,
+    JudgingTerms,
+    Message,
+    OutputRail,
+    Request,
+    StageFailed,
+    Trouble,
+    offers,
+)
 from sluicegate.plugins.circuit_breaker import CircuitBreaker
 from sluicegate.safety import RailPolicy
 
@@ -88,6 +98,14 @@ class RailHealth:
 
     def succeeded(self, slot: RailSlot, rail: str) -> None:
         self._breakers[slot, rail].succeeded()
+
+    def troubles(self) -> Sequence[Trouble]:
+        """Report rails whose breaker is open."""
+        return [
+            Trouble(f"rail {rail} of slot {slot} failed again and again; requests that need it are refused meanwhile")
+            for (slot, rail), breaker in self._breakers.items()
+            if breaker.is_open
+        ]
 
     def stats(self) -> Mapping[str, float]:
         """Open breakers, and failures so far."""

@@ -47,6 +47,8 @@ from sluicegate.plugins import (
 )
 
 log = logging.getLogger("sluicegate.pipeline")
+BATCH_PRIORITY = 10
+"""Of a batch's lines: behind everybody who waits."""
 
 
 async def admit(exchange: Exchange) -> None:
@@ -209,13 +211,21 @@ def _job(exchange: Exchange) -> Job:
         n=request.n,
         tenant=exchange.caller.tenant,
         priority=request.priority,
-        deadline_s=request.deadline_s,
+        deadline_s=_deadline_s(exchange),
         version=exchange.served.version,
         explain=request.explain,
         traceparent=exchange.entry.trace.traceparent,
         request=request,
         tool_grammars=attempt.tool_grammars,
     )
+
+
+def _deadline_s(exchange: Exchange) -> float | None:
+    """What the request names, else what the operator gives; a batch's line may wait for as long as it takes."""
+    request = exchange.request
+    if request.deadline_s is not None or request.priority >= BATCH_PRIORITY:
+        return request.deadline_s
+    return exchange.stages.deadline_s
 
 
 def _drawn(exchange: Exchange) -> Sampling:

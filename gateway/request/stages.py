@@ -35,6 +35,8 @@ class Stages:
     """Digest of the configuration of every stage that shapes an answer; part of every cache key."""
     prompts: PromptBuilder = field(default_factory=lambda: PromptBuilder(PromptSettings()))
     queues: ModelQueues = field(default_factory=lambda: ModelQueues({}))
+    deadline_s: float | None = None
+    """Of requests that name none and are no batch's."""
     workers: Workers = field(default_factory=Workers)
     lengths: Lengths = field(default_factory=Lengths)
     instead: Callable[..., str | None] = lambda *arguments: None

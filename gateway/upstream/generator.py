@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from sluicegate.gateway.answer.validation import Validator
+from sluicegate.gateway.renewal import Renewal
 from sluicegate.gateway.upstream.generation import UpstreamCall, UpstreamGeneration
 from sluicegate.gateway.upstream.model import upstream_model
 from sluicegate.gateway.upstream.reading.tool_calls import Offered
 from sluicegate.gateway.upstream.request_body import body_of
 from sluicegate.gateway.upstream.settings import STAGE, UpstreamModelSettings, UpstreamSettings
 from sluicegate.gateway.upstream.transport.client import Client
-from sluicegate.plugins import Job, Load, NotFound, RequestError, ServedModel, read_settings
+from sluicegate.plugins import Job, Load, NotFound, RequestError, ServedModel, Trouble, read_settings
+
+KEYS_EVERY_S = 10.0
+"""How often files with keys are looked at."""
 
 
 class Upstream:
@@ -25,6 +30,8 @@ class Upstream:
         self._settings = dict(settings.models)
         self._models: dict[str, ServedModel] = {name: upstream_model(name, s) for name, s in self._settings.items()}
         self._clients = {name: self._client(name, s) for name, s in self._settings.items()}
+        self._renewal = Renewal(KEYS_EVERY_S)
+        self._renewal.watch("keys of other servers", self._key_files, self._renew_keys)
 
     @property
     def models(self) -> Mapping[str, ServedModel]:
@@ -33,8 +40,10 @@ class Upstream:
     async def start(self) -> None:
         for client in self._clients.values():
             await client.start()
+        self._renewal.start()
 
     async def close(self) -> None:
+        await self._renewal.close()
         for client in self._clients.values():
             await client.close()
 
@@ -64,6 +73,14 @@ class Upstream:
             "breakers_opened_total": float(sum(client.breaker.opened for client in clients)),
         }
 
+    def troubles(self) -> Sequence[Trouble]:
+        """Report servers that are left alone after failures in a row."""
+        return [
+            Trouble(f"the server of model {name!r} failed again and again; it is tried again by itself")
+            for name, client in self._clients.items()
+            if client.breaker.is_open
+        ]
+
     def load(self, model: str | None = None) -> Load:
         """Report requests running there, and the seconds until the breaker allows a trial."""
         client = self._clients.get(model or next(iter(self._clients)))
@@ -91,6 +108,14 @@ class Upstream:
             raise NotFound(f"there is no model {name!r} here")
         del self._models[name], self._settings[name]
         await self._clients.pop(name).close()
+
+    def _key_files(self) -> list[Path]:
+        return [Path(found.api_key_file) for found in self._settings.values() if found.api_key_file]
+
+    async def _renew_keys(self) -> None:
+        """Raises `ConfigurationError` for the first that cannot be read."""
+        for client in list(self._clients.values()):
+            client.renew_key()
 
     def _client(self, name: str, settings: UpstreamModelSettings) -> Client:
         return Client(name, settings, shows_messages=self._shows_messages)

@@ -6,6 +6,7 @@ import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -25,6 +26,8 @@ class UpstreamModelSettings:
     """Empty = as it is called here."""
     api_key_env: str = ""
     """Name of the environment variable with the key for that server."""
+    api_key_file: str = ""
+    """Or a file that holds it, read again when it changes."""
     dialect: Dialect = "openai"
     """`vllm`: it also takes `structured_outputs`, `top_k`, `min_p` and the like (vLLM, SGLang, Sluicegate)."""
     context_length: int = 131_072
@@ -53,6 +56,8 @@ class UpstreamModelSettings:
             raise ValueError(f"url must be http:// or https:// without query, found {self.url!r}")
         if parts.username or parts.password:
             raise ValueError("url must not hold a password; use api_key_env")
+        if self.api_key_env and self.api_key_file:
+            raise ValueError("api_key_env and api_key_file are both set; the key stands in one place")
         if not self.allow_private and not is_public_literal(parts.hostname):
             raise ValueError(
                 f"url names {parts.hostname}, which is not a public address; set allow_private = true if that server "
@@ -61,6 +66,8 @@ class UpstreamModelSettings:
 
     def api_key(self, environ: Mapping[str, str] = os.environ) -> str | None:
         """Raises `ConfigurationError` where the variable is named and not set."""
+        if self.api_key_file:
+            return read_key(Path(self.api_key_file))
         if not self.api_key_env:
             return None
         found = environ.get(self.api_key_env)
@@ -76,6 +83,18 @@ class UpstreamSettings:
     def __post_init__(self) -> None:
         if not self.models:
             raise ValueError("needs models, a table by name: [stages.generate.upstream.models.NAME]")
+
+
+def read_key(path: Path) -> str:
+    """Raises `ConfigurationError` for a file that holds no key."""
+    try:
+        found = path.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not ASCII"
+        raise ConfigurationError(f"api_key_file {str(path)!r} cannot be read: {reason}") from error
+    if not found or not found.isprintable():
+        raise ConfigurationError(f"api_key_file {str(path)!r} holds no line of text")
+    return found
 
 
 def is_public_literal(host: str) -> bool:

@@ -66,6 +66,15 @@ class CompiledGrammar(Protocol):
     def matcher(self) -> Matcher: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that does not work now. `reason`: what, and what to do about it, in words that anybody may read."""
+
+    reason: str
+    refuses: bool = False
+    """While it lasts, requests that would need the part are not served at all."""
+
+
 class ServedModel(Protocol):
     """What stages may know of a model in memory, or of one that another server runs."""
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from sluicegate.plugins.contract.answers import Embeddings
-from sluicegate.plugins.contract.models import CompiledGrammar, Load, ServedModel
+from sluicegate.plugins.contract.models import CompiledGrammar, Load, ServedModel, Trouble
 from sluicegate.plugins.contract.names import Channel, SlotName
 from sluicegate.plugins.contract.requests import Caller, Constraint, Prompt, Request
 from sluicegate.plugins.contract.slots import AwaitedSession, RailSession
@@ -34,6 +34,13 @@ class StatsReporter(Protocol):
     """For every stage: numbers for `/metrics`. Names that end in `_total` are counters, others gauges."""
 
     def stats(self) -> Mapping[str, float]: ...
+
+
+@runtime_checkable
+class TroubleReporter(Protocol):
+    """For every stage: what does not work now, for `/readyz`. Called on the event loop, must not wait."""
+
+    def troubles(self) -> Sequence[Trouble]: ...
 
 
 @runtime_checkable
@@ -157,7 +164,8 @@ OPTIONAL: Mapping[SlotName, tuple[type, ...]] = {
     "moderate": (JudgingRail,),
     "record": (),
 }
-"""What a stage of each slot may offer, beside `Lifecycle`, `StatsReporter` and, for rails, `DescribedRail`."""
+"""What a stage of each slot may offer, beside `Lifecycle`, `StatsReporter`, `TroubleReporter` and, for rails,
+`DescribedRail`."""
 
 
 @cache

@@ -16,8 +16,10 @@ import httpx
 import pytest
 import yaml
 
+from sluicegate.gateway.telemetry import semconv
+from sluicegate.gateway.testing import TestApp
 from tests.gateway.conftest import RunningGateway, running
-from tests.waiting import LIMIT_S
+from tests.waiting import LIMIT_S, until
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "deploy" / "observability"
 DASHBOARDS = sorted((FOLDER / "grafana" / "dashboards").glob("*.json"))
@@ -31,6 +33,14 @@ SETTINGS: dict[str, Any] = {
     "pipeline": {"screen": ["secrets", "blocklist"], "moderate": ["secrets", "pii"]},
     "stages": {"screen": {"blocklist": {"phrases": ["project nightingale"], "action": "block"}}},
 }
+OPTIONAL = {
+    "sluicegate_export_traces_dropped_total",  # with a collector of traces
+    "sluicegate_generate_upstream_breakers_open",  # with other servers
+    "sluicegate_recall_redis_store_open",  # with Redis as a cache
+    "sluicegate_certificate_ends_seconds",  # where HTTPS is spoken
+    "sluicegate_disk_free_bytes",  # with anything that is written to a disk
+}
+"""Exposed by gateways that are configured so; `test_metrics_of_optional_parts` makes one."""
 HEADS = {"authorization": "Bearer key-for-tests"}
 
 
@@ -139,8 +149,19 @@ def test_every_metric_that_is_asked_for_is_one_that_a_gateway_exposes(gateway: R
     exposed = {re.split(r"[ {]", line)[0] for line in text.splitlines() if line and not line.startswith("#")}
     asked = [query for _, query in queries()] + [rule["expr"] for rule in RULES]
     named = {name for query in asked for name in re.findall(r"\b(?:sluicegate|gen_ai_server)_\w+", query)}
-    traces_only = {"sluicegate_export_traces_dropped_total"}
-    assert named - exposed - traces_only == set()
+    assert named - exposed - OPTIONAL == set()
+
+
+def test_metrics_of_optional_parts_are_called_as_the_alerts_call_them(tmp_path: Path) -> None:
+    far = {"models": {"far": {"url": "http://127.0.0.1:9/v1", "allow_private": True}}}
+    stages = {"generate": {"upstream": far}, "recall": {"redis": {"url": "redis://127.0.0.1:9/0"}}}
+    pipeline = {"generate": ["scripted", "upstream"], "recall": ["redis"]}
+    with TestApp(pipeline=pipeline, stages=stages, settings={"batches": {"path": str(tmp_path)}}) as app:
+        until(lambda: "sluicegate_disk_free_bytes{" in app.client.get("/metrics").text)
+        text = app.client.get("/metrics").text
+        exposed = {re.split(r"[ {]", line)[0] for line in text.splitlines()}
+        elsewhere = {"sluicegate_export_traces_dropped_total", semconv.METRIC_CERTIFICATE_ENDS}
+        assert OPTIONAL - exposed <= elsewhere
 
 
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 
 from sluicegate import __version__
 from sluicegate.gateway.http.api_key import api_key_of
@@ -18,16 +18,20 @@ def add_health_routes(router: APIRouter, runtime: Runtime) -> None:
         return {"status": "alive"}
 
     @router.get("/readyz")
-    async def readyz() -> Response:
-        ready, state = runtime.readiness
-        return Response(state, 200 if ready else 503, media_type="text/plain")
+    async def readyz(request: Request) -> Response:
+        """Words for people, or JSON for whoever asks for it."""
+        found = runtime.readiness
+        status = 200 if found.serves else 503
+        if "application/json" in request.headers.get("accept", ""):
+            return JSONResponse(found.as_json(), status)
+        return Response(found.as_text(), status, media_type="text/plain")
 
     @router.get("/health")
     @router.get("/ping")
     @router.post("/ping")
     async def health() -> Response:
         """As vLLM and SageMaker ask: an empty 200 once requests are answered."""
-        return Response(status_code=200 if runtime.readiness[0] else 503, media_type="text/plain")
+        return Response(status_code=200 if runtime.readiness.serves else 503, media_type="text/plain")
 
     @router.get("/version")
     async def version(request: Request) -> Any:

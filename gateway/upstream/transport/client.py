@@ -89,9 +89,7 @@ class Client:
 
     async def start(self) -> None:
         """Raises `ConfigurationError` where the key is missing."""
-        key = self._settings.api_key()
-        if key is not None:
-            self._headers["authorization"] = f"Bearer {key}"
+        self.renew_key()
         resolver = None if self._settings.allow_private else PublicOnly()
         connector = aiohttp.TCPConnector(limit=self._settings.max_connections, resolver=resolver)
         self._session = aiohttp.ClientSession(
@@ -102,6 +100,12 @@ class Client:
             auto_decompress=False,
             read_bufsize=AT_ONCE,
         )
+
+    def renew_key(self) -> None:
+        """From the next request on. Raises `ConfigurationError`; the old key stays then."""
+        key = self._settings.api_key()
+        if key is not None:
+            self._headers = {**self._headers, "authorization": f"Bearer {key}"}
 
     async def close(self) -> None:
         if self._session is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.gateway.api.dialect import BATCH_PRIORITY
+from sluicegate.gateway.request.slots import BATCH_PRIORITY
 from sluicegate.gateway.testing import TestApp
 from tests.gateway.accounts.test_limits import PRICES, app, key
 from tests.gateway.test_socket import answer as answer_over_socket

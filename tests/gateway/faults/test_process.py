@@ -90,12 +90,12 @@ class Process:
 
 
 @contextmanager
-def process(folder: Path, more: str = "") -> Iterator[Process]:
+def process(folder: Path, more: str = "", lame_duck_s: float = 0) -> Iterator[Process]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         found = Process(folder, int(free.getsockname()[1]))
     (folder / "batches").mkdir()
     (folder / "gateway.toml").write_text(
-        f'[server]\nport = {found.port}\nlog_level = "error"\n{more}\n'
+        f'[server]\nport = {found.port}\nlog_level = "error"\nlame_duck_s = {lame_duck_s}\n{more}\n'
         f'[accounts]\npath = "{folder / "accounts.db"}"\nflush_s = 0.2\n[[keys]]\nid = "a"\nkey = "k"\n'
         f'[batches]\npath = "{folder / "batches"}"\nconcurrency = 2\n',
         "utf-8",
@@ -135,6 +135,31 @@ def test_on_sigterm_open_streams_end_whole_and_the_status_is_zero(tmp_path: Path
         assert [c["finish_reason"] for event in told for c in event["choices"] if c["finish_reason"]] == ["length"]
         assert gateway.running.wait(30) == 0
         assert gateway.usage()["completion_tokens"] == told[-1]["usage"]["completion_tokens"] == 300
+
+
+def test_before_it_stops_it_serves_on_and_tells_balancers_to_go(tmp_path: Path) -> None:
+    """`/readyz` says why, a new connection is answered, kept ones are closed after their answer; a second SIGTERM ends
+    the phase, long before its time."""
+    body = {"model": "bundled", "messages": TURN, "max_tokens": 4}
+    with process(tmp_path, lame_duck_s=3600) as gateway, httpx.Client(base_url=gateway.url, headers=KEY) as kept:
+        assert kept.post(CHAT, json=body).headers.get("connection") is None
+        assert gateway.running is not None
+        gateway.running.send_signal(signal.SIGTERM)
+        until(lambda: not gateway.ready())
+        said = httpx.get(f"{gateway.url}/readyz", headers={"accept": "application/json"})
+        assert (said.status_code, said.json()["state"]) == (503, "not ready")
+        assert "about to stop" in said.json()["reason"]
+        answer = kept.post(CHAT, json=body)
+        assert (answer.status_code, answer.headers["connection"]) == (200, "close")
+        assert "sluicegate_ready 0.0" in httpx.get(f"{gateway.url}/metrics").text
+        assert gateway.running.poll() is None
+        assert gateway.end(signal.SIGTERM) == 0
+        assert gateway.usage()["requests"] == 2
+
+
+def test_an_interrupt_skips_that_phase(tmp_path: Path) -> None:
+    with process(tmp_path, lame_duck_s=3600) as gateway:
+        assert gateway.end(signal.SIGINT) == 0
 
 
 def test_a_stream_that_outlasts_the_drain_does_not_look_whole(tmp_path: Path) -> None:

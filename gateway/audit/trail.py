@@ -1,0 +1,183 @@
+"""Write an audit log: a line before a change and one after it, on the disk before anything is changed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import socket
+import threading
+from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sluicegate.gateway.audit.chain import Anchor, anchor_of, line_of, torn
+from sluicegate.gateway.settings import AuditSettings
+from sluicegate.plugins import AuditUnavailable, ConfigurationError, SluicegateError
+
+log = logging.getLogger("sluicegate.audit")
+LONGEST_LINE = 1 << 20
+"""A change whose facts are longer is cut to their names."""
+MIN_SECRET_BYTES = 32
+
+
+class AuditWriter:
+    """Appends to one file, beside other processes that do. Thread-safe; every call waits for the disk."""
+
+    def __init__(self, path: Path, secret: bytes) -> None:
+        self._path = path
+        self._secret = secret
+        self._last = Anchor()
+        self._turn = threading.Lock()
+
+    def write(self, entry: Mapping[str, Any]) -> Anchor:
+        """Return where the chain stands then. Raises `OSError`; then the line is not there, or it is cut short and the
+        next one says so."""
+        with self._turn, self._locked() as descriptor:
+            now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            here = {"at": now, "host": socket.gethostname(), "pid": os.getpid()}
+            self._last, part, ended = self._end(descriptor)
+            lines = b"" if ended else b"\n"
+            for said in ([torn(part)] if part else []) + [_bounded(entry)]:
+                line, self._last = line_of({**said, **here}, self._last, self._secret)
+                lines += line
+            _append(descriptor, lines)
+            return self._last
+
+    @contextlib.contextmanager
+    def _locked(self) -> Any:
+        """Open the file and hold it; one that is moved away meanwhile (logrotate) is left for the one in its place."""
+        while True:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                if _is_there(descriptor, self._path):
+                    yield descriptor
+                    return
+            finally:
+                os.close(descriptor)
+
+    def _end(self, descriptor: int) -> tuple[Anchor, bytes, bool]:
+        """Return where the chain stands, what a crash left after its last line, and whether the file ends with a
+        newline. A file that begins anew continues what this process wrote last."""
+        size = os.fstat(descriptor).st_size
+        tail = os.pread(descriptor, 2 * LONGEST_LINE, max(0, size - 2 * LONGEST_LINE)) if size else b""
+        lines = tail.split(b"\n")
+        if ended := not lines[-1]:
+            lines.pop()
+        for at in range(len(lines) - 1, -1, -1):
+            if (found := anchor_of(lines[at])) is not None:
+                return found, b"\n".join(lines[at + 1 :]), ended
+        return self._last, b"\n".join(lines), ended
+
+
+class AuditTrail:
+    """Used on the event loop. Without a writer nothing is written, and every change is let through."""
+
+    def __init__(self, writer: AuditWriter | None) -> None:
+        self._writer = writer
+        self._thread = ThreadPoolExecutor(1, "audit")
+        self.entries = self.failures = 0
+
+    @contextlib.asynccontextmanager
+    async def change(self, by: str, action: str, target: str = "", **facts: Any) -> AsyncIterator[dict[str, Any]]:
+        """Write what is about to be done, let it be done, and write what came of it; what is put into the yielded
+        dictionary stands in the second line. Raises `AuditUnavailable` before anything is changed where the disk takes
+        no line."""
+        entry = {"action": action, "by": by, "target": target, **({"facts": facts} if facts else {})}
+        begun = await self._written({**entry, "state": "begun"}, must=True)
+        came: dict[str, Any] = {}
+        try:
+            yield came
+        except BaseException as error:
+            code = error.code if isinstance(error, SluicegateError) else type(error).__name__
+            await self._written({**entry, "state": "failed", "of": begun, "error": code})
+            raise
+        await self._written({**entry, "state": "done", "of": begun, **({"result": came} if came else {})})
+
+    async def note(self, by: str, action: str, target: str = "", **facts: Any) -> None:
+        """Write what has happened already: a start, a renewed certificate."""
+        await self._written({"action": action, "by": by, "target": target, "facts": facts, "state": "done"})
+
+    def stats(self) -> Mapping[str, float]:
+        return {"entries_total": float(self.entries), "failures_total": float(self.failures)}
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=True)
+
+    async def _written(self, entry: Mapping[str, Any], *, must: bool = False) -> int:
+        """Return the line's number, 0 where none was written. Whoever hangs up does not keep it from being written."""
+        if self._writer is None:
+            return 0
+        writing = asyncio.get_running_loop().run_in_executor(self._thread, self._writer.write, entry)
+        try:
+            anchor = await asyncio.shield(writing)
+        except OSError as error:
+            self.failures += 1
+            log.error(
+                "the audit log takes no line (%s): %s %s by %s", error, entry["state"], entry["action"], entry["by"]
+            )
+            if must:
+                reason = error.strerror or type(error).__name__
+                raise AuditUnavailable(
+                    f"the audit log cannot be written ({reason}), so that nothing is changed; mend its disk",
+                    retry_after_s=5.0,
+                ) from error
+            return 0
+        self.entries += 1
+        log.info("%s %s %a by %s, line %s", entry["state"], entry["action"], entry["target"], entry["by"], anchor)
+        return anchor.seq
+
+
+def writer_of(settings: AuditSettings) -> AuditWriter | None:
+    """Return None where no audit log is wanted. Raises `ConfigurationError`."""
+    if not settings.path:
+        return None
+    path = Path(settings.path)
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise ConfigurationError(f"[audit] path {settings.path!r} cannot be written: {error.strerror}") from error
+    return AuditWriter(path, secret_of(settings))
+
+
+def secret_of(settings: AuditSettings) -> bytes:
+    """Return no bytes where the chain has none. Raises `ConfigurationError`."""
+    if not settings.secret_file:
+        return b""
+    try:
+        found = Path(settings.secret_file).read_bytes().strip()
+    except OSError as error:
+        raise ConfigurationError(
+            f"[audit] secret_file {settings.secret_file!r} cannot be read: {error.strerror}"
+        ) from error
+    if len(found) < MIN_SECRET_BYTES:
+        raise ConfigurationError(
+            f"[audit] secret_file holds {len(found)} bytes, at least {MIN_SECRET_BYTES} are needed"
+        )
+    return found
+
+
+def _bounded(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Cut facts that no line has room for."""
+    if len(repr(entry)) < LONGEST_LINE // 8:  # a character takes at most six bytes in JSON
+        return entry
+    return {name: value if name not in ("facts", "result", "target") else "too long" for name, value in entry.items()}
+
+
+def _append(descriptor: int, lines: bytes) -> None:
+    """Write all of it, and have the disk confirm it. Raises `OSError`."""
+    while lines:
+        lines = lines[os.write(descriptor, lines) :]
+    os.fsync(descriptor)
+
+
+def _is_there(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,158 @@
+"""Certificates of the gateway, renewed while it serves: what begins after a renewal sees the new ones."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from sluicegate.gateway.settings import ServerSettings
+from sluicegate.gateway.telemetry import semconv
+from sluicegate.plugins import ConfigurationError, Trouble
+
+log = logging.getLogger("sluicegate")
+SOON_S = 7 * 86_400.0
+"""A certificate that ends within this is a trouble."""
+_SEQUENCE, _UTC_TIME, _VERSION = 0x30, 0x17, 0xA0
+
+
+class Certificates(Collector):
+    """`context` is for the listener. It hands each handshake to the context that was read last, which also brings the
+    authority that clients' certificates are judged by."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        """Raises `ConfigurationError` for half a pair, or files that are no certificate."""
+        self._settings = settings
+        self._now = _read(settings)
+        self._failure = ""
+        self.context = self._now
+        self.context.sni_callback = self._hand_over
+        self._ends_s = self._ends()
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        wanted = (self._settings.tls_cert, self._settings.tls_key, self._settings.tls_client_ca)
+        return tuple(Path(name) for name in wanted if name)
+
+    async def renew(self) -> None:
+        """Read the files again. Raises `ConfigurationError` where they do not fit; the old ones stay then."""
+        try:
+            self._now = _read(self._settings)
+        except ConfigurationError as error:
+            self._failure = error.message
+            raise
+        self._failure = ""
+        self._ends_s = self._ends()
+        log.warning("TLS: new certificates are used from now on; the first ends in %.1f days", self._left_s() / 86_400)
+
+    def troubles(self) -> Sequence[Trouble]:
+        """Report a certificate that has ended or soon will, and files that could not be read again."""
+        found = []
+        if self._failure:
+            found.append(Trouble("the new certificate cannot be used, the old one stays; the log says why"))
+        left_s = self._left_s()
+        if left_s < 0:
+            found.append(Trouble("the certificate has ended; put a new one in its place, it is read by itself"))
+        elif left_s < SOON_S:
+            found.append(Trouble(f"the certificate ends in {left_s / 86_400:.1f} days; put a new one in its place"))
+        return found
+
+    def collect(self) -> Iterable[Metric]:
+        family = GaugeMetricFamily(
+            semconv.METRIC_CERTIFICATE_ENDS, "When the certificate ends, in Unix seconds.", labels=("file",)
+        )
+        for name, ends_s in self._ends_s.items():
+            family.add_metric((name,), ends_s)
+        return (family,)
+
+    def _hand_over(self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext) -> None:
+        connection.context = self._now
+
+    def _left_s(self) -> float:
+        return min(self._ends_s.values()) - time.time()
+
+    def _ends(self) -> dict[str, float]:
+        settings = self._settings
+        files = {"tls_cert": settings.tls_cert, "tls_client_ca": settings.tls_client_ca}
+        return {what: ends_s(Path(name)) for what, name in files.items() if name}
+
+
+def certificates_of(settings: ServerSettings) -> Certificates | None:
+    """Return None where HTTP is spoken. Raises `ConfigurationError`."""
+    if not settings.tls_cert and not settings.tls_key and not settings.tls_client_ca:
+        return None
+    if not (settings.tls_cert and settings.tls_key):
+        raise ConfigurationError("[server] tls_cert and tls_key belong together; set both")
+    return Certificates(settings)
+
+
+def _read(settings: ServerSettings) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(settings.tls_cert, settings.tls_key)
+    except (OSError, ssl.SSLError) as error:
+        pair = f"tls_cert {settings.tls_cert!r} and tls_key {settings.tls_key!r}"
+        raise ConfigurationError(f"[server] {pair} cannot be used: {_why(error)}; both are PEM files") from error
+    if settings.tls_client_ca:
+        try:
+            context.load_verify_locations(settings.tls_client_ca)
+        except (OSError, ssl.SSLError) as error:
+            place = f"[server] tls_client_ca {settings.tls_client_ca!r}"
+            raise ConfigurationError(f"{place} cannot be used: {_why(error)}; it is a PEM file") from error
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def _why(error: OSError) -> object:
+    known = isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError)
+    return error.strerror if known else error
+
+
+def ends_s(pem: Path) -> float:
+    """Return when the first certificate of a PEM file ends, in Unix seconds. Raises `ConfigurationError`.
+
+    Python's `ssl` tells this only of certificates of a peer, so the few fields before it are skipped here: RFC 5280,
+    4.1, `Certificate.tbsCertificate.validity.notAfter`.
+    """
+    try:
+        text = pem.read_text("ascii")
+        start = text.index(ssl.PEM_HEADER)
+        end = text.index(ssl.PEM_FOOTER, start) + len(ssl.PEM_FOOTER)
+        body = _inside(_inside(ssl.PEM_cert_to_DER_cert(text[start:end] + "\n")))
+        for _ in range(3 + (body[0] == _VERSION)):  # version, where it is said; serial number, signature, issuer
+            body = _split(body)[2]
+        after = _split(_split(_inside(body))[2])
+        return _moment(after[0], after[1])
+    except (OSError, ValueError, IndexError) as error:
+        raise ConfigurationError(f"{pem} holds no certificate in PEM form: {error}") from error
+
+
+def _split(der: bytes) -> tuple[int, bytes, bytes]:
+    """Return tag, content and rest of the first value."""
+    length, at = der[1], 2
+    if length & 0x80:
+        at = 2 + (length & 0x7F)
+        length = int.from_bytes(der[2:at], "big")
+    return der[0], der[at : at + length], der[at + length :]
+
+
+def _inside(der: bytes) -> bytes:
+    tag, content, _ = _split(der)
+    if tag != _SEQUENCE:
+        raise ValueError(f"a sequence was expected, found tag {tag:#x}")
+    return content
+
+
+def _moment(tag: int, content: bytes) -> float:
+    """Of a UTCTime, whose years are 1950 to 2049, or of a GeneralizedTime."""
+    text = content.decode("ascii")
+    if tag == _UTC_TIME:
+        text = ("19" if text[:2] >= "50" else "20") + text
+    return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC).timestamp()

@@ -1,0 +1,89 @@
+"""Watch the free space of the disks that the gateway writes to, before one of them is full."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from sluicegate.gateway.telemetry import semconv
+from sluicegate.plugins import Trouble
+
+EVERY_S = 5.0
+SILENT_S = 30.0
+"""A disk that has not answered for so long (a network file system that is away) is reported."""
+
+
+class DiskSpace(Collector):
+    """Used on the event loop; asks each disk on a thread of its own, since a disk that is away may never answer."""
+
+    def __init__(self, folders: Mapping[str, Path], min_free_bytes: int) -> None:
+        """`folders` by what is written there; one that is not made yet is judged by its nearest parent."""
+        self._folders = dict(folders)
+        self._min_free_bytes = min_free_bytes
+        self._free: dict[str, int] = {}
+        self._asked_s: dict[str, float] = {}
+        self._errors: dict[str, str] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._threads = ThreadPoolExecutor(max(1, len(self._folders)), "disk-space")
+
+    def start(self) -> None:
+        self._tasks = [asyncio.create_task(self._watch(name, path)) for name, path in self._folders.items()]
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def troubles(self) -> Sequence[Trouble]:
+        """Report disks with less free space than wanted, that cannot be asked, or that do not answer."""
+        return [Trouble(reason) for name in self._asked_s if (reason := self._trouble(name))]
+
+    def collect(self) -> Iterable[Metric]:
+        family = GaugeMetricFamily(semconv.METRIC_DISK_FREE, "Bytes that are free on its disk.", labels=("folder",))
+        for name, free in list(self._free.items()):
+            family.add_metric((name,), float(free))
+        return (family,)
+
+    def _trouble(self, name: str) -> str:
+        silent_s = time.monotonic() - self._asked_s[name]
+        if silent_s > SILENT_S:
+            return f"the disk of {name} has not answered for {silent_s:.0f} s"
+        if name in self._errors:
+            return f"the disk of {name} cannot be asked ({self._errors[name]})"
+        free = self._free.get(name, self._min_free_bytes)
+        if free < self._min_free_bytes:
+            return f"{free / 1024**2:.0f} MiB are free for {name}, fewer than [server] min_free_bytes: make room"
+        return ""
+
+    async def _watch(self, name: str, path: Path) -> None:
+        while True:
+            self._asked_s[name] = time.monotonic()
+            try:
+                free = await asyncio.get_running_loop().run_in_executor(self._threads, free_bytes, path)
+                self._free[name] = free
+                self._errors.pop(name, None)
+            except OSError as error:
+                self._free.pop(name, None)
+                self._errors[name] = error.strerror or type(error).__name__
+            await asyncio.sleep(EVERY_S)
+
+
+def free_bytes(path: Path) -> int:
+    """Of the disk that `path` is on or would be made on, for users who are not root. Raises `OSError`."""
+    while True:
+        try:
+            found = os.statvfs(path)
+            return found.f_bavail * found.f_frsize
+        except FileNotFoundError:
+            if path.parent == path:
+                raise
+            path = path.parent
