@@ -217,8 +217,8 @@ def test_each_of_them_leaves_a_line_before_and_one_after(tmp_path: Path) -> None
             answer = app.client.request(method, path, json=body, headers=ROOT)
             ended[action] = answer.status_code < 400
             secrets += [answer.json()["key"]] if "key" in answer.json() else []
-    path = tmp_path / "audit.jsonl"
-    found = [entry for entry in entries_of(path) if entry["action"] in CALLS]
+    trail = tmp_path / "audit.jsonl"
+    found = [entry for entry in entries_of(trail) if entry["action"] in CALLS]
     for action in CALLS.keys() - FIXED:
         begun, after = [entry for entry in found if entry["action"] == action]
         assert begun["state"] == "begun"
@@ -227,11 +227,11 @@ def test_each_of_them_leaves_a_line_before_and_one_after(tmp_path: Path) -> None
         assert begun["by"] == after["by"] == "root"
     assert {action for action, worked in ended.items() if not worked} == {*FIXED, "review.approve"}
     assert len(secrets) == 4
-    assert not any(secret in path.read_text() for secret in secrets)
-    assert not re.search("[0-9a-f]{64}", re.sub(r'"(prev|hash|configuration|target)":"\w{64}"', "", path.read_text()))
-    names = [entry["action"] for entry in entries_of(path)]
+    assert not any(secret in trail.read_text() for secret in secrets)
+    assert not re.search("[0-9a-f]{64}", re.sub(r'"(prev|hash|configuration|target)":"\w{64}"', "", trail.read_text()))
+    names = [entry["action"] for entry in entries_of(trail)]
     assert (names[0], names[-1]) == ("gateway.start", "gateway.stop")
-    assert audited(path.read_bytes().splitlines(keepends=True), b"").broken is None
+    assert audited(trail.read_bytes().splitlines(keepends=True), b"").broken is None
     weights = next(entry for entry in found if entry["action"] == "routes.weights")
     assert weights["facts"] == {"before": {"scripted": 1.0}, "weights": {"scripted": 3.0}}
 
