@@ -44,11 +44,11 @@ class Audited:
     entries: int
     first: Anchor
     last: Anchor
-    broken: Broken | None = None
+    broken: BrokenLink | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenLink:
     """The first line that does not hold (counted from 1 over all files), and why."""
 
     line: int
@@ -94,14 +94,14 @@ class _Check:
                 parts.append(line.rstrip(b"\n"))
                 continue
             if reason := self._unmended(line, parts) or self._wrong(line):
-                return self._found(Broken(number - len(parts), reason))
+                return self._found(BrokenLink(number - len(parts), reason))
             parts.clear()
         if parts:
             reason = "it is no whole line; where a crash cut it short, the next line written will say so"
-            return self._found(Broken(number - len(parts) + 1, reason))
+            return self._found(BrokenLink(number - len(parts) + 1, reason))
         return self._found(self._missing(number))
 
-    def _found(self, broken: Broken | None) -> Audited:
+    def _found(self, broken: BrokenLink | None) -> Audited:
         return Audited(self._entries, self._first or Anchor(), self._at, broken)
 
     def _unmended(self, line: bytes, parts: list[bytes]) -> str:
@@ -131,11 +131,13 @@ class _Check:
         self._entries += 1
         return ""
 
-    def _missing(self, lines: int) -> Broken | None:
+    def _missing(self, lines: int) -> BrokenLink | None:
         expected = self._expected
         if expected is None or (self._first or Anchor()).seq < expected.seq <= self._at.seq:
             return None
-        return Broken(lines + 1, f"number {expected.seq}, which was noted, is not here; the last one is {self._at.seq}")
+        return BrokenLink(
+            lines + 1, f"number {expected.seq}, which was noted, is not here; the last one is {self._at.seq}"
+        )
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
