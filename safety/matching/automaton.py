@@ -153,12 +153,14 @@ class Automaton:
         return action, self._intern((*groups, *fresh), _context(state.context, symbol))
 
     def _accepted(self, state: AutomatonState, symbol: str, *, inside: bool = False) -> list[MatchEvent]:
-        return [
+        """Rules that exclude come first: what they take away is then not reported at all."""
+        events = [
             MatchEvent(index, accept.rule, accept.back, inside)
             for index, (positions, _) in enumerate(state.groups)
             for accept in sorted({a for q in positions for a in self._nfa.positions[q].accepts}, key=_accept_order)
             if _may_follow(accept.right, symbol)
         ]
+        return sorted(events, key=lambda event: not self.rules[event.rule].excludes)
 
     def _parted(self, reached: frozenset[int], seen: set[int]) -> Iterator[Group]:
         """The positions that no older group holds, by the limit of their sliding."""

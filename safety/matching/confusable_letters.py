@@ -1,9 +1,8 @@
 """Letters of other scripts that look like Latin ones, by the Latin letter.
 
-Written by hand, script by script, from the shapes of the letters: no copy of the confusables data of Unicode's UTS #39,
-and not compared with it. Latin letters that do not decompose (with strokes, hooks, as small capitals) are found by
-their names in `unicodedata`.
-Not covered: scripts without a line below, pairs such as `rn` for `m`, and letters that only some font draws alike.
+Written by hand, script by script, from the shapes of the letters; it goes before `uts39.py`, which says the rest. Latin
+letters that do not decompose (with strokes, hooks, as small capitals) are found by their names in `unicodedata`.
+Not covered: letters that only some font draws alike.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Map a character to the Latin letter that it resembles; the table of letters is in `confusable_letters.py`.
+"""Map a character to the Latin letter that it resembles.
 
-Follows the idea of Unicode's UTS #39, and not its data: the tables were written by hand.
-Not covered: look-alikes of most punctuation, pairs such as `rn` for `m`, and what UTS #39 lists and the tables do not.
+Two tables: `confusable_letters.py`, written by hand, and where that says nothing `uts39.py`, generated from the data of
+Unicode's UTS #39.
+Not covered: look-alikes of most punctuation, pairs such as `rn` for `m` (`modern` is no `modem`), the capital I for l
+within a word, and decimal digits of other scripts that look like another digit: they count by their value.
 Only letters that no normalisation form maps are listed; fullwidth, mathematical and circled letters fall to NFKD.
 The table is closed under case on purpose: `в` follows `В`, although only the capital resembles `B`, so that a
 phrase in Cyrillic or Greek still matches whatever its case. Letters whose two cases resemble different letters stay as
@@ -10,16 +12,28 @@ they are, and are listed in `AMBIGUOUS`: a phrase takes them for either.
 
 from __future__ import annotations
 
+from sluicegate.safety.matching import uts39
 from sluicegate.safety.matching.confusable_letters import pairs
 
-_PAIRS = pairs()
 
-AMBIGUOUS = {
+def _by_char(chars_by_target: dict[str, str]) -> dict[str, str]:
+    return {char: target for target, chars in chars_by_target.items() for char in chars}
+
+
+_PAIRS = pairs()
+_GENERATED = _by_char(uts39.LETTERS) | _by_char(uts39.MARKS)
+LIGATURES = _by_char(uts39.LIGATURES)
+"""Single letters that look like two."""
+
+_BY_HAND = {
     "η": "hn", "ν": "nv", "μ": "mu", "υ": "yu", "γ": "y", "г": "r", "ь": "b", "ш": "w", "и": "nu",
     "я": "r", "ъ": "b", "щ": "w", "э": "e", "σ": "o", "θ": "o", "λ": "a", "δ": "d", "п": "n", "л": "n", "д": "a",
     "ค": "a", "ภ": "n", "๏": "o", "ร": "s", "ย": "u", "ฬ": "w", "ק": "p", "ץ": "y", "א": "x", "ש": "w", "ס": "o",
     "〇": "o", "工": "i", "ഠ": "o", "ଠ": "o", "ዐ": "o", "ሀ": "u",
 }  # fmt: skip
+
+_ALSO = {char.casefold(): target.lower() for char, target in _by_char(uts39.ALSO).items() if char.lower() not in _PAIRS}
+AMBIGUOUS = _BY_HAND | {char: target + _BY_HAND.get(char, "") for char, target in _ALSO.items()}
 """Folded letters that a phrase's letters may be written as, besides themselves."""
 
 LEET = {
@@ -42,4 +56,5 @@ def look_alike(char: str) -> str:
     for first, letter in _LETTER_RUNS:
         if first <= ord(char) < first + 26:
             return chr(ord(letter) + ord(char) - first)
-    return char
+    latin = _GENERATED.get(char, char)
+    return latin.upper() if char.isupper() else latin.lower() if char.islower() else latin

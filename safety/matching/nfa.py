@@ -33,11 +33,14 @@ _SPACERS = " .-_*|/\u00b7\u2022"
 class Rule:
     """What a match means. `valid` is given the matched symbols and must not keep state; a rule with one must have
     matches of bounded length, because every start in the text is then followed apart. `tells`: whether the beginning of
-    a match, `(symbols there, symbols missing at least)`, must not leave where the text is cut short within it."""
+    a match, `(symbols there, symbols missing at least)`, must not leave where the text is cut short within it.
+    `excludes`: a match of this rule is none, and takes away other rules' matches of the same characters, so that a cue
+    ("section") says what a number is not. Its patterns end as theirs do; it needs `valid`."""
 
     label: str
     valid: Callable[[str], bool] | None = None
     tells: Callable[[int, int], bool] | None = None
+    excludes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,13 @@ class Nfa:
         self._written.update(repr(parts).encode())
 
     def add_rule(self, rule: Rule) -> int:
-        self._note("rule", rule.label, getattr(rule.valid, "__name__", None), getattr(rule.tells, "__name__", None))
+        self._note(
+            "rule",
+            rule.label,
+            getattr(rule.valid, "__name__", None),
+            getattr(rule.tells, "__name__", None),
+            *(("excludes",) if rule.excludes else ()),
+        )
         self.rules.append(rule)
         return len(self.rules) - 1
 

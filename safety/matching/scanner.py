@@ -35,6 +35,7 @@ class Scanner:
         self._state: AutomatonState = automaton.start
         self._starts: list[int] = []
         self._found: list[tuple[int, int, int]] = []
+        self._excluded: set[tuple[int, int]] = set()
         self._text = ""
         self._base = 0
         self._end = 0
@@ -143,9 +144,14 @@ class Scanner:
 
     def _report(self, start: int, end: int, rule: int, back: int) -> None:
         end = self._trimmed(start, end, back)
-        valid = self.automaton.rules[rule].valid
-        fold = self.automaton.fold
-        if valid is None or valid("".join(map(fold, self._text[start - self._base : end - self._base]))):
+        if (start, end) in self._excluded:
+            return
+        valid, fold = self.automaton.rules[rule].valid, self.automaton.fold
+        if valid is not None and not valid("".join(map(fold, self._text[start - self._base : end - self._base]))):
+            return
+        if self.automaton.rules[rule].excludes:
+            self._excluded.add((start, end))  # before the others of the same place: the automaton reports it first
+        else:
             self._add(start, end, rule)
 
     def _add(self, start: int, end: int, rule: int) -> None:
@@ -200,6 +206,8 @@ class Scanner:
             settled, earliest = self._split(earliest)
         self.clear_to = earliest
         if earliest > self._base:
+            if self._excluded:
+                self._excluded = {place for place in self._excluded if place[1] > earliest}
             self._text = self._text[earliest - self._base :]
             self._base = earliest
         return settled

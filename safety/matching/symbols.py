@@ -13,7 +13,7 @@ from __future__ import annotations
 import unicodedata
 from functools import lru_cache
 
-from sluicegate.safety.matching.confusables import look_alike
+from sluicegate.safety.matching.confusables import LIGATURES, look_alike
 
 _KEPT_CONTROLS = "\t\n\v\f\r"
 _LINE_BREAKS = "\n\v\f\r\x85\u2028\u2029"
@@ -67,7 +67,7 @@ def _symbol(char: str) -> str:
         return str(unicodedata.digit(char))
     if category == "Pd":
         return "-"
-    return " " if char.isspace() else look_alike(char)
+    return " " if char.isspace() else LIGATURES.get(char) or look_alike(char)
 
 
 def is_mark(char: str) -> bool:

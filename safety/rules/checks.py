@@ -98,13 +98,42 @@ def us_itin(text: str) -> bool:
     return 50 <= group <= 65 or 70 <= group <= 88 or 90 <= group <= 92 or 94 <= group <= 99
 
 
+_SECTION = 31
+"""Numbers of sections and of versions are small; one address in five thousand has no larger part either."""
+
+
 def ip_address(text: str) -> bool:
-    """Addresses of hosts: loopback and unspecified ones say nothing about anyone."""
+    """Addresses of hosts: loopback and unspecified ones, netmasks and networks say nothing about anyone."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
         return False
-    return not (address.is_loopback or address.is_unspecified)
+    return not (address.is_loopback or address.is_unspecified or text.startswith("255.") or text.endswith(".0.0.0"))
+
+
+def lone_address(text: str) -> bool:
+    """As `ip_address`, where nothing says what it is. Four small numbers are a section (`2.3.4.1`), unless they are of
+    a private network and hold a zero (`10.0.0.5`), as sections do not."""
+    parts = [int(part) for part in text.split(".")]
+    private = parts[0] == 10 and 0 in parts
+    return (max(parts) > _SECTION or private) and ip_address(text)
+
+
+def is_dotted(text: str) -> bool:
+    return text.count(".") == 3
+
+
+def is_dashed(text: str) -> bool:
+    return text.count("-") == 5
+
+
+def dashed_mac(text: str) -> bool:
+    """One group at least has a letter where no path of a drawing has one: `10-5c-20` is a number, the command c, and
+    two more numbers. Letters are of one case."""
+    groups = text.split("-")
+    letters = "".join(c for c in text if c.isalpha())
+    drawn = all(group.isdigit() or (group[0].isdigit() and group[1] in "acAC") for group in groups)
+    return not drawn and letters in (letters.lower(), letters.upper())
 
 
 def ipv6_address(text: str) -> bool:
@@ -136,7 +165,8 @@ def north_american_phone(text: str) -> bool:
 
 
 def phone_beside_cue(text: str) -> bool:
-    return 7 <= len(digits(text)) <= 12 and not _is_date(text)
+    groups = [len(group) for group in "".join(c if c.isdigit() else " " for c in text).split()]
+    return 7 <= sum(groups) <= 12 and groups != [3, 2, 4] and not _is_date(text)  # 3-2-4 is a social security number
 
 
 def _possible(number: str, region: str | None) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sluicegate.safety.rules import national_checks as more
 from sluicegate.safety.rules.checks import calendar_day, digits, luhn, us_itin, us_ssn, weighted
 
 
@@ -153,6 +154,8 @@ def gb_nhs(text: str) -> bool:
     return (11 - weighted(number[:9], tuple(range(10, 1, -1))) % 11) % 11 == int(number[9])
 
 
+_UA_CUE = "(?i)\\b(?:rnokpp|p\u043do\u043a\u043f\u043f|\u0438\u043f\u043d)[^0-9\\n]{0,12}"
+
 Shape = tuple[str, str, Callable[[str], bool] | None, str]
 
 SHAPES: tuple[Shape, ...] = (
@@ -160,7 +163,7 @@ SHAPES: tuple[Shape, ...] = (
     ("us_ssn", "\\d{3}-\\d{2}-\\d{4}", us_ssn, ""),
     ("us_ssn", "\\d{3}[ .-]?\\d{2}[ .-]?\\d{4}", us_ssn, "(?i)\\b(?:ssn|social security|tax ?payer id)[^0-9\\n]{0,12}"),
     ("us_itin", "9\\d{2}-\\d{2}-\\d{4}", us_itin, ""),
-    ("gb_nino", "(?i)[a-ceghj-prtw-z][a-ceghj-npr-tw-z](?: ?\\d{2}){3} ?[a-d]", None, ""),
+    ("gb_nino", "(?i)[a-ceghj-prtw-z][a-ceghj-npr-tw-z](?: ?\\d{2}){3} ?[a-d]", more.gb_nino, ""),
     ("gb_nhs", "\\d{3}[ -]?\\d{3}[ -]?\\d{4}", gb_nhs, "(?i)\\bnhs[^0-9\\n]{0,12}"),
     ("es_dni", "(?i)(?:\\d{8}|[xyz]-?\\d{7})-?[a-z]", es_dni, ""),
     ("fr_nir", "(?i)[12] ?\\d{2} ?\\d{2} ?(?:\\d{2}|2[ab]) ?\\d{3} ?\\d{3} ?\\d{2}", fr_nir, ""),
@@ -175,9 +178,51 @@ SHAPES: tuple[Shape, ...] = (
     ("pl_pesel", "\\d{11}", pl_pesel, ""),
     ("tr_identity_number", "[1-9]\\d{10}", tr_identity, ""),
     ("br_cpf", "\\d{3}\\.\\d{3}\\.\\d{3}-\\d{2}", br_cpf, ""),
+    ("br_cpf", "\\d{11}", br_cpf, "(?i)\\bcpf[^0-9\\n]{0,12}"),
     ("in_aadhaar", "[2-9]\\d{3}[ -]?\\d{4}[ -]?\\d{4}", in_aadhaar, "(?i)\\b(?:aadhaar|aadhar|uidai)[^0-9\\n]{0,14}"),
     ("in_pan", "[A-Z]{3}[ABCFGHJLPT][A-Z]\\d{4}[A-Z]", None, ""),
     ("ca_sin", "\\d{3}[ -]\\d{3}[ -]\\d{3}", ca_sin, "(?i)\\b(?:sin|social insurance)[^0-9\\n]{0,12}"),
     ("cn_resident_id", "[1-9]\\d{16}[0-9Xx]", cn_resident, ""),
     ("sg_nric", "[STFGM]\\d{7}[A-Z]", sg_nric, ""),
+    ("ar_cuit", "\\d{2}-\\d{8}-\\d", more.ar_cuit, ""),
+    ("at_svnr", "[1-9]\\d{3} ?\\d{6}", more.at_svnr, "(?i)\\b(?:sozialversicherung|sv-?n|vsnr)[^0-9\\n]{0,16}"),
+    ("au_tfn", "\\d{3} ?\\d{3} ?\\d{3}", more.au_tfn, "(?i)\\b(?:tfn|tax file)[^0-9\\n]{0,12}"),
+    ("au_medicare", "[2-6]\\d{3} ?\\d{5} ?\\d(?:[ /-]?\\d)?", more.au_medicare, "(?i)\\bmedicare[^0-9\\n]{0,14}"),
+    ("bg_egn", "\\d{10}", more.bg_egn, "(?i)\\be(?:gn|\u0433h)[^0-9\\n]{0,12}"),
+    ("cl_rut", "\\d{1,2}\\.\\d{3}\\.\\d{3}-[0-9Kk]", more.cl_rut, ""),
+    ("cz_birth_number", "\\d{6}/\\d{4}", more.cz_birth_number, ""),
+    ("dk_cpr", "\\d{6}-?\\d{4}", more.dk_cpr, "(?i)\\b(?:cpr|personnummer)[^0-9\\n]{0,12}"),
+    ("ec_cedula", "\\d{9}-?\\d", more.ec_cedula, "(?i)\\bc[ei]dula[^0-9\\n]{0,16}"),
+    ("ee_lt_personal_code", "[1-6]\\d{10}", more.ee_lt_code, ""),
+    ("gr_amka", "\\d{11}", more.gr_amka, "(?i)\\b(?:amka|a\u03bcka)[^0-9\\n]{0,12}"),
+    ("hk_id", "[A-Z]{1,2}\\d{6} ?\\([0-9A]\\)", more.hk_id, ""),
+    ("hr_oib", "\\d{11}", more.hr_oib, "(?i)\\boib[^0-9\\n]{0,12}"),
+    ("hu_taj", "\\d{3}[ -]?\\d{3}[ -]?\\d{3}", more.hu_taj, "(?i)\\btaj[^0-9\\n]{0,12}"),
+    ("ie_pps", "(?i)\\d{7}[a-w][a-iw]?", more.ie_pps, "(?i)\\bpps[^0-9\\n]{0,14}"),
+    ("il_id", "\\d{8}-?\\d", more.il_id, "(?i)\\b(?:teudat|israeli? id|tz)[^0-9\\n]{0,16}"),
+    ("is_kennitala", "\\d{6}-?\\d{4}", more.is_kennitala, "(?i)\\b(?:kennitala|kt\\.?)[^0-9\\n]{0,8}"),
+    (
+        "jp_my_number",
+        "\\d{4}[ -]?\\d{4}[ -]?\\d{4}",
+        more.jp_my_number,
+        "(?i)(?:my number|\u30de\u30a4\u30ca\u30f3\u30cf\u30fc|\u500b\u4eba\u756a\u53f7)[^0-9\\n]{0,12}",
+    ),
+    ("kr_rrn", "\\d{6}-[1-8]\\d{6}", more.kr_rrn, ""),
+    ("kz_iin", "\\d{12}", more.kz_iin, "(?i)\\b(?:iin|\u0438\u0438h)[^0-9\\n]{0,12}"),
+    ("mx_curp", "[A-Z]{4}\\d{6}[HMX][A-Z]{5}[0-9A-Z]\\d", more.mx_curp, ""),
+    ("nz_ird", "\\d{2,3}[ -]?\\d{3}[ -]?\\d{3}", more.nz_ird, "(?i)\\bird[^0-9\\n]{0,12}"),
+    ("pt_nif", "\\d{3} ?\\d{3} ?\\d{3}", more.pt_nif, "(?i)\\b(?:nif|contribuinte)[^0-9\\n]{0,12}"),
+    ("ro_cnp", "[1-9]\\d{12}", more.ro_cnp, ""),
+    ("yu_jmbg", "[0-3]\\d{12}", more.yu_jmbg, ""),
+    ("ru_snils", "\\d{3}-\\d{3}-\\d{3}[ -]\\d{2}", more.ru_snils, ""),
+    ("ru_inn", "\\d{12}", more.ru_inn, "(?i)\\b(?:inn|\u0438hh)[^0-9\\n]{0,12}"),
+    ("th_id", "\\d-\\d{4}-\\d{5}-\\d{2}-\\d", more.th_id, ""),
+    ("tw_id", "[A-Z][1289]\\d{8}", more.tw_id, ""),
+    (
+        "ua_tax_number",
+        "\\d{10}",
+        more.ua_tax_number,
+        _UA_CUE,
+    ),
+    ("za_id", "\\d{6} ?\\d{4} ?\\d{3}", more.za_id, ""),
 )

@@ -2,8 +2,9 @@
 
 Not covered: names, postal addresses, employers and whatever else has no shape (an optional plug-in's job); addresses
 spelled out (`jane at example dot com`); numbers in words; a number wrapped over two lines, other than a card's.
-Loopback and unspecified IP addresses pass. A weak shape (7 digits, 12-digit cards) counts only beside a word that says
-what it is, in English.
+IP addresses that name no host pass (loopback, netmasks, `10.0.0.0`), and so does what a word before it calls a section
+or a version. A weak shape (7 digits, 12-digit cards, `2.3.4.1`, a MAC address that may be a drawing's path) counts only
+beside a word that says what it is, in English.
 """
 
 from __future__ import annotations
@@ -26,6 +27,29 @@ _PHONE_CUE = (
 )
 _CARD_CUE = "(?i)\\b(?:cards?|cc|visa|mastercard|maestro|amex|discover|diners|jcb)[^0-9]{0,18}"
 _BIRTH_CUE = "(?i)\\b(?:born|dob|d\\.o\\.b|date of birth|birth ?date|birthday)[^0-9\\n]{0,14}"
+_ADDRESS_CUES = (
+    "(?i)\\b(?:ip(?:v?4)?|inet|addr(?:ess)?(?:es)?|hosts?|hostname|servers?|nodes?|clients?|peer|machine|gateway|router"
+    "|proxy|firewall|(?:sub)?net|network|dns|resolver|nameserver|ping(?:ed|ing)?|traceroute|nslookup|telnet|ssh|curl"
+    "|bind|listen(?:s|ing)?|connect(?:s|ed|ing|ion)?|log(?:ged)? ?in|request(?:s|ed)?|traffic|packets?|source|src|dest"
+    "|destination|dst|remote|origin)[^0-9.\\n]{0,16}",
+    "(?:://|@)",
+)
+_VERSION_CUES = (
+    "(?i)\\b(?:v|ver|(?:file|assembly|product|app)?versions?|releases?|builds?|rev|revision|firmware|drivers?|kernel"
+    "|schema|sdk|agent|sections?|sect?|subsections?|chapters?|ch|clauses?|articles?|paragraphs?|para|appendix|annex"
+    "|tables?|figures?|fig|exercises?|examples?|theorem|lemma|definition|equation|heading|outline|toc|requirements?|req)"
+    "\\.?(?: (?:no|nr)\\.)?[ :=#>(\"'\\[_-]{0,4}",
+    "[\u00a7\u00b6] ?",
+    "[A-Za-z0-9_](?:==|~=|>=|<=)",
+    "(?i)\\b(?:upgrad|downgrad|updat|bump)[a-z]{0,4} (?:[\\w@/-]{1,40} )?(?:from |to )?",
+    "(?i)\\b(?:upgrad|downgrad|updat|bump)[a-z]{0,4} (?:[\\w@/-]{1,40} )?from [0-9.]{3,15} to ",
+    "\\b(?:Chrom(?:e|ium)|CriOS|Edg(?:e|A|iOS)?|OPR|Opera|Vivaldi|YaBrowser|SamsungBrowser|Electron|Firefox|FxiOS"
+    "|Version)/",
+)
+_MAC_CUE = (
+    "(?i)\\b(?:macs?|bssid|hwaddr|hw|ether(?:net)?|link|physical|hardware|address|device|adapter|nic|wi-?fi)"
+    "[^0-9\\n]{0,20}"
+)
 _MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}"
 _PHONE_TAILS = tuple(mark + word for mark in (" ", "-", ", ") for word in ("office", "fax", "mobile", "cell"))
 
@@ -70,17 +94,26 @@ def _iban(nfa: Nfa, rule: int) -> None:
 
 def _ip_address(nfa: Nfa, rule: int) -> None:
     octet = "(?:25[0-5]|2[0-4]\\d|1?\\d?\\d)"
-    four = nfa.add_rule(Rule("ip_address", checks.ip_address))
-    nfa.add_pattern(four, f"{octet}(?:\\.{octet}){{3}}", left="number", right="number")
+    four = f"{octet}(?:\\.{octet}){{3}}"
+    version = nfa.add_rule(Rule("ip_address", checks.is_dotted, excludes=True))
+    for cue in _VERSION_CUES:
+        nfa.add_pattern(version, four, right="number", cue=cue)
+    strong = nfa.add_rule(Rule("ip_address", checks.lone_address))
+    nfa.add_pattern(strong, four, left="number", right="number")
+    cued = nfa.add_rule(Rule("ip_address", checks.ip_address))
+    for cue in _ADDRESS_CUES:
+        nfa.add_pattern(cued, four, right="number", cue=cue)
     six = nfa.add_rule(Rule("ip_address", checks.ipv6_address))
     shape = "(?i)(?:[0-9a-f]{1,4}|:)(?::[0-9a-f]{0,4}){2,8}"
     nfa.add_pattern(six, shape, left="word", right="word")
 
 
 def _mac_address(nfa: Nfa, rule: int) -> None:
-    nfa.add_pattern(
-        rule, "(?i)[0-9a-f]{2}(?::[0-9a-f]{2}){5}|[0-9a-f]{2}(?:-[0-9a-f]{2}){5}", left="word", right="word"
-    )
+    nfa.add_pattern(rule, "(?i)[0-9a-f]{2}(?::[0-9a-f]{2}){5}", left="word", right="word")
+    dashed = "(?i)[0-9a-f]{2}(?:-[0-9a-f]{2}){5}"
+    strong = nfa.add_rule(Rule("mac_address", checks.dashed_mac))
+    nfa.add_pattern(strong, dashed, left="number", right="number")
+    nfa.add_pattern(nfa.add_rule(Rule("mac_address", checks.is_dashed)), dashed, right="number", cue=_MAC_CUE)
 
 
 def _coordinates(nfa: Nfa, rule: int) -> None:

@@ -16,6 +16,7 @@ def find_all(automaton: Automaton, text: str) -> list[tuple[int, int]]:
     assert all(len(symbol) == 1 for symbol in symbols)
     threads: set[tuple[int, int]] = set()  # position, start
     spans: set[tuple[int, int]] = set()
+    excluded: set[tuple[int, int]] = set()
     context = "edge"
     for at, symbol in enumerate([*symbols, ""]):
         for q, start in threads:
@@ -23,7 +24,7 @@ def find_all(automaton: Automaton, text: str) -> list[tuple[int, int]]:
                 end = at - accept.back
                 valid = nfa.rules[accept.rule].valid
                 if _may_follow(accept.right, symbol) and (valid is None or valid("".join(symbols[start:end]))):
-                    spans.add((start, end))
+                    (excluded if nfa.rules[accept.rule].excludes else spans).add((start, end))
         if not symbol:
             break
         begun = {(q, at) for e in nfa.entries if _may_precede(e.left, context) for q in nfa.closure(e.position)}
@@ -35,7 +36,7 @@ def find_all(automaton: Automaton, text: str) -> list[tuple[int, int]]:
             targets = [*position.chars.get(symbol, ()), *(t for chars, t in position.sets if symbol in chars)]
             moved |= {(r, first) for target in targets for r in nfa.closure(target)}
         threads, context = moved, _context(context, symbol)
-    return _union(spans)
+    return _union(spans - excluded)
 
 
 def _union(spans: set[tuple[int, int]]) -> list[tuple[int, int]]:

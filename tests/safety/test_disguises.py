@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from sluicegate.plugins import Message, Request
 from sluicegate.safety import MatchPolicy, MatchRail, MatchScreen, compile_phrases, find_all
-from sluicegate.safety.matching.confusable_letters import BY_LETTER
+from sluicegate.safety.matching import uts39
+from sluicegate.safety.matching.confusable_letters import BY_LETTER, pairs
 from sluicegate.safety.matching.confusables import look_alike
 from sluicegate.safety.matching.symbols import narrow, wide
 from tests.safety.driving import CALLER, cuts, cuttings, run
@@ -112,3 +113,25 @@ def test_phrases_of_other_scripts_are_still_found_whatever_their_case(phrase: st
     automaton = compile_phrases([phrase])
     for spelled in (phrase, phrase.upper(), phrase.lower()):
         assert find_all(automaton, f"a {spelled} b"), spelled
+
+
+@pytest.mark.parametrize("part", [uts39.LETTERS, uts39.ALSO])
+def test_every_look_alike_that_unicode_lists_is_taken_for_its_letter(part: dict[str, str]) -> None:
+    """Where the table by hand says another letter (a Cyrillic palochka is an l, and no i), that one counts."""
+    by_hand = pairs()
+    for latin, chars in part.items():
+        automaton = compile_phrases([f"qu{latin}ox{latin}z"])
+        for char in chars:
+            if by_hand.get(char.lower(), by_hand.get(char)) is None:
+                assert find_all(automaton, f"a qu{char}ox{char}z b"), (latin, hex(ord(char)))
+
+
+@pytest.mark.parametrize(("written", "plain"), [("fœtus", "foetus"), ("Ꜳchen", "aachen"), ("bꝏk", "book")])
+def test_letters_that_look_like_two_are_two(written: str, plain: str) -> None:
+    assert "".join(map(wide, written)) == plain
+
+
+@pytest.mark.parametrize("text", ["modern times", "sa1d", "дом 5б", "3 × 4", "وَالِدٌ"])
+def test_look_alikes_take_nothing_away_from_ordinary_words(text: str) -> None:
+    """`rn` is no m, a Russian flat 5б no number 56, and a word of another script no word of Latin letters."""
+    assert find_all(compile_phrases(["modem", "said", "56", "3x4", "lo"], evasions=False), text) == []

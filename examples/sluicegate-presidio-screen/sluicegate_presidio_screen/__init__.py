@@ -1,9 +1,9 @@
 """Slot `screen`, stage `presidio`: names, addresses and what else Presidio's recognisers find, taken out of prompts.
 
     [stages.screen.presidio]
-    nlp_model = "en_core_web_lg"      # a spaCy pipeline that is installed; "blank" runs pattern recognisers only
+    nlp_model = "en_core_web_lg"      # a spaCy pipeline that is installed, or a folder that holds one; "blank": patterns only
     language = "en"
-    entities = ["PERSON", "LOCATION", "US_DRIVER_LICENSE"]     # default: all that are known
+    entities = ["PERSON", "LOCATION", "ORGANIZATION"]          # default: all that are known
     deny = { PROJECT_LEAD = ["Wilhelmina Oduya"] }             # words of your own, by entity
     score = 0.5
     action = "redact"                                          # or "block", "escalate"

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from sluicegate.plugins import Caller, ConfigurationError, Message, RailProperties, Request, Role, ScreenResult, Within
@@ -79,10 +80,11 @@ def make_analyzer(settings: PresidioSettings) -> Any:
     from presidio_analyzer import AnalyzerEngine, PatternRecognizer, RecognizerRegistry
     from presidio_analyzer.nlp_engine import SpacyNlpEngine
 
-    if settings.nlp_model != "blank" and not spacy.util.is_package(settings.nlp_model):
-        raise ConfigurationError(f"presidio: spaCy has no pipeline {settings.nlp_model!r}; install it, or say 'blank'")
-    engine = SpacyNlpEngine(models=[{"lang_code": settings.language, "model_name": settings.nlp_model}])
-    load = spacy.blank(settings.language) if settings.nlp_model == "blank" else spacy.load(settings.nlp_model)
+    named = settings.nlp_model
+    if named != "blank" and not spacy.util.is_package(named) and not (Path(named) / "meta.json").is_file():
+        raise ConfigurationError(f"presidio: spaCy has no pipeline {named!r}; install it, name its folder, or say 'blank'")
+    engine = SpacyNlpEngine(models=[{"lang_code": settings.language, "model_name": named}])
+    load = spacy.blank(settings.language) if named == "blank" else spacy.load(named)
     engine.nlp = {settings.language: load}
     registry = RecognizerRegistry(supported_languages=[settings.language])
     registry.load_predefined_recognizers(languages=[settings.language], nlp_engine=engine)
