@@ -10,6 +10,7 @@ from typing import Any
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.plugins.settings import check_names, read_both
 from sluicegate.safety.matching.automaton import Automaton
+from sluicegate.safety.provenance.rail import ProvenanceRail
 from sluicegate.safety.rails.match_rails import MatchPolicy, MatchRail, MatchScreen
 from sluicegate.safety.rails.pseudonyms import Pseudonyms, Terms
 from sluicegate.safety.rules import credentials, pii
@@ -21,6 +22,7 @@ from sluicegate.safety.settings import (
     PatternSettings,
     PhraseSettings,
     PiiSettings,
+    ProvenanceSettings,
     PseudonymSettings,
     RuleSettings,
     SecretSettings,
@@ -45,6 +47,10 @@ def screen(name: str, table: Table) -> MatchScreen:
     own, common = read_both(kind, InputSettings, table, where)
     automaton = compile_rules(own)
     return MatchScreen(name, automaton, _policy(where, common, automaton), frozenset(common.roles))
+
+
+def provenance(own: ProvenanceSettings) -> ProvenanceRail:
+    return ProvenanceRail(own)
 
 
 def pseudonyms(own: PseudonymSettings) -> Pseudonyms:

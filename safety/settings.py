@@ -10,6 +10,10 @@ from sluicegate.plugins import CHANNELS, Channel, Role
 
 Action = Literal["redact", "escalate", "block"]
 ROLES: tuple[Role, ...] = get_args(Role)
+TEXT_ARGUMENTS = (
+    *("subject", "title", "body", "text", "message", "content", "summary", "description", "note", "notes"),
+    *("comment", "reason", "caption", "question"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,23 @@ class PiiSettings:
 class SecretSettings:
     types: tuple[str, ...] | None = None
     """None = all."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenanceSettings:
+    """Names of tools may hold `*`."""
+
+    action: Literal["block", "escalate"] = "block"
+    trusted_tools: tuple[str, ...] = ()
+    """Whose results count as the user's own words."""
+    exempt: tuple[str, ...] = ()
+    """Tools that may be called with anything."""
+    arguments: tuple[str, ...] = ()
+    """Words of arguments' names that say where something goes, besides those that are known."""
+    harmless_arguments: tuple[str, ...] = TEXT_ARGUMENTS
+    """Names of arguments that hold texts, whatever their shape."""
+    document_names: tuple[str, ...] = ("document",)
+    document_tags: tuple[str, ...] = ("document", "context", "untrusted")
 
 
 @dataclass(frozen=True, slots=True)

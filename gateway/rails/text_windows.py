@@ -41,7 +41,7 @@ class Windows:
         if call is not None:
             tool = next((tool for tool in self._request.tools if tool.name == call.name), None)
             schema: Any = {} if tool is None else tool.parameters if tool.form is None else OF_A_FORM
-            return JsonWindow(*opened, redactor=redactor_for(schema))
+            return JsonWindow(*opened, redactor=redactor_for(schema), tool=call.name)
         constraint = self._request.constraint
         if constraint is None or channel == "reasoning":
             return HoldbackWindow(*opened, self._lead)

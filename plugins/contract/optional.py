@@ -14,7 +14,7 @@ from sluicegate.plugins.contract.answers import Embeddings
 from sluicegate.plugins.contract.models import CompiledGrammar, Load, ServedModel, Trouble
 from sluicegate.plugins.contract.names import Channel, SlotName
 from sluicegate.plugins.contract.requests import Caller, Constraint, Prompt, Request
-from sluicegate.plugins.contract.slots import AwaitedSession, RailSession
+from sluicegate.plugins.contract.slots import AwaitedSession, OutputRail, RailSession
 from sluicegate.plugins.contract.verdicts import JudgingTerms, RailProperties, Verdict
 
 P = TypeVar("P")
@@ -119,6 +119,15 @@ class ModelHost(Protocol):
 
 
 @runtime_checkable
+class PlacedRail(Protocol):
+    """For output rails: judge a string of a tool call by the argument that it is."""
+
+    def at_place(self, tool: str, path: tuple[str | int, ...]) -> OutputRail:
+        """The rail, of the same name, for the string or number at `path` of the arguments of a call of `tool`. A key is
+        judged by `open` of the rail itself."""
+
+
+@runtime_checkable
 class CuttableSession(RailSession, Protocol):
     """A rail's session that treats a text cut short, by its length or a stop string, in its own way."""
 
@@ -161,7 +170,7 @@ OPTIONAL: Mapping[SlotName, tuple[type, ...]] = {
     "recall": (),
     "constrain": (FairConstrainer, WarmConstrainer),
     "generate": (LoadReporter, StartReporter, TextEmbedder, ModelHost),
-    "moderate": (JudgingRail,),
+    "moderate": (JudgingRail, PlacedRail),
     "record": (),
 }
 """What a stage of each slot may offer, beside `Lifecycle`, `StatsReporter`, `TroubleReporter` and, for rails,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from sluicegate.plugins import Request, Text, place_of
+from sluicegate.plugins import Message, Request, Text, place_of
 from sluicegate.plugins.contract.texts import Path
 from sluicegate.safety.matching.json_escapes import Unescaped
 
@@ -40,6 +40,8 @@ class Part:
     place: str
     texts: tuple[str, ...]
     read_as: As
+    source: str = ""
+    """Of untrusted text: the tool whose result it is, or the document's name."""
 
     @property
     def text(self) -> str:
@@ -64,11 +66,22 @@ class PartReader:
         message = request.messages[int(text.path[1])]
         place = f"messages[{text.path[1]}]"
         if text.kind == "document" or message.role == "tool" or message.name in self._names:
-            yield Part(place, (_said(text.text),), "document")
+            yield Part(place, (_said(text.text),), "document", _source(request, message))
             return
         own, documents = split_documents(text.text, self._opener)
         yield from (Part(f"a document in {place}", (found,), "document") for found in documents)
         yield Part(place, (own,), "user")
+
+
+_NAME = re.compile(r"[\w. /:@-]{1,64}")
+
+
+def _source(request: Request, message: Message) -> str:
+    """Whose text it is, in words for operators; a name that is more than a name is left out."""
+    calls = (call for other in request.messages for call in other.tool_calls)
+    called = next((call.name for call in calls if call.id == message.tool_call_id), None)
+    kind, name = ("result of", called or message.name) if message.role == "tool" else ("document", message.name)
+    return f"{kind} {name}" if name and _NAME.fullmatch(name) else ""
 
 
 def _said(text: str) -> str:

@@ -183,7 +183,8 @@ class DetectionScreen:
         score = round(finding.score, 4)
         if action == "pass":
             return ScreenResult("pass", score=score)
-        reason = f"{self.name}: {finding.because} in {part.place}, score {score:.2f}"
+        place = f"{part.place} ({part.source})" if part.source else part.place
+        reason = f"{self.name}: {finding.because} in {place}, score {score:.2f}"
         told = f"the text at {part.place.rpartition(' ')[2]} is not allowed here"
         return ScreenResult("block" if action == "block" else "escalate", reason=reason, score=score, told=told)
 

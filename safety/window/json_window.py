@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from sluicegate.plugins import Caller, Channel, OutputRail, Request
+from sluicegate.plugins import Caller, Channel, OutputRail, PlacedRail, Request, offers
 from sluicegate.safety.rail_policy import WindowLimits
 from sluicegate.safety.window.holdback import HoldbackWindow
 from sluicegate.safety.window.json_position import PARTED, UNPAIRED, JsonPosition, after, decoded_escape, whole_values
@@ -93,13 +93,17 @@ class JsonWindow:
         limits: WindowLimits = WindowLimits(),
         redactor: Redactor = replace_in_strings,
         lead: str = "",
+        tool: str = "",
     ) -> None:
-        """`lead`: as `HoldbackWindow`; read before the JSON text as it is spelled."""
+        """`lead`: as `HoldbackWindow`; read before the JSON text as it is spelled. `tool`: the
+        text is the arguments of a call of it; a `PlacedRail` is then asked at each place."""
         self.blocked: str | None = None
         self._withholding = False  # behind an escalation, whatever text it was in
         self._open = (rails, request, caller, channel, limits)
         self._border = Border(*self._open, lead) if lead else None
         self._redactor = redactor
+        self._tool = tool
+        self._placed = bool(tool) and any(offers(rail, PlacedRail) for rail in rails)
         self._where = JsonPosition()
         self._unit: _Unit | None = None
         self._last: _Unit | None = None
@@ -242,9 +246,15 @@ class JsonWindow:
         self._unit, self._kind, self._key, self._bare, self._unit_at = unit, kind, "", "start", at
 
     def _made(self, kind: Kind) -> _Unit:
-        self._last = unit = _Unit(*self._open)
+        rails, request, caller, channel, limits = self._open
+        if self._placed and kind != "key":
+            rails = [self._at_place(rail) for rail in rails]
+        self._last = unit = _Unit(rails, request, caller, channel, limits)
         unit.spelled, unit.redactor, unit.place = {}, self._redactor, lambda: (self._where.path(), kind)
         return unit
+
+    def _at_place(self, rail: OutputRail) -> OutputRail:
+        return rail.at_place(self._tool, self._where.path()) if offers(rail, PlacedRail) else rail
 
     def _end_unit(self, *, cut: bool = False) -> Released:
         assert self._unit is not None

@@ -1,7 +1,7 @@
 """Slot `screen`, stage `presidio`: names, addresses and what else Presidio's recognisers find, taken out of prompts.
 
     [stages.screen.presidio]
-    nlp_model = "en_core_web_lg"      # a spaCy pipeline that is installed, or a folder that holds one; "blank": patterns only
+    nlp_model = "en_core_web_lg"      # installed, or a folder that holds a spaCy pipeline; "blank": patterns only
     language = "en"
     entities = ["PERSON", "LOCATION", "ORGANIZATION"]          # default: all that are known
     deny = { PROJECT_LEAD = ["Wilhelmina Oduya"] }             # words of your own, by entity

@@ -82,7 +82,9 @@ def make_analyzer(settings: PresidioSettings) -> Any:
 
     named = settings.nlp_model
     if named != "blank" and not spacy.util.is_package(named) and not (Path(named) / "meta.json").is_file():
-        raise ConfigurationError(f"presidio: spaCy has no pipeline {named!r}; install it, name its folder, or say 'blank'")
+        raise ConfigurationError(
+            f"presidio: spaCy has no pipeline {named!r}; install it, name its folder, or say 'blank'"
+        )
     engine = SpacyNlpEngine(models=[{"lang_code": settings.language, "model_name": named}])
     load = spacy.blank(settings.language) if named == "blank" else spacy.load(named)
     engine.nlp = {settings.language: load}

@@ -15,7 +15,14 @@ from sluicegate.plugins import Caller, read_settings
 from sluicegate.plugins.testing import make_request
 
 PEOPLE = ["Wilhelmina Oduya", "Tomas Brandt", "Ines Duarte", "Kofi Mensah", "Rania Haddad", "Pavel Novak", "Greta Lund"]
-FIRMS = ["Halden Marine Ltd", "Orbis Textiles", "Quarry Lane Partners", "Nordwind GmbH", "Lumen Foods Inc", "Vasko Bank"]
+FIRMS = [
+    "Halden Marine Ltd",
+    "Orbis Textiles",
+    "Quarry Lane Partners",
+    "Nordwind GmbH",
+    "Lumen Foods Inc",
+    "Vasko Bank",
+]
 PLACES = ["12 Harbour Street", "48 Mill Road", "7 Station Avenue", "305 Castle Lane", "91 Chapel Street"]
 SENTENCES = [
     "Please ask {PERSON} about it.",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from sluicegate.plugins import Caller, ConfigurationError, Message, Registry, Request, StageFailed
+from sluicegate.plugins import Caller, ConfigurationError, Message, Registry, Request, StageFailed, ToolCall
 from sluicegate.safety.detection import DetectionScreen, Finding, JudgePolicy, Thresholds, register
 from tests.safety.detection.attacks import ATTACK, MAIL, PLAIN, PLANTED, QUOTING
 
@@ -149,3 +149,15 @@ def test_settings_reach_the_policy() -> None:
     assert policy.models["m"] == (Thresholds(0.3, 0.9), Thresholds(0.5, 2.0))
     assert policy.shadow
     assert policy.roles == {"user"}
+
+
+async def test_the_verdict_names_the_tool_or_document_that_the_text_came_from() -> None:
+    call = Message("assistant", "", tool_calls=(ToolCall("c1", "read_mail", "{}"),))
+    messages = (Message("user", "hi 0"), call, Message("tool", "x 0.9", tool_call_id="c1"))
+    assert (await screened(JudgePolicy(), *messages))[1] == (
+        "injection: document in messages[2] (result of read_mail), score 0.90"
+    )
+    named = Message("user", "x 0.9", name="document")
+    assert (await screened(JudgePolicy(), named))[1].endswith("in messages[0] (document document), score 0.90")
+    odd = Message("tool", "x 0.9", name="x\n" * 40)
+    assert (await screened(JudgePolicy(), odd))[1].endswith("in messages[0], score 0.90")

@@ -1,0 +1,124 @@
+"""Slot `moderate`, stage `provenance`: calls whose target came from an untrusted text do not leave.
+
+After the idea of CaMeL (arXiv 2503.18813), made small: the flow of values is not computed by an interpreter, but read
+off the texts, since an address, a URL, an account, a path or a command is copied to the letter. A string of a call's
+arguments that says where something goes, or what is run, must not stand in the result of a tool or in a document,
+unless the user, the operator or the tool's own description has it too.
+
+Not covered: see `sources.py` and `targets.py`; calls that the operator exempts; what a call does with a target that the
+user did name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import OrderedDict
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from sluicegate.plugins import Caller, Channel, RailProperties, RailSession, Request, Verdict
+from sluicegate.safety.provenance.sources import ForeignText, ProvenanceTexts
+from sluicegate.safety.provenance.targets import LONGEST, NAMES, CallTarget, is_named, targets_of
+from sluicegate.safety.rails.match_rails import PassSession
+from sluicegate.safety.settings import ProvenanceSettings
+
+REQUESTS = 64
+"""Whose texts are kept sorted, for the other strings of the same call."""
+_NAME = re.compile(r"[\w. /:@-]{1,64}")
+
+
+class ProvenanceRail:
+    """Judges the strings of tool calls' arguments. Holds a string until it ends, or is too long for a target."""
+
+    def __init__(self, settings: ProvenanceSettings, name: str = "provenance") -> None:
+        self.name = name
+        self.settings = settings
+        self.properties = RailProperties(
+            version=hashlib.sha256(repr(settings).encode()).hexdigest()[:16],
+            hold_back=LONGEST + 1,
+            channels=frozenset({"tool_arguments"}),
+        )
+        self.names = (NAMES | {name.lower() for name in settings.arguments}) - frozenset(settings.harmless_arguments)
+        self._sorted: OrderedDict[int, tuple[Request, ProvenanceTexts]] = OrderedDict()
+
+    def open(self, request: Request, caller: Caller, channel: Channel) -> RailSession:
+        """For a string whose place is not known: what it is must show by itself."""
+        return ProvenanceSession(self, request, named=False) if channel == "tool_arguments" else PassSession()
+
+    def at_place(self, tool: str, path: tuple[str | int, ...]) -> Placed:
+        """The rail for the string at `path` of a call of `tool`."""
+        return Placed(self, tool, path)
+
+    def sources(self, request: Request) -> ProvenanceTexts:
+        kept = self._sorted.get(id(request))
+        if kept is None or kept[0] is not request:
+            own = self.settings
+            made = ProvenanceTexts(request, frozenset(own.document_names), own.document_tags, own.trusted_tools)
+            kept = self._sorted[id(request)] = (request, made)
+            while len(self._sorted) > REQUESTS:
+                self._sorted.popitem(last=False)
+        return kept[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The rail at one place of a call's arguments."""
+
+    rail: ProvenanceRail
+    tool: str
+    path: tuple[str | int, ...]
+
+    @property
+    def name(self) -> str:
+        return self.rail.name
+
+    def open(self, request: Request, caller: Caller, channel: Channel) -> RailSession:
+        own = self.rail.settings
+        argument = next((step for step in reversed(self.path) if isinstance(step, str)), "")
+        exempt = any(fnmatchcase(self.tool, pattern) for pattern in own.exempt)
+        if exempt or channel != "tool_arguments" or argument.lower() in own.harmless_arguments:
+            return PassSession()
+        return ProvenanceSession(self.rail, request, named=is_named(argument, self.rail.names))
+
+
+class ProvenanceSession:
+    """One string. Same verdict for every cut: nothing is said before its end, or before it is too long."""
+
+    def __init__(self, rail: ProvenanceRail, request: Request, *, named: bool) -> None:
+        self._rail = rail
+        self._request = request
+        self._named = named
+        self._text = ""
+        self._end = 0
+
+    def clears(self, text: str) -> bool:
+        return len(text) > LONGEST or self._culprit(text) is None
+
+    def feed(self, text: str) -> Verdict:
+        self._end += len(text)
+        if self._end > LONGEST:
+            self._text = ""
+            return Verdict(self._end)
+        self._text += text
+        return Verdict(0)
+
+    def close(self) -> Verdict:
+        culprit = self._culprit(self._text) if self._end <= LONGEST else None
+        if culprit is None:
+            return Verdict(self._end)
+        target, source, at = culprit
+        reason = f"untrusted_target: {_said(target, source, at)}"
+        if self._rail.settings.action == "escalate":
+            return Verdict(self._end, escalate=reason, escalate_at=0)
+        return Verdict(0, block=reason)
+
+    def _culprit(self, text: str) -> tuple[CallTarget, ForeignText, int] | None:
+        targets = targets_of(text, named=self._named)
+        return self._rail.sources(self._request).culprit(targets) if targets else None
+
+
+def _said(target: CallTarget, source: ForeignText, at: int) -> str:
+    """For operators: what kind of target came from where. The value itself stays out of logs."""
+    name = f" ({source.name})" if _NAME.fullmatch(source.name) else ""
+    return f"{target.kind} from {source.place}{name}, characters {at} to {at + len(target.value)}"

@@ -1,0 +1,224 @@
+"""Which strings of a call's arguments are targets: where something goes, or what is run; and the parts that name it.
+
+A target is an argument with a telling name (`to`, `url`, `account`, `path`, `command` ...), or a string that is one as
+a whole (a list of mail addresses, a URL, an IBAN, a path, a command line). Running text is none, whatever it quotes.
+
+Not covered: a target under a name that tells nothing and without a shape of its own (`{"x": "Bob"}`): list the name.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+NAMES = frozenset(
+    [
+        "to",
+        "cc",
+        "bcc",
+        "recipient",
+        "recipients",
+        "email",
+        "emails",
+        "mail",
+        "address",
+        "addresses",
+        "receiver",
+        "addressee",
+        "attendee",
+        "attendees",
+        "invitee",
+        "invitees",
+        "participant",
+        "participants",
+        "member",
+        "members",
+        "url",
+        "urls",
+        "uri",
+        "link",
+        "href",
+        "endpoint",
+        "webhook",
+        "callback",
+        "redirect",
+        "host",
+        "hostname",
+        "domain",
+        "server",
+        "ip",
+        "proxy",
+        "remote",
+        "upstream",
+        "repo",
+        "repository",
+        "registry",
+        "account",
+        "accounts",
+        "iban",
+        "bic",
+        "swift",
+        "payee",
+        "beneficiary",
+        "creditor",
+        "wallet",
+        "card",
+        "phone",
+        "msisdn",
+        "channel",
+        "user",
+        "username",
+        "userid",
+        "handle",
+        "path",
+        "paths",
+        "file",
+        "files",
+        "filename",
+        "filepath",
+        "dir",
+        "directory",
+        "folder",
+        "dest",
+        "destination",
+        "target",
+        "bucket",
+        "command",
+        "commands",
+        "cmd",
+        "script",
+        "shell",
+        "exec",
+        "argv",
+        "program",
+        "executable",
+        "sql",
+    ]
+)
+"""Words of an argument's name: `recipient_email`, `targetUrl`, `file-path`."""
+LONGEST = 2_000
+"""Characters of a string that is read; what is longer is a text, and no target."""
+
+Kind = Literal["address", "url", "host", "number", "path", "command", "name"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallTarget:
+    """`value`: in lower case. `name`: the whole of an argument that has a telling name."""
+
+    kind: Kind
+    value: str
+
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_ADDRESS = re.compile(r"[\w.+%'-]+@(?:[\w-]+\.)+\w{2,24}")
+_URL = re.compile(
+    r"(?:\b[a-z][a-z0-9+.-]{1,20}:)?//[^\s\"'<>`|;)\]]+|\b(?:mailto|data|javascript|tel):[^\s\"'<>]+", re.I
+)
+_HOST = re.compile(r"(?<![\w@/.-])(?:(?:[a-z0-9-]+\.)+[a-z]{2,24}|\d{1,3}(?:\.\d{1,3}){3})(?![\w@])(?::\d{1,5})?", re.I)
+_NUMBER = re.compile(r"(?<!\w)(?:[a-z]{2}[ -]?\d{2}(?:[ -]?[a-z0-9]{2,4}){3,8}|\+?\d(?:[ ().-]?\d){5,23})(?!\w)", re.I)
+_PATH = re.compile(
+    r"(?<![\w:/])(?:~|\.{1,2}|[a-z]:)?[/\\][\w.@~+-][^\s\"'`|;&<>]*|(?<![\w/:])[\w.-]+(?:[/\\][\w.@+-]+)+", re.I
+)
+_FILE = re.compile(r"[\w@+-][\w@+. -]{0,80}\.[a-z][a-z0-9]{0,5}", re.I)
+_SEPARATED = re.compile(r"\s*[,;\n]\s*")
+_COMMAND = re.compile(
+    r"\s*(?:\$ |> )?(?:sudo |env |nohup |time )*(?:[\w./~-]*/)?"
+    r"(?:curl|wget|rm|rmdir|mv|cp|dd|cat|echo|printf|tee|chmod|chown|kill"
+    r"|killall|ssh|scp|rsync|sftp|nc|ncat|netcat|telnet|ftp|bash|sh|zsh|fish|pwsh|powershell|cmd(?:\.exe)?|python[0-9.]*"
+    r"|node|npm|npx|yarn|pip[0-9.]*|uv|cargo|go|make|gcc|git|docker|podman|kubectl|helm|terraform|aws|gcloud|az|apt"
+    r"|apt-get|dnf|yum|brew|systemctl|service|crontab|at|useradd|usermod|passwd|mysql|psql|sqlite3|redis-cli|mongo|find"
+    r"|xargs|sed|awk|perl|ruby|php|java|tar|zip|unzip|gpg|openssl|base64|eval|exec|source|export|iex|invoke-\w+|reg"
+    r"|del|format|shutdown|reboot|mkfs\S*|history|alias|set|drop|delete|insert|update|truncate|grant)\s+\S",
+    re.I,
+)
+_PARTED = re.compile(r"\s*(?:&&|\|\||[;|&\n])\s*")
+
+
+def is_named(argument: str, names: frozenset[str]) -> bool:
+    """Whether an argument's name, or a word of it, is one of `names`."""
+    words = [word.lower() for word in _WORDS.findall(argument)]
+    return argument.lower() in names or not names.isdisjoint(words) or not names.isdisjoint(map(_singular, words))
+
+
+def _singular(word: str) -> str:
+    return word.removesuffix("s")
+
+
+def targets_of(value: str, *, named: bool) -> list[CallTarget]:
+    """The parts of an argument that say where or what. Empty for running text under a name that tells nothing."""
+    text = value.strip()
+    if not text or len(text) > LONGEST:
+        return []
+    if named:
+        return _of_command(text) if _COMMAND.match(text) and " " in text else _items(text)
+    shaped = _shape(text)
+    if shaped == "command":
+        return _of_command(text)
+    if shaped is not None:
+        return _inside(text) or [CallTarget(shaped, text.lower())]
+    parts = [part for part in _SEPARATED.split(text) if part]
+    if len(parts) > 1 and all(_shape(part) is not None for part in parts):
+        return _inside(text)
+    return []
+
+
+def _shape(text: str) -> Kind | None:
+    """What a string is as a whole; a display name may stand around a mail address."""
+    found = _ADDRESS.search(text)
+    if found and re.fullmatch(r"[\w\s.,'\"-]{0,60}<?" + re.escape(found[0]) + r">?", text) and len(text.split()) <= 6:
+        return "address"
+    for kind, pattern in _SHAPES:
+        if pattern.fullmatch(text):
+            return kind
+    return "command" if _COMMAND.match(text) and _is_command(text) else None
+
+
+def _is_command(text: str) -> bool:
+    """A sentence may begin with "find" or "make"; a command line has what a sentence has not."""
+    return re.search(r"\s-{1,2}\w|[|&;<>$`/\\=*]|\w\.\w", text) is not None
+
+
+_SHAPES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+    ("url", _URL),
+    ("host", _HOST),
+    ("number", _NUMBER),
+    ("path", _PATH),
+    ("path", _FILE),
+)
+
+
+_INSIDE: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+    ("address", _ADDRESS),
+    ("url", _URL),
+    ("path", _PATH),
+    ("number", _NUMBER),
+    ("host", _HOST),
+)
+
+
+def _inside(text: str) -> list[CallTarget]:
+    """Every address, URL, host, account number and path, each once; what is inside of another is not told apart."""
+    found: list[CallTarget] = []
+    for kind, pattern in _INSIDE:
+        found += [CallTarget(kind, match[0].strip().rstrip(".,").lower()) for match in pattern.finditer(text)]
+        text = pattern.sub(" ", text)
+    return list(dict.fromkeys(found))
+
+
+def _items(text: str) -> list[CallTarget]:
+    """What the items of an argument with a telling name hold, or else the item itself: somebody's name, a file."""
+    found: list[CallTarget] = []
+    for item in (part for part in _SEPARATED.split(text) if part):
+        found += _inside(item) or [CallTarget("name", " ".join(item.lower().split()))]
+    return list(dict.fromkeys(found))
+
+
+def _of_command(text: str) -> list[CallTarget]:
+    """What a command line names, and its commands one by one."""
+    lines = [text, *(part for part in _PARTED.split(text) if part != text)]
+    return [
+        *_inside(text),
+        *(CallTarget("command", " ".join(line.lower().split())) for line in lines if len(line) >= 6),
+    ]
