@@ -21,6 +21,7 @@ import unicodedata
 from typing import Literal
 
 from sluicegate.cache.semantic import english as known
+from sluicegate.cache.semantic import paraphrases
 
 Guard = Literal["words", "facts"]
 MAX_CHARS = 2000
@@ -35,7 +36,7 @@ LAYOUT = re.compile(r"```|^[ \t]{2,}\S|^\t|\|.*\|.*\||[{};]\s*$", re.MULTILINE)
 END = re.compile(r"(?:(?<!\d)!|[ .?])+$")
 ARTICLE = re.compile(r"\bthe (?=\w)")
 NUMBER = re.compile(r"\d+(?:,\d{3})+(?!\d)")
-_COURTESIES = [re.compile(pattern) for pattern in known.COURTESIES]
+_COURTESIES = [re.compile(pattern) for pattern in (*known.COURTESIES, *paraphrases.COURTESIES)]
 _REWORDINGS = [(re.compile(pattern), becomes) for pattern, becomes in known.REWORDINGS]
 
 
@@ -44,7 +45,7 @@ def signature(text: str, guard: Guard = "words") -> tuple[str, ...] | None:
     if not text.strip() or len(text) > MAX_CHARS or LAYOUT.search(text):
         return None
     plain, quotes = _without_quotes(_plain(text))
-    tokens = [quotes.get(token, token) for token in _tokens(plain)]
+    tokens = [quotes.get(token, token) for token in _tokens(plain, paraphrased=guard == "words")]
     return tuple(tokens if guard == "words" else _facts(tokens, _names(plain)))
 
 
@@ -77,9 +78,14 @@ def _without_quotes(text: str) -> tuple[str, dict[str, str]]:
     return QUOTED.sub(keep, text), quotes
 
 
-def _tokens(text: str) -> list[str]:
+def _tokens(text: str, *, paraphrased: bool) -> list[str]:
+    """`paraphrased`: constructions of one question are made one, and synonyms one word, too."""
     text = _reworded(_lowered(text))
+    if paraphrased:
+        text = paraphrases.reworded(text)
     tokens = [_spelling(token) for token in TOKEN.findall(text)]
+    if paraphrased:
+        tokens = [paraphrases.SYNONYMS.get(token, token) for token in tokens]
     tokens = _with_units(tokens)
     return [token for token in tokens if token != "the"]
 
