@@ -29,6 +29,8 @@ OUTSIDE: Mapping[str, str] = {
     "cache": "whether a kept answer will do",
     "reuse": "whether a kept answer will do",
     "explain": "what is said about the answer",
+    "confidence": "what is said about the answer",
+    "partial": "what is said about the answer",
     "nbytes": "how it was read",
     "parts": "became messages; the version of the template is keyed",
 }

@@ -24,6 +24,13 @@ class TokenStep(NamedTuple):
     """Share of the vocabulary that the grammar refused here; None where no mask was needed."""
     logprob: float | None
     """The model's own, before masks; None for forced tokens, which the model was not asked for."""
+    data: bytes = b""
+    """The token's exact bytes."""
+    law: float | None = None
+    """Its logprob among the tokens that the mask allows here, at temperature 1; 0 for a forced token, None where nobody
+    worked it out."""
+    likely: tuple[tuple[bytes, float], ...] = ()
+    """The likeliest of the allowed tokens, with the same measure."""
 
 
 @dataclass(slots=True)

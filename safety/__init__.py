@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from sluicegate.safety.window.active_rail import check_verdict
     from sluicegate.safety.window.continuation import LEAD
     from sluicegate.safety.window.holdback import HoldbackWindow, UnchangedWindow
-    from sluicegate.safety.window.json_position import decoded_escape
+    from sluicegate.safety.window.json_position import JsonPosition, decoded_escape
     from sluicegate.safety.window.json_window import JsonWindow, Place, Redactor, replace_in_strings
-    from sluicegate.safety.window.redactable import redactor_for
+    from sluicegate.safety.window.redactable import redactor_for, schemas_at
     from sluicegate.safety.window.released import Redaction, Released
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "GuardAnswerJudge",
     "GuardOutput",
     "HoldbackWindow",
+    "JsonPosition",
     "JsonWindow",
     "JudgeRail",
     "Match",
@@ -62,6 +63,7 @@ __all__ = [
     "register",
     "replace_in_strings",
     "restored",
+    "schemas_at",
 ]
 
 __getattr__ = lazily(
@@ -70,6 +72,7 @@ __getattr__ = lazily(
         "Automaton": "matching.automaton",
         "BuiltIn": "built_in",
         "HoldbackWindow": "window.holdback",
+        "JsonPosition": "window.json_position",
         "JsonWindow": "window.json_window",
         "GuardAnswerJudge": "judging.guard_reading",
         "GuardOutput": "judging.guard_reading",
@@ -102,5 +105,6 @@ __getattr__ = lazily(
         "register": "stage",
         "replace_in_strings": "window.json_window",
         "restored": "rails.pseudonyms",
+        "schemas_at": "window.redactable",
     },
 )

@@ -186,7 +186,12 @@ class TokenAppender:
         if timeline.explain:
             text, now = self._model.detokenizer.token_text(token), time.perf_counter()
             share, logprob = (None, None) if drawn is None else (sequence.refused.get(ahead), drawn.logprob)
-            step = TokenStep(sequence.output.index, token, text, now, drawn is None, share, logprob)
+            data = self._model.detokenizer.token_bytes
+            law, likely = (0.0, ()) if drawn is None else (drawn.law, drawn.likely)
+            others = tuple((data(other), value) for other, value in likely)
+            step = TokenStep(
+                sequence.output.index, token, text, now, drawn is None, share, logprob, data(token), law, others
+            )
         timeline.count(step, forced=drawn is None)
 
 

@@ -33,11 +33,18 @@ _FORBIDDEN = float("-inf")
 
 
 class Drawn(NamedTuple):
-    """A row's token; with logprobs asked for, its logprob and the likeliest (token, logprob), likeliest first."""
+    """A row's token; with logprobs asked for, its logprob and the likeliest (token, logprob), likeliest first. `law`
+    and `likely`: the same among the tokens that the mask allows, for explained rows."""
 
     token_id: int
     logprob: float | None = None
     top: tuple[tuple[int, float], ...] = ()
+    law: float | None = None
+    likely: tuple[tuple[int, float], ...] = ()
+
+
+LIKELY = 16
+"""Tokens of `Drawn.likely`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +131,7 @@ class Sampler:
         """Return one outcome per row of `logits` [R, V] float32, which is overwritten. Rows that cannot be sampled (no
         finite logit is left, or a constrained row without a mask) fail alone."""
         wishes = self._wishes.of(rows)
-        raw = _RawLogprobs(logits, rows, wishes.reported) if wishes.reported else None
+        raw = _RawLogprobs(logits, rows, wishes.reported, self._usable) if wishes.reported else None
         draws = self._draws
         if wishes.plain:
             self._bar(logits, masks)
@@ -136,9 +143,11 @@ class Sampler:
             refuse_bad_words(logits, rows)
             keep_typical(logits, rows)
             best, tokens = draws.choose(logits, rows)
-        drawn: list[Outcome] = [tuple.__new__(Drawn, (token, None, ())) for token in tokens]  # five times as fast
+        drawn: list[Outcome] = [
+            tuple.__new__(Drawn, (token, None, (), None, ())) for token in tokens
+        ]  # five times as fast
         if raw is not None:
-            raw.report(drawn)
+            raw.report(drawn, masks)
         if not wishes.constrained and math.isfinite(sum(best)):
             return drawn
         return [_check(i, row, best[i], masks) or drawn[i] for i, row in enumerate(rows)]
@@ -223,13 +232,15 @@ def _add_bias(logits: Tensor, rows: Seq[LogitsRow]) -> None:
 class _RawLogprobs:
     """Log-softmax of the rows that report logprobs, taken before the logits are changed."""
 
-    def __init__(self, logits: Tensor, rows: Seq[LogitsRow], reported: list[int]) -> None:
-        """`logits` [R, V]; only the rows `reported` are kept."""
+    def __init__(self, logits: Tensor, rows: Seq[LogitsRow], reported: list[int], usable: int) -> None:
+        """`logits` [R, V]; only the rows `reported` are kept. Columns from `usable` on are padding."""
         self._rows = reported
         self._wanted = [rows[i].rule.logprobs or 0 for i in self._rows]
         self._values = torch.log_softmax(logits[self._rows], -1)  # [L, V]
+        self._usable = usable
+        self._explained = frozenset(i for i in reported if rows[i].is_explained)
 
-    def report(self, drawn: list[Outcome]) -> None:
+    def report(self, drawn: list[Outcome], masks: MaskRows) -> None:
         """Replace the outcomes of reported rows by ones with logprobs."""
         tokens = [outcome.token_id for outcome in drawn if isinstance(outcome, Drawn)]
         columns = torch.tensor([[tokens[i]] for i in self._rows], device=self._values.device)
@@ -237,4 +248,20 @@ class _RawLogprobs:
         values, ids = (found.tolist() for found in self._values.topk(max(self._wanted), -1))
         for at, (row, wanted) in enumerate(zip(self._rows, self._wanted, strict=True)):
             top = tuple(zip(ids[at][:wanted], values[at][:wanted], strict=True))
-            drawn[row] = Drawn(tokens[row], chosen[at], top)
+            law, likely = self._under_mask(at, row, chosen[at], masks) if row in self._explained else (None, ())
+            drawn[row] = Drawn(tokens[row], chosen[at], top, law, likely)
+
+    def _under_mask(
+        self, at: int, row: int, chosen: float, masks: MaskRows
+    ) -> tuple[float, tuple[tuple[int, float], ...]]:
+        """Return the logprob of the drawn token among those that the row's mask allows, and the likeliest of them."""
+        values = self._values[at, : self._usable]
+        place = bisect_left(masks.masked, row)
+        if place < len(masks.masked) and masks.masked[place] == row:
+            words = np.ascontiguousarray(masks.bitmask[place]).view(np.uint8)
+            allowed = np.unpackbits(words, bitorder="little")[: self._usable].astype(bool)
+            values = values.masked_fill(torch.from_numpy(~allowed).to(values.device), _FORBIDDEN)
+        mass = float(values.logsumexp(-1))
+        found, ids = (part.tolist() for part in values.topk(min(LIKELY, values.shape[-1])))
+        likely = tuple((token, value - mass) for token, value in zip(ids, found, strict=True) if value > _FORBIDDEN)
+        return min(0.0, chosen - mass), likely

@@ -49,7 +49,11 @@ FIELDS: Mapping[type, Table] = {
     },
     ToolCall: {"screened": "name arguments", "ours": "id"},
     TokenLogprob: {"derived": "token data top", "ours": "logprob", "dropped": "token_id"},
-    TokenStep: {"derived": "text", "ours": "choice at_s forced masked_share logprob", "dropped": "token_id"},
+    TokenStep: {
+        "derived": "text data likely",
+        "ours": "choice at_s forced masked_share logprob law",
+        "dropped": "token_id",
+    },
     Usage: {"ours": "prompt_tokens completion_tokens cached_tokens"},
     Decision: {"ours": "slot stage outcome duration_s detail began_s"},
     Judgement: {"ours": "flagged scores hits not_enforced"},
@@ -64,7 +68,7 @@ KEYS: Table = {
         content text reasoning reasoning_content thinking summary message delta name arguments partial_json input
         custom content_block output result part item function tool_calls tool_use
     """,
-    "derived": "logprobs logprob token bytes top_logprobs tokens token_logprobs text_offset",
+    "derived": "logprobs logprob token bytes top_logprobs tokens token_logprobs text_offset confidence alternatives",
     "ours": """
         id object created created_at completed_at status index type role finish_reason refusal system_fingerprint
         choices usage prompt_tokens completion_tokens total_tokens prompt_tokens_details cached_tokens
@@ -78,6 +82,7 @@ KEYS: Table = {
         queue_ms prefill_ms decode_ms mask_ms forced_tokens drafted_tokens accepted_tokens preemptions choice forced
         masked tokens_withheld prompts results flagged data embedding has_more deleted owned_by max_model_len version
         parent kind expires_at note total completed failed request_counts input_file_id output_file_id error_file_id
+        probability rest confidence_missing call partial complete value values
         custom_id status_code body completion_window in_progress_at finalizing_at failed_at expired_at cancelling_at
         cancelled_at errors first_id last_id characters texts released counts count default_sampling notes top_k min_p
         repetition_penalty

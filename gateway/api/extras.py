@@ -7,6 +7,7 @@ from typing import Any
 
 from sluicegate.gateway.answer.long_numbers import at_most_digits
 from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.request.tracing.confidence import confidence_of
 from sluicegate.gateway.request.tracing.explain import explained
 from sluicegate.plugins import ClosedBy, Decision, TokenLogprob
 
@@ -85,6 +86,8 @@ def extension(exchange: Exchange, *, explain: bool) -> dict[str, Any]:
         found["cached"] = True
     if exchange.review:
         found["review"] = dict(exchange.review)
+    if exchange.request.confidence and exchange.answers:
+        found |= confidence_of(exchange)
     if explain:
         found["stages"] = stages_of(exchange.decisions)
         found.setdefault("cached", False)

@@ -104,6 +104,8 @@ _SHAPES = (
 
 _OURS = rows("served", _ALL4, {
     "sluicegate.explain": "Tell what each stage decided and how long it took, and how each token came about.",
+    "sluicegate.confidence": "Tell the probability of each JSON value under the masks; no kept answer is used.",
+    "sluicegate.partial": "Tell in a stream which JSON values are complete.",
     "sluicegate.cache": "`false`: neither read nor keep; or `semantic`, `threshold`, `tags`.",
     "sluicegate.cache.semantic": "An answer to the same question in other words will do.",
     "sluicegate.cache.threshold": "How near its question must be.",

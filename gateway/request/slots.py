@@ -213,7 +213,7 @@ def _job(exchange: Exchange) -> Job:
         priority=request.priority,
         deadline_s=_deadline_s(exchange),
         version=exchange.served.version,
-        explain=request.explain,
+        explain=request.explain or request.confidence,
         traceparent=exchange.entry.trace.traceparent,
         request=request,
         tool_grammars=attempt.tool_grammars,

@@ -224,6 +224,10 @@ class Request:
     """Template, variables and context documents, where the prompt is to be made of more than the messages."""
     explain: bool = False
     """The caller wants to know how the answer came about: what stages decided, and what stood behind each token."""
+    confidence: bool = False
+    """The caller wants the probability of each JSON value."""
+    partial: bool = False
+    """The caller wants to know, in a stream, which values of JSON are complete."""
     nbytes: int = 0
     """Of the body it came in, where that was large; work on it then runs off the event loop."""
 

@@ -48,9 +48,14 @@ def redactor_for(schema: Any) -> Redactor:
     def redact(place: Place, redaction: Redaction) -> str | None:
         if place.kind != "string":
             return None
-        return _replacement(list(_Walk(schema).at(schema, place.path, 0)), place, redaction)
+        return _replacement(schemas_at(schema, place.path), place, redaction)
 
     return redact
+
+
+def schemas_at(schema: Any, path: Path) -> list[Any]:
+    """Return every subschema that may apply to the value at `path`; None stands for one that cannot be told."""
+    return list(_Walk(schema).at(schema, path, 0))
 
 
 def _replacement(applying: list[Any], place: Place, redaction: Redaction) -> str | None:

@@ -42,6 +42,8 @@ class Extension(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     explain: bool = False
+    confidence: bool = False
+    partial: bool = False
     cache: bool | CacheUse = True
     grammar: dict[str, Any] = Field(default_factory=dict)
     reasoning: bool | None = None
@@ -165,12 +167,21 @@ class Wishes(TypedDict):
     reuse: Reuse
     deadline_s: float | None
     explain: bool
+    confidence: bool
+    partial: bool
 
 
 def wishes_of(asked: Extension) -> Wishes:
     cache = asked.cache
     reuse = Reuse() if isinstance(cache, bool) else Reuse(cache.semantic, cache.threshold, tuple(cache.tags))
-    return {"cache": cache is not False, "reuse": reuse, "deadline_s": asked.deadline_s, "explain": asked.explain}
+    return {
+        "cache": cache is not False and not asked.confidence,
+        "reuse": reuse,
+        "deadline_s": asked.deadline_s,
+        "explain": asked.explain,
+        "confidence": asked.confidence,
+        "partial": asked.partial,
+    }
 
 
 def reasoning_of(wishes: Mapping[str, bool | None]) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import orjson
 
 from sluicegate.gateway.answer.delta import Delta
+from sluicegate.gateway.answer.partial import PartialValues
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.plugins import Channel, TokenLogprob, ToolCall
 
@@ -49,6 +50,7 @@ class BlockWriter(ABC):
         self._calls: set[int] = set()
         """Calls whose block was closed: the rest of their text is dropped (blanks, or what ends as an error)."""
         self._here: Key | None = None
+        self._partial = PartialValues(exchange.request) if exchange.request.partial else None
 
     def delta(self, delta: Delta) -> bytes:
         key = delta.channel, delta.call
@@ -60,6 +62,8 @@ class BlockWriter(ABC):
             block.parts.append(delta.text)
             block.logprobs += delta.logprobs
             written.append(self._grown(block, delta.text, delta.logprobs))
+        if self._partial is not None and (complete := self._partial.feed(delta)):
+            written.append(self._told(complete))
         if delta.finish_reason is not None:
             written.append(self._end(delta))
         return b"".join(written)
@@ -99,6 +103,10 @@ class BlockWriter(ABC):
         if block.kind == "tool_arguments":
             self._calls.add(key[1])
         return self._closed(block)
+
+    def _told(self, complete: dict[str, Any]) -> bytes:
+        """Write an event of ours: values that are complete."""
+        return event("sluicegate.partial", complete)
 
     @abstractmethod
     def _opened(self, block: Block) -> bytes: ...

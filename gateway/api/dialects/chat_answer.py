@@ -8,6 +8,7 @@ import orjson
 
 from sluicegate.gateway.answer.custom_text import TextDecoder, text_of
 from sluicegate.gateway.answer.delta import Delta
+from sluicegate.gateway.answer.partial import PartialValues
 from sluicegate.gateway.api.body.parsing import Parsed
 from sluicegate.gateway.api.dialects.chunks import ChunkStream, envelope
 from sluicegate.gateway.api.extras import extended, logprobs, usage
@@ -33,6 +34,7 @@ class ChunkWriter(ChunkStream):
         self._custom = exchange.request.custom_tools
         self._texts: dict[tuple[int, int], TextDecoder] = {}
         """By choice and number: calls of custom tools."""
+        self._partial = PartialValues(exchange.request) if exchange.request.partial else None
 
     def _envelope(self) -> dict[str, Any]:
         return super()._envelope() | ({"usage": None} if self._include_usage else {})
@@ -60,7 +62,7 @@ class ChunkWriter(ChunkStream):
             "logprobs": logprobs(delta.logprobs),
             "finish_reason": delta.finish_reason,
         }
-        return self._head + orjson.dumps(choice) + b"]" + self._held(delta) + b"}\n\n"
+        return self._head + orjson.dumps(choice) + b"]" + self._notes(delta) + b"}\n\n"
 
     def _custom_call(self, delta: Delta) -> dict[str, Any] | None:
         """None where the delta is of no custom tool."""
@@ -73,12 +75,14 @@ class ChunkWriter(ChunkStream):
             return None
         return {"tool_calls": [{"index": delta.call, "custom": {"input": self._texts[place].feed(delta.text)}}]}
 
-    def _held(self, delta: Delta) -> bytes:
-        """Write where the rest can be fetched, once a person has agreed."""
-        review = self._exchange.review
-        if delta.finish_reason is None or not review:
-            return b""
-        return b',"sluicegate":' + orjson.dumps({"review": dict(review)})
+    def _notes(self, delta: Delta) -> bytes:
+        """Write where the rest can be fetched, once a person has agreed, and which values are complete."""
+        notes: dict[str, Any] = {}
+        if delta.finish_reason is not None and self._exchange.review:
+            notes["review"] = dict(self._exchange.review)
+        if self._partial is not None and (complete := self._partial.feed(delta)):
+            notes["partial"] = complete
+        return b',"sluicegate":' + orjson.dumps(notes) if notes else b""
 
 
 def _other_channel(delta: Delta) -> dict[str, Any]:

@@ -53,7 +53,8 @@ class ChunkStream(ABC):
         """Write usage and the stages where asked for, what was closed early, cut at a bound or stopped being enforced,
         then the end mark."""
         ended = any(answer.closed for answer in self._exchange.answers) or bool(numbers_at_bound(self._exchange))
-        late = self._explain or ended or self._exchange.not_enforced != self._reported
+        asked = self._explain or self._exchange.request.confidence
+        late = asked or ended or self._exchange.not_enforced != self._reported
         body = {**envelope(self._exchange, self.kind), "choices": [], "usage": usage(self._exchange)}
         last = extended(body, self._exchange, explain=self._explain) if late else body
         if not self._include_usage and "sluicegate" not in last:

@@ -71,6 +71,9 @@ class ResponseWriter(BlockWriter):
         fields = {name: detail[name] for name in ("code", "message", "param")}
         return self._event("error", **fields, error=detail)
 
+    def _told(self, complete: dict[str, Any]) -> bytes:
+        return self._event("sluicegate.partial", **complete)
+
     def _opened(self, block: Block) -> bytes:
         item = _item(self._exchange, block, done=False)
         added = self._event("response.output_item.added", output_index=block.number, item=item)

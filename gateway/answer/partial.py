@@ -1,0 +1,51 @@
+"""Say in a stream which values of JSON are complete: an event names each by its JSON Pointer, with its value. An array
+is named when something stands in it, as `[]` that is not complete, so that a pointer is never in doubt.
+
+A client that sets each value where its pointer leads has, after every event, a part of the answer in which nothing will
+change. It is valid under the schema without what is demanded of a whole object or array, or of several values together
+(`tests/reference/partial_schema.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sluicegate.gateway.answer.delta import Delta
+from sluicegate.gateway.answer.leaves import Leaf, LeafReader, Path, pointer_of
+from sluicegate.plugins import Request
+
+OF_JSON = ("json_schema", "json_object")
+
+
+class PartialValues:
+    """The JSON texts of one stream: answers under a schema, and arguments of functions."""
+
+    def __init__(self, request: Request) -> None:
+        constraint = request.constraint
+        self._answers = constraint is not None and constraint.kind in OF_JSON
+        self._custom = request.custom_tools
+        self._readers: dict[tuple[int, str, int], LeafReader] = {}
+        self._arrays: set[tuple[int, str, int, Path]] = set()
+
+    def feed(self, delta: Delta) -> dict[str, Any] | None:
+        """Return an event where values became complete."""
+        place = delta.index, delta.channel, delta.call
+        begins_call = delta.opened is not None and delta.opened.name not in self._custom
+        if begins_call or (delta.channel == "content" and self._answers and place not in self._readers):
+            self._readers[place] = LeafReader()
+        reader = self._readers.get(place)
+        if reader is None:
+            return None
+        ended = delta.finish_reason in ("stop", "tool_calls")
+        found = [said for leaf in reader.feed(delta.text, last=ended) for said in self._said(place, leaf)]
+        where = {"index": delta.index} if delta.channel == "content" else {"index": delta.index, "call": delta.call}
+        return {**where, "values": found} if found else None
+
+    def _said(self, place: tuple[int, str, int], leaf: Leaf) -> Iterator[dict[str, Any]]:
+        for size, step in enumerate(leaf.path):
+            array = (*place, leaf.path[:size])
+            if isinstance(step, int) and array not in self._arrays:
+                self._arrays.add(array)
+                yield {"pointer": pointer_of(leaf.path[:size]), "value": [], "complete": False}
+        yield {"pointer": leaf.pointer, "value": leaf.value, "complete": True}
