@@ -25,7 +25,7 @@ from sluicegate.engine.settings import ModelSettings
 from sluicegate.engine.text.prompt import render_chat
 from sluicegate.gateway.answer.confidence import drawn_of, values_of
 from sluicegate.gateway.answer.leaves import leaves_of
-from sluicegate.gateway.commands.eval.statistics import share
+from sluicegate.gateway.commands.statistics import share
 from sluicegate.grammar import Vocabulary, compile_json_schema
 from sluicegate.plugins import Job, Prompt, Sampling
 
