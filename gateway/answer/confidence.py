@@ -26,7 +26,7 @@ MOST_CANDIDATES = 64
 _DIGITS = 6
 
 
-class Drawn(NamedTuple):
+class DrawnTokens(NamedTuple):
     """The tokens of one choice: `starts[i]` is where token i begins, in bytes of `text`."""
 
     steps: Sequence[TokenStep]
@@ -34,15 +34,15 @@ class Drawn(NamedTuple):
     starts: Sequence[int]
 
 
-def drawn_of(steps: Sequence[TokenStep]) -> Drawn:
+def drawn_of(steps: Sequence[TokenStep]) -> DrawnTokens:
     starts, at = [], 0
     for step in steps:
         starts.append(at)
         at += len(step.data)
-    return Drawn(steps, b"".join([step.data for step in steps]), starts)
+    return DrawnTokens(steps, b"".join([step.data for step in steps]), starts)
 
 
-def values_of(drawn: Drawn, text: str, begins: int, schema: Any) -> list[dict[str, Any]]:
+def values_of(drawn: DrawnTokens, text: str, begins: int, schema: Any) -> list[dict[str, Any]]:
     """Describe the leaves of `text`, which stands in `drawn` from byte `begins` on. A value whose tokens were not all
     described is left out."""
     found: list[dict[str, Any]] = []
@@ -57,7 +57,7 @@ def values_of(drawn: Drawn, text: str, begins: int, schema: Any) -> list[dict[st
     return found
 
 
-def _described(drawn: Drawn, leaf: Leaf, start: int, end: int, schema: Any) -> dict[str, Any] | None:
+def _described(drawn: DrawnTokens, leaf: Leaf, start: int, end: int, schema: Any) -> dict[str, Any] | None:
     first = max(0, bisect_right(drawn.starts, start) - 1)
     steps = [
         (step, at)
@@ -100,7 +100,7 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _alternatives(
-    drawn: Drawn,
+    drawn: DrawnTokens,
     steps: Sequence[tuple[TokenStep, int]],
     start: int,
     leaf: Leaf,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sluicegate.gateway.answer.confidence import Drawn, drawn_of, values_of
+from sluicegate.gateway.answer.confidence import DrawnTokens, drawn_of, values_of
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.plugins import Answer, Request
 
@@ -27,7 +27,7 @@ def confidence_of(exchange: Exchange) -> dict[str, Any]:
     return {"confidence": found}
 
 
-def _of_choice(request: Request, answer: Answer, drawn: Drawn) -> Iterator[dict[str, Any]]:
+def _of_choice(request: Request, answer: Answer, drawn: DrawnTokens) -> Iterator[dict[str, Any]]:
     """Look for the texts in their order, behind the thoughts."""
     at = max(0, drawn.text.find(b"</think>")) if answer.reasoning else 0
     for place, text, schema in _texts(request, answer):
