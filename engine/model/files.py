@@ -104,7 +104,13 @@ class _Promised(LazyTensor):
     def __init__(self, name: str, kept: LazyTensor) -> None:
         self.name, self.kept = name, kept
         self.stand_in = torch.zeros(1).expand(kept.shape)
-        super().__init__(kept.shape, torch.float32, lambda: self.stand_in)
+        self.is_taken = False
+        """Whether the model has a place for it: `transformers` passes over what it knows to be extra."""
+        super().__init__(kept.shape, torch.float32, self._take)
+
+    def _take(self) -> Tensor:
+        self.is_taken = True
+        return self.stand_in
 
 
 @dataclass(slots=True)
@@ -142,6 +148,7 @@ def _rounded(tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype,
     with hushed():
         asked, promises = _promised(tensors, config, where)
         module = _filled(asked, config, dtype, where)
+    promises.left = {place: one for place, one in promises.left.items() if one.is_taken}
     there = {parameter.data_ptr() for parameter in module.parameters()}
     if not there >= promises.left.keys():  # some were computed with: read all of them
         del module

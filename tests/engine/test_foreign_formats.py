@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from sluicegate.engine import load_model
 from sluicegate.engine.checkpoints.dequantise import mxfp4
 from sluicegate.engine.cpu.small_layers import CpuSmallLinear, SmallEmbedding
+from sluicegate.engine.model import files
 from sluicegate.plugins import ModelLoadError
 from tests.engine.driving import a_job, prompts, run, serving
 from tests.engine.foreign_formats import (
@@ -197,6 +198,24 @@ def test_weights_rounded_as_they_are_read_are_those_rounded_afterwards(
             assert torch.equal(one.packed.data, other.packed.data)
             assert torch.equal(one.packed.scales, other.packed.scales)
     assert all(torch.equal(a, b) for a, b in zip(early.parameters(), late.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("extra", ["model.layers.0.self_attn.bias", "lm_head.weight"])
+def test_matrices_that_are_passed_over_do_not_have_the_model_made_twice(
+    extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill, made = files._filled, []
+
+    def filled(*given: Any) -> Any:
+        made.append(1)
+        return fill(*given)
+
+    folder = save_tiny(tmp_path, "llama", tie_word_embeddings=True)
+    state = load_file(folder / "model.safetensors")
+    save_file(state | {extra: state["model.embed_tokens.weight"].clone()}, folder / "model.safetensors")
+    monkeypatch.setattr(files, "_filled", filled)
+    load_model(folder, weights="int8")
+    assert made == [1]
 
 
 @pytest.mark.parametrize("damage", ["cut", "header", "offsets", "dtype"])
