@@ -53,7 +53,7 @@ def _format(value: Any, at: str) -> Format:
     fields = _object(value, at)
     kind = fields.get("type")
     known = _FORMATS.get(kind) if isinstance(kind, str) else None
-    if kind in _BY_TOKEN:
+    if isinstance(kind, str) and kind in _BY_TOKEN:
         raise UnsupportedGrammar(
             f"formats of the type {kind!r} name tokens, and masks are made of their text; write it with "
             f"{_BY_TOKEN[kind]!r}",

@@ -75,7 +75,10 @@ def _properties(schema: Any, style: str, at: str) -> dict[str, Any]:
                 f"style {style!r} does not know {keyword!r} beside `properties`; put it into a property, or use 'json'"
             )
             raise UnsupportedGrammar(what, pointer=f"{at}/{keyword}")
-    for name in schema.get("required", []):
+    required = schema.get("required", [])
+    if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
+        raise InvalidGrammar("required must be a list of names", pointer=f"{at}/required")
+    for name in required:
         if name not in properties:
             raise UnsupportedGrammar(
                 f"{name!r} is required and not listed under `properties`", pointer=f"{at}/required"

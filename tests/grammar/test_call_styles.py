@@ -244,6 +244,12 @@ def test_optional_arguments_come_in_the_order_of_the_schema_and_of_each_kind() -
         ({"type": "repeat", "min": 3, "max": 2, "content": WORD}, InvalidGrammar, "/format/max"),
         ({"type": "dispatch", "rules": [["<f", NUMBER], ["<fg", NUMBER]]}, UnsupportedGrammar, "/format/rules/0/0"),
         ({"type": "dispatch", "rules": [["<f"]]}, InvalidGrammar, "/format/rules/0"),
+        ({"type": {}}, InvalidGrammar, "/format/type"),
+        (
+            {"type": "json_schema", "json_schema": {**PAIR, "required": [{}]}, "style": "glm_xml"},
+            InvalidGrammar,
+            "/format/json_schema/required",
+        ),
         ({"type": "any_tokens"}, UnsupportedGrammar, "write it with 'any_text'"),
         (
             {"type": "json_schema", "json_schema": PAIR, "style": "toml"},
