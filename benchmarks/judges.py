@@ -106,9 +106,11 @@ def pieces(text: str, chance: random.Random) -> Iterator[Piece]:
 
 
 async def judged(rail: JudgeRail, case: Case, score: Score, chance: random.Random) -> str:
-    """Stream one answer past the judge; return what left."""
+    """Stream one answer past the judge; return what left. Each has a tenant of its own: blocks of the answers before
+    would flatter what KV reuse leaves."""
+    caller = Caller(tenant=f"case-{len(score.stopped) + len(score.alarms)}")
     request = Request("benchmark", "none", (Message("user", case.question or "Go on."),))
-    moderation, judging = (kind([(rail.name, rail)], request, Caller()) for kind in (Moderation, Judging))
+    moderation, judging = (kind([(rail.name, rail)], request, caller) for kind in (Moderation, Judging))
     assert isinstance(moderation, Moderation)
     assert isinstance(judging, Judging)
     wall, cpu = time.perf_counter(), time.process_time()
