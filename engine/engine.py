@@ -30,7 +30,7 @@ from sluicegate.engine.sampling.params import check_choices, draw_rule
 from sluicegate.engine.search.best_of import BestOf, widen
 from sluicegate.engine.sequences.delivery import LiveGeneration
 from sluicegate.engine.settings import EngineSettings, ModelSettings
-from sluicegate.plugins import Embeddings, GenerationFailed, Job, Load, Overloaded, ServedModel, Trouble
+from sluicegate.plugins import Capacity, Embeddings, GenerationFailed, Job, Load, Overloaded, ServedModel, Trouble
 from sluicegate.plugins.compiled.beside import BESIDE
 
 _LOG = logging.getLogger(__name__)
@@ -135,6 +135,19 @@ class Engine:
     def load(self, model: str | None = None) -> Load:
         """Report how busy a model is, and how long a request that comes now would wait for its first step. Cheap."""
         return load_of(self._named_or_first(model), self._worker.arriving)
+
+    def capacity(self) -> Capacity:
+        """Report blocks and adapters, for endpoint pickers. Cheap."""
+        pools = [core.scheduler.pool for core in self._registry.cores]
+        users = {one.name: [user for user in one.users if not user.is_over] for one in self._registry.adapters}
+        running = {name for name, found in users.items() if any(user.has_begun for user in found)}
+        return Capacity(
+            block_size=pools[0].block_size if pools else 0,
+            num_blocks=sum(pool.num_blocks for pool in pools),
+            adapters=len(users),
+            running=tuple(sorted(running)),
+            waiting=tuple(sorted(name for name, found in users.items() if found and name not in running)),
+        )
 
     def stats(self) -> Mapping[str, float]:
         """Return gauges, and totals since the start (names ending in `_total`); times are in seconds."""

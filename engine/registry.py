@@ -31,6 +31,10 @@ class ModelRegistry:
         return served | {alias: served[name] for alias, name in self._aliases.items()}
 
     @property
+    def adapters(self) -> list[Adapter]:
+        return list(self._adapters.values())
+
+    @property
     def adapter_count(self) -> int:
         return len(self._adapters)
 

@@ -41,7 +41,7 @@ from sluicegate.gateway.telemetry.loop_lag import LoopLag
 from sluicegate.gateway.telemetry.metrics import Objectives
 from sluicegate.gateway.telemetry.push import pusher_of
 from sluicegate.gateway.workers import Workers
-from sluicegate.plugins import ModelHost, RequestError, Trouble, TroubleReporter, offers
+from sluicegate.plugins import CapacityReporter, ModelHost, RequestError, Trouble, TroubleReporter, offers
 from sluicegate.plugins.compiled.beside import BESIDE
 
 
@@ -191,7 +191,8 @@ def _expose(runtime: Runtime) -> None:
     if runtime.trace_sink.exporter is not None:
         metrics.watch(runtime.trace_sink.exporter.stats, "export_")
     _, generator = runtime.stage_set.generator
-    metrics.alias(generator.stats, lambda: next(iter(generator.models), ""))
+    capacity = generator.capacity if offers(generator, CapacityReporter) else None
+    metrics.alias(generator.stats, lambda: next(iter(generator.models), ""), capacity)
     metrics.watch(lambda: pipeline.stages.rail_health.stats())
     metrics.watch(runtime.queues.stats, "routing_")
     metrics.watch(runtime.batches.stats, "batches_")

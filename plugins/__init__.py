@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Usage,
     )
     from sluicegate.plugins.contract.models import (
+        Capacity,
         ClosingTokens,
         CompiledGrammar,
         Generation,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         SlotName,
     )
     from sluicegate.plugins.contract.optional import (
+        CapacityReporter,
         ClearingSession,
         ContinuableSession,
         CuttableSession,
@@ -157,6 +159,8 @@ __all__ = [
     "BooksUnavailable",
     "CacheKey",
     "Caller",
+    "Capacity",
+    "CapacityReporter",
     "Channel",
     "ClearingSession",
     "ClosedBy",
@@ -285,6 +289,7 @@ __getattr__ = lazily(
         "TokenLogprob": "contract.answers",
         "Usage": "contract.answers",
         "ClosingTokens": "contract.models",
+        "Capacity": "contract.models",
         "CompiledGrammar": "contract.models",
         "Generation": "contract.models",
         "Job": "contract.models",
@@ -303,6 +308,7 @@ __getattr__ = lazily(
         "Role": "contract.names",
         "SLOTS": "contract.names",
         "SlotName": "contract.names",
+        "CapacityReporter": "contract.optional",
         "ClearingSession": "contract.optional",
         "ContinuableSession": "contract.optional",
         "CuttableSession": "contract.optional",

@@ -45,6 +45,11 @@ class LiveGeneration:
         """Whether everything has been delivered, read or not. On the event loop."""
         return self._open_choices <= 0 or self._error is not None
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether a step has computed something of it."""
+        return self.timeline.started_s is not None
+
     async def begin(self) -> None:
         """Nothing to wait for: the job is queued already."""
 

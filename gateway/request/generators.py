@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sluicegate.plugins import (
+    Capacity,
+    CapacityReporter,
     ConfigurationError,
     Embeddings,
     Generation,
@@ -18,6 +20,7 @@ from sluicegate.plugins import (
     RequestError,
     ServedModel,
     TextEmbedder,
+    offers,
 )
 
 
@@ -56,6 +59,11 @@ class Generators:
     def load(self, model: str | None = None) -> Load:
         part = self.part_of(model or next(iter(self.models)))
         return part.load(model) if isinstance(part, LoadReporter) else Load(0, 0, 0, 0, 0.0)
+
+    def capacity(self) -> Capacity:
+        """Of the first part that has one: what others run is placed by themselves."""
+        found = [part.capacity() for _, part in self._parts if offers(part, CapacityReporter)]
+        return found[0] if found else Capacity(0, 0)
 
     async def embed(self, texts: Sequence[str | Sequence[int]], *, model: str | None = None) -> Embeddings:
         for _, part in self._parts:

@@ -4,12 +4,15 @@ are filled by the thousand."""
 from __future__ import annotations
 
 import logging
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
+
+from sluicegate.plugins import Capacity
 
 log = logging.getLogger("sluicegate.metrics")
 Stats = Callable[[], Mapping[str, float]]
@@ -50,9 +53,10 @@ class Watched(Collector):
 class Aliased(Collector):
     """The generator's numbers once more, as vLLM spells them. `model`: the name that the label says."""
 
-    def __init__(self, stats: Stats, model: Callable[[], str]) -> None:
+    def __init__(self, stats: Stats, model: Callable[[], str], capacity: Callable[[], Capacity] | None) -> None:
         self._stats = stats
         self._model = model
+        self._capacity = capacity
 
     def collect(self) -> Iterable[Metric]:
         found = safely(self._stats, "the generator")
@@ -62,6 +66,23 @@ class Aliased(Collector):
                 metric = family(alias, f"The same as sluicegate_{name}.", labels=("model_name",))
                 metric.add_metric((self._model(),), found[name])
                 yield metric
+        if self._capacity is not None:
+            yield from _infos(self._capacity())
+
+
+def _infos(found: Capacity) -> Iterable[Metric]:
+    """What endpoint pickers read of labels; the second one's value is when it was so, by which they take the newest."""
+    cache = GaugeMetricFamily(
+        "vllm:cache_config_info", "KV blocks, in labels.", labels=("block_size", "num_gpu_blocks")
+    )
+    cache.add_metric((str(found.block_size), str(found.num_blocks)), 1.0)
+    adapters = GaugeMetricFamily(
+        "vllm:lora_requests_info",
+        "Adapters with requests, in labels.",
+        labels=("max_lora", "running_lora_adapters", "waiting_lora_adapters"),
+    )
+    adapters.add_metric((str(found.adapters), ",".join(found.running), ",".join(found.waiting)), time.time())
+    return cache, adapters
 
 
 class Buckets(Collector):

@@ -12,7 +12,7 @@ from prometheus_client.exposition import choose_encoder
 from sluicegate.gateway.telemetry import semconv
 from sluicegate.gateway.telemetry.collectors import Aliased, Buckets, Stats, Watched
 from sluicegate.gateway.telemetry.labels import Labels
-from sluicegate.plugins import Decision, Outcome
+from sluicegate.plugins import Capacity, Decision, Outcome
 
 MODEL = semconv.REQUEST_MODEL.replace(".", "_")
 SUCCESS = "success"
@@ -127,9 +127,9 @@ class Metrics:
         """Expose a stage's numbers as `sluicegate_<prefix><name>`, read at scrape time; `..._total` are counters."""
         self.registry.register(Watched(stats, prefix))
 
-    def alias(self, stats: Stats, model: Callable[[], str]) -> None:
+    def alias(self, stats: Stats, model: Callable[[], str], capacity: Callable[[], Capacity] | None = None) -> None:
         """Expose the generator's numbers once more, under the names that inference gateways look for."""
-        self.registry.register(Aliased(stats, model))
+        self.registry.register(Aliased(stats, model, capacity))
 
     def observe(self, outcome: Outcome) -> None:
         model = self._labels.of("model", outcome.model)

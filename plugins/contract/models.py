@@ -67,6 +67,22 @@ class CompiledGrammar(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Capacity:
+    """What a balancer that knows prefixes and adapters needs of a generator. Adapters by name."""
+
+    block_size: int
+    """Positions of a KV block."""
+    num_blocks: int
+    """Of all models here."""
+    adapters: int = 0
+    """That are loaded; all of them can run at the same time."""
+    running: tuple[str, ...] = ()
+    """Adapters whose requests are being computed."""
+    waiting: tuple[str, ...] = ()
+    """Adapters of whose requests none has begun."""
+
+
+@dataclass(frozen=True, slots=True)
 class Trouble:
     """Something that does not work now. `reason`: what, and what to do about it, in words that anybody may read."""
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from sluicegate.plugins.contract.answers import Embeddings
-from sluicegate.plugins.contract.models import CompiledGrammar, Load, ServedModel, Trouble
+from sluicegate.plugins.contract.models import Capacity, CompiledGrammar, Load, ServedModel, Trouble
 from sluicegate.plugins.contract.names import Channel, SlotName
 from sluicegate.plugins.contract.requests import Caller, Constraint, Prompt, Request
 from sluicegate.plugins.contract.slots import AwaitedSession, OutputRail, RailSession
@@ -99,6 +99,13 @@ class StartReporter(Protocol):
 
 
 @runtime_checkable
+class CapacityReporter(Protocol):
+    """For generators: what endpoint pickers place requests by. Called on the event loop, must not wait."""
+
+    def capacity(self) -> Capacity: ...
+
+
+@runtime_checkable
 class TextEmbedder(Protocol):
     """For generators: texts, or token ids, as vectors. Raises `NotFound`, `RequestError`, `Overloaded`."""
 
@@ -169,7 +176,7 @@ OPTIONAL: Mapping[SlotName, tuple[type, ...]] = {
     "assemble": (ThreadedAssembler,),
     "recall": (),
     "constrain": (FairConstrainer, WarmConstrainer),
-    "generate": (LoadReporter, StartReporter, TextEmbedder, ModelHost),
+    "generate": (LoadReporter, CapacityReporter, StartReporter, TextEmbedder, ModelHost),
     "moderate": (JudgingRail, PlacedRail),
     "record": (),
 }

@@ -19,12 +19,12 @@ from typing import Any
 import httpx
 
 from tests.gateway.upstream.servers import ScriptedServer, chunk, running, streams
-from tests.waiting import until
+from tests.waiting import LIMIT_S, until
 
 CHAT = "/v1/chat/completions"
 KEY = {"authorization": "Bearer k"}
 TURN = [{"role": "user", "content": "Tell me a story."}]
-START_S = 120.0
+START_S = LIMIT_S
 WHOLE = ('"finish_reason":"stop"', "response.completed", "message_stop")
 ELSEWHERE = """
 [pipeline]
