@@ -13,6 +13,7 @@ Path = tuple[str | int, ...]
 _BLANK = re.compile(r"[ \t\r\n]*")
 _MARK = re.compile(r"[{}\[\]:,]")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_INSIDE = re.compile(r'(?:[^"\\]|\\.)*', re.DOTALL)
 _BARE = re.compile(r"[^\s{}\[\]:,\"]+")
 
 
@@ -23,6 +24,8 @@ class Leaf(NamedTuple):
     start: int
     end: int
     value: Any
+    raw: str
+    """As it is written: a number may be larger than any float, an escape half a surrogate pair."""
 
     @property
     def pointer(self) -> str:
@@ -30,8 +33,9 @@ class Leaf(NamedTuple):
 
 
 def pointer_of(path: Path) -> str:
-    """RFC 6901."""
-    return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path)
+    """RFC 6901; half a surrogate pair in a key becomes U+FFFD."""
+    text = "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path)
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class LeafReader:
@@ -41,12 +45,18 @@ class LeafReader:
     def __init__(self) -> None:
         self._position = JsonPosition()
         self._held = ""
+        self._pieces: list[str] = []  # behind what is held, of a string that is open
+        self._in_string = self._escaped = False
         self._offset = 0  # of what is held, in the text
         self._opened: tuple[Path, int] | None = None  # the container that was opened last, while nothing stands in it
 
     def feed(self, text: str, *, last: bool = False) -> Iterator[Leaf]:
         """Yield leaves that `text` completes. `last`: nothing follows, so that a number ends too."""
-        self._held += text
+        self._pieces.append(text)
+        if self._in_string and not self._closes(text) and not last:
+            return
+        self._held, self._in_string = "".join([self._held, *self._pieces]), False
+        self._pieces.clear()
         at = 0
         while True:
             at = _match(_BLANK, self._held, at)
@@ -57,6 +67,18 @@ class LeafReader:
                 yield leaf
             at = after
         self._held, self._offset = self._held[at:], self._offset + at
+        if self._held[:1] == '"':
+            self._in_string, self._escaped = True, False
+            self._closes(self._held[1:])
+
+    def _closes(self, text: str) -> bool:
+        """Whether the open string ends in `text`; each character of a long string is looked at once."""
+        begin = 1 if self._escaped and text else 0
+        self._escaped = self._escaped and not text
+        inside = _INSIDE.match(text, begin)
+        rest = text[inside.end() if inside else begin :]
+        self._escaped = self._escaped or rest == "\\"
+        return rest not in ("", "\\")
 
     def _next(self, at: int, last: bool) -> tuple[Leaf | None, int]:
         """Return what begins at `at`, if it is a leaf, and where it ends; `at` itself where that is not known yet."""
@@ -76,7 +98,7 @@ class LeafReader:
         if string is not None and place.expects_key:
             place.key = value
             return None, found.end()
-        return self._leaf(place.path(), at, found.end(), value), found.end()
+        return self._leaf(place.path(), at, found.end(), value, found[0]), found.end()
 
     def _mark(self, mark: str, at: int) -> Leaf | None:
         opened, self._opened = self._opened, None
@@ -85,11 +107,12 @@ class LeafReader:
         self._position.read(mark)
         if mark in "}]" and opened is not None:
             path, start = opened
-            return Leaf(path, start, at + self._offset + 1, {} if mark == "}" else [])
+            value: Any = {} if mark == "}" else []
+            return Leaf(path, start, at + self._offset + 1, value, json.dumps(value))
         return None
 
-    def _leaf(self, path: Path, start: int, end: int, value: Any) -> Leaf:
-        return Leaf(path, start + self._offset, end + self._offset, value)
+    def _leaf(self, path: Path, start: int, end: int, value: Any, raw: str) -> Leaf:
+        return Leaf(path, start + self._offset, end + self._offset, value, raw)
 
 
 def leaves_of(text: str) -> list[Leaf]:

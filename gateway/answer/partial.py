@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import orjson
+
 from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.answer.leaves import Leaf, LeafReader, Path, pointer_of
 from sluicegate.plugins import Request
@@ -48,4 +50,4 @@ class PartialValues:
             if isinstance(step, int) and array not in self._arrays:
                 self._arrays.add(array)
                 yield {"pointer": pointer_of(leaf.path[:size]), "value": [], "complete": False}
-        yield {"pointer": leaf.pointer, "value": leaf.value, "complete": True}
+        yield {"pointer": leaf.pointer, "value": orjson.Fragment(leaf.raw), "complete": True}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -82,7 +83,7 @@ def events(text: str, size: int, schema: Any) -> list[dict[str, Any]]:
     found = [follow.feed(Delta(0, piece)) for piece in cut[:-1]] + [
         follow.feed(Delta(0, cut[-1], finish_reason="stop"))
     ]
-    return [event for event in found if event]
+    return [json.loads(orjson.dumps(event)) for event in found if event]
 
 
 @settings(max_examples=50, deadline=None)
@@ -122,6 +123,20 @@ def test_an_answer_that_was_cut_tells_no_half_number() -> None:
     assert follow.feed(Delta(0, '{"a": 12', finish_reason="length")) is None
 
 
+@pytest.mark.parametrize("size", [1, 3, 100])
+@pytest.mark.parametrize(
+    "raw", ["123456789012345678901234567890", "1e999", '"\\ud800"', '"a\\\\"', '"\\"\\\\\\""', "-0"]
+)
+def test_values_are_told_as_they_are_written(raw: str, size: int) -> None:
+    """Numbers that no float holds, and half a surrogate pair, in values and in keys."""
+    text = f'{{"a": {raw}, "\\ud800": [{raw}]}}'
+    follow = PartialValues(request(True))
+    found = [follow.feed(Delta(0, text[i : i + size])) for i in range(0, len(text), size)]
+    written = b"".join(orjson.dumps(event) for event in found if event)
+    assert written.count(raw.encode()) == 2
+    assert "/\ufffd/0".encode() in written
+
+
 def test_arguments_of_calls_are_followed_apart() -> None:
     follow = PartialValues(Request("r", "m", (), stream=True, partial=True))
     assert follow.feed(Delta(0, "Text {1}")) is None
@@ -129,7 +144,7 @@ def test_arguments_of_calls_are_followed_apart() -> None:
         opened = ToolCall("c", "f")
         assert follow.feed(Delta(0, channel="tool_arguments", call=call, opened=opened)) is None
     event = follow.feed(Delta(0, '{"a": [1, ', channel="tool_arguments", call=1))
-    assert event == {
+    assert json.loads(orjson.dumps(event)) == {
         "index": 0,
         "call": 1,
         "values": [
