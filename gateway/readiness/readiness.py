@@ -101,7 +101,10 @@ class TroubleMetrics(Collector):
 def _safely(part: str, source: Source) -> Sequence[Trouble]:
     """A part that cannot say how it is is a trouble itself, and hides no other's."""
     try:
-        return source()
+        found = tuple(source())
+        if not all(isinstance(one, Trouble) for one in found):
+            raise TypeError(f"expected troubles, found {found!r}")
+        return found
     except Exception:
         log.exception("part %s cannot say what does not work", part)
         return (Trouble("it cannot say how it is; the log says why"),)

@@ -6,7 +6,7 @@ from sluicegate.grammar.automata.byte_level.bytedfa import (
     byte_intersection,
     byte_union,
 )
-from sluicegate.grammar.automata.byte_level.json_strings import Spelling, string_body, utf8
+from sluicegate.grammar.automata.byte_level.json_strings import string_body, utf8
 from sluicegate.grammar.automata.byte_level.numbers import number_dfa
 from sluicegate.grammar.automata.byte_level.residual import residual_digests
 from sluicegate.grammar.automata.byte_level.string_bodies import StringTable, string_table
@@ -20,7 +20,6 @@ __all__ = [
     "Budget",
     "ByteDfa",
     "CharDfa",
-    "Spelling",
     "StringTable",
     "byte_difference",
     "byte_intersection",

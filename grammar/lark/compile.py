@@ -15,7 +15,8 @@ from lark.grammar import Rule
 from lark.lexer import TerminalDef
 from lark.load_grammar import load_grammar
 
-from sluicegate.grammar.automata import Spelling, string_body, utf8
+from sluicegate.grammar.automata import string_body, utf8
+from sluicegate.grammar.automata.byte_level.json_strings import Spelling
 from sluicegate.grammar.blocked.watch import Screens
 from sluicegate.grammar.budget.interrupt import interrupted
 from sluicegate.grammar.budget.meter import within

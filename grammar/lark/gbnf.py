@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from sluicegate.grammar.automata import Spelling
+from sluicegate.grammar.automata.byte_level.json_strings import Spelling
 from sluicegate.grammar.automata.charsets import EVERY, Ranges, negate, single, union
 from sluicegate.grammar.automata.patterns.reader import Cursor
 from sluicegate.grammar.automata.patterns.syntax import Alt, Chars, Node, Repeat, Seq, sequence

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from sluicegate.grammar.automata import CharDfa, Spelling
+from sluicegate.grammar.automata import CharDfa
+from sluicegate.grammar.automata.byte_level.json_strings import Spelling
 from sluicegate.grammar.automata.construction.subset import compile_tree
 from sluicegate.grammar.automata.patterns.syntax import Alt, Chars, Node, Repeat, Seq
 from sluicegate.grammar.budget.meter import Budget, WorkMeter, look

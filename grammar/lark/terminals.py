@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from lark.lexer import PatternStr, TerminalDef
 
-from sluicegate.grammar.automata import CharDfa, Spelling
+from sluicegate.grammar.automata import CharDfa
+from sluicegate.grammar.automata.byte_level.json_strings import Spelling
 from sluicegate.grammar.budget.meter import look
 from sluicegate.grammar.lark.source import Source
 from sluicegate.grammar.lark.terminal_sets import TerminalSets

@@ -114,9 +114,11 @@ def ip_address(text: str) -> bool:
 def lone_address(text: str) -> bool:
     """As `ip_address`, where nothing says what it is. Four small numbers are a section (`2.3.4.1`), unless they are of
     a private network and hold a zero (`10.0.0.5`), as sections do not."""
+    if not ip_address(text):  # the parts of others may be no numbers: ranges and networks, say
+        return False
     parts = [int(part) for part in text.split(".")]
     private = parts[0] == 10 and 0 in parts
-    return (max(parts) > _SECTION or private) and ip_address(text)
+    return max(parts) > _SECTION or private
 
 
 def is_dotted(text: str) -> bool:

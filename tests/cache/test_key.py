@@ -77,6 +77,8 @@ OTHER_REQUEST: Mapping[str, Any] = {
     "cache": False,
     "reuse": Reuse(tags=("a",)),
     "explain": True,
+    "confidence": True,
+    "partial": True,
     "nbytes": 100_000,
     "parts": Parts("t"),
 }

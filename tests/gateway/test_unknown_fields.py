@@ -53,6 +53,8 @@ OURS: Mapping[str, Any] = {
     "variables": {"language": "Danish"},
     "context": [{"text": "a fact"}],
     "context_tokens": 77,
+    "confidence": True,
+    "partial": True,
 }
 NEEDS = {"variables": {"template": "t@1"}, "context_tokens": {"context": [{"text": "a fact"}]}}
 
@@ -80,6 +82,8 @@ def reached(name: str, outcome: Outcome) -> bool:
         "variables": request.parts is not None and request.parts.variables == OURS["variables"],
         "context": any("a fact" in message.content for message in request.messages),
         "context_tokens": request.parts is not None and request.parts.context_tokens == 77,
+        "confidence": request.confidence,
+        "partial": request.partial,
     }
     return facts[name]
 

@@ -96,7 +96,7 @@ def test_settings_are_checked() -> None:
         {"threads": 0},
         {"limits": {"dept": 1}},
         {"options": {"order": "any"}},
-        {"options": {"limits": {"depth": 3}}},
+        {"options": {"limits": {"dept": 3}}},
     ):
         with pytest.raises(ConfigurationError):
             build(settings)

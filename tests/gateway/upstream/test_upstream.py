@@ -78,6 +78,7 @@ def test_a_server_that_knows_schemas_only_is_not_asked_for_more() -> None:
         refused = asked(app, stream=False, structured_outputs={"regex": "ab"})
         assert (refused.status, error(refused)["code"]) == (400, "unsupported_schema")
         assert asked(app, stream=False, top_k=3).status == 400
+    assert not server.bodies
 
 
 def test_what_asks_for_nothing_goes_to_servers_that_know_it_and_is_refused_by_none() -> None:
@@ -88,7 +89,6 @@ def test_what_asks_for_nothing_goes_to_servers_that_know_it_and_is_refused_by_no
         with running(server) as url, gateway(url, dialect=dialect) as app:
             assert asked(app, stream=False, **nothing).status == 200
         assert {name: server.bodies[0][name] for name in nothing if name in server.bodies[0]} == expected
-    assert not server.bodies
 
 
 def error(reply: AppReply) -> Mapping[str, Any]:
