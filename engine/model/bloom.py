@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import BloomForCausalLM, BloomModel
 from transformers.modeling_outputs import BaseModelOutputWithPast
 
@@ -26,7 +26,13 @@ def serve_bloom(module: Any) -> None:
     module.transformer.__class__ = PagedBloomModel
 
 
-class PagedBloom(BloomForCausalLM):
+class PagedLanguageModel(nn.Module):
+    """In front of a class of `transformers` whose own `forward` knows no positions: with an attention step the parts
+    are called with both."""
+
+    transformer: Any
+    lm_head: Any
+
     def forward(
         self,
         input_ids: Tensor,
@@ -42,6 +48,10 @@ class PagedBloom(BloomForCausalLM):
         kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         out.logits = self.lm_head(out.last_hidden_state[:, kept])
         return out
+
+
+class PagedBloom(PagedLanguageModel, BloomForCausalLM):
+    """BLOOM."""
 
 
 class PagedBloomModel(BloomModel):

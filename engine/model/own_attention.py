@@ -18,7 +18,7 @@ from transformers.models.gptj.modeling_gptj import GPTJAttention
 from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 
 from sluicegate.engine.attention.paged import AttentionStep, Scoring, step_in_progress
-from sluicegate.engine.model.bloom import DIGIT, digits_of
+from sluicegate.engine.model.bloom import DIGIT, PagedLanguageModel, digits_of
 from sluicegate.plugins import ModelLoadError
 
 
@@ -80,22 +80,8 @@ class PagedFalconAttention(FalconAttention):
         return groups[..., :-2, :].flatten(2, 3), groups[..., -2, :], groups[..., -1, :]
 
 
-class PagedMpt(MptForCausalLM):
-    def forward(
-        self,
-        input_ids: Tensor,
-        position_ids: Tensor | None = None,
-        logits_to_keep: int | Tensor = 0,
-        use_cache: bool | None = None,
-        paged: AttentionStep | None = None,
-        **others: Any,
-    ) -> Any:
-        if paged is None:
-            return super().forward(input_ids, logits_to_keep=logits_to_keep, use_cache=use_cache, **others)
-        out = self.transformer(input_ids, position_ids=position_ids, paged=paged)
-        kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
-        out.logits = self.lm_head(out.last_hidden_state[:, kept])
-        return out
+class PagedMpt(PagedLanguageModel, MptForCausalLM):
+    """MPT."""
 
 
 class PagedMptModel(MptModel):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
 import orjson
 
 from sluicegate.gateway.accounts.bounds import MAX_SUM, is_count, is_name
-from sluicegate.gateway.accounts.records import USAGE_FIELDS, KeyRecord, UsageKey, UsageSum, limits_of
+from sluicegate.gateway.accounts.records import USAGE_FIELDS, KeyRecord, UsageKey, UsageSum, UsageTable, limits_of
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import ConfigurationError
 
@@ -77,6 +77,19 @@ def read_usage(names: object, counts: object) -> tuple[UsageKey, UsageSum]:
     if not (isinstance(counts, list | tuple) and len(counts) == len(USAGE_FIELDS) and all(map(is_count, counts))):
         raise Implausible("usage whose counts are none")
     return UsageKey(*names), UsageSum(*counts)
+
+
+def read_usage_rows(rows: Iterable[Sequence[object]]) -> tuple[UsageTable, int]:
+    """Rows of five names and eight counts each; returns the sums, and how many rows are not believed."""
+    found: UsageTable = {}
+    strange = 0
+    for row in rows:
+        try:
+            key, usage = read_usage(row[:5], row[5:])
+            found[key] = usage
+        except Implausible:
+            strange += 1
+    return found, strange
 
 
 def read_line(raw: bytes) -> Line:

@@ -8,7 +8,14 @@ from collections.abc import Mapping, Sequence
 import orjson
 
 from sluicegate.gateway.accounts.bounds import MAX_SUM
-from sluicegate.gateway.accounts.parsing import Implausible, believed, read_count, read_key, read_limits, read_usage
+from sluicegate.gateway.accounts.parsing import (
+    Implausible,
+    believed,
+    read_count,
+    read_key,
+    read_limits,
+    read_usage_rows,
+)
 from sluicegate.gateway.accounts.records import USAGE_FIELDS, KeyRecord, UsageKey, UsageSum, UsageTable, encode_key
 from sluicegate.gateway.accounts.stores.base import SetAside, Spent, Version, check_revoked, spent_of
 from sluicegate.gateway.accounts.stores.redis import FOR_ONE_PROCESS
@@ -99,15 +106,7 @@ class PostgresAccountStore:
 
     def usage(self, since: str, until: str) -> UsageTable:
         query = f"select {', '.join(_COLUMNS)} from sluicegate.usage where day between %s and %s"
-        found: UsageTable = {}
-        strange = 0
-        for row in self._database.execute(query, (since, until)).fetchall():
-            try:
-                key, usage = read_usage(row[: len(NAMED)], row[len(NAMED) :])
-                found[key] = usage
-            except Implausible:
-                strange += 1
-        self.set_aside.usage = strange
+        found, self.set_aside.usage = read_usage_rows(self._database.execute(query, (since, until)).fetchall())
         return found
 
     def spent(self, day: str) -> Spent:

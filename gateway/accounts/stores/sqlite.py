@@ -11,7 +11,14 @@ from pathlib import Path
 import orjson
 
 from sluicegate.gateway.accounts.bounds import MAX_SUM
-from sluicegate.gateway.accounts.parsing import Implausible, believed, read_count, read_key, read_limits, read_usage
+from sluicegate.gateway.accounts.parsing import (
+    Implausible,
+    believed,
+    read_count,
+    read_key,
+    read_limits,
+    read_usage_rows,
+)
 from sluicegate.gateway.accounts.records import USAGE_FIELDS, KeyRecord, UsageKey, UsageSum, UsageTable, encode_key
 from sluicegate.gateway.accounts.stores.base import SetAside, Spent, Version, check_revoked, spent_of
 from sluicegate.gateway.settings import Limits
@@ -136,17 +143,8 @@ class SqliteAccountStore:
         return refused
 
     def usage(self, since: str, until: str) -> UsageTable:
-        found: UsageTable = {}
-        strange = 0
-        for row in self._db.execute(
-            f"SELECT {', '.join(_COLUMNS)} FROM usage WHERE day BETWEEN ? AND ?", (since, until)
-        ):
-            try:
-                key, usage = read_usage(row[: len(NAMED)], row[len(NAMED) :])
-                found[key] = usage
-            except Implausible:
-                strange += 1
-        self.set_aside.usage = strange
+        query = f"SELECT {', '.join(_COLUMNS)} FROM usage WHERE day BETWEEN ? AND ?"
+        found, self.set_aside.usage = read_usage_rows(self._db.execute(query, (since, until)))
         return found
 
     def spent(self, day: str) -> Spent:
