@@ -8,7 +8,7 @@ that the page is sent with forbids every script, style and connection but its ow
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,9 +41,16 @@ TICK_S = 1.0
 def add_console_routes(router: APIRouter, runtime: Runtime) -> None:
     if not runtime.settings.telemetry.console:
         return
-    files = {path.name: path.read_bytes() for path in STATIC.iterdir() if path.suffix in KINDS}
+    files = {name.as_posix(): (STATIC / name).read_bytes() for name in _names()}
     _add_page(router, files)
     _add_data(router, runtime, Views(runtime))
+
+
+def _names() -> Iterator[Path]:
+    """Of all files of the page, as its addresses name them."""
+    for path in STATIC.rglob("*"):
+        if path.suffix in KINDS:
+            yield path.relative_to(STATIC)
 
 
 def _add_page(router: APIRouter, files: dict[str, bytes]) -> None:
@@ -51,7 +58,7 @@ def _add_page(router: APIRouter, files: dict[str, bytes]) -> None:
     async def page() -> Response:
         return _file(files, "index.html")
 
-    @router.get("/console/{name}", include_in_schema=False)
+    @router.get("/console/{name:path}", include_in_schema=False)
     async def asset(name: str) -> Response:
         return _file(files, name)
 

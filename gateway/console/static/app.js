@@ -1,34 +1,28 @@
-import { el } from "./dom.js";
 import { Failure, events, key } from "./api.js";
-import { overview } from "./overview.js";
-import { requests, trace } from "./requests.js";
-import { playground } from "./playground.js";
-import { reviews } from "./reviews.js";
-import { models } from "./models.js";
-import { usage } from "./usage.js";
+import { el } from "./dom.js";
+import { drawNavigation, place, wireMenu, wireTheme } from "./navigation.js";
+import { sectionOf } from "./sections.js";
 
-const SECTIONS = { overview: ["Overview", overview], requests: ["Requests", requests], playground: ["Playground", playground], usage: ["Cache and cost", usage], reviews: ["Reviews", reviews], models: ["Models", models] };
 const main = document.getElementById("main");
 const pulse = document.getElementById("pulse");
 let leave = new AbortController();
 let feed = null;
 const listeners = new Set();
 
-function place() {
-  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
-  return [name || "overview", rest.map(decodeURIComponent).join("/")];
+// What a page gets: `signal` ends with it, `onTick` is called with each event of the feed, `params` are its filters.
+function contextOf(found) {
+  return { signal: leave.signal, detail: found.detail, params: found.params, onTick: (act) => listeners.add(act), go: (hash) => { location.hash = hash; } };
 }
 
 async function show() {
   leave.abort();
   leave = new AbortController();
   listeners.clear();
-  const [name, detail] = place();
-  const draw = name === "trace" ? trace : (SECTIONS[name] ?? SECTIONS.overview)[1];
-  mark(name === "trace" ? "requests" : name);
-  const context = { signal: leave.signal, detail, onTick: (act) => listeners.add(act), go: (hash) => { location.hash = hash; } };
+  const found = place(), section = sectionOf(found.name), context = contextOf(found);
+  drawNavigation(section);
   try {
-    const shown = await draw(context);
+    const { page } = await section.load();
+    const shown = await page(context);
     if (context.signal.aborted) return;
     main.replaceChildren(...[shown].flat());
     document.title = `${main.querySelector("h1")?.textContent ?? "Console"} – Sluicegate`;
@@ -37,13 +31,8 @@ async function show() {
   } catch (error) {
     if (context.signal.aborted) return;
     if (error instanceof Failure && (error.status === 401 || error.status === 403)) gate(error);
-    else main.replaceChildren(el("p", { class: "notice bad", role: "alert" }, `This could not be read: ${error.message}`));
+    else main.replaceChildren(el("h1", {}, section.title), el("p", { class: "notice bad", role: "alert" }, `This could not be read: ${error.message}`));
   }
-}
-
-function mark(current) {
-  document.getElementById("sections").replaceChildren(...Object.entries(SECTIONS).map(([name, [title]]) =>
-    el("li", {}, el("a", { href: `#/${name}`, "aria-current": name === current ? "page" : null }, title))));
 }
 
 function gate(error) {
@@ -85,14 +74,8 @@ async function listen() {
   }
 }
 
-function theme(next) {
-  document.documentElement.dataset.theme = next;
-  localStorage.setItem("sluicegate.theme", next);
-  document.getElementById("theme").textContent = next === "dark" ? "Light" : "Dark";
-}
-
-theme(localStorage.getItem("sluicegate.theme") ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
-document.getElementById("theme").addEventListener("click", () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
+wireTheme();
+wireMenu();
 document.getElementById("forget").addEventListener("click", () => { key.forget(); feed?.abort(); feed = null; show(); });
 // A page that the browser keeps for going back must not keep its connection: there are only six.
 addEventListener("pagehide", () => { feed?.abort(); feed = null; });

@@ -1,5 +1,5 @@
-import { Failure, ask } from "./api.js";
-import { bars, count, el, panel, percent, table } from "./dom.js";
+import { Failure, ask } from "../api.js";
+import { bars, count, el, panel, percent, table } from "../dom.js";
 
 function cachePanel(name, stats) {
   const exact = stats.exact_hits_total ?? 0, near = stats.semantic_hits_total ?? 0, missed = stats.misses_total ?? 0, all = exact + near + missed;
@@ -18,7 +18,7 @@ async function ledger(signal) {
   try { return (await ask("/admin/usage", { signal })).data; } catch (error) { if (error instanceof Failure && error.status === 404) return null; throw error; }
 }
 
-export async function usage({ signal }) {
+export async function page({ signal }) {
   const [now, lines] = await Promise.all([ask("/admin/console/overview", { signal }), ledger(signal)]);
   const caches = Object.entries(now.caches);
   return [el("div", { class: "head" }, el("h1", {}, "Cache and cost"), el("p", {}, "what was saved, and what was used by whom")),

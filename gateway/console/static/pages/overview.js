@@ -1,11 +1,11 @@
-import { ask } from "./api.js";
-import { histogram, legend, timeline } from "./charts.js";
-import { bars, count, el, ms, panel, percent } from "./dom.js";
+import { ask } from "../api.js";
+import { histogram, legend, timeline } from "../charts.js";
+import { bars, count, el, ms, panel, percent } from "../dom.js";
 
 const seconds = (s) => ms(s * 1000);
 
 function tile(name, value, unit, sub) {
-  return el("div", { class: "tile" }, el("dt", {}, name), el("dd", {}, value, unit ? el("small", {}, unit) : null), el("div", { class: "sub" }, sub ?? ""));
+  return el("div", { class: "tile" }, el("dt", {}, name), el("dd", {}, value, unit ? el("small", {}, unit) : null), el("dd", { class: "sub" }, sub ?? ""));
 }
 
 function quantile(data, share) {
@@ -69,7 +69,7 @@ function drawn(now) {
   ];
 }
 
-export async function overview({ signal, onTick }) {
+export async function page({ signal, onTick }) {
   const body = el("div", { class: "grid" });
   const note = el("p", {});
   const refresh = async () => {

@@ -1,5 +1,5 @@
-import { Failure, ask } from "./api.js";
-import { chip, clock, el, facts, panel } from "./dom.js";
+import { Failure, ask } from "../api.js";
+import { chip, clock, el, facts, panel } from "../dom.js";
 
 async function pending(signal) {
   try { return await ask("/admin/review?status=pending", { signal }); } catch (error) { if (error instanceof Failure && error.status === 404) return null; throw error; }
@@ -22,7 +22,7 @@ function card(item, again) {
       el("div", { class: "row" }, el("button", { type: "button", on: { click: reveal } }, "Read the text"), el("button", { class: "main", type: "button", on: { click: decide("approve") } }, "Approve"), el("button", { class: "danger", type: "button", on: { click: decide("deny") } }, "Deny"), said)));
 }
 
-export async function reviews({ signal }) {
+export async function page({ signal }) {
   const body = el("div", { class: "grid two" });
   const refresh = async () => {
     const found = await pending(signal);

@@ -1,11 +1,11 @@
-import { Failure, ask } from "./api.js";
-import { chip, clock, count, el, panel, table } from "./dom.js";
+import { Failure, ask } from "../api.js";
+import { chip, clock, count, el, panel, table } from "../dom.js";
 
 async function read(path, signal) {
   try { return (await ask(path, { signal })).data; } catch (error) { if (error instanceof Failure && error.status === 404) return []; throw error; }
 }
 
-export async function models({ signal }) {
+export async function page({ signal }) {
   const body = el("div", { class: "grid" }), said = el("p", { role: "status", class: "note" });
   const refresh = async () => {
     const [served, routes] = await Promise.all([read("/admin/models", signal), read("/admin/routes", signal)]);

@@ -1,6 +1,6 @@
-import { ask, events } from "./api.js";
-import { el, facts, ms, panel, table } from "./dom.js";
-import { tokenView } from "./tokens.js";
+import { ask, events } from "../api.js";
+import { el, facts, ms, panel, table } from "../dom.js";
+import { tokenView } from "../tokens.js";
 
 const PROMPT = "Invoice TM-40917 of 14 March 2026 from Tidewater Marine Supply for Kestrel Boatworks.\nThe total is 1,284.50 EUR and it is not paid.";
 const SCHEMA = { type: "object", properties: { invoice_number: { type: "string" }, supplier: { type: "string" }, customer: { type: "string" }, issue_date: { type: "string", format: "date" }, total: { type: "number" }, currency: { enum: ["EUR", "USD", "GBP"] }, paid: { type: "boolean" } },
@@ -11,7 +11,7 @@ function stagesTable(stages) {
   return table("What each stage decided", [["Slot"], ["Stage"], ["Decided"], ["At", "number"], ["Took", "number"]], rows, "");
 }
 
-export async function playground({ signal }) {
+export async function page({ signal }) {
   const { models } = await ask("/admin/console/overview", { signal });
   const model = el("select", { id: "model" }, models.map((m) => el("option", { value: m.name }, m.name)));
   const prompt = el("textarea", { id: "prompt", rows: "6", spellcheck: "false" });

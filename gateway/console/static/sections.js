@@ -1,0 +1,13 @@
+// The pages, in the order of the navigation: one module of pages/ each, fetched when it is opened first.
+// A module exports `page(context)`, which returns the nodes of <main>. `under` names the entry that a page without one lights.
+export const SECTIONS = [
+  { name: "overview", title: "Overview", group: "Traffic", load: () => import("./pages/overview.js") },
+  { name: "requests", title: "Requests", group: "Traffic", load: () => import("./pages/requests.js") },
+  { name: "models", title: "Models", group: "Traffic", load: () => import("./pages/models.js") },
+  { name: "reviews", title: "Reviews", group: "Safety", load: () => import("./pages/reviews.js") },
+  { name: "usage", title: "Cache and cost", group: "Cost", load: () => import("./pages/usage.js") },
+  { name: "playground", title: "Playground", group: "Quality", load: () => import("./pages/playground.js") },
+  { name: "trace", title: "Trace", under: "requests", load: () => import("./pages/trace.js") },
+];
+
+export const sectionOf = (name) => SECTIONS.find((section) => section.name === name) ?? SECTIONS[0];
