@@ -105,6 +105,25 @@ class Searching(Protocol):
         """The entry of a row is gone."""
 
 
+@dataclass(frozen=True, slots=True)
+class HeldEntries:
+    """How much a store keeps for one tenant and model; `bytes` None where it does not know. `model` "" = all models."""
+
+    tenant: str
+    model: str
+    entries: int
+    bytes: int | None = None
+
+
+@runtime_checkable
+class CountingStore(Protocol):
+    """Optional for stores: one that can say whose entries it holds."""
+
+    async def held(self, tenants: Iterable[str]) -> list[HeldEntries] | None:
+        """Entries by tenant and model; None where they cannot be counted now. `tenants`: the names that are known here,
+        for a store that keeps digests of names only; what belongs to none of them is told under its digest."""
+
+
 @runtime_checkable
 class Store(Protocol):
     """Where answers lie. `get`, `put` and `drop` never raise into a request: a store that fails answers an empty

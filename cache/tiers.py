@@ -11,10 +11,22 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from sluicegate.cache.entries import Counts, Feed, IndexRow, Kept, Look, Near, Searching, Store, label
+from sluicegate.cache.entries import (
+    CountingStore,
+    Counts,
+    Feed,
+    HeldEntries,
+    IndexRow,
+    Kept,
+    Look,
+    Near,
+    Searching,
+    Store,
+    label,
+)
 from sluicegate.cache.lookup import CacheHit, CacheQuestion, Made, Recall, found_in
 from sluicegate.cache.semantic.model_embedders import ServedEmbedder
 from sluicegate.cache.semantic.tier import Place, Probe, SemanticTier, Trial
@@ -142,6 +154,10 @@ class TieredCache:
             **flights,
             **self._counts.values,
         }
+
+    async def held(self, tenants: Iterable[str]) -> list[HeldEntries] | None:
+        """Entries by tenant and model; None where the store cannot say."""
+        return await self._store.held(tenants) if isinstance(self._store, CountingStore) else None
 
     def troubles(self) -> Sequence[Trouble]:
         return self._store.troubles() if isinstance(self._store, TroubleReporter) else ()

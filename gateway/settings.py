@@ -260,6 +260,8 @@ class TelemetrySettings:
     """Put prompts and answers, after the rails, into traces and the console."""
     recent: int = 500
     """Finished requests that the console can show."""
+    evaluations: str = ""
+    """A folder of reports that `sluicegate eval --save` wrote, for the console; empty = none."""
     label_values: int = 100
     """Values that one label of a metric may have; all others are counted as `other`."""
     slo_first_s: float = 1.0

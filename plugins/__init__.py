@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     )
     from sluicegate.plugins.contract.verdicts import (
         JudgingTerms,
+        Mark,
         RailExample,
         RailProperties,
         ScreenResult,
@@ -195,6 +196,7 @@ __all__ = [
     "Lifecycle",
     "Load",
     "LoadReporter",
+    "Mark",
     "Mask",
     "Matcher",
     "Message",
@@ -365,6 +367,7 @@ __getattr__ = lazily(
         "with_texts": "contract.texts",
         "RailExample": "contract.verdicts",
         "RailProperties": "contract.verdicts",
+        "Mark": "contract.verdicts",
         "ScreenResult": "contract.verdicts",
         "Span": "contract.verdicts",
         "Verdict": "contract.verdicts",

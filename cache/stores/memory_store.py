@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 
-from sluicegate.cache.entries import GENERATION, Feed, IndexRow, Kept, Look, same_epochs
+from sluicegate.cache.entries import GENERATION, Feed, HeldEntries, IndexRow, Kept, Look, same_epochs
 from sluicegate.cache.stores.memory import MemoryCache
 from sluicegate.plugins import Answer, CacheKey
 
@@ -61,6 +61,16 @@ class MemoryStore(MemoryCache):
                 self._drop(key, None)
             self._purged += len(doomed)
             return len(doomed)
+
+    async def held(self, tenants: Iterable[str]) -> list[HeldEntries]:
+        with self._lock:
+            sizes = [(key.tenant, key.model, entry.size_bytes) for key, entry in self._entries.items()]
+        found: dict[tuple[str, str], list[int]] = {}
+        for tenant, model, size in sizes:
+            counted = found.setdefault((tenant, model), [0, 0])
+            counted[0] += 1
+            counted[1] += size
+        return [HeldEntries(*scope, entries, size) for scope, (entries, size) in sorted(found.items())]
 
     def stats(self) -> Mapping[str, float]:
         return {**super().stats(), "purged": self._purged}

@@ -19,11 +19,11 @@ import asyncio
 import hashlib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from sluicegate.cache.entries import GENERATION, Counts, Feed, IndexRow, Kept, Look, Near
+from sluicegate.cache.entries import GENERATION, Counts, Feed, HeldEntries, IndexRow, Kept, Look, Near
 from sluicegate.cache.stores.codec import HEAD_BYTES, EntrySealer, decode_row, encode, encode_row, has_label, mark, read
 from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, Damaged
 from sluicegate.cache.stores.guarded_calls import GuardedCalls
@@ -133,6 +133,11 @@ class RedisStore:
         sweeps = [await self._guarded.call(partial(self._sweep, tag, label), 0, SWEEP_DEADLINE_S) for tag in withdrawn]
         self._counts.add("purged_total", sum(sweeps))
         return sum(sweeps)
+
+    async def held(self, tenants: Iterable[str]) -> list[HeldEntries] | None:
+        """By tenant alone: the names of entries hold nothing else. None where the server did not answer in time."""
+        names = {_tag(name): name for name in tenants}
+        return await self._guarded.call(lambda: self._held(names), None, SWEEP_DEADLINE_S)
 
     def stats(self) -> Mapping[str, float]:
         state = {"open": float(self._guarded.is_open), "vector_sets": float(self.searches)}
@@ -246,6 +251,16 @@ class RedisStore:
                 n for n, head in zip(names, heads, strict=True) if isinstance(head, bytes) and has_label(head, marked)
             ]
         return int(await self._client.unlink(*doomed)) if doomed else 0
+
+    async def _held(self, names: Mapping[str, str]) -> list[HeldEntries] | None:
+        found: dict[str, int] = {}
+        async for name in self._client.scan_iter(match=f"{self._prefix}:{{*}}:e:*", count=1000):
+            tag = name.decode("ascii", "replace").removeprefix(f"{self._prefix}:{{").partition("}")[0]
+            found[tag] = found.get(tag, 0) + 1
+        return sorted(
+            (HeldEntries(names.get(tag, f"digest {tag}"), "", count) for tag, count in found.items()),
+            key=lambda held: held.tenant,
+        )
 
     # --- reading replies ---------------------------------------------------------------------------------------
 

@@ -9,12 +9,12 @@ import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from sluicegate.cache.entries import GENERATION, Counts, Feed, IndexRow, Kept, Look
+from sluicegate.cache.entries import GENERATION, Counts, Feed, HeldEntries, IndexRow, Kept, Look
 from sluicegate.cache.stores.codec import HEAD_BYTES, EntrySealer, decode_row, encode, encode_row, has_label, mark, read
 from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, Damaged
 from sluicegate.cache.stores.guarded_calls import GuardedCalls
@@ -99,6 +99,10 @@ class SqliteStore:
             raise Overloaded("the cache's file could not be written, nothing was withdrawn; ask again", retry_after_s=1)
         self._counts.add("purged_total", deleted)
         return deleted
+
+    async def held(self, tenants: Iterable[str]) -> list[HeldEntries] | None:
+        """Counted in the store's thread; a file of a million entries takes it a second."""
+        return await self._call(self._held, None, PURGE_DEADLINE_S)
 
     async def look_up(self, key: CacheKey) -> tuple[Answer, ...] | None:
         kept = (await self.get(key)).kept
@@ -192,6 +196,13 @@ class SqliteStore:
             doomed = [key for *key, head in heads if has_label(head, marked)]
             db.executemany(f"delete from entries where {OF_KEY}", doomed)
             return len(doomed)
+
+    def _held(self, db: sqlite3.Connection) -> list[HeldEntries] | None:
+        asked = (
+            "select tenant, model, count(*), cast(total(size) as integer) from entries where expires_s > ? "
+            "group by tenant, model order by tenant, model"
+        )
+        return [HeldEntries(*row) for row in db.execute(asked, (self._clock(),))]
 
     def _epochs(self, db: sqlite3.Connection, tenant: str) -> dict[str, str]:
         """A purge for one tenant and a purge for all raise two counters; an epoch is both."""

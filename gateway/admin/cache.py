@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from sluicegate.cache import LABEL_KINDS, label
+from sluicegate.gateway.accounts.records import NANOS
 from sluicegate.gateway.http.admission import admitted
 from sluicegate.gateway.http.guard import name_of, operator_of
 from sluicegate.gateway.runtime import Runtime
@@ -66,6 +68,24 @@ def add_cache_routes(router: APIRouter, runtime: Runtime) -> None:
     async def stats(request: Request) -> Any:
         operator_of(runtime, request)
         return {name: dict(cache.stats()) for name, cache in runtime.caches}
+
+    @router.get("/admin/cache/entries", tags=["admin"])
+    async def entries(request: Request) -> Any:
+        """Whose entries each cache holds, and what hits saved since the start of this gateway."""
+        operator_of(runtime, request)
+        accounts = runtime.accounts
+        known = {Caller().tenant, *(record.caller().tenant for record in accounts.keyring.records.values())}
+        held = {name: await cache.held(known) for name, cache in runtime.caches}
+        saved = [
+            {"model": model, "tokens": tokens, "cost": nanos / NANOS}
+            for model, (tokens, nanos) in sorted(accounts.saved.items())
+        ]
+        return {
+            "caches": {name: None if found is None else [asdict(one) for one in found] for name, found in held.items()},
+            "saved": saved,
+            "currency": accounts.settings.currency,
+            "since_s": runtime.started_s,
+        }
 
 
 async def _caller(runtime: Runtime, request: Request) -> Caller:

@@ -59,7 +59,8 @@ def add_key_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.get("/admin/keys", tags=["admin"])
     async def keys(request: Request) -> Any:
         operator_of(runtime, request)
-        return {"data": [_shown(record) for record in accounts.keyring.records.values()]}
+        data = [_shown(record) for record in accounts.keyring.records.values()]
+        return {"data": data, "kept": runtime.settings.keeps_keys}
 
     @router.post("/admin/keys", tags=["admin"])
     async def new_key(request: Request, asked: NewKey) -> Any:

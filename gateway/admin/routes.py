@@ -10,8 +10,11 @@ from fastapi.routing import APIRoute
 
 from sluicegate.gateway.admin.cache import add_cache_routes
 from sluicegate.gateway.admin.console import add_console_routes
+from sluicegate.gateway.admin.evaluations import add_evaluation_routes
 from sluicegate.gateway.admin.keys import add_key_routes
+from sluicegate.gateway.admin.lint import add_lint_routes
 from sluicegate.gateway.admin.models import add_model_admin_routes
+from sluicegate.gateway.admin.rails import add_rail_routes
 from sluicegate.gateway.admin.reload import add_reload_routes
 from sluicegate.gateway.admin.review import SCOPE as REVIEW
 from sluicegate.gateway.admin.review import add_review_routes
@@ -29,6 +32,9 @@ def admin_routes(runtime: Runtime) -> APIRouter:
     add_model_admin_routes(router, runtime)
     add_usage_routes(router, runtime)
     add_review_routes(router, runtime)
+    add_rail_routes(router, runtime)
+    add_lint_routes(router, runtime)
+    add_evaluation_routes(router, runtime)
     add_reload_routes(router, runtime)
     return router
 

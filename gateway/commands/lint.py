@@ -27,7 +27,7 @@ def define(lint: argparse.ArgumentParser) -> None:
 
 def _lint(parsed: argparse.Namespace) -> int:
     """Raises `ConfigurationError` for what is no JSON, or no schema."""
-    from sluicegate.gateway.commands.linting.report import lint
+    from sluicegate.gateway.linting.report import lint
 
     report = lint(_schema(_read(parsed.schema)), compiled=not parsed.fast)
     print(json.dumps(report.as_json()) if parsed.json else report.as_text())

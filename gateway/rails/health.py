@@ -99,6 +99,11 @@ class RailHealth:
     def succeeded(self, slot: RailSlot, rail: str) -> None:
         self._breakers[slot, rail].succeeded()
 
+    def is_open(self, slot: RailSlot, rail: str) -> bool:
+        """Whether the rail is out of the way after failures in a row."""
+        breaker = self._breakers.get((slot, rail))
+        return breaker is not None and breaker.is_open
+
     def troubles(self) -> Sequence[Trouble]:
         """Report rails whose breaker is open."""
         return [

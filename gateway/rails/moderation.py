@@ -20,12 +20,14 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.rails.choice_texts import ChoiceTexts, WindowedText
 from sluicegate.gateway.rails.judged_text import Told
 from sluicegate.gateway.rails.text_windows import Windows
 from sluicegate.gateway.rails.token_probabilities import TokenProbabilities
+from sluicegate.gateway.rails.verdicts import category_of
 from sluicegate.gateway.telemetry import Hold
 from sluicegate.plugins import (
     Answer,
@@ -85,7 +87,8 @@ class Moderation:
         self._judging_s: Mapping[str, float] = {}
         self._scores: Mapping[str, Mapping[str, float]] = {}
         self._outcomes = dict.fromkeys(self._names, "pass")
-        self._labels: Counter[str] = Counter()
+        self._redacted: dict[str, Counter[str]] = {}
+        self._categories: dict[str, Counter[str]] = {}
         self._holds: list[Hold] = []
         self._choices = [ChoiceTexts(i) for i in range(request.n)]
         if not request.reasoning and not request.callable_tools:  # a rail that cannot open fails before any text
@@ -284,17 +287,21 @@ class Moderation:
 
     def decisions(self) -> list[Decision]:
         """Return a decision for each rail. Rails that answer at once share their time evenly."""
-        detail = {"redacted": dict(self._labels)} if self._labels else {}
         each = self._seconds / max(1, len(self._names) - len(self._judged))
         return [
-            Decision("moderate", name, outcome, each, detail) if name not in self._judged else self._judgement(name)
+            Decision("moderate", name, outcome, self._judging_s.get(name, 0.0) if judged else each, self._detail(name))
             for name, outcome in self._outcomes.items()
+            for judged in (name in self._judged,)
         ]
 
-    def _judgement(self, name: str) -> Decision:
-        scores = self._scores.get(name)
-        seconds = self._judging_s.get(name, 0.0)
-        return Decision("moderate", name, self._outcomes[name], seconds, {"scores": scores} if scores else {})
+    def _detail(self, name: str) -> Mapping[str, Any]:
+        """What a rail found, by category; of those that it replaced, apart; and the worst scores of a judge."""
+        found = {
+            "redacted": self._redacted.get(name),
+            "categories": self._categories.get(name),
+            "scores": self._scores.get(name),
+        }
+        return {what: dict(counts) for what, counts in found.items() if counts}
 
     def _texts(self) -> Iterable[WindowedText]:
         return (text for choice in self._choices for text in choice.texts.values())
@@ -322,20 +329,29 @@ class Moderation:
     def _note(self, text: WindowedText, step: Released) -> None:
         for redaction in step.redactions:
             text.redactions.append(redaction)
-            self._labels[redaction.reason] += 1
+            self._redacted.setdefault(redaction.rail, Counter())[redaction.reason] += 1
+            self._found(redaction.rail, redaction.reason)
             self._worsen(redaction.rail, "redact")
         for line in step.escalations:
             rail, _, reason = line.partition(": ")
             self.asked.append((rail, reason))
+            self._found(rail, reason)
             self._worsen(rail, "escalate")
         for line in step.failures:
             self.failures.append(line.partition(":")[0])
             self._worsen(self.failures[-1], "failed")
         for line in step.shadow:
-            rail, action, _ = line.split(": ", 2)
+            rail, action, reason = line.split(": ", 2)
+            self._found(rail, reason)
             self._worsen(rail, f"shadow {action}")
         if step.rail is not None:
+            if step.blocked is not None and step.blocked not in WHY:
+                self._found(step.rail, step.blocked)
             self._worsen(step.rail, "block")
+
+    def _found(self, rail: str, reason: str) -> None:
+        """Count a finding. A reason may go on with a place or a score behind its category."""
+        self._categories.setdefault(rail, Counter())[category_of(reason)] += 1
 
     def _worsen(self, rail: str, outcome: str) -> None:
         if GRAVITY.index(outcome) > GRAVITY.index(self._outcomes[rail]):

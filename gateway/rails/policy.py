@@ -84,6 +84,13 @@ class Policies:
     default: Policy = Policy()
     claiming: tuple[Policy, ...] = ()
 
+    def named(self, name: str) -> Policy | None:
+        return next((policy for policy in (self.default, *self.claiming) if policy.name == name), None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.default.name, *(policy.name for policy in self.claiming))
+
     def of(self, request: Request, caller: Caller, route: str = "") -> Policy:
         return next((p for p in self.claiming if p.claimed_by(request, caller, route)), self.default)
 

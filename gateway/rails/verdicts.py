@@ -9,10 +9,11 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from sluicegate.plugins import Message, Request, ScreenResult, Text, texts_of, with_texts
+from sluicegate.plugins import Mark, Message, Request, ScreenResult, Text, texts_of, with_texts
 
 ACTIONS = ("pass", "redact", "block", "escalate")
 WORST = {"pass": 0, "redact": 1, "escalate": 2, "block": 3}
@@ -20,6 +21,7 @@ MAX_REASON, MAX_TOLD = 1_000, 300
 """Characters; what is longer is cut."""
 MAX_GROWTH, MAX_NEW = 16, 1_000_000
 """New texts have at most so many times the characters of what they replace, and so many more."""
+MAX_MARKS, MAX_LABEL, MAX_CATEGORY = 10_000, 128, 64
 MAX_RESTORE, MAX_PLACEHOLDER = 10_000, 200
 
 
@@ -33,6 +35,7 @@ def checked(found: Any, request: Request) -> ScreenResult:
     _check_messages(found.messages, request)
     _check_texts(found, request)
     _check_restore(found.restore)
+    _check_marks(found.marks)
     if found.action == "redact" and found.messages is None and not found.texts:
         raise TypeError("redact without messages")
     if len(found.reason) <= MAX_REASON and len(found.told) <= MAX_TOLD:
@@ -96,6 +99,26 @@ def _check_restore(restore: Any) -> None:
     for name, value in restore.items():
         if not isinstance(name, str) or not isinstance(value, str) or not 0 < len(name) <= MAX_PLACEHOLDER:
             raise TypeError(f"a placeholder must be a text of 1 to {MAX_PLACEHOLDER} characters that stands for a text")
+
+
+def _check_marks(marks: Any) -> None:
+    if not isinstance(marks, tuple) or len(marks) > MAX_MARKS:
+        raise TypeError(f"`marks` must be a tuple of at most {MAX_MARKS} marks")
+    for mark in marks:
+        if not isinstance(mark, Mark) or not isinstance(mark.label, str) or len(mark.label) > MAX_LABEL:
+            raise TypeError(f"a mark must be a `Mark` with a label of at most {MAX_LABEL} characters")
+        if not isinstance(mark.start, int) or not isinstance(mark.end, int) or not 0 <= mark.start <= mark.end:
+            raise TypeError("a mark must lie between two places of its text, in order")
+
+
+def category_of(reason: str) -> str:
+    """Return what a reason begins with: its category, without the place, target or score that may follow."""
+    return reason.partition(":")[0][:MAX_CATEGORY].strip() or "other"
+
+
+def categories_of(result: ScreenResult) -> dict[str, int]:
+    """Count what an input rail found, by category."""
+    return dict(Counter(category_of(mark.label) for mark in result.marks))
 
 
 def applied(result: ScreenResult, request: Request) -> Request:

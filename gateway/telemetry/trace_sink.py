@@ -12,6 +12,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from sluicegate.gateway.telemetry import semconv
 from sluicegate.gateway.telemetry.finished import Finished
 from sluicegate.gateway.telemetry.otlp.export import Exporter, exporter_of
+from sluicegate.gateway.telemetry.rail_history import RailHistory
 from sluicegate.gateway.telemetry.series import Series
 from sluicegate.gateway.telemetry.span_builder import Value
 from sluicegate.gateway.telemetry.tracing import TraceIds, Tracing, exports, sampler_of
@@ -27,6 +28,7 @@ class TraceSink:
         self._ring: deque[Finished] = deque(maxlen=recent)
         self._seen = 0
         self.series = Series()
+        self.rails = RailHistory()
 
     def begin(self, model: str, parent: context.Context | None) -> TraceIds:
         return self._tracing.begin(f"{semconv.OPERATION_CHAT} {model}", parent)
@@ -41,6 +43,7 @@ class TraceSink:
         if self._ring.maxlen:
             self._ring.append(done)
             self.series.add(done)
+            self.rails.add(done)
         if done.ids.sampled and self.exporter is not None:
             self.exporter.take(done)
 

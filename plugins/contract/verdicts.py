@@ -43,6 +43,17 @@ class Verdict:
     """The worst of each category in what this verdict judged, 0 to 1, where the rail knows any; for operators."""
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that an input rail found: `label` is its category, a short word of the rail's own, never what a caller
+    wrote. Characters [start, end) of the text at `path`; `start` = `end`: somewhere in it."""
+
+    label: str
+    path: Path = ()
+    start: int = 0
+    end: int = 0
+
+
 @quick
 @dataclass(frozen=True, slots=True)
 class ScreenResult:
@@ -58,6 +69,8 @@ class ScreenResult:
     told: str = ""
     restore: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Placeholders in `messages`, and the texts that this caller gets back for them in the answer."""
+    marks: tuple[Mark, ...] = ()
+    """What was found and where, for operators, who count categories and try texts; a rail need not say."""
 
 
 @dataclass(frozen=True, slots=True)

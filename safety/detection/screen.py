@@ -13,9 +13,9 @@ import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
-from sluicegate.plugins import Caller, RailProperties, Request, ScreenResult, Text, texts_of
+from sluicegate.plugins import Caller, Mark, RailProperties, Request, ScreenResult, Text, texts_of
 from sluicegate.plugins.errors import RequestTooLarge, StageFailed
 from sluicegate.safety.detection.detector import NOTHING, Detector, Finding
 from sluicegate.safety.detection.parts import Part, PartReader, alone, pieces
@@ -186,12 +186,15 @@ class DetectionScreen:
         place = f"{part.place} ({part.source})" if part.source else part.place
         reason = f"{self.name}: {finding.because} in {place}, score {score:.2f}"
         told = f"the text at {part.place.rpartition(' ')[2]} is not allowed here"
-        return ScreenResult("block" if action == "block" else "escalate", reason=reason, score=score, told=told)
+        marks = (Mark(finding.because),)
+        decided: Literal["block", "escalate"] = "block" if action == "block" else "escalate"
+        return ScreenResult(decided, reason=reason, score=score, told=told, marks=marks)
 
     def _in_shadow(self, result: ScreenResult) -> ScreenResult:
         if result.action == "pass":
             return result
-        return ScreenResult("pass", reason=f"shadow, would {result.action}: {result.reason}", score=result.score)
+        reason = f"shadow, would {result.action}: {result.reason}"
+        return ScreenResult("pass", reason=reason, score=result.score, marks=result.marks)
 
     def _late(self) -> ScreenResult:
         return self._failed(f"took longer than its budget of {self.policy.time_budget_s:g} s")

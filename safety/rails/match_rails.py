@@ -7,6 +7,7 @@ two channels or two choices.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from sluicegate.plugins import (
     CHANNELS,
     Caller,
     Channel,
+    Mark,
     RailProperties,
     Request,
     ScreenResult,
@@ -37,6 +39,9 @@ LONG = 20_000
 """Characters; a few milliseconds of reading."""
 CONTEXT = 2
 """Visible characters before a place that rules may look at."""
+PASSED = ScreenResult()
+MOST_MARKS = 1_000
+"""Of one request: enough for people to look at."""
 WORTH_REMEMBERING = 64
 """Characters; fewer are read as fast as they are looked up."""
 
@@ -239,16 +244,20 @@ class MatchScreen:
         """The same, in the thread that calls it. `texts`: those of `request`, as `texts_of` lists them."""
         changes: list[tuple[Text, str]] = []
         asked: dict[str, str] = {}
+        marks: list[Mark] = []
         for text, matches in self._found(request, as_spelled(texts), caller.tenant):
             for match in matches:
                 action = self._policy.does(match.label)
+                if len(marks) < MOST_MARKS:
+                    marks.append(Mark(match.label, text.path, match.start, min(match.end, len(text.text))))
                 if action == "block":
-                    return ScreenResult("block", self._reason({match.label: text.place}), told=refusal(text))
+                    reason = self._reason({match.label: text.place})
+                    return ScreenResult("block", reason, told=refusal(text), marks=tuple(marks))
                 asked.setdefault(f"{action} {match.label}", text.place)
             new = self._without(text.text, matches)
             if new != text.text:
                 changes.append((text, new))
-        return self._result(request, changes, asked)
+        return dataclasses.replace(self._result(request, changes, asked), marks=tuple(marks)) if marks else PASSED
 
     def _result(self, request: Request, changes: list[tuple[Text, str]], asked: dict[str, str]) -> ScreenResult:
         """`asked`: the first place by action and label."""

@@ -20,10 +20,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sluicegate.plugins import Caller, RailProperties, Request, ScreenResult, Text, in_two, texts_of
+from sluicegate.plugins import Caller, Mark, RailProperties, Request, ScreenResult, Text, in_two, texts_of
 from sluicegate.safety.matching.automaton import Automaton
 from sluicegate.safety.matching.json_escapes import find_spelled
-from sluicegate.safety.rails.match_rails import LONG, MatchPolicy, as_spelled, version
+from sluicegate.safety.rails.match_rails import LONG, MOST_MARKS, MatchPolicy, as_spelled, version
 
 Restore = Literal["scope", "always", "never"]
 LETTERS = 5
@@ -65,27 +65,30 @@ class Pseudonyms:
         """The same, in the thread that calls it. `texts`: those of `request`, as `texts_of` lists them."""
         book = _Book(hmac.digest(self._terms.secret, caller.tenant.encode(), "sha256"))
         read = [text for text in as_spelled(texts) if text.role is None or text.role in self._terms.roles]
-        changes = [(text, new) for text in read if (new := self._without(text.text, book)) != text.text]
+        changes = [(text, new) for text in read if (new := self._without(text, book)) != text.text]
         if not book.values:
             return ScreenResult()
         reason = f"{self.name}: {len(book.values)} values"
         restore = book.values if self._terms.may_see(caller) else {}
         messages, others = in_two(changes, request)
-        return ScreenResult("redact", reason, messages, texts=others, restore=restore)
+        return ScreenResult("redact", reason, messages, texts=others, restore=restore, marks=tuple(book.marks))
 
-    def _without(self, text: str, book: _Book) -> str:
-        parts, at = [], 0
+    def _without(self, whole: Text, book: _Book) -> str:
+        parts, at, text = [], 0, whole.text
         for match in find_spelled(self._automaton, text):
+            if len(book.marks) < MOST_MARKS:
+                book.marks.append(Mark(match.label, whole.path, match.start, match.end))
             parts += [text[at : match.start], book.placeholder(match.label, text[match.start : match.end])]
             at = match.end
         return "".join([*parts, text[at:]])
 
 
 class _Book:
-    """The placeholders of one request. `values`: what each stands for."""
+    """The placeholders of one request. `values`: what each stands for; `marks`: where they stood."""
 
     def __init__(self, key: bytes) -> None:
         self.values: dict[str, str] = {}
+        self.marks: list[Mark] = []
         self._key = key
 
     def placeholder(self, label: str, value: str) -> str:

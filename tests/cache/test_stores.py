@@ -68,6 +68,20 @@ async def test_an_answer_comes_back_as_it_was_with_age_and_cost(cache: TieredCac
     assert cache.stats()["saved_tokens_total"] == 16
 
 
+async def test_entries_are_counted_by_tenant(cache: TieredCache) -> None:
+    """A store that keeps digests of names alone tells those that it is given, and the others under their digests."""
+    assert await cache.held(()) == []
+    await keep(cache, tenant="north")
+    await keep(cache, tenant="north", text="another")
+    await keep(cache, tenant="south")
+    held = await cache.held(["north"])
+    assert held is not None
+    assert {one.entries for one in held} == {1, 2}
+    assert [one.tenant for one in held if one.entries == 2] == ["north"]
+    [other] = [one.tenant for one in held if one.entries == 1]
+    assert other == "south" or other.startswith("digest ")
+
+
 async def test_plain_look_ups_by_key_work_too(cache: TieredCache) -> None:
     key = asked().key
     assert await cache.look_up(key) is None

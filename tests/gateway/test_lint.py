@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from benchmarks.values_variants import VARIANTS
 from sluicegate.gateway.commands.cli import main
-from sluicegate.gateway.commands.linting.measured import MEASURED
-from sluicegate.gateway.commands.linting.report import lint
-from sluicegate.gateway.commands.linting.rules import RULES, advise, words_of
+from sluicegate.gateway.linting.measured import MEASURED
+from sluicegate.gateway.linting.report import lint
+from sluicegate.gateway.linting.rules import RULES, advise, words_of
 
 
 def answer(properties: dict[str, Any], **more: Any) -> dict[str, Any]:

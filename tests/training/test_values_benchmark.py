@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.values import first_object, gain_of, generated, read, right_fields, share_of
 from benchmarks.values_variants import VARIANTS, Item, leaves
-from sluicegate.gateway.commands.linting.rules import advise
+from sluicegate.gateway.linting.rules import advise
 
 ITEMS = generated("held-out layouts", 60)
 

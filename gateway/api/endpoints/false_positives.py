@@ -54,7 +54,18 @@ def add_false_positive_routes(router: APIRouter, runtime: Runtime) -> None:
         """Oldest first, with their texts: a set that must not be flagged."""
         operator_of(runtime, request, SCOPE)
         found = await queue_of(runtime).reports(limit)
-        data = [{"id": r.id, "rail": r.rail, "note": r.note, "text": body["text"]} for r, body in found]
+        data = [
+            {
+                "id": report.id,
+                "rail": report.rail,
+                "note": report.note,
+                "text": body["text"],
+                "tenant": report.tenant,
+                "request_id": report.request_id,
+                "created_s": report.created_s,
+            }
+            for report, body in found
+        ]
         return {"object": "list", "data": data}
 
     @router.delete("/v1/safety/false_positives/{id}", tags=["safety"])

@@ -24,6 +24,7 @@ from sluicegate.gateway.commands.eval.checks import check_options, scored
 from sluicegate.gateway.commands.eval.forms import FORMS, read_suite
 from sluicegate.gateway.commands.eval.judge import Agreement, ModelJudge
 from sluicegate.gateway.commands.eval.report import page, table
+from sluicegate.gateway.commands.eval.saving import check_folder, save
 from sluicegate.gateway.commands.eval.summary import ScoredCase, TokenPrices, comparison, figures, is_worse
 from sluicegate.gateway.commands.progress import bar
 from sluicegate.plugins import ConfigurationError
@@ -53,6 +54,9 @@ def define(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--price", default="0,0", metavar="PROMPT,COMPLETION", help="of a million tokens, for the cost")
     parser.add_argument("--at-least", type=float, default=0.0, metavar="SHARE", help="quality below it fails")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the report with every case")
+    parser.add_argument(
+        "--save", type=Path, metavar="FOLDER", help="write the report with every case as JSON there, for the console"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.set_defaults(run=run)
 
@@ -63,10 +67,14 @@ def run(parsed: argparse.Namespace) -> int:
     cases = [case for case in suite.cases if case.human is None][: parsed.limit or None]
     for case in cases:
         check_options(case)
+    if parsed.save is not None:
+        check_folder(parsed.save)
     variants, prices = _variants(parsed), _prices(parsed.price)
     report, judged = asyncio.run(_evaluate(parsed, suite, cases, variants, prices))
     if parsed.html is not None:
         parsed.html.write_text(page(report, judged), "utf-8")
+    if parsed.save is not None:
+        save(parsed.save, report, judged)
     print(json.dumps(report) if parsed.json else table(report))
     return _status(report, parsed.at_least)
 

@@ -116,7 +116,7 @@ async def _moderated(
     work, size, text = exchange.stages.workers, size_of(exchange.request), request.messages[0].content
     try:
         if offers(rail, JudgingRail):
-            verdicts = await _followed(rail, rail_policy, request, exchange.caller)
+            verdicts = await followed(rail, rail_policy, request, exchange.caller)
         else:
             session = rail.open(request, exchange.caller, "content")
             verdicts = await work.run(exchange.caller.tenant, size, _read, session, text)
@@ -137,7 +137,7 @@ async def _moderated(
             judgement.add(category, "redact", scores.get(label, 1.0), acts=rail_policy.mode == "enforce")
 
 
-async def _followed(rail: JudgingRail, rail_policy: RailPolicy, request: Request, caller: Caller) -> list[Verdict]:
+async def followed(rail: JudgingRail, rail_policy: RailPolicy, request: Request, caller: Caller) -> list[Verdict]:
     """Judge the text as an answer to nothing that was said before; in pieces, so that a budget is that of one look."""
     terms = JudgingTerms("", rail_policy.escalate, rail_policy.block)
     text, alone = request.messages[0].content, dataclasses.replace(request, messages=())

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from sluicegate.gateway.rails.time_limit import within
-from sluicegate.gateway.rails.verdicts import applied, checked, joined, own_copy
+from sluicegate.gateway.rails.verdicts import applied, categories_of, checked, joined, own_copy
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.tracing.timing import Note
 from sluicegate.plugins import (
@@ -76,6 +76,8 @@ class Screening:
         action = rail_policy.action(result.action, result.score)
         reason = result.reason or (f"{name}: score {result.score:.2f}" if result.score is not None else name)
         note.detail |= {k: v for k, v in (("reason", result.reason), ("score", result.score)) if v}
+        if found := categories_of(result):
+            note.detail["categories"] = found
         if rail_policy.mode == "shadow":
             note.outcome = f"shadow {action}"
             return

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import sluicegate
-from sluicegate.gateway.commands.linting.measured import MEASURED, WEIGHTS
-from sluicegate.gateway.commands.linting.rules import Advice, advise
-from sluicegate.gateway.commands.linting.walk import places, properties_of
+from sluicegate.gateway.linting.measured import MEASURED, WEIGHTS
+from sluicegate.gateway.linting.rules import Advice, advise
+from sluicegate.gateway.linting.walk import places, properties_of
 
 _SHOWN = 6
 """Places of one rule that are printed; `--json` has all."""

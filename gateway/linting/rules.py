@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sluicegate.gateway.commands.linting.walk import SchemaPlace, escaped, places, properties_of, resolved
+from sluicegate.gateway.linting.walk import SchemaPlace, escaped, places, properties_of, resolved
 from sluicegate.plugins.json_schema import KEYWORDS
 
 REASONS = frozenset({

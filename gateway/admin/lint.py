@@ -1,0 +1,27 @@
+"""`POST /admin/lint`: what `sluicegate lint` says of a schema, for the editor of the console."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from sluicegate.gateway.http.guard import operator_of
+from sluicegate.gateway.linting.report import lint
+from sluicegate.gateway.runtime import Runtime
+
+
+class LintedSchema(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    text: dict[str, Any] = Field(alias="schema")
+
+
+def add_lint_routes(router: APIRouter, runtime: Runtime) -> None:
+    @router.post("/admin/lint", tags=["admin"])
+    async def lint_schema(request: Request, given: LintedSchema) -> Any:
+        """Whether the schema can be served, what is not enforced, and what would make a model do better with it."""
+        by = operator_of(runtime, request)
+        size = int(request.headers.get("content-length") or 1)
+        report = await runtime.workers.run(by.tenant, size, lint, given.text, inline_bytes=0)
+        return report.as_json()

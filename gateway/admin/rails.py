@@ -1,0 +1,115 @@
+"""Rails, for operators: which ones run and how, what they said, and what they would make of a text."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import uuid
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from sluicegate.gateway.http.guard import operator_of
+from sluicegate.gateway.rails.policy import Policy, RailSlot
+from sluicegate.gateway.request.context import Entry, Exchange, Safety
+from sluicegate.gateway.request.guarding.trial import tried
+from sluicegate.gateway.runtime import Runtime
+from sluicegate.gateway.telemetry import TraceIds
+from sluicegate.gateway.telemetry.rail_history import KEPT, SLICE_S, summed
+from sluicegate.plugins import Message, NotFound, RequestTooLarge, Sampling, properties_of
+from sluicegate.plugins import Request as Asked
+
+MOST_CHARS = 100_000
+"""Of a text to try. Output rails read it letter by letter."""
+
+
+class TriedText(BaseModel):
+    """`read_as`: words of the user, or a text that a tool or a document brings. `policy`: by name."""
+
+    model_config = ConfigDict(extra="forbid")
+    text: Annotated[str, Field(min_length=1)]
+    read_as: Literal["user", "document"] = "user"
+    policy: Annotated[str, Field(max_length=256)] = "default"
+
+
+def add_rail_routes(router: APIRouter, runtime: Runtime) -> None:
+    @router.get("/admin/rails", tags=["admin"])
+    async def rails(request: Request) -> Any:
+        """Every rail by slot, as each policy has it act."""
+        operator_of(runtime, request)
+        return {"data": list(_listed(runtime)), "policies": list(runtime.pipeline.stages.policies.names)}
+
+    @router.get("/admin/rails/history", tags=["admin"])
+    async def history(
+        request: Request,
+        last: Annotated[int, Query(ge=SLICE_S, le=SLICE_S * KEPT)] = 86400,
+        slices: Annotated[int, Query(ge=1, le=500)] = 60,
+    ) -> Any:
+        """Verdicts by rail, and requests in which a rail found something by category, of the last seconds: in slices
+        and in all. In memory alone; the last week since the start of this gateway."""
+        operator_of(runtime, request)
+        wide_s, found = runtime.trace_sink.rails.within(last, slices)
+        whole = summed(found).as_json()
+        return {
+            "now_s": time.time(),
+            "since_s": runtime.started_s,
+            "slice_s": wide_s,
+            "slices": [one.as_json() for one in found],
+            "verdicts": whole["verdicts"],
+            "categories": whole["categories"],
+        }
+
+    @router.post("/admin/rails/try", tags=["admin"])
+    async def try_text(request: Request, given: TriedText) -> Any:
+        """What every rail would make of a text; nothing is kept, counted or sent on."""
+        by = operator_of(runtime, request)
+        if len(given.text) > MOST_CHARS:
+            raise RequestTooLarge(f"`text` has {len(given.text)} characters; at most {MOST_CHARS} are tried at a time")
+        runtime.check_ready()
+        exchange = _exchange(runtime, given, _policy(runtime, given.policy))
+        exchange.caller = by
+        began = time.perf_counter()
+        found = [dataclasses.asdict(trial) for trial in await tried(exchange)]
+        return {"policy": given.policy, "seconds": round(time.perf_counter() - began, 6), "data": found}
+
+
+def _policy(runtime: Runtime, name: str) -> Policy:
+    policies = runtime.pipeline.stages.policies
+    found = policies.named(name)
+    if found is None:
+        raise NotFound(f"there is no policy {name!r}; there are: {', '.join(policies.names)}", param="policy")
+    return found
+
+
+def _exchange(runtime: Runtime, given: TriedText, policy: Policy) -> Exchange:
+    """Stands for a request with this text, outside of the books, metrics and traces."""
+    role: Literal["user", "tool"] = "user" if given.read_as == "user" else "tool"
+    request = Asked(
+        id=f"try-{uuid.uuid4().hex}",
+        model="",
+        messages=(Message(role, given.text),),
+        nbytes=len(given.text),
+        sampling=Sampling(max_tokens=1),
+        cache=False,
+    )
+    entry = Entry(TraceIds(0, 0), runtime.pipeline.stages, "/admin/rails/try")
+    return Exchange(entry, request, safety=Safety(policy=policy))
+
+
+def _listed(runtime: Runtime) -> Any:
+    stages = runtime.pipeline.stages
+    slots: tuple[tuple[RailSlot, Any], ...] = (("screen", stages.screen), ("moderate", stages.moderate))
+    policies = (stages.policies.default, *stages.policies.claiming)
+    for slot, rails in slots:
+        for name, rail in rails:
+            properties, own = properties_of(rail), stages.policies.default.rail_policy(slot, name)
+            yield {
+                "slot": slot,
+                "rail": name,
+                "version": properties.version if properties is not None else None,
+                "mode": own.mode,
+                "failure_mode": own.failure_mode,
+                "modes": {policy.name: policy.rail_policy(slot, name).mode for policy in policies},
+                "out_of_the_way": stages.rail_health.is_open(slot, name),
+            }
