@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sluicegate.engine.checkpoints.folders import check_folders
+from sluicegate.engine.checkpoints.folders import check_encoder_folder, check_folders
+from sluicegate.engine.encoders.settings import EncoderSettings
 from sluicegate.engine.settings import EngineSettings
 from sluicegate.plugins import Generator, RegistryLike
 
 
 def register(registry: RegistryLike) -> None:
     registry.add("generate", "engine", make_engine)
+    registry.add("generate", "encoders", make_encoders)
 
 
 def make_engine(settings: Mapping[str, Any]) -> Generator:
@@ -21,3 +23,13 @@ def make_engine(settings: Mapping[str, Any]) -> Generator:
     from sluicegate.engine.engine import Engine  # torch takes two seconds to import: only those who serve need it
 
     return Engine(own)
+
+
+def make_encoders(settings: Mapping[str, Any]) -> Generator:
+    """Settings are the fields of `EncoderSettings`; models are loaded when the stage is started."""
+    own = EncoderSettings.of(settings)
+    for model in own.models:
+        check_encoder_folder(model.path)
+    from sluicegate.engine.encoders.encoders import Encoders
+
+    return Encoders(own)

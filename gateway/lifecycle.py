@@ -23,6 +23,7 @@ from sluicegate.plugins import (
     ConfigurationError,
     Generator,
     Lifecycle,
+    ReadingModel,
     ServedModel,
     ServiceError,
     SluicegateError,
@@ -124,6 +125,8 @@ async def _warm(runtime: Runtime) -> None:
     if not isinstance(constrainer, WarmConstrainer):
         return
     for model in runtime.served_models.values():
+        if isinstance(model, ReadingModel):
+            continue
         runtime.progress.state = f"warming {name} for model {model.name}"
         started = time.perf_counter()
         await constrainer.warm(model)

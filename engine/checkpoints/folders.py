@@ -23,6 +23,20 @@ def check_folders(models: tuple[ModelSettings, ...]) -> None:
             _check(model.draft)
 
 
+def check_encoder_folder(name: str) -> None:
+    """Raises `ConfigurationError` for a path that can be no model which embeds or scores; modules.json may say where
+    its configuration is."""
+    path = Path(name)
+    if path.exists() or _is_path(name):
+        if not path.is_dir():
+            raise ConfigurationError(
+                f"there is no folder {name!r} here (looked at {path.absolute()}); name one as sentence-transformers or "
+                "transformers write it, or a name on the hub"
+            )
+        if not (path / "modules.json").is_file():
+            _check(name)
+
+
 def _check(name: str, *, adapter: bool = False) -> None:
     path = Path(name)
     if name == "bundled" or (not path.exists() and not _is_path(name)):

@@ -13,6 +13,7 @@ from sluicegate.gateway.api.endpoints.false_positives import add_false_positive_
 from sluicegate.gateway.api.endpoints.files import add_files_routes
 from sluicegate.gateway.api.endpoints.health import add_health_routes
 from sluicegate.gateway.api.endpoints.models import add_model_routes
+from sluicegate.gateway.api.endpoints.rerank import add_rerank_routes
 from sluicegate.gateway.api.endpoints.reviews import add_review_routes
 from sluicegate.gateway.api.endpoints.tokens import add_token_routes
 from sluicegate.gateway.api.socket import add_socket_route
@@ -29,6 +30,7 @@ def api_routes(runtime: Runtime, dialects: Sequence[Dialect]) -> APIRouter:
         add_model_routes,
         add_health_routes,
         add_token_routes,
+        add_rerank_routes,
         add_review_routes,
         add_false_positive_routes,
     ):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sluicegate.gateway.settings import Settings
-from sluicegate.plugins import ServedModel
+from sluicegate.plugins import ReadingModel, ServedModel
 from sluicegate.plugins.compiled.beside import Compilable
 from sluicegate.plugins.errors import ConfigurationError
 
@@ -78,6 +78,8 @@ async def _prepare(settings: Settings, models: Sequence[ServedModel]) -> None:
     found = settings.of_stage("constrain", "grammar")
     constrainer = GrammarConstrainer(read_settings(GrammarSettings, found, STAGE))
     for model in models:
+        if isinstance(model, ReadingModel):
+            continue
         await constrainer.warm(model)
         print(f"vocabulary of {model.name}: {model.vocab_size} tokens", flush=True)
     await constrainer.close()

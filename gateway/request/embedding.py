@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from sluicegate.gateway.prompts.lengths import SHORT, size_of
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.tracing.timing import Timed
-from sluicegate.plugins import Embeddings, RequestError, TextEmbedder, Usage
+from sluicegate.plugins import Embeddings, ReadingModel, RequestError, Scores, TextEmbedder, TextScorer, Usage
+
+Texts = Sequence[str | Sequence[int]]
 
 
-async def embedded(exchange: Exchange, texts: Sequence[str]) -> Embeddings:
+async def embedded(exchange: Exchange, texts: Texts) -> Embeddings:
     """Raises `RequestError` where the generator embeds nothing, `ContextLengthExceeded`, and what it raises."""
     name, generator = exchange.stages.generate
     if not isinstance(generator, TextEmbedder):
@@ -22,14 +24,36 @@ async def embedded(exchange: Exchange, texts: Sequence[str]) -> Embeddings:
     return found
 
 
-async def _read(exchange: Exchange, texts: Sequence[str]) -> Sequence[str | Sequence[int]]:
+async def scored(exchange: Exchange, query: str, texts: Sequence[str]) -> Scores:
+    """Return how well each text answers `query`. Raises `RequestError` where the generator scores nothing, and what it
+    raises."""
+    name, generator = exchange.stages.generate
+    if not isinstance(generator, TextScorer) or not isinstance(exchange.served, ReadingModel):
+        raise RequestError(
+            f"model {exchange.served.name!r} scores nothing; name a cross-encoder",
+            param="model",
+            code="unsupported_model",
+        )
+    with Timed(exchange, "generate", name) as note:
+        found = await generator.score(query, texts, model=exchange.served.name)
+        exchange.read = Usage(prompt_tokens=sum(found.tokens))
+        note.outcome = f"{len(found.scores)} scores"
+    return found
+
+
+async def _read(exchange: Exchange, texts: Texts) -> Sequence[str | Sequence[int]]:
     """Large texts for a model of ours as token ids: made in a thread, and no more of them than can be read."""
     model, stages, size = exchange.served, exchange.stages, size_of(exchange.request)
-    if model.remote or size <= SHORT:
+    if model.remote or size <= SHORT or isinstance(model, ReadingModel):  # which tokenises as its folder says
         return texts
     most = model.context_length
 
     def tokenized() -> list[list[int]]:
-        return [stages.lengths.token_ids(text, model, special=True, most=most, param="input") for text in texts]
+        return [
+            stages.lengths.token_ids(text, model, special=True, most=most, param="input")
+            if isinstance(text, str)
+            else list(text)
+            for text in texts
+        ]
 
     return await stages.workers.run(exchange.caller.tenant, size, tokenized)

@@ -18,8 +18,10 @@ from sluicegate.plugins import (
     ModelHost,
     NotFound,
     RequestError,
+    Scores,
     ServedModel,
     TextEmbedder,
+    TextScorer,
     offers,
 )
 
@@ -70,6 +72,12 @@ class Generators:
             if isinstance(part, TextEmbedder) and (model is None or model in part.models):
                 return await part.embed(texts, model=model)
         raise RequestError("no model that is served here embeds texts", param="model", code="model_not_found")
+
+    async def score(self, query: str, texts: Sequence[str], *, model: str | None = None) -> Scores:
+        for _, part in self._parts:
+            if isinstance(part, TextScorer) and (model is None or model in part.models):
+                return await part.score(query, texts, model=model)
+        raise RequestError("no model that is served here scores texts", param="model", code="model_not_found")
 
     async def add_model(self, settings: Any, *, replace: bool = False) -> ServedModel:
         """Pass settings with a `url` to the generator that asks other servers, all others to the engine."""

@@ -21,7 +21,7 @@ from sluicegate.gateway.request import slots
 from sluicegate.gateway.request.attempts import Attempts
 from sluicegate.gateway.request.breaches import Breaches
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.gateway.request.embedding import embedded
+from sluicegate.gateway.request.embedding import Texts, embedded, scored
 from sluicegate.gateway.request.guarding.holding import Holding
 from sluicegate.gateway.request.guarding.judge import Judgement, judge
 from sluicegate.gateway.request.guarding.restore import Restoring, restored_answer
@@ -31,7 +31,7 @@ from sluicegate.gateway.request.stages import Stages
 from sluicegate.gateway.request.tracing.live import LiveRequests
 from sluicegate.gateway.request.tracing.timing import error_code
 from sluicegate.gateway.telemetry import Metrics
-from sluicegate.plugins import Answer, Caller, ContentBlocked, Embeddings, NotFound, Request, RequestError
+from sluicegate.plugins import Answer, Caller, ContentBlocked, Embeddings, NotFound, Request, RequestError, Scores
 
 NOBODY = Holding()
 
@@ -158,10 +158,15 @@ class Pipeline:
             await slots.assemble(exchange)
         return exchange
 
-    async def embed(self, exchange: Exchange, texts: Sequence[str]) -> Embeddings:
+    async def embed(self, exchange: Exchange, texts: Texts) -> Embeddings:
         """Texts of an entered exchange as vectors, by the generator; the exchange is then over."""
         async with self._until_over(exchange):
             return await embedded(exchange, texts)
+
+    async def score(self, exchange: Exchange, query: str, texts: Sequence[str]) -> Scores:
+        """How well texts of an entered exchange answer `query`, by the generator; the exchange is then over."""
+        async with self._until_over(exchange):
+            return await scored(exchange, query, texts)
 
     async def answer_with(self, request: Request, caller: Caller, model: str) -> None:
         """A request that was admitted and screened already goes to `model`, without fallback; only recorders get the

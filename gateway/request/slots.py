@@ -40,7 +40,9 @@ from sluicegate.plugins import (
     PermissionDenied,
     Piece,
     Prompt,
+    ReadingModel,
     Request,
+    RequestError,
     Sampling,
     ThreadedAssembler,
     offers,
@@ -118,6 +120,13 @@ async def arrange(exchange: Exchange) -> None:
 
 async def assemble(exchange: Exchange) -> None:
     name, assembler = exchange.stages.assemble
+    if isinstance(exchange.served, ReadingModel):
+        where = "/v1/embeddings" if exchange.served.reads_for == "embed" else "/v1/rerank"
+        raise RequestError(
+            f"model {exchange.served.name!r} reads texts and writes none; it answers {where}",
+            param="model",
+            code="unsupported_model",
+        )
     with Timed(exchange, "assemble", name) as note:
         prompt = exchange.attempt.prompt = await _assembled(exchange, assembler)
         note.outcome = f"{len(prompt.token_ids)} tokens"

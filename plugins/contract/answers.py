@@ -90,10 +90,23 @@ class CacheKey:
 
 @dataclass(frozen=True, slots=True)
 class Embeddings:
-    """`vectors` float32 [n, d], each of length 1; `tokens`: how many the model read for each text."""
+    """`vectors` float32 [n, d], each of length 1 unless the model's own modules leave that out; `tokens`: how many the
+    model read for each text."""
 
     vectors: npt.NDArray[np.float32]
     tokens: tuple[int, ...]
+    truncated: tuple[int, ...] = ()
+    """Places of texts of which only the beginning was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """How well each text fits a query: `scores`, higher is better, in the model's own measure; `tokens` and `truncated`
+    as in `Embeddings`, of the pairs."""
+
+    scores: tuple[float, ...]
+    tokens: tuple[int, ...]
+    truncated: tuple[int, ...] = ()
 
 
 @quick

@@ -15,7 +15,7 @@ import numpy as np
 from sluicegate.plugins.contract.answers import Answer, CacheKey
 from sluicegate.plugins.contract.models import CompiledGrammar, Generation, Job, Matcher
 from sluicegate.plugins.contract.names import SlotName
-from sluicegate.plugins.contract.optional import Lifecycle
+from sluicegate.plugins.contract.optional import Lifecycle, ReadingModel
 from sluicegate.plugins.contract.requests import Caller, Constraint, Prompt, Sampling
 from sluicegate.plugins.errors import RequestError, TokenRejected
 from sluicegate.plugins.registry import ATTRIBUTES, METHODS
@@ -156,12 +156,22 @@ async def _generate(stage: Any) -> list[Fault | None]:
     faults = [_expect(needed <= set(stats), f"stats() lacks {sorted(needed - set(stats))}")]
     name = next(iter(stage.models))
     job = Job("check", name, Prompt("Hello", tuple(b"Hello")), Sampling(max_tokens=16))
+    if isinstance(stage.models[name], ReadingModel):
+        return [*faults, await _refuses_to_write(stage, job)]
     generation: Generation = await stage.generate(job)
     ended = [piece.finish_reason async for piece in generation if piece.finish_reason is not None]
     faults.append(_expect(len(ended) == 1, f"one choice must end once with a finish_reason, found {ended}", "untrue"))
     generation.cancel()
     generation.cancel()
     return faults
+
+
+async def _refuses_to_write(stage: Any, job: Job) -> Fault | None:
+    try:
+        await stage.generate(job)
+    except RequestError:
+        return None
+    return Fault("untrue", f"{job.model!r} says that it writes nothing, so generate() must raise RequestError")
 
 
 async def _record(stage: Any) -> list[Fault | None]:

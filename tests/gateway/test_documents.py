@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sluicegate.engine.encoders.settings import EncoderModelSettings, EncoderSettings
 from sluicegate.engine.settings import EngineSettings
 from sluicegate.gateway import settings
 from sluicegate.gateway.compose import compose
@@ -92,6 +93,8 @@ def told(text: str) -> Any:
         ("configuration.md", "[pipeline]", settings.PipelineSettings),
         ("configuration.md", "generate.upstream", UpstreamModelSettings),
         ("engine.md", "Settings", EngineSettings),
+        ("retrieval.md", "`[stages.generate.encoders]`", EncoderSettings),
+        ("retrieval.md", "`[stages.generate.encoders.models.NAME]`", EncoderModelSettings),
     ],
     ids=lambda value: value if isinstance(value, str) else value.__name__,
 )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import uuid
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 from fastapi import Request as HttpRequest
 from fastapi.responses import Response
-from pydantic import Field
+from pydantic import Field, StrictInt
 
 from sluicegate.gateway.api.body.parsing import Parsed, Tree, read_body
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, Listed, Wire
@@ -25,19 +28,32 @@ from sluicegate.gateway.http.errors import JSON
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context
-from sluicegate.plugins import Embeddings, Message, Request, RequestError, Sampling
+from sluicegate.plugins import Embeddings, Message, ReadingModel, Request, RequestError, Sampling, ServedModel
 
 MAX_TEXTS = 2048
+TINY = 1e-12
 NO_ANSWER = Sampling(max_tokens=1)
 """So that limits of tokens do not reserve room for an answer that nobody writes."""
+UNREAD = "[token ids]"
+"""Stands for token ids of a model that is not known by this name: none is asked about it."""
+LONG = 4096
+"""Token ids from here on are spelled in a thread."""
 Text = Annotated[str, Field(min_length=1)]
 
 
+Ids = Annotated[Listed[Annotated[StrictInt, Field(ge=0)]], Field(min_length=1)]
+
+
 class EmbeddingRequest(Wire):
-    """Token ids are refused: those of another tokenizer mean nothing here, and no rail can read them."""
+    """Token ids are those of the model's own tokenizer; the rails read the text that they spell."""
 
     model: str
-    input: Text | Annotated[Listed[Text], Field(min_length=1, max_length=MAX_TEXTS)]
+    input: (
+        Text
+        | Annotated[Listed[Text], Field(min_length=1, max_length=MAX_TEXTS)]
+        | Ids
+        | Annotated[Listed[Ids], Field(min_length=1, max_length=MAX_TEXTS)]
+    )
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: Annotated[int, Field(ge=1)] | None = None
     user: str | None = None
@@ -48,16 +64,18 @@ FIELDS = BodyFields(EmbeddingRequest, "embeddings")
 
 @dataclass(frozen=True, slots=True)
 class ParsedEmbeddings(Parsed):
-    """`packed`: vectors as bytes; `dimensions`: those that are expected."""
+    """`packed`: vectors as bytes; `dimensions`: those that are expected; `ids`: the texts as tokens, where they came as
+    such."""
 
     packed: bool = False
     dimensions: int | None = None
+    ids: tuple[tuple[int, ...], ...] = ()
 
 
 def parse_embeddings(body: bytes | Tree, api_key: str | None = None) -> ParsedEmbeddings:
     """Raises `RequestError` that names the field by path."""
     wire, ignored = read_body(body, FIELDS)
-    texts = [wire.input] if isinstance(wire.input, str) else wire.input
+    texts, ids = _texts_or_ids(wire.input)
     request = Request(
         id=f"embd-{uuid.uuid4().hex}",
         model=wire.model,
@@ -68,7 +86,17 @@ def parse_embeddings(body: bytes | Tree, api_key: str | None = None) -> ParsedEm
         cache=False,
     )
     packed = wire.encoding_format == "base64"
-    return ParsedEmbeddings(request, ignored=ignored, packed=packed, dimensions=wire.dimensions)
+    return ParsedEmbeddings(request, ignored=ignored, packed=packed, dimensions=wire.dimensions, ids=ids)
+
+
+def _texts_or_ids(found: Any) -> tuple[list[str], tuple[tuple[int, ...], ...]]:
+    """Return texts, and the token ids that they stand for where ids were sent; what those spell is not known yet."""
+    if isinstance(found, str):
+        return [found], ()
+    if isinstance(found[0], str):
+        return found, ()
+    rows = tuple(map(tuple, found)) if isinstance(found[0], list) else (tuple(found),)
+    return [UNREAD] * len(rows), rows
 
 
 class EmbeddingsDialect(Dialect):
@@ -91,32 +119,94 @@ class EmbeddingsDialect(Dialect):
 
 
 async def _embedded(
-    runtime: Runtime, parsed: Parsed, request: Request, context: Any = None, route: str = ""
+    runtime: Runtime, parsed: ParsedEmbeddings, request: Request, context: Any = None, route: str = ""
 ) -> tuple[Embeddings, Exchange]:
     """Embed the texts as the input rails left them."""
+    model = runtime.pipeline.stages.generate[1].models.get(request.model) if parsed.ids else None
+    if model is not None and not model.remote:
+        request = await _spelled(request, parsed.ids, model)
     exchange = await runtime.pipeline.enter(request, context, route=route)
+    try:
+        _check_asked(exchange.served, parsed, model)
+    except RequestError as error:
+        await runtime.pipeline.close(exchange, error)
+        raise
+    sent = [message.content for message in request.messages]
     texts = [message.content for message in exchange.request.messages]
-    found = await runtime.pipeline.embed(exchange, texts)
+    rows: list[str | Sequence[int]] = list(texts)
+    for at, ids in enumerate(parsed.ids):
+        if texts[at] == sent[at]:  # no rail changed what they spell
+            rows[at] = ids
+    found = await runtime.pipeline.embed(exchange, rows)
     exchange.ignored = parsed.ignored
     return found, exchange
 
 
-def _body(found: Embeddings, exchange: Exchange, parsed: ParsedEmbeddings) -> bytes:
-    width = found.vectors.shape[1]
-    if parsed.dimensions not in (None, width):
+async def _spelled(request: Request, rows: Sequence[Sequence[int]], model: ServedModel) -> Request:
+    """Return `request` with the texts that token ids spell, for the rails. Raises `RequestError` for ids that the model
+    has not."""
+    if wrong := next((i for row in rows for i in row if i >= model.vocab_size), None):
         raise RequestError(
-            f"model {exchange.served.name!r} has {width} dimensions and cannot be cut to {parsed.dimensions}; leave "
+            f"token id {wrong} is none of the {model.vocab_size} of model {model.name!r}; ids are those of the model's "
+            "own tokenizer: send texts",
+            param="input",
+        )
+
+    def spell() -> list[str]:
+        return [model.tokenizer.decode(list(row), skip_special_tokens=False) for row in rows]
+
+    texts = await asyncio.to_thread(spell) if sum(map(len, rows)) > LONG else spell()
+    return replace(request, messages=tuple(Message("user", text) for text in texts))
+
+
+def _check_asked(served: ServedModel, parsed: ParsedEmbeddings, model: ServedModel | None) -> None:
+    """Raises `RequestError` for token ids of another model than the one that was routed to, and for lengths that its
+    vectors cannot be cut to, where that is known beforehand."""
+    if parsed.ids and (model is None or served is not model or served.remote):
+        raise RequestError(
+            f"token ids mean something to one model alone, and {parsed.request.model!r} does not name one that runs "
+            "here; send texts",
+            param="input",
+        )
+    if isinstance(served, ReadingModel) and served.reads_for == "embed":
+        _check_length(served, parsed.dimensions, served.dimensions)
+
+
+def _check_length(served: ServedModel, wanted: int | None, possible: Sequence[int]) -> None:
+    if wanted is not None and wanted not in possible:
+        shorter = f" and can be cut to {', '.join(map(str, possible[1:]))}" if len(possible) > 1 else ""
+        raise RequestError(
+            f"model {served.name!r} has {possible[0]} dimensions{shorter} and cannot be cut to {wanted}; leave "
             "`dimensions` out",
             param="dimensions",
         )
+
+
+def _cut(vectors: npt.NDArray[np.float32], length: int, model: ServedModel) -> npt.NDArray[np.float32]:
+    """Return the first `length` numbers of `vectors` [n, d], at unit length again where the model brings them there."""
+    cut = vectors[:, :length]
+    if isinstance(model, ReadingModel) and not model.normalises:
+        return cut
+    unit: npt.NDArray[np.float32] = cut / np.maximum(np.linalg.norm(cut, axis=1, keepdims=True), TINY)
+    return unit
+
+
+def _body(found: Embeddings, exchange: Exchange, parsed: ParsedEmbeddings) -> bytes:
+    width, served = found.vectors.shape[1], exchange.served
     rows = np.ascontiguousarray(found.vectors, dtype=np.float32)
+    if parsed.dimensions is not None and parsed.dimensions != width:
+        _check_length(served, parsed.dimensions, served.dimensions if isinstance(served, ReadingModel) else (width,))
+        rows = np.ascontiguousarray(_cut(rows, parsed.dimensions, served))
     data = [
         {"object": "embedding", "index": i, "embedding": base64.b64encode(row).decode() if parsed.packed else row}
         for i, row in enumerate(rows)
     ]
     usage = {"prompt_tokens": exchange.usage.prompt_tokens, "total_tokens": exchange.usage.prompt_tokens}
-    body = {"object": "list", "data": data, "model": exchange.served.name, "usage": usage}
-    return orjson.dumps(extended(body, exchange, explain=False), option=orjson.OPT_SERIALIZE_NUMPY)
+    body: dict[str, Any] = {"object": "list", "data": data, "model": exchange.served.name, "usage": usage}
+    body = extended(body, exchange, explain=False)
+    if found.truncated:
+        body["sluicegate"] = {**body.get("sluicegate", {}), "truncated": list(found.truncated)}
+    return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 EMBEDDINGS = EmbeddingsDialect(

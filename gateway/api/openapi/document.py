@@ -93,6 +93,18 @@ OTHERS: Mapping[tuple[str, str], Operation] = {
     ("post", "/detokenize"): Operation(
         "tokens", "The text of tokens", doc.Detokenized, doc.TokensGiven, example=examples.GIVEN
     ),
+    **{
+        ("post", path): Operation(
+            "vectors", "Rank documents for a query", doc.Ranking, doc.RankingAsked, example=examples.RANKED
+        )
+        for path in ("/v1/rerank", "/rerank", "/v2/rerank")
+    },
+    **{
+        ("post", path): Operation(
+            "vectors", "Score pairs of texts", doc.ScoreList, doc.ScoresAsked, example=examples.SCORED
+        )
+        for path in ("/v1/score", "/score")
+    },
     ("get", "/metrics"): Operation("health", "Numbers for Prometheus", TEXT),
 }
 NEVER_FAIL = ("/healthz", "/readyz", "/health", "/ping", "/metrics")

@@ -13,5 +13,7 @@ PERSON: dict[str, Any] = {
 }
 COUNTED: dict[str, Any] = {"model": "bundled", "messages": [{"role": "user", "content": TEXT}]}
 INPUT: dict[str, Any] = {"model": "bundled", "input": TEXT}
+RANKED: dict[str, Any] = {"model": "a-cross-encoder", "query": "What is due?", "documents": ["one text", "another"]}
+SCORED: dict[str, Any] = {"model": "a-cross-encoder", "text_1": "What is due?", "text_2": ["one text", "another"]}
 GIVEN: dict[str, Any] = {"model": "bundled", "tokens": [1, 2, 3]}
 MESSAGES: list[dict[str, Any]] = [{"role": "user", "content": TEXT}]

@@ -172,6 +172,46 @@ class EmbeddingList(Open):
     usage: EmbeddingUsage
 
 
+class RankedDocument(Open):
+    index: int
+    relevance_score: float
+
+
+class Ranking(Open):
+    id: str
+    model: str
+    results: list[RankedDocument]
+    usage: EmbeddingUsage
+
+
+class RankingAsked(BaseModel):
+    model: str
+    query: str
+    documents: list[str]
+    top_n: int | None = None
+    return_documents: bool | None = None
+
+
+class ScoredPair(Open):
+    object: Literal["score"]
+    index: int
+    score: float
+
+
+class ScoreList(Open):
+    id: str
+    object: Literal["list"]
+    data: list[ScoredPair]
+    model: str
+    usage: EmbeddingUsage
+
+
+class ScoresAsked(BaseModel):
+    model: str
+    text_1: str
+    text_2: str | list[str]
+
+
 class ModerationResult(Open):
     flagged: bool
     categories: dict[str, bool]

@@ -1,0 +1,1 @@
+"""Models that read texts and write none: sentence-transformers folders, encoders, and cross-encoders."""
