@@ -6,7 +6,7 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 MODEL ?= bundled
 
-.PHONY: setup demo serve test coverage check audit mutants release-check clients train-model bench-grammar
+.PHONY: setup demo serve test coverage check audit mutants release-check clients train-model bench-grammar site
 
 setup: $(VENV)/.installed
 
@@ -89,3 +89,7 @@ train-model: $(VENV)/.installed-test
 
 bench-grammar: $(VENV)/.installed-test
 	$(RUN) -m benchmarks.masks --again
+
+# The documents as pages for a browser, with reference made from the code: build/site/index.html.
+site: $(VENV)/.installed-test
+	$(RUN) -m tools.site.build

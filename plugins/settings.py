@@ -28,7 +28,7 @@ from contextvars import ContextVar
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache, partial
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Generic, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from sluicegate.plugins.contract.names import API_VERSION, SlotName
 from sluicegate.plugins.contract.registration import RegistryLike
@@ -193,8 +193,19 @@ def add_stage(
     api_version: int = API_VERSION,
 ) -> None:
     """Register a stage that is made of its table read as a `kind`."""
-    where = f"stages.{slot}.{name}"
-    registry.add(slot, name, lambda table: make(read_settings(kind, table, where)), api_version=api_version)
+    registry.add(slot, name, StageOfSettings(kind, make, f"stages.{slot}.{name}"), api_version=api_version)
+
+
+@dataclass(frozen=True, slots=True)
+class StageOfSettings(Generic[T]):
+    """Makes a stage of a table that is read as a `kind`; `where` begins the errors. Documents are made from `kind`."""
+
+    kind: type[T]
+    make: Callable[[T], object]
+    where: str
+
+    def __call__(self, table: Mapping[str, Any], /) -> object:
+        return self.make(read_settings(self.kind, table, self.where))
 
 
 def later(module: str, function: str, *first: object) -> Callable[[Any], Any]:
@@ -284,6 +295,18 @@ def _scalar(hint: Any, value: object, place: _Place, bounds: Within) -> object:
     if hint in (int, float) or not isinstance(value, hint):
         raise place.wrong(_expected(hint, bounds), value)
     return value
+
+
+def in_words(hint: Any, bounds: Within = NOT_NEGATIVE) -> str:
+    """What a setting annotated `hint` takes: `a number from 0 to 1`."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return in_words(inner[0], next((extra for extra in inner[1:] if isinstance(extra, Within)), bounds))
+    if origin in (Union, UnionType):
+        return in_words(_without_none(inner), bounds)
+    if is_dataclass(hint) or (isinstance(origin, type) and issubclass(origin, Mapping)):
+        return "a table"
+    return "anything" if hint is Any else _expected(hint, bounds)
 
 
 def _expected(hint: Any, bounds: Within) -> str:

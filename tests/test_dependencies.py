@@ -27,6 +27,9 @@ IMPORTED_AS = {
 }
 USED_BY_OTHERS = {
     "accelerate": "transformers needs it to read GGUF files",
+    "mkdocs": "the site is built with it",
+    "mkdocs-material": "the site is built with it",
+    "mkdocstrings-python": "the site is built with it",
     "gguf": "transformers reads GGUF files with it",
     "python-multipart": "FastAPI reads uploads with it",
     "safetensors": "transformers reads weights with it",

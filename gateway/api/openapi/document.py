@@ -43,10 +43,13 @@ TAGS = {
     "generate": "Answers, whole or streamed",
     "vectors": "Texts as vectors",
     "safety": "What the rails say of texts, and where they were wrong",
+    "reviews": "What waits until a person has decided",
     "batches": "Many requests from a file, behind everybody who waits",
+    "cache": "Answers withdrawn, and told to be wrong",
     "models": "What is served",
     "tokens": "What a prompt is made of; nothing is generated",
     "health": "For probes and scrapers",
+    "admin": "For operators: keys with the scope `admin`, or loopback where there are no keys",
 }
 ERRORS = {
     "400": "the request cannot be honoured; `code` and `param` say why",
