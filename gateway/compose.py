@@ -15,8 +15,9 @@ from sluicegate.gateway.api.body.reader import Reader
 from sluicegate.gateway.api.dialects.chat_answer import completion
 from sluicegate.gateway.audit import AuditTrail, writer_of
 from sluicegate.gateway.batches import Batches
-from sluicegate.gateway.database import Database
+from sluicegate.gateway.database import Database, tables_of
 from sluicegate.gateway.deployment import Deployment
+from sluicegate.gateway.feedback import feedback_book
 from sluicegate.gateway.http.body_budget import BodyBudget
 from sluicegate.gateway.prompts import PromptBuilder
 from sluicegate.gateway.readiness import DiskSpace, Source, TroubleList, TroubleMetrics
@@ -29,6 +30,8 @@ from sluicegate.gateway.request.shadow import Shadows
 from sluicegate.gateway.request.tracing.capture import Capturing, wanted
 from sluicegate.gateway.request.tracing.live import LiveRequests
 from sluicegate.gateway.review import review_queue
+from sluicegate.gateway.rollout.judging import AnswerJudge
+from sluicegate.gateway.rollout.rollouts import Rollouts
 from sluicegate.gateway.routing import RouteTable, Routing
 from sluicegate.gateway.routing.queues import ModelQueues
 from sluicegate.gateway.runtime import Runtime
@@ -69,12 +72,26 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
         queues=queues,
         workers=workers,
         instead=routing.instead,
+        drawn=routing.drawn,
         deadline_s=settings.server.deadline_s or None,
     )
     holding = Holding(reviews, lambda exchange: completion(exchange, explain=False))
     pipeline = Pipeline(stages, metrics, live, holding)
     shadows = Shadows(pipeline, routes)
     pipeline.when_begun(shadows.consider)
+    audit = AuditTrail(writer_of(settings.audit))
+    rollouts = Rollouts(
+        tables_of(database, f"{settings.routing.state}.rollouts" if settings.routing.state else ""),
+        routes,
+        audit,
+        AnswerJudge(pipeline),
+        lambda: pipeline.stages.generate[1].models,
+        shared=database is not None,
+    )
+    pipeline.when_over(rollouts.observe)
+    feedback = feedback_book(settings.feedback, database, rollouts.add)
+    if feedback is not None:
+        pipeline.when_over(feedback.note)
     accounts.reach_of = lambda name: _reach(routing, name, pipeline)
     reloader = Reloader(stage_set, pipeline, accounts)
     shared = None if database is None else SharedModels(database, lambda: _host(pipeline))
@@ -97,10 +114,12 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
         accounts=accounts,
         batches=Batches(settings.batches, database, settings.database),
         reviews=reviews,
-        audit=AuditTrail(writer_of(settings.audit)),
+        audit=audit,
         routes=routes,
         queues=queues,
         shadows=shadows,
+        rollouts=rollouts,
+        feedback=feedback,
         workers=workers,
         bodies=BodyBudget(settings.server),
         reader=Reader(settings.server, workers, lambda key: accounts.keyring.identify(key)[1]),
@@ -136,6 +155,8 @@ def written_folders(settings: Settings) -> dict[str, Path]:
         "batches": settings.batches.path,
         "reviews": settings.review.path,
         "audit": settings.audit.path,
+        "feedback": settings.feedback.path,
+        "recordings": settings.recording.path,
     }
     return {name: Path(path).absolute() for name, path in named.items() if path}
 
@@ -148,6 +169,7 @@ def _watch_troubles(runtime: Runtime) -> None:
     watch("disk", runtime.disks.troubles)
     watch("rails", lambda: runtime.pipeline.stages.rail_health.troubles())
     watch("batches", runtime.batches.troubles)
+    watch("rollouts", runtime.rollouts.troubles)
     watch("compiled loops", _uncompiled)
     if (deployment := runtime.deployment) is not None:
         watch("models", lambda: [Trouble(f"{name}: {reason}") for name, reason in deployment.troubles.items()])
@@ -199,6 +221,9 @@ def _expose(runtime: Runtime) -> None:
     if runtime.database is not None:
         metrics.watch(runtime.database.stats, "database_")
     metrics.watch(runtime.shadows.stats, "shadow_")
+    metrics.watch(runtime.rollouts.stats, "rollout_")
+    if runtime.feedback is not None:
+        metrics.watch(runtime.feedback.stats, "feedback_")
     metrics.watch(runtime.audit.stats, "audit_")
     metrics.watch(runtime.workers.stats)
     if BESIDE.builder is not None:

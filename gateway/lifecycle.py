@@ -50,6 +50,10 @@ async def start(runtime: Runtime, dialects: Iterable[Dialect] = DIALECTS) -> Non
             progress.state = "reading what other gateways changed"
             await runtime.deployment.start()
         await _warm(runtime)
+        progress.state = "opening rollouts"
+        await runtime.rollouts.start()
+        if runtime.feedback is not None:
+            await runtime.feedback.start()
         progress.state = "opening batches"
         await runtime.batches.start(Offline(runtime, dialects))  # their lines wait until all is ready
         await runtime.audit.note("this process", "gateway.start", __version__, configuration=_digest(runtime))
@@ -72,6 +76,9 @@ async def close(runtime: Runtime) -> None:
     if runtime.deployment is not None:
         await runtime.deployment.close()
     await runtime.shadows.close()
+    await runtime.rollouts.close()
+    if runtime.feedback is not None:
+        await runtime.feedback.close()
     await runtime.batches.close()
     await runtime.renewal.close()
     await runtime.reloader.close()

@@ -13,6 +13,7 @@ from sluicegate.gateway.audit import AuditTrail
 from sluicegate.gateway.batches import Batches
 from sluicegate.gateway.database import Database
 from sluicegate.gateway.deployment import Deployment
+from sluicegate.gateway.feedback import FeedbackBook
 from sluicegate.gateway.http.body_budget import BodyBudget
 from sluicegate.gateway.readiness import DiskSpace, Readiness, TroubleList
 from sluicegate.gateway.reload import Reloader
@@ -21,6 +22,7 @@ from sluicegate.gateway.request.pipeline import Pipeline
 from sluicegate.gateway.request.shadow import Shadows
 from sluicegate.gateway.request.tracing.live import LiveRequests
 from sluicegate.gateway.review import ReviewQueue
+from sluicegate.gateway.rollout.rollouts import Rollouts
 from sluicegate.gateway.routing import RouteTable
 from sluicegate.gateway.routing.queues import ModelQueues
 from sluicegate.gateway.settings import Settings
@@ -67,6 +69,8 @@ class Runtime:
     routes: RouteTable
     queues: ModelQueues
     shadows: Shadows
+    rollouts: Rollouts
+    feedback: FeedbackBook | None
     workers: Workers
     bodies: BodyBudget
     reader: Reader

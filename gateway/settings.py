@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from sluicegate.plugins import SlotName, Within
 from sluicegate.plugins.compiled.beside import CompileKind
@@ -167,6 +167,109 @@ class ReviewSettings:
     """And the bytes of their texts."""
 
 
+RolloutMetric = Literal["failures", "validity", "safety", "latency", "checks", "judge", "feedback"]
+
+
+@dataclass(frozen=True, slots=True)
+class OnlineChecks:
+    """What holds of every good answer, whatever was asked."""
+
+    must_match: tuple[str, ...] = ()
+    """Regular expressions (RE2), each to be found in the answer's text."""
+    must_not_match: tuple[str, ...] = ()
+    min_chars: int = 0
+    max_chars: int = 0
+    """0 = any number."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutSettings:
+    """How a new version takes over a public name by itself, or does not."""
+
+    canary: str
+    """The served model that is new."""
+    baseline: str
+    """The one that it is to replace."""
+    steps: tuple[float, ...] = (0.05, 0.25, 0.5)
+    """Shares of the canary, rising, each below 1; after the last it gets all."""
+    hold_s: float = 600.0
+    """The least time at each step."""
+    hold_requests: int = 50
+    """The fewest requests that the canary answers at each step."""
+    alpha: Annotated[float, Within(above=0, below=1)] = 0.05
+    """Probability, at most, that a canary which is no worse is ever stopped; shared out by `weights`."""
+    beta: Annotated[float, Within(above=0, below=1)] = 0.05
+    """Probability, at most, that a canary which is worse by more than `tolerance` in a metric of `prove` gets all."""
+    tolerance: Mapping[RolloutMetric, Part] = field(default_factory=dict)
+    """By metric, how much worse counts as no worse, on its scale from 0 to 1; 0.1 where nothing is said."""
+    weights: Mapping[RolloutMetric, Money] = field(default_factory=dict)
+    """Parts of `alpha` by metric; 1 where nothing is said, 0 = the metric stops nothing."""
+    prove: tuple[RolloutMetric, ...] = ("failures", "validity", "safety", "latency", "checks", "judge")
+    """Metrics that have to show the canary fine before it gets all; those without any observation are named instead."""
+    checks: OnlineChecks = OnlineChecks()
+    judge: str = ""
+    """A served model that marks answers; empty = none does."""
+    judge_share: Part = 0.1
+    """Of the answers, drawn at random."""
+    rubric: str = ""
+    """What the judge marks by; empty = whether the answer does what was asked."""
+
+    def __post_init__(self) -> None:
+        shares = (0.0, *self.steps)
+        if not self.steps or any(not low < high < 1 for low, high in zip(shares, self.steps, strict=False)):
+            raise ValueError(f"steps must be rising shares between 0 and 1, found {list(self.steps)}")
+        if self.canary == self.baseline:
+            raise ValueError(f"canary and baseline are both {self.canary!r}; name two served models")
+        if self.weights and not any(self.weight(metric) for metric in get_args(RolloutMetric)):
+            raise ValueError("weights are 0 for every metric, so that nothing could stop the canary")
+
+    def weight(self, metric: RolloutMetric) -> float:
+        return self.weights.get(metric, 1.0)
+
+    def tolerated(self, metric: RolloutMetric) -> float:
+        return self.tolerance.get(metric, 0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackSettings:
+    """What callers say of answers: `/v1/feedback`."""
+
+    enabled: bool = True
+    path: str = ""
+    """SQLite file; empty = in memory, or the database where one is shared."""
+    secret: str = field(default="", repr=False)
+    """Hexadecimal, at least 32 bytes: comments are encrypted under it. Without, none is kept."""
+    max_requests: int = 10_000
+    """Answered requests of a key that feedback can still be given on."""
+    keep_s: float = 604_800.0
+    """How long they, and the feedback, are kept."""
+    max_comment_chars: Annotated[int, Within(0, 100_000)] = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingSettings:
+    """Requests that are kept with their answers, to be asked again: `sluicegate replay`."""
+
+    enabled: bool = False
+    path: str = ""
+    """SQLite file, where no database is shared."""
+    secret: str = field(default="", repr=False)
+    """Hexadecimal, at least 32 bytes: what is kept is encrypted under a key of each caller's, and those under this."""
+    texts: Literal["screened", "received"] = "screened"
+    """`screened`: as the input rails left them, refused requests not at all; `received`: as they came."""
+    share: Part = 1.0
+    """Of the requests, drawn at random."""
+    keep_s: float = 604_800.0
+    max_bytes: int = 1024**3
+    """Of all that is kept; the oldest goes first."""
+    max_request_bytes: int = 1024**2
+    """Of one; a longer one is not kept."""
+
+    def __post_init__(self) -> None:
+        if self.enabled and not self.secret:
+            raise ValueError("secret is needed: recorded requests are never kept in the clear; `openssl rand -hex 32`")
+
+
 @dataclass(frozen=True, slots=True)
 class RouteSettings:
     """What one public name stands for."""
@@ -180,6 +283,14 @@ class RouteSettings:
     shadow: str = ""
     """A model that gets a copy of some requests; its answers are only recorded."""
     shadow_share: Part = 1.0
+    rollout: RolloutSettings | None = None
+    """A canary that is to take over by itself; `weights` are then its own."""
+
+    def __post_init__(self) -> None:
+        if self.rollout is not None and self.weights:
+            raise ValueError("a route with a rollout takes its weights from it; leave out `weights`")
+        if self.rollout is not None and self.sticky != "none":
+            raise ValueError('a rollout compares requests that are drawn one by one; set sticky = "none" beside it')
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +309,8 @@ class RoutingSettings:
     queues: Mapping[str, QueueSettings] = field(default_factory=dict)
     """By served model."""
     state: str = ""
-    """File that keeps changes of weights over a restart; empty = the configuration counts again."""
+    """File that keeps changes of weights over a restart; empty = the configuration counts again. What rollouts have
+    seen lies beside it, in `FILE.rollouts`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +447,8 @@ class Settings:
     telemetry: TelemetrySettings = TelemetrySettings()
     review: ReviewSettings = ReviewSettings()
     audit: AuditSettings = AuditSettings()
+    feedback: FeedbackSettings = FeedbackSettings()
+    recording: RecordingSettings = RecordingSettings()
     policies: Mapping[str, Any] = field(default_factory=dict)
     """Policies by name; `gateway/rails/policy.py` checks them."""
     policy_file: str = ""
@@ -345,12 +459,16 @@ class Settings:
             "[accounts] path": self.accounts.path,
             "[review] path": self.review.path,
             "[routing] state": self.routing.state,
+            "[feedback] path": self.feedback.path,
+            "[recording] path": self.recording.path,
         }
         named = [name for name, value in alone.items() if value]
         if self.database.url and named:
             raise ValueError(
                 f"[database] url keeps what {named[0]} would keep on this machine alone; set one of the two"
             )
+        if self.recording.enabled and not self.recording.path and not self.database.url:
+            raise ValueError("[recording] needs a path, or a [database] url, to keep requests in")
 
     @property
     def keeps_keys(self) -> bool:

@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 from sluicegate.gateway.admin.cache import add_cache_routes
 from sluicegate.gateway.admin.console import add_console_routes
 from sluicegate.gateway.admin.evaluations import add_evaluation_routes
+from sluicegate.gateway.admin.feedback import add_feedback_admin_routes
 from sluicegate.gateway.admin.keys import add_key_routes
 from sluicegate.gateway.admin.lint import add_lint_routes
 from sluicegate.gateway.admin.models import add_model_admin_routes
@@ -18,6 +19,7 @@ from sluicegate.gateway.admin.rails import add_rail_routes
 from sluicegate.gateway.admin.reload import add_reload_routes
 from sluicegate.gateway.admin.review import SCOPE as REVIEW
 from sluicegate.gateway.admin.review import add_review_routes
+from sluicegate.gateway.admin.rollouts import add_rollout_routes
 from sluicegate.gateway.admin.usage import add_usage_routes
 from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.http.guard import operator_of
@@ -30,6 +32,8 @@ def admin_routes(runtime: Runtime) -> APIRouter:
     add_console_routes(router, runtime)
     add_key_routes(router, runtime)
     add_model_admin_routes(router, runtime)
+    add_rollout_routes(router, runtime)
+    add_feedback_admin_routes(router, runtime)
     add_usage_routes(router, runtime)
     add_review_routes(router, runtime)
     add_rail_routes(router, runtime)
@@ -62,7 +66,7 @@ def _check(runtime: Runtime, path: str, request: Request) -> None:
     """Raises `AuthenticationError`, `PermissionDenied`."""
     if not path.startswith("/admin/"):
         runtime.identify(api_key_of(request))
-    elif path.startswith("/admin/review"):
+    elif path.startswith(("/admin/review", "/admin/feedback")):
         operator_of(runtime, request, REVIEW)
     else:
         operator_of(runtime, request)

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request
 from sluicegate.gateway.api.dialect import Dialect, TextDialect
 from sluicegate.gateway.api.endpoints.batches import add_batches_routes
 from sluicegate.gateway.api.endpoints.false_positives import add_false_positive_routes
+from sluicegate.gateway.api.endpoints.feedback import add_feedback_routes
 from sluicegate.gateway.api.endpoints.files import add_files_routes
 from sluicegate.gateway.api.endpoints.health import add_health_routes
 from sluicegate.gateway.api.endpoints.models import add_model_routes
@@ -33,6 +34,7 @@ def api_routes(runtime: Runtime, dialects: Sequence[Dialect]) -> APIRouter:
         add_rerank_routes,
         add_review_routes,
         add_false_positive_routes,
+        add_feedback_routes,
     ):
         add(router, runtime)
     return router

@@ -3,6 +3,7 @@
 from sluicegate.gateway.database.announcements import Announcements
 from sluicegate.gateway.database.changes import Changes, note_change
 from sluicegate.gateway.database.postgres import Connection, Database, DatabaseUnavailable, Rows, patient, unavailable
+from sluicegate.gateway.database.tables import PostgresTables, SqliteTables, Tables, tables_of
 
 __all__ = [
     "Announcements",
@@ -10,8 +11,12 @@ __all__ = [
     "Connection",
     "Database",
     "DatabaseUnavailable",
+    "PostgresTables",
     "Rows",
+    "SqliteTables",
+    "Tables",
     "note_change",
     "patient",
+    "tables_of",
     "unavailable",
 ]

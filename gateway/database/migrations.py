@@ -79,7 +79,32 @@ create table sluicegate.announcements (
     at timestamptz not null default now()
 );
 """
-STEPS: Sequence[str] = (_FIRST,)
+KEPT_TABLES = """
+create table sluicegate.leaders (
+    name text primary key, gateway text not null, until_s double precision not null
+);
+create table sluicegate.rollouts (route text primary key, record text not null);
+create table sluicegate.observations (
+    id text primary key, route text not null, at_s double precision not null, record text not null
+);
+create table sluicegate.answered (
+    owner text not null, request text not null, at_s double precision not null, record text not null,
+    primary key (owner, request)
+);
+create table sluicegate.feedback (
+    owner text not null, request text not null, at_s double precision not null, record text not null, comment bytea,
+    primary key (owner, request)
+);
+create table sluicegate.recording_keys (
+    subject text primary key, tenant text not null, key_id text not null, person text not null, sealed bytea not null
+);
+create table sluicegate.recordings (
+    id text primary key, subject text not null, at_s double precision not null, size bigint not null,
+    record text not null, body bytea not null
+);
+"""
+"""What SQLite understands as well: `gateway/database/tables.py` makes these tables in files of one machine."""
+STEPS: Sequence[str] = (_FIRST, KEPT_TABLES)
 LOCK = 0x51CE6A7E
 """Advisory lock of who takes the steps: gateways that start at once wait for each other."""
 

@@ -20,6 +20,7 @@ class Breaches:
 
     def note(self, exchange: Exchange, complaint: str, then: str) -> None:
         """`complaint` is the validator's, which quotes no value of the answer; `then`: what becomes of it."""
+        exchange.broken = True
         if exchange.served.remote:
             log.warning("request %s: %s, so it is %s", exchange.request.id, _of_another(exchange), then)
             return

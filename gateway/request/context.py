@@ -13,6 +13,7 @@ from sluicegate.gateway.rails.policy import Policy
 from sluicegate.gateway.request.stages import Stages
 from sluicegate.gateway.routing.first_texts import Awaited
 from sluicegate.gateway.routing.queues import QueueTicket
+from sluicegate.gateway.routing.table import Draw
 from sluicegate.gateway.telemetry import TraceIds
 from sluicegate.gateway.upstream.reading.counting import added, within_one
 from sluicegate.plugins import (
@@ -116,6 +117,8 @@ class Exchange:
     request: Request
     caller: Caller = field(default_factory=Caller)
     model: ServedModel | None = None
+    draw: Draw | None = None
+    """How the version was drawn, where several stand behind the name."""
     safety: Safety = field(default_factory=Safety)
     attempt: Attempt = field(default_factory=Attempt)
     unarranged: Request | None = None
@@ -138,6 +141,10 @@ class Exchange:
     error: str | None = None
     by_caller: bool = False
     """`error` is the caller's to mend."""
+    broken: bool = False
+    """An answer broke what was asked, even if a better one left in its place."""
+    duration_s: float = 0.0
+    """Once it has ended."""
     recorded: bool = False
 
     @property

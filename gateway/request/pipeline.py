@@ -9,6 +9,8 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
@@ -33,6 +35,7 @@ from sluicegate.gateway.request.tracing.timing import error_code
 from sluicegate.gateway.telemetry import Metrics
 from sluicegate.plugins import Answer, Caller, ContentBlocked, Embeddings, NotFound, Request, RequestError, Scores
 
+log = logging.getLogger("sluicegate.pipeline")
 NOBODY = Holding()
 
 
@@ -46,6 +49,11 @@ class Pipeline:
         self._validator = Validator()
         self._breaches = Breaches(metrics, self._validator)
         self._attempts = Attempts(self._validator, self._breaches)
+        self._over: list[Callable[[Exchange], None]] = []
+
+    def when_over(self, call: Callable[[Exchange], None]) -> None:
+        """Call `call` with each request that has ended, once it is recorded."""
+        self._over.append(call)
 
     def when_begun(self, call: Callable[[Exchange], None]) -> None:
         """Call `call` with each request whose generation has begun."""
@@ -133,7 +141,13 @@ class Pipeline:
         exchange.recorded = True
         exchange.error = None if error is None else error_code(error)
         exchange.by_caller = isinstance(error, RequestError)
+        exchange.duration_s = time.perf_counter() - exchange.entry.started_at
         await slots.record(exchange, self._live)
+        for call in self._over:
+            try:
+                call(exchange)
+            except Exception:
+                log.exception("request %s is not looked at any further; it is unharmed", exchange.request.id)
         exchange.stages.rail_health.left()
 
     # --- requests that take a part of the way ------------------------------------------------------------------
@@ -168,9 +182,9 @@ class Pipeline:
         async with self._until_over(exchange):
             return await scored(exchange, query, texts)
 
-    async def answer_with(self, request: Request, caller: Caller, model: str) -> None:
-        """A request that was admitted and screened already goes to `model`, without fallback; only recorders get the
-        answer. Raises a `SluicegateError`."""
+    async def answer_with(self, request: Request, caller: Caller, model: str) -> Exchange:
+        """A request that was admitted and screened already goes to `model`, without fallback. The exchange is over.
+        Raises a `SluicegateError`."""
         exchange = self._live.begin(request, None, self.stages)
         exchange.caller = caller
         async with self._until_over(exchange):
@@ -181,6 +195,7 @@ class Pipeline:
             exchange.model = models[model]
             await self._attempts.prepare(exchange)
             await self._attempts.collect_valid(exchange)
+        return exchange
 
     @asynccontextmanager
     async def _until_over(self, exchange: Exchange) -> AsyncIterator[None]:

@@ -106,6 +106,7 @@ async def route(exchange: Exchange) -> None:
     with Timed(exchange, "route", name) as note:
         chosen = await router.route(exchange.request, exchange.caller, models)
         exchange.model = models[chosen]
+        exchange.draw = exchange.stages.drawn(exchange.request.id)
         note.outcome = chosen
 
 

@@ -11,6 +11,7 @@ from sluicegate.gateway.prompts.lengths import Lengths
 from sluicegate.gateway.rails.health import RailHealth
 from sluicegate.gateway.rails.policy import Policies
 from sluicegate.gateway.routing.queues import ModelQueues
+from sluicegate.gateway.routing.table import Draw
 from sluicegate.gateway.settings import PromptSettings
 from sluicegate.gateway.workers import Workers
 from sluicegate.plugins import Admitter, Assembler, Constrainer, Generator, InputRail, OutputRail, Recorder, Router
@@ -41,3 +42,5 @@ class Stages:
     lengths: Lengths = field(default_factory=Lengths)
     instead: Callable[..., str | None] = lambda *arguments: None
     """`Routing.instead`: who answers where a model cannot."""
+    drawn: Callable[[str], Draw | None] = lambda request_id: None
+    """`Routing.drawn`: how the version was drawn that a request was just routed to."""

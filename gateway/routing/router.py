@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from sluicegate.gateway.routing.table import RouteTable
+from sluicegate.gateway.routing.table import Draw, RouteTable
 from sluicegate.plugins import Caller, NotFound, RenamingRouter, Request, Router, ServedModel, offers
 
 
@@ -14,11 +14,19 @@ class Routing:
     def __init__(self, inner: Router, table: RouteTable) -> None:
         self._inner = inner
         self.table = table
+        self._draws: dict[str, Draw] = {}
 
     async def route(self, request: Request, caller: Caller, models: Mapping[str, ServedModel]) -> str:
         """The inner router sees public names too; a key's models are checked there, by those names."""
         name = await self._inner.route(request, caller, self.table.catalogue(models))
-        return self.table.pick(name, request, caller, models)
+        found = self.table.draw(name, request, caller, models)
+        if found.share < 1:
+            self._draws[request.id] = found  # nothing runs between this line and whoever asks for it
+        return found.version
+
+    def drawn(self, request_id: str) -> Draw | None:
+        """How the version was drawn that `route` just gave; None where there was no choice. To be asked once."""
+        return self._draws.pop(request_id, None)
 
     def reach(self, name: str) -> tuple[str, ...] | None:
         """All that may answer where `name` is asked for; None where only the inner router could tell."""

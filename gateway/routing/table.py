@@ -41,6 +41,15 @@ class Route:
         return self.history[-1].weights
 
 
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """`version` of `route` was drawn with the probability `share`, whatever was asked and whoever asked."""
+
+    route: str
+    version: str
+    share: float
+
+
 class RouteTable:
     """Used on the event loop. What the configuration says is the beginning; what the store has is in force instead."""
 
@@ -48,7 +57,7 @@ class RouteTable:
         """`database`: where all gateways of the deployment keep weights. Raises `ConfigurationError`."""
         self._beginning: dict[str, Route] = {}
         for name, one in settings.models.items():
-            weights = one.weights or {name: 1.0}
+            weights = one.weights or _beginning_of(one, name)
             _check(name, weights)
             self._beginning[name] = Route(one, (Change(dict(weights), time.time(), "configuration"),))
         self._routes = dict(self._beginning)
@@ -86,15 +95,20 @@ class RouteTable:
 
     def pick(self, name: str, request: Request, caller: Caller, models: Mapping[str, ServedModel]) -> str:
         """The version that answers. Raises `NotFound` where none of them is served."""
+        return self.draw(name, request, caller, models).version
+
+    def draw(self, name: str, request: Request, caller: Caller, models: Mapping[str, ServedModel]) -> Draw:
+        """`pick`, and with what probability. Raises `NotFound`."""
         route = self._routes.get(name)
         if route is None:
-            return name
+            return Draw(name, name, 1.0)
         present = {v: w for v, w in route.weights.items() if v in models and w > 0}
         if not present:
             raise NotFound(f"no version of model {name!r} is served now", param="model", code="model_not_found")
         if len(present) == 1:
-            return next(iter(present))
-        return chosen(present, _who(route.settings.sticky, name, request, caller))
+            return Draw(name, next(iter(present)), 1.0)
+        version = chosen(present, _who(route.settings.sticky, name, request, caller))
+        return Draw(name, version, present[version] / sum(present.values()))
 
     def fallbacks(self, name: str) -> tuple[str, ...]:
         """What answers where `name`, or the name that it is a version of, cannot."""
@@ -157,6 +171,13 @@ class RouteTable:
         route = replace(begun, history=history)
         self._routes = {**self._routes, name: route}
         return route
+
+
+def _beginning_of(settings: RouteSettings, name: str) -> Mapping[str, float]:
+    """Where the configuration gives no weights: a canary begins with nothing."""
+    if settings.rollout is None:
+        return {name: 1.0}
+    return {settings.rollout.baseline: 1.0, settings.rollout.canary: 0.0}
 
 
 def chosen(weights: Mapping[str, float], who: str) -> str:

@@ -1,6 +1,7 @@
 """Back up and restore all that a configuration keeps: the database, or the SQLite files of one machine; weights; files.
 
-Not in a backup: what Redis holds, caches, journals (usage of the last `flush_s`), and the configuration itself.
+Not in a backup: what Redis holds, caches, journals (usage of the last `flush_s`), recorded requests, which must be gone
+once they are deleted, and the configuration itself.
 """
 
 from __future__ import annotations
@@ -88,6 +89,8 @@ def _local(settings: Settings, environ: Mapping[str, str]) -> dict[str, Path]:
         "accounts.sqlite": Path(settings.accounts.path) if settings.accounts.path else None,
         "reviews.sqlite": reviews_path(settings.review, environ) if settings.review.enabled else None,
         "routes.json": Path(settings.routing.state) if settings.routing.state else None,
+        "rollouts.sqlite": Path(f"{settings.routing.state}.rollouts") if settings.routing.state else None,
+        "feedback.sqlite": Path(settings.feedback.path) if settings.feedback.path else None,
         "batches.sqlite": Path(settings.batches.path) / BATCHES if settings.batches.path else None,
     }
     return {name: path for name, path in found.items() if path is not None}

@@ -11,8 +11,10 @@ from sluicegate.gateway.database.migrations import STEPS, migrate
 from sluicegate.plugins import ConfigurationError
 
 FOLDER = "database"
-OF_THE_MOMENT = frozenset({"migrations", "alive", "lease_answers", "announcements"})
-"""What says something of running gateways, or is made by migrating."""
+OF_THE_MOMENT = frozenset(
+    {"migrations", "alive", "lease_answers", "announcements", "leaders", "recordings", "recording_keys"}
+)
+"""What says something of running gateways, is made by migrating, or must be gone for good once it is deleted."""
 
 
 def save_tables(database: Database, writer: BackupWriter) -> dict[str, object]:

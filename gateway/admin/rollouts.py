@@ -1,0 +1,73 @@
+"""Rollouts, for operators: how far each is, what was decided and why, and what they want instead."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from sluicegate.gateway.http.guard import name_of, operator_of
+from sluicegate.gateway.rollout.observation import AnswerChecks
+from sluicegate.gateway.rollout.progress import Action
+from sluicegate.gateway.rollout.view import view
+from sluicegate.gateway.runtime import Runtime
+from sluicegate.gateway.settings import RolloutSettings
+from sluicegate.plugins import ConfigurationError, NotFound, RequestError, read_settings
+
+RolloutVerb = Literal["hold", "resume", "stop", "promote"]
+
+
+class NewRollout(BaseModel):
+    """`settings`: those of `[routing.models.NAME.rollout]`."""
+
+    model_config = ConfigDict(extra="forbid")
+    settings: dict[str, Any]
+
+
+class RolloutOrder(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    reason: Annotated[str, Field(max_length=1000)] = ""
+
+
+def add_rollout_routes(router: APIRouter, runtime: Runtime) -> None:
+    @router.get("/admin/rollouts", tags=["admin"])
+    async def listing(request: Request) -> Any:
+        operator_of(runtime, request)
+        now = time.time()
+        return {
+            "data": [view(one, now) for one in runtime.rollouts.found.values()],
+            "leads_here": runtime.rollouts.leads,
+            "troubles": [trouble.reason for trouble in runtime.rollouts.troubles()],
+        }
+
+    @router.get("/admin/rollouts/{route:path}", tags=["admin"])
+    async def one(request: Request, route: str) -> Any:
+        operator_of(runtime, request)
+        if (found := runtime.rollouts.found.get(route)) is None:
+            raise NotFound(f"route {route!r} has no rollout", code="rollout_not_found")
+        return view(found, time.time())
+
+    @router.put("/admin/rollouts/{route:path}", tags=["admin"])
+    async def begin(request: Request, route: str, asked: NewRollout) -> Any:
+        """A canary that takes over by itself, or goes."""
+        by = name_of(operator_of(runtime, request))
+        try:
+            settings = read_settings(RolloutSettings, asked.settings, "settings")
+            AnswerChecks(settings.checks, route)
+        except ConfigurationError as error:
+            raise RequestError(error.message, param="settings") from error
+        async with runtime.audit.change(by, "rollouts.begin", route, settings=asked.settings):
+            return view(await runtime.rollouts.begin(route, settings, by), time.time())
+
+    @router.post("/admin/rollouts/{route:path}/{verb}", tags=["admin"])
+    async def order(request: Request, route: str, verb: RolloutVerb, asked: RolloutOrder = RolloutOrder()) -> Any:
+        """`hold`: no further step, `resume`; `stop`: all to the baseline, `promote`: all to the canary."""
+        by, action = name_of(operator_of(runtime, request)), _action(verb)
+        async with runtime.audit.change(by, f"rollouts.{verb}", route, reason=asked.reason):
+            return view(await runtime.rollouts.command(route, action, by, asked.reason), time.time())
+
+
+def _action(verb: RolloutVerb) -> Action:
+    return verb

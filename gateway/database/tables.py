@@ -1,0 +1,145 @@
+"""The same tables and statements in PostgreSQL and, for one machine, in a file of SQLite.
+
+Statements are written for PostgreSQL, with `%s` for parameters, in what both understand. Calls block.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from sluicegate.gateway.database.migrations import KEPT_TABLES
+from sluicegate.gateway.database.postgres import Connection, Database, DatabaseUnavailable, Rows, patient
+
+T = TypeVar("T")
+
+
+class Tables(Protocol):
+    """Where rows are kept."""
+
+    def transaction(self) -> AbstractContextManager[Connection]:
+        """What was done is kept where the block ends well, else undone. Raises `DatabaseUnavailable`."""
+
+    def now_s(self, db: Connection) -> float:
+        """Seconds since the epoch, by the clock that all who use the tables share."""
+
+    async def call(self, work: Callable[[], T]) -> T:
+        """Run `work`, which blocks, beside the event loop, to its end even where the caller leaves."""
+
+    def close(self) -> None: ...
+
+
+class PostgresTables:
+    """Those of the database of the deployment, which is closed by who opened it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def transaction(self) -> AbstractContextManager[Connection]:
+        return self._database.transaction()
+
+    def now_s(self, db: Connection) -> float:
+        [(now,)] = db.execute("select extract(epoch from clock_timestamp())::float8").fetchall()
+        return float(now)
+
+    async def call(self, work: Callable[[], T]) -> T:
+        return await self._database.call(work)
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class SqliteTables:
+    """One file, or memory where `path` is None. A transaction is on the disk when it ends; another process that writes
+    is waited for."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._turn = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._thread = ThreadPoolExecutor(1, "tables")
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        with self._turn:
+            try:
+                db = self._opened()
+                db.execute("begin immediate")
+            except (sqlite3.Error, OSError) as error:
+                raise self._unavailable(error) from error
+            try:
+                yield _Sqlite(db)
+                db.execute("commit")
+            except BaseException as error:
+                if db.in_transaction:
+                    db.execute("rollback")
+                if isinstance(error, sqlite3.OperationalError):
+                    raise self._unavailable(error) from error
+                raise
+
+    def now_s(self, db: Connection) -> float:
+        return time.time()
+
+    async def call(self, work: Callable[[], T]) -> T:
+        return await patient(asyncio.get_running_loop().run_in_executor(self._thread, work))
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=True)
+        with self._turn:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _opened(self) -> sqlite3.Connection:
+        """The tables are named as in PostgreSQL: the file is attached under the name of the schema."""
+        if self._connection is None:
+            if self._path is not None:
+                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._path.touch(mode=0o600)
+            db = sqlite3.connect(":memory:", timeout=5.0, check_same_thread=False, isolation_level=None)
+            try:
+                db.execute("attach ? as sluicegate", (str(self._path or ":memory:"),))
+                db.execute("pragma sluicegate.journal_mode = wal")
+                db.execute("pragma sluicegate.synchronous = full")
+                db.execute("pragma sluicegate.secure_delete = on")
+                db.executescript(KEPT_TABLES.replace("create table", "create table if not exists"))
+            except BaseException:
+                db.close()
+                raise
+            self._connection = db
+        return self._connection
+
+    def _unavailable(self, error: Exception) -> DatabaseUnavailable:
+        return DatabaseUnavailable(getattr(error, "errno", None) or 0, f"{self._path or 'memory'}: {error}")
+
+
+class _Sqlite:
+    """As psycopg's connection."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def execute(self, query: str, params: Sequence[object] | None = None) -> Rows:
+        return self._db.execute(query.replace("%s", "?"), tuple(params or ()))
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        self._db.execute("savepoint inner_one")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("rollback to inner_one")
+            raise
+        finally:
+            self._db.execute("release inner_one")
+
+
+def tables_of(database: Database | None, path: str) -> Tables:
+    return PostgresTables(database) if database is not None else SqliteTables(Path(path) if path else None)

@@ -1,0 +1,193 @@
+"""Who may say something of which answer, and what was said.
+
+A key speaks of its own requests, once of each: what it says later takes the place of what it said before, and only the
+first counts for a rollout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sluicegate.gateway.database import Database, DatabaseUnavailable, Tables, tables_of, unavailable
+from sluicegate.gateway.database.sealing import TextSealer, sealer_of
+from sluicegate.gateway.feedback.store import Answered, FeedbackStore
+from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.rollout.observation import Observation
+from sluicegate.gateway.settings import FeedbackSettings
+from sluicegate.plugins import Caller, NotFound, RequestError
+
+log = logging.getLogger("sluicegate.feedback")
+FLUSH_S = 1.0
+EXPIRE_EVERY = 60
+"""Flushes from one look at what is too old to the next."""
+MAX_WAITING = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """`score` from 0, of no use, to 1. At least one of the three says something."""
+
+    request_id: str
+    score: float | None = None
+    label: str = ""
+    comment: str = ""
+
+
+class FeedbackBook:
+    """Used on the event loop. Requests become known to the tables a moment after they ended."""
+
+    def __init__(
+        self,
+        settings: FeedbackSettings,
+        tables: Tables,
+        sealer: TextSealer | None,
+        observe: Callable[[Observation], None],
+    ) -> None:
+        self._settings = settings
+        self._tables = tables
+        self._store = FeedbackStore(tables)
+        self._sealer = sealer
+        self._observe = observe
+        self._waiting: OrderedDict[tuple[str, str], Answered] = OrderedDict()
+        self._flushing: asyncio.Task[None] | None = None
+        self._away = False
+        self._counts = {"given_total": 0.0, "requests_left_out_total": 0.0}
+
+    async def start(self) -> None:
+        self._flushing = asyncio.create_task(self._flush_on())
+
+    async def close(self) -> None:
+        if self._flushing is not None:
+            self._flushing.cancel()
+            await asyncio.gather(self._flushing, return_exceptions=True)
+            try:
+                await self._flush()
+            except DatabaseUnavailable as error:
+                log.error("no feedback can be given on the last %d requests: %s", len(self._waiting), error)
+        await asyncio.to_thread(self._tables.close)
+
+    def stats(self) -> Mapping[str, float]:
+        return self._counts
+
+    def note(self, exchange: Exchange) -> None:
+        """Called once for each request that has ended."""
+        if not exchange.answers or exchange.error is not None:
+            return
+        if len(self._waiting) >= MAX_WAITING:
+            self._counts["requests_left_out_total"] += 1
+            return
+        owner, draw = owner_of(exchange.caller), exchange.draw
+        found = Answered(owner, exchange.request.id, exchange.served.name)
+        if draw is not None and exchange.cached is None and not exchange.failed:
+            found = Answered(owner, exchange.request.id, found.model, draw.route, draw.version, draw.share)
+        self._waiting[owner, found.request] = found
+
+    async def give(self, caller: Caller, given: Given) -> Answered:
+        """Raises `NotFound` for a request that is none of this caller's, `RequestError` for a comment that cannot be
+        kept, `Overloaded` without its database."""
+        if len(given.comment) > self._settings.max_comment_chars:
+            raise RequestError(
+                f"the comment has {len(given.comment)} characters, [feedback] max_comment_chars is "
+                f"{self._settings.max_comment_chars}",
+                param="comment",
+            )
+        if given.comment and self._sealer is None:
+            raise RequestError(
+                "this gateway keeps no comments, as [feedback] secret is not set; leave `comment` out", param="comment"
+            )
+        owner = owner_of(caller)
+        asked = self._waiting.get((owner, given.request_id)) or await self._call(
+            lambda: self._store.answered(owner, given.request_id)
+        )
+        if asked is None:
+            raise NotFound(
+                f"no answered request {given.request_id[:100]!r} of this key is known; feedback can be given on the "
+                f"last {self._settings.max_requests}, for {self._settings.keep_s:g} s",
+                param="request_id",
+                code="request_not_found",
+            )
+        sealed = self._sealer.seal(owner, given.comment, given.request_id) if self._sealer and given.comment else None
+        if await self._call(lambda: self._store.put(asked, given.score, given.label, sealed)):
+            self._counts["given_total"] += 1
+            if given.score is not None and asked.share < 1:
+                values = {"feedback": 1 - given.score}
+                self._observe(Observation(asked.route, asked.version, asked.share, values, counts=False))
+        return asked
+
+    async def newest(self, limit: int, *, reveal: bool) -> list[dict[str, Any]]:
+        found = await self._call(lambda: self._store.newest(limit))
+        return [
+            {
+                "owner": one.owner,
+                "request_id": one.request,
+                "at_s": one.at_s,
+                "score": one.score,
+                "label": one.label,
+                "model": one.model,
+                "version": one.version,
+                "has_comment": one.comment is not None,
+                **({"comment": self._opened(one.owner, one.comment, one.request)} if reveal else {}),
+            }
+            for one in found
+        ]
+
+    async def forget(self, owner: str) -> int:
+        for key in [key for key in self._waiting if key[0] == owner]:
+            del self._waiting[key]
+        return int(await self._call(lambda: self._store.forget(owner)))
+
+    def _opened(self, owner: str, comment: bytes | None, request: str) -> str | None:
+        if comment is None or self._sealer is None:
+            return None
+        return self._sealer.open(owner, comment, request)
+
+    async def _call(self, work: Callable[[], Any]) -> Any:
+        try:
+            return await self._tables.call(work)
+        except DatabaseUnavailable as error:
+            raise unavailable("feedback and answered requests") from error
+
+    async def _flush_on(self) -> None:
+        count = 0
+        while True:
+            await asyncio.sleep(FLUSH_S)
+            try:
+                await self._flush()
+                count += 1
+                if count % EXPIRE_EVERY == 1:
+                    await self._tables.call(lambda: self._store.expire(self._settings.keep_s))
+                self._away = False
+            except DatabaseUnavailable as error:
+                if not self._away:
+                    log.error("requests that feedback could be given on wait for their store: %s", error)
+                self._away = True
+            except Exception:
+                log.exception("requests that feedback could be given on were not kept; they are tried again")
+
+    async def _flush(self) -> None:
+        if not self._waiting:
+            return
+        found = list(self._waiting.values())
+        await self._tables.call(lambda: self._store.add_answered(found, self._settings.max_requests))
+        for one in found:
+            if self._waiting.get((one.owner, one.request)) is one:
+                del self._waiting[one.owner, one.request]
+
+
+def owner_of(caller: Caller) -> str:
+    """A key, or where there are none whoever sits at this machine."""
+    return f"key {caller.key_id}" if caller.key_id else f"tenant {caller.tenant}"
+
+
+def feedback_book(
+    settings: FeedbackSettings, database: Database | None, observe: Callable[[Observation], None]
+) -> FeedbackBook | None:
+    """None where the operator switched it off. Raises `ConfigurationError`."""
+    if not settings.enabled:
+        return None
+    return FeedbackBook(settings, tables_of(database, settings.path), sealer_of(settings.secret, "feedback"), observe)

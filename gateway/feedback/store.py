@@ -1,0 +1,103 @@
+"""Answered requests and the feedback on them, in tables. Calls block."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sluicegate.gateway.database import Connection, Tables
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A request that feedback can be given on. `owner`: who asked. `version`, `share`: as they were drawn; `share` 1
+    where there was no choice."""
+
+    owner: str
+    request: str
+    model: str
+    route: str = ""
+    version: str = ""
+    share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Feedback as it lies in the table. `comment` is sealed."""
+
+    owner: str
+    request: str
+    at_s: float
+    score: float | None
+    label: str
+    model: str
+    version: str
+    comment: bytes | None
+
+
+class FeedbackStore:
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    def add_answered(self, found: Sequence[Answered], most: int) -> None:
+        """`most`: of one owner; the oldest go."""
+        put = "insert into sluicegate.answered values (%s, %s, %s, %s) on conflict (owner, request) do update set "
+        put += "at_s = excluded.at_s, record = excluded.record"
+        with self._tables.transaction() as db:
+            now = self._tables.now_s(db)
+            for number, one in enumerate(found):  # in order, although they are written at once
+                record = json.dumps([one.model, one.route, one.version, one.share])
+                db.execute(put, (one.owner, one.request, now + number * 1e-6, record))
+            for owner in {one.owner for one in found}:
+                _cut(db, owner, most)
+
+    def answered(self, owner: str, request: str) -> Answered | None:
+        query = "select record from sluicegate.answered where owner = %s and request = %s"
+        with self._tables.transaction() as db:
+            row = db.execute(query, (owner, request)).fetchone()
+        return None if row is None else Answered(owner, request, *json.loads(row[0]))
+
+    def put(self, asked: Answered, score: float | None, label: str, comment: bytes | None) -> bool:
+        """Whether it is the first on that request; a later one takes its place."""
+        record = json.dumps([score, label, asked.model, asked.version])
+        put = "insert into sluicegate.feedback values (%s, %s, %s, %s, %s) on conflict (owner, request) do update set "
+        put += "at_s = excluded.at_s, record = excluded.record, comment = excluded.comment"
+        with self._tables.transaction() as db:
+            known = "select 1 from sluicegate.feedback where owner = %s and request = %s"
+            first = db.execute(known, (asked.owner, asked.request)).fetchone() is None
+            db.execute(put, (asked.owner, asked.request, self._tables.now_s(db), record, comment))
+        return first
+
+    def newest(self, limit: int) -> list[Kept]:
+        query = "select owner, request, at_s, record, comment from sluicegate.feedback order by at_s desc limit %s"
+        with self._tables.transaction() as db:
+            rows = db.execute(query, (limit,)).fetchall()
+        return [_kept(owner, request, at_s, record, comment) for owner, request, at_s, record, comment in rows]
+
+    def forget(self, owner: str) -> int:
+        """Everything of one owner; how many pieces of feedback that were."""
+        with self._tables.transaction() as db:
+            db.execute("delete from sluicegate.answered where owner = %s", (owner,))
+            return db.execute("delete from sluicegate.feedback where owner = %s", (owner,)).rowcount
+
+    def expire(self, keep_s: float) -> None:
+        with self._tables.transaction() as db:
+            before = self._tables.now_s(db) - keep_s
+            db.execute("delete from sluicegate.answered where at_s < %s", (before,))
+            db.execute("delete from sluicegate.feedback where at_s < %s", (before,))
+
+
+def _kept(owner: str, request: str, at_s: float, record: str, comment: bytes | None) -> Kept:
+    score, label, model, version = json.loads(record)
+    return Kept(owner, request, at_s, score, label, model, version, None if comment is None else bytes(comment))
+
+
+def _cut(db: Connection, owner: str, most: int) -> None:
+    [(count,)] = db.execute("select count(*) from sluicegate.answered where owner = %s", (owner,)).fetchall()
+    if int(count) > most:
+        gone = (
+            "delete from sluicegate.answered where owner = %s and request in "
+            "(select request from sluicegate.answered where owner = %s order by at_s, request limit %s)"
+        )
+        db.execute(gone, (owner, owner, int(count) - most))
