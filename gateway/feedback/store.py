@@ -23,7 +23,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptFeedback:
     """Feedback as it lies in the table. `comment` is sealed."""
 
     owner: str
@@ -69,7 +69,7 @@ class FeedbackStore:
             db.execute(put, (asked.owner, asked.request, self._tables.now_s(db), record, comment))
         return first
 
-    def newest(self, limit: int) -> list[Kept]:
+    def newest(self, limit: int) -> list[KeptFeedback]:
         query = "select owner, request, at_s, record, comment from sluicegate.feedback order by at_s desc limit %s"
         with self._tables.transaction() as db:
             rows = db.execute(query, (limit,)).fetchall()
@@ -88,9 +88,9 @@ class FeedbackStore:
             db.execute("delete from sluicegate.feedback where at_s < %s", (before,))
 
 
-def _kept(owner: str, request: str, at_s: float, record: str, comment: bytes | None) -> Kept:
+def _kept(owner: str, request: str, at_s: float, record: str, comment: bytes | None) -> KeptFeedback:
     score, label, model, version = json.loads(record)
-    return Kept(owner, request, at_s, score, label, model, version, None if comment is None else bytes(comment))
+    return KeptFeedback(owner, request, at_s, score, label, model, version, None if comment is None else bytes(comment))
 
 
 def _cut(db: Connection, owner: str, most: int) -> None:

@@ -21,7 +21,7 @@ KEPT_DECISIONS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RolloutDecision:
     """A decision. `evidence`: the wealth of the bettors that decided it, `needed`: what they had to reach."""
 
     at_s: float
@@ -38,7 +38,7 @@ class Verdict:
 
 
 @dataclass(slots=True)
-class Progress:
+class Rollout:
     """`pending`: a decision whose weights are not in force yet; nothing else is decided until they are."""
 
     route: str
@@ -52,8 +52,8 @@ class Progress:
     """Requests of the canary that ended since."""
     evidence: dict[str, Evidence] = field(default_factory=dict)
     ranks: Ranks = field(default_factory=Ranks)
-    decisions: list[Verdict] = field(default_factory=list)
-    pending: Verdict | None = None
+    decisions: list[RolloutDecision] = field(default_factory=list)
+    pending: RolloutDecision | None = None
 
     def __post_init__(self) -> None:
         for metric in METRICS:
@@ -199,15 +199,15 @@ class Progress:
     def _is_stopping(self) -> bool:
         return self.pending is not None and self.pending.action in ("stop", "promote")
 
-    def _decide(self, made: Verdict) -> None:
+    def _decide(self, made: RolloutDecision) -> None:
         self.pending = made
         self._note(made)
 
-    def _note(self, made: Verdict) -> None:
+    def _note(self, made: RolloutDecision) -> None:
         self.decisions = [*self.decisions, made][-KEPT_DECISIONS:]
 
-    def _verdict(self, action: Action, by: str, reason: str, share: float, now_s: float) -> Verdict:
-        return Verdict(now_s, action, by, reason, share, self.requests)
+    def _verdict(self, action: Action, by: str, reason: str, share: float, now_s: float) -> RolloutDecision:
+        return RolloutDecision(now_s, action, by, reason, share, self.requests)
 
     # --- on the disk -------------------------------------------------------------------------------------------
 
@@ -228,7 +228,7 @@ class Progress:
         return json.dumps(kept)
 
     @classmethod
-    def from_json(cls, text: str) -> Progress:
+    def from_json(cls, text: str) -> Rollout:
         """Raises `ValueError`, `TypeError`, `KeyError` or `ConfigurationError` for what is none."""
         kept: Mapping[str, Any] = json.loads(text)
         settings = read_settings(RolloutSettings, kept["settings"], f"rollout {kept['route']}")
@@ -242,8 +242,8 @@ class Progress:
             int(kept["at_step"]),
             {metric: Evidence.from_json(found) for metric, found in kept["evidence"].items()},
             Ranks([float(one) for one in kept["ranks"]]),
-            [Verdict(**one) for one in kept["decisions"]],
-            None if kept["pending"] is None else Verdict(**kept["pending"]),
+            [RolloutDecision(**one) for one in kept["decisions"]],
+            None if kept["pending"] is None else RolloutDecision(**kept["pending"]),
         )
 
 

@@ -17,7 +17,7 @@ from sluicegate.gateway.database.leadership import Leadership
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.rollout.judging import AnswerJudge
 from sluicegate.gateway.rollout.observation import AnswerChecks, Observation, observed
-from sluicegate.gateway.rollout.progress import OPEN, Action, Progress, Verdict
+from sluicegate.gateway.rollout.progress import OPEN, Action, Rollout, RolloutDecision
 from sluicegate.gateway.rollout.store import RolloutStore
 from sluicegate.gateway.routing import RouteTable
 from sluicegate.gateway.settings import RolloutSettings
@@ -52,7 +52,7 @@ class Rollouts:
         self._audit = audit
         self._judge = judge
         self._served = served
-        self._found: dict[str, Progress] = {}
+        self._found: dict[str, Rollout] = {}
         self._checks: dict[str, AnswerChecks] = {}
         self._waiting: list[Observation] = []
         self._left_out = 0
@@ -61,7 +61,7 @@ class Rollouts:
         self._ticking: asyncio.Task[None] | None = None
 
     @property
-    def found(self) -> Mapping[str, Progress]:
+    def found(self) -> Mapping[str, Rollout]:
         """By route, as last read."""
         return self._found
 
@@ -85,7 +85,7 @@ class Rollouts:
     def _configured(self, route: str, settings: RolloutSettings) -> None:
         now = self._store.now_s()
 
-        def change(old: Progress | None) -> tuple[Progress, None]:
+        def change(old: Rollout | None) -> tuple[Rollout, None]:
             if old is not None and _same_pair(old.settings, settings):
                 old.settings, old.step = settings, min(old.step, len(settings.steps) - 1)
                 return old, None
@@ -124,7 +124,7 @@ class Rollouts:
         else:
             self._waiting.append(seen)
 
-    def _checks_of(self, found: Progress) -> AnswerChecks:
+    def _checks_of(self, found: Rollout) -> AnswerChecks:
         if found.route not in self._checks:
             self._checks[found.route] = AnswerChecks(found.settings.checks, found.route)
         return self._checks[found.route]
@@ -144,13 +144,13 @@ class Rollouts:
 
     # --- operators ---------------------------------------------------------------------------------------------
 
-    async def begin(self, route: str, settings: RolloutSettings, by: str) -> Progress:
+    async def begin(self, route: str, settings: RolloutSettings, by: str) -> Rollout:
         """Raises `RequestError` where another one runs, a version is not served, or requests stick to versions."""
         self._check(route, settings)
         AnswerChecks(settings.checks, route)
         now = time.time()
 
-        def change(old: Progress | None) -> tuple[Progress, Progress]:
+        def change(old: Rollout | None) -> tuple[Rollout, Rollout]:
             if old is not None and (old.state in OPEN or old.pending is not None):
                 raise RequestError(f"route {route!r} has a rollout that is {old.state}; stop it first", param="route")
             made = _begun(route, settings, by, now)
@@ -177,11 +177,11 @@ class Rollouts:
         if missing := sorted({settings.canary, settings.baseline} - set(self._served())):
             raise RequestError(f"not served here: {', '.join(missing)}; add the model first", param="canary")
 
-    async def command(self, route: str, action: Action, by: str, reason: str) -> Progress:
+    async def command(self, route: str, action: Action, by: str, reason: str) -> Rollout:
         """Raises `NotFound`; `RequestError` where it cannot be now."""
         now = time.time()
 
-        def change(old: Progress | None) -> tuple[Progress, Progress]:
+        def change(old: Rollout | None) -> tuple[Rollout, Rollout]:
             if old is None:
                 raise NotFound(f"route {route!r} has no rollout", code="rollout_not_found")
             try:
@@ -192,7 +192,7 @@ class Rollouts:
 
         return await self._edited(route, change)
 
-    async def _edited(self, route: str, change: Callable[[Progress | None], tuple[Progress, Progress]]) -> Progress:
+    async def _edited(self, route: str, change: Callable[[Rollout | None], tuple[Rollout, Rollout]]) -> Rollout:
         try:
             made = await self._tables.call(lambda: self._store.edit(route, change))
         except DatabaseUnavailable as error:
@@ -242,14 +242,14 @@ class Rollouts:
                 now = await self._tables.call(self._store.now_s)
                 await self._change(route, lambda old: old.supersede(by, now))
 
-    def _changed_by(self, found: Progress) -> str:
+    def _changed_by(self, found: Rollout) -> str:
         """Who changed the weights from those of the rollout; empty where nobody did."""
         last = self._routes.routes[found.route].history[-1] if found.route in self._routes.routes else None
         if last is None:
             return "the configuration"
         return "" if dict(last.weights) == _weights(found.settings, found.share) else last.by
 
-    async def _apply(self, found: Progress, made: Verdict) -> None:
+    async def _apply(self, found: Rollout, made: RolloutDecision) -> None:
         """Put a decision into force; what fails is tried again at the next tick, from the beginning."""
         route, weights = found.route, _weights(found.settings, made.share)
         facts = {
@@ -276,8 +276,8 @@ class Rollouts:
         self._trouble.pop(route, None)
         log.warning("rollout of %s: %s, %s", route, made.action, made.reason)
 
-    async def _change(self, route: str, change: Callable[[Progress], None]) -> None:
-        def edit(old: Progress | None) -> tuple[Progress, Progress]:
+    async def _change(self, route: str, change: Callable[[Rollout], None]) -> None:
+        def edit(old: Rollout | None) -> tuple[Rollout, Rollout]:
             assert old is not None
             change(old)
             return old, old
@@ -299,8 +299,8 @@ class Rollouts:
         self._found = found
 
 
-def _begun(route: str, settings: RolloutSettings, by: str, now_s: float) -> Progress:
-    made = Progress(route, settings, now_s, since_s=now_s)
+def _begun(route: str, settings: RolloutSettings, by: str, now_s: float) -> Rollout:
+    made = Rollout(route, settings, now_s, since_s=now_s)
     made.begin(by, now_s)
     return made
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from sluicegate.gateway.database import Connection, Tables
 from sluicegate.gateway.database.leadership import Leadership
 from sluicegate.gateway.rollout.observation import Observation
-from sluicegate.gateway.rollout.progress import Progress
+from sluicegate.gateway.rollout.progress import Rollout
 from sluicegate.plugins import ConfigurationError
 
 log = logging.getLogger("sluicegate.rollout")
@@ -42,25 +42,25 @@ class RolloutStore:
         with self._tables.transaction() as db:
             self._leadership.give_up(db)
 
-    def load(self) -> dict[str, Progress]:
+    def load(self) -> dict[str, Rollout]:
         with self._tables.transaction() as db:
             rows = db.execute("select route, record from sluicegate.rollouts order by route").fetchall()
         found = {}
         for route, record in rows:
             try:
-                found[str(route)] = Progress.from_json(record)
+                found[str(route)] = Rollout.from_json(record)
             except UNREADABLE as error:
                 log.error("the rollout of %r cannot be read and stands still: %s", route, error)
         return found
 
-    def edit(self, route: str, change: Callable[[Progress | None], tuple[Progress, T]]) -> T:
+    def edit(self, route: str, change: Callable[[Rollout | None], tuple[Rollout, T]]) -> T:
         """Replace a rollout by what `change` makes of it, one caller after another. What it raises passes."""
         with self._tables.transaction() as db:
             made, result = change(self._locked(db, route))
             _put(db, made)
         return result
 
-    def fold(self, route: str) -> Progress | None:
+    def fold(self, route: str) -> Rollout | None:
         """Take what was seen since, and decide; None where another gateway leads now."""
         with self._tables.transaction() as db:
             if not self._leadership.claim(db):
@@ -93,13 +93,13 @@ class RolloutStore:
         with self._tables.transaction() as db:
             return self._tables.now_s(db)
 
-    def _locked(self, db: Connection, route: str) -> Progress | None:
+    def _locked(self, db: Connection, route: str) -> Rollout | None:
         """A row that is written is held until the transaction ends."""
         db.execute("update sluicegate.rollouts set record = record where route = %s", (route,))
         row = db.execute("select record from sluicegate.rollouts where route = %s", (route,)).fetchone()
-        return None if row is None else Progress.from_json(row[0])
+        return None if row is None else Rollout.from_json(row[0])
 
 
-def _put(db: Connection, progress: Progress) -> None:
+def _put(db: Connection, progress: Rollout) -> None:
     put = "insert into sluicegate.rollouts values (%s, %s) on conflict (route) do update set record = excluded.record"
     db.execute(put, (progress.route, progress.to_json()))

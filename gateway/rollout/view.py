@@ -7,13 +7,13 @@ from dataclasses import asdict
 from typing import Any
 
 from sluicegate.gateway.rollout.evidence import Arm, Wealth
-from sluicegate.gateway.rollout.progress import OPEN, Progress
+from sluicegate.gateway.rollout.progress import OPEN, Rollout
 
 MOST = 1e9
 """Wealth is shown up to this."""
 
 
-def view(found: Progress, now_s: float) -> dict[str, Any]:
+def view(found: Rollout, now_s: float) -> dict[str, Any]:
     settings = found.settings
     return {
         "route": found.route,
@@ -41,7 +41,7 @@ def view(found: Progress, now_s: float) -> dict[str, Any]:
     }
 
 
-def _metric(found: Progress, metric: str) -> dict[str, Any]:
+def _metric(found: Rollout, metric: str) -> dict[str, Any]:
     """`worse.p`: an always-valid p-value of "the canary is no worse"; `fine.p`: of "it is worse by the tolerance"."""
     evidence, needed = found.evidence[metric], found.needed(metric)
     return {

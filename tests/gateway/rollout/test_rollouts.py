@@ -184,10 +184,10 @@ def test_an_equal_version_takes_over_step_by_step_and_only_once_it_is_proven() -
 def test_a_version_that_hangs_is_caught_although_nobody_waits_for_its_end() -> None:
     """Clients leave: how long they waited is what is left to see."""
     from sluicegate.gateway.rollout.observation import Observation
-    from sluicegate.gateway.rollout.progress import Progress
+    from sluicegate.gateway.rollout.progress import Rollout
     from sluicegate.gateway.settings import RolloutSettings
 
-    found, rng = Progress("m", RolloutSettings(canary=NEW, baseline=GOOD), 0.0), random.Random(3)
+    found, rng = Rollout("m", RolloutSettings(canary=NEW, baseline=GOOD), 0.0), random.Random(3)
     for _ in range(WITHIN):
         is_canary = rng.random() < 0.5
         found.take(Observation("m", NEW if is_canary else GOOD, 0.5, seconds=30.0 if is_canary else rng.random()), 1.0)
