@@ -30,7 +30,7 @@ from sluicegate.gateway.request.shadow import Shadows
 from sluicegate.gateway.request.tracing.capture import Capturing, wanted
 from sluicegate.gateway.request.tracing.live import LiveRequests
 from sluicegate.gateway.review import review_queue
-from sluicegate.gateway.rollout.judging import AnswerJudge
+from sluicegate.gateway.rollout.judging import RolloutJudge
 from sluicegate.gateway.rollout.rollouts import Rollouts
 from sluicegate.gateway.routing import RouteTable, Routing
 from sluicegate.gateway.routing.queues import ModelQueues
@@ -84,7 +84,7 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
         tables_of(database, f"{settings.routing.state}.rollouts" if settings.routing.state else ""),
         routes,
         audit,
-        AnswerJudge(pipeline),
+        RolloutJudge(pipeline),
         lambda: pipeline.stages.generate[1].models,
         shared=database is not None,
     )

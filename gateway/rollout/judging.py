@@ -29,7 +29,7 @@ MAX_TOKENS = 400
 TENANT = "judge"
 
 
-class AnswerJudge:
+class RolloutJudge:
     """Used on the event loop."""
 
     def __init__(self, pipeline: Pipeline) -> None:

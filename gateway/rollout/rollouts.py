@@ -15,7 +15,7 @@ from sluicegate.gateway.audit import AuditTrail
 from sluicegate.gateway.database import DatabaseUnavailable, Tables, unavailable
 from sluicegate.gateway.database.leadership import Leadership
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.gateway.rollout.judging import AnswerJudge
+from sluicegate.gateway.rollout.judging import RolloutJudge
 from sluicegate.gateway.rollout.observation import AnswerChecks, Observation, observed
 from sluicegate.gateway.rollout.progress import OPEN, Action, Rollout, RolloutDecision
 from sluicegate.gateway.rollout.store import RolloutStore
@@ -39,7 +39,7 @@ class Rollouts:
         tables: Tables,
         routes: RouteTable,
         audit: AuditTrail,
-        judge: AnswerJudge,
+        judge: RolloutJudge,
         served: Callable[[], Collection[str]],
         *,
         shared: bool = False,
