@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Protocol
 
 from fastapi import FastAPI
 from starlette.requests import HTTPConnection
@@ -23,13 +24,14 @@ from sluicegate.gateway.api.routes import api_routes
 from sluicegate.gateway.compose import compose
 from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.http.errors import OPENAI, ErrorForms, add_error_handlers
+from sluicegate.gateway.http.guard import counted_for
 from sluicegate.gateway.http.host_check import HostCheck, OwnNames
 from sluicegate.gateway.http.key_gate import KeyGate
 from sluicegate.gateway.http.middleware import BodyLimit, RequestId
 from sluicegate.gateway.lifecycle import close, start
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.settings import Settings
-from sluicegate.plugins import AuthenticationError, BooksUnavailable
+from sluicegate.plugins import ConfigurationError
 
 
 def create_app(
@@ -46,10 +48,11 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        starting = asyncio.create_task(start(built, dialects))
-        yield
-        starting.cancel()
-        await asyncio.gather(starting, return_exceptions=True)
+        async with grpc_beside(built):
+            starting = asyncio.create_task(start(built, dialects))
+            yield
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
         await close(built)
 
     app = FastAPI(
@@ -79,12 +82,41 @@ def create_app(
     return app
 
 
-def sender(runtime: Runtime, connection: HTTPConnection) -> str:
-    """Name whoever the bodies of `connection` count for: a tenant, or, without keys, an address. Where keys are needed
-    all who show none that is known count as one."""
-    if not runtime.keyed:
-        return f"address {connection.client.host if connection.client else 'unknown'}"
+@asynccontextmanager
+async def grpc_beside(runtime: Runtime) -> AsyncIterator[None]:
+    """Serve gRPC too, where the configuration says so. What keeps it from serving is the failure of the start."""
+    if not runtime.settings.grpc.enabled:
+        yield
+        return
     try:
-        return f"tenant {runtime.identify(api_key_of(connection)).tenant!r}"
-    except (AuthenticationError, BooksUnavailable):
-        return "callers without a known key"
+        door = _grpc_door(runtime)
+        await door.open()
+    except ConfigurationError as error:
+        runtime.progress.failure = error
+        yield
+        return
+    try:
+        yield
+    finally:
+        await door.close()
+
+
+def _grpc_door(runtime: Runtime) -> GrpcDoor:
+    try:
+        from sluicegate.gateway.grpc.door import GrpcServer
+    except ImportError as error:
+        raise ConfigurationError(
+            f"[grpc] enabled needs libraries that are not installed ({error}); `pip install 'sluicegate[grpc]'`"
+        ) from error
+    return GrpcServer(runtime)
+
+
+class GrpcDoor(Protocol):
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+def sender(runtime: Runtime, connection: HTTPConnection) -> str:
+    """Name whoever the bodies of `connection` count for."""
+    return counted_for(runtime, api_key_of(connection), connection.client.host if connection.client else "unknown")

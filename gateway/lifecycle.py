@@ -39,6 +39,9 @@ log = logging.getLogger("sluicegate")
 async def start(runtime: Runtime, dialects: Iterable[Dialect] = DIALECTS) -> None:
     """Start all that `runtime` holds; a failure is kept in `progress.failure`, for whoever serves to act on."""
     progress = runtime.progress
+    if progress.failure is not None:  # of what serves beside HTTP
+        progress.state = f"failed: {progress.failure.message}"
+        return
     try:
         if runtime.database is not None:
             progress.state = "opening the database"

@@ -46,6 +46,8 @@ class Progress:
     """What kept the gateway from starting."""
     leaving: str = ""
     """Why requests should go elsewhere although they are still served here: the phase before a stop."""
+    grpc: str = ""
+    """Where gRPC is served, `HOST:PORT`; empty where it is not."""
     is_stopping: Callable[[], bool] = lambda: False
     """Whether the server takes no more requests; set by whoever serves."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import gc
 import ipaddress
 import json
@@ -26,6 +25,7 @@ from sluicegate.gateway.admin.reload import reload_audited
 from sluicegate.gateway.app import create_app
 from sluicegate.gateway.compose import compose
 from sluicegate.gateway.config import secret_files
+from sluicegate.gateway.http.listener import bind, no_listening
 from sluicegate.gateway.http.protocol import guarded_protocol, guarded_socket
 from sluicegate.gateway.http.tls import Certificates, certificates_of
 from sluicegate.gateway.runtime import Progress, Runtime
@@ -51,12 +51,16 @@ only a full one finds is then at most some 300 MB."""
 
 def check_bind(settings: Settings) -> None:
     """Refuse a public address without keys: a gateway that anyone can reach serves only those who hold one."""
-    if _is_loopback(settings.server.host):
+    hosts = [settings.server.host]
+    if settings.grpc.enabled and settings.grpc.host:
+        hosts.append(settings.grpc.host)
+    open_to_others = [host for host in hosts if not _is_loopback(host)]
+    if not open_to_others:
         return
     if (settings.keys or settings.keeps_keys) and "api-keys" in settings.pipeline.admit:
         return
     raise ConfigurationError(
-        f"refusing to listen on {settings.server.host}, which others can reach, without an API key; set "
+        f"refusing to listen on {open_to_others[0]}, which others can reach, without an API key; set "
         "SLUICEGATE_API_KEY, [[keys]] or [accounts] path (and keep 'api-keys' in [pipeline] admit), or listen on "
         "127.0.0.1"
     )
@@ -206,14 +210,7 @@ def check_tls(settings: Settings) -> None:
 
 def _bind(settings: Settings) -> socket.socket:
     """Take the address, before what takes seconds; nobody is let in yet. Raises `ConfigurationError`."""
-    family = socket.AF_INET6 if ":" in settings.server.host else socket.AF_INET
-    try:
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((settings.server.host, settings.server.port))
-    except OSError as error:
-        raise _no_listening(settings, error) from error
-    return listener
+    return bind(settings.server.host, settings.server.port)
 
 
 def _listening(listener: socket.socket, settings: Settings) -> socket.socket:
@@ -221,23 +218,8 @@ def _listening(listener: socket.socket, settings: Settings) -> socket.socket:
     try:
         listener.listen()
     except OSError as error:
-        raise _no_listening(settings, error) from error
+        raise no_listening(settings.server.host, settings.server.port, error) from error
     return listener
-
-
-def _no_listening(settings: Settings, error: OSError) -> ConfigurationError:
-    host, port = settings.server.host, settings.server.port
-    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    advice = _ADVICE.get(error.errno or 0, "choose another --host or --port (port 0 takes a free one)")
-    return ConfigurationError(f"cannot listen on {place}: {error.strerror or error}; {advice}")
-
-
-_ADVICE = {
-    errno.EADDRINUSE: "stop what uses it, or choose another --port (0 takes a free one)",
-    errno.EACCES: "ports below 1024 are for root; choose another --port (0 takes a free one)",
-    errno.EADDRNOTAVAIL: "this machine has no such address; choose another --host",
-    socket.EAI_NONAME: "no such host is known; choose another --host",
-}
 
 
 async def _run(server: uvicorn.Server, runtime: Runtime, listener: socket.socket) -> None:
@@ -282,6 +264,7 @@ async def _announce(server: uvicorn.Server, runtime: Runtime, address: tuple[str
             keyed=runtime.keyed,
             console=runtime.settings.telemetry.console,
             tls=bool(runtime.settings.server.tls_cert),
+            grpc=runtime.progress.grpc,
         ),
         flush=True,
     )
@@ -303,7 +286,9 @@ EXAMPLE_SCHEMA = {
 }
 
 
-def welcome(model: str, address: tuple[str, int], *, keyed: bool, console: bool, tls: bool = False) -> str:
+def welcome(
+    model: str, address: tuple[str, int], *, keyed: bool, console: bool, tls: bool = False, grpc: str = ""
+) -> str:
     """Where the gateway is, and a command that works when pasted."""
     host = f"[{address[0]}]" if ":" in address[0] else address[0]
     url = f"{'https' if tls else 'http'}://{host}:{address[1]}"
@@ -317,5 +302,6 @@ def welcome(model: str, address: tuple[str, int], *, keyed: bool, console: bool,
         f"Sluicegate serves {model!r} on {url}\n"
         f"  API      {url}/v1    docs: {url}/docs    metrics: {url}/metrics\n"
         + (f"  console  {url}/console\n" if console else "")
+        + (f"  gRPC     {grpc}\n" if grpc else "")
         + f"Try:\n  curl -s {url}/v1/chat/completions {key}-H 'content-type: application/json' -d '{json.dumps(body)}'"
     )

@@ -77,6 +77,23 @@ class ServerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class GrpcSettings:
+    """gRPC beside HTTP, with the certificates and bounds of `[server]`; needs the extra `grpc`."""
+
+    enabled: bool = False
+    host: str = ""
+    """Empty = that of `[server]`."""
+    port: Annotated[int, Within(0, 65_535)] = 50051
+    """0 = a free one."""
+    calls_per_connection: Annotated[int, Within(1, 100_000)] = 256
+    """That run at a time on one connection; further ones wait at the client."""
+    ping_s: Annotated[float, Within(1, 3600)] = 10.0
+    """A client that pings more often than this is disconnected."""
+    reflection: bool = True
+    """Tell clients which methods and messages there are; where there are keys, those with a key."""
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """What a key, or all keys of a team together, may use; None = as much as they like."""
 
@@ -434,6 +451,7 @@ class AuditSettings:
 @dataclass(frozen=True, slots=True)
 class Settings:
     server: ServerSettings = ServerSettings()
+    grpc: GrpcSettings = GrpcSettings()
     pipeline: PipelineSettings = PipelineSettings()
     keys: tuple[KeySettings, ...] = ()
     accounts: AccountSettings = AccountSettings()

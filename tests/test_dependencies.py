@@ -18,6 +18,11 @@ RUNTIME = [
 ]
 IMPORTED_AS = {
     "google-re2": "re2",
+    "googleapis-common-protos": "google.rpc",
+    "grpcio": "grpc",
+    "grpcio-health-checking": "grpc_health.v1",
+    "grpcio-reflection": "grpc_reflection.v1alpha",
+    "protobuf": "google.protobuf",
     "jsonschema-rs": "jsonschema_rs",
     "prometheus-client": "prometheus_client",
     "pyyaml": "yaml",

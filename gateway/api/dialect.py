@@ -126,7 +126,7 @@ class TextDialect(Dialect, Generic[P]):
 
         async def everyone() -> list[Exchange]:
             asked = (parsed.request, *parsed.others)
-            one = [asyncio.ensure_future(_collected(runtime, parsed, each, context, route)) for each in asked]
+            one = [asyncio.ensure_future(collected(runtime, parsed, each, context, route)) for each in asked]
             try:
                 return await asyncio.gather(*one)
             finally:
@@ -142,13 +142,14 @@ class TextDialect(Dialect, Generic[P]):
         parsed = self.read(body, None)
         if parsed.others:
             raise RequestError("in a batch a line has one prompt; write a line for each", param="prompt")
-        exchange = await _collected(runtime, parsed, for_batch(parsed.request, key_id))
+        exchange = await collected(runtime, parsed, for_batch(parsed.request, key_id))
         return line_answer(exchange, self.whole(exchange, parsed))
 
 
-async def _collected(
+async def collected(
     runtime: Runtime, parsed: Parsed, request: Request, context: Any = None, route: str = ""
 ) -> Exchange:
+    """Answer one request of `parsed` whole. Raises `SluicegateError`."""
     with in_words_of(parsed):
         exchange = await runtime.pipeline.open(request, context, route=route)
         exchange.ignored += parsed.ignored

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.answer.long_numbers import at_most_digits
+from sluicegate.gateway.answer.partial import PartialValues
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.tracing.confidence import confidence_of
 from sluicegate.gateway.request.tracing.explain import explained
@@ -99,3 +101,21 @@ def extended(body: dict[str, Any], exchange: Exchange, *, explain: bool) -> dict
     """Return `body` with the field `sluicegate`, if there is anything to say in it."""
     extra = extension(exchange, explain=explain)
     return {**body, "sluicegate": extra} if extra else body
+
+
+def delta_notes(exchange: Exchange, partial: PartialValues | None, delta: Delta) -> dict[str, Any]:
+    """Return where the rest can be fetched, once a person has agreed, and which values are complete."""
+    notes: dict[str, Any] = {}
+    if delta.finish_reason is not None and exchange.review:
+        notes["review"] = dict(exchange.review)
+    if partial is not None and (complete := partial.feed(delta)):
+        notes["partial"] = complete
+    return notes
+
+
+def late_notes(exchange: Exchange, reported: tuple[str, ...], *, explain: bool) -> dict[str, Any]:
+    """Return what the end of a stream has to say that its beginning did not know. `reported`: what its beginning said
+    is not enforced."""
+    ended = any(answer.closed for answer in exchange.answers) or bool(numbers_at_bound(exchange))
+    late = explain or exchange.request.confidence or ended or exchange.not_enforced != reported
+    return extension(exchange, explain=explain) if late else {}

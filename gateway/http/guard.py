@@ -14,7 +14,7 @@ from starlette.requests import HTTPConnection
 from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.http.authority import authority_of, origin_of
 from sluicegate.gateway.runtime import Runtime
-from sluicegate.plugins import Caller, PermissionDenied, RequestError
+from sluicegate.plugins import AuthenticationError, BooksUnavailable, Caller, PermissionDenied, RequestError
 
 SCOPE = "admin"
 
@@ -63,3 +63,14 @@ def check_route(path: str, caller: Caller) -> None:
     """For work that will call `path` later. Raises `PermissionDenied`."""
     if caller.routes is not None and not allowed(path, caller.routes):
         raise route_refused(path, caller)
+
+
+def counted_for(runtime: Runtime, key: str | None, address: str) -> str:
+    """Name whoever the bodies sent with `key` from `address` count for: a tenant, or, without keys, an address. Where
+    keys are needed all who show none that is known count as one."""
+    if not runtime.keyed:
+        return f"address {address}"
+    try:
+        return f"tenant {runtime.identify(key).tenant!r}"
+    except (AuthenticationError, BooksUnavailable):
+        return "callers without a known key"

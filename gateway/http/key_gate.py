@@ -49,28 +49,36 @@ class KeyGate:
         await answer(scope, receive, send)
 
     def _caller(self, scope: Scope) -> Caller | None:
-        key = api_key_of(HTTPConnection(scope)) if self._accounts.keyring.required else None
-        if key is None:
-            return None
-        try:
-            return self._accounts.keyring.find(key)[1]
-        except (AuthenticationError, BooksUnavailable):
-            return None
+        return known_caller(self._accounts, api_key_of(HTTPConnection(scope)))
 
     def _telling(self, send: Send, caller: Caller | None) -> Send:
         """`send`, with what is left of the caller's limits in the head of the answer."""
-        meters = self._accounts.meters.of(caller) if caller is not None else []
-        if not meters:
+        if caller is None or not self._accounts.meters.of(caller):
             return send
 
         async def told(message: Message) -> None:
             if message["type"] == "http.response.start":
-                now_s = time.time()
-                headers = rate_headers([meter.standing(now_s) for meter in meters])
-                message["headers"] = [*message["headers"], *headers]
+                message["headers"] = [*message["headers"], *left_of(self._accounts, caller)]
             await send(message)
 
         return told
+
+
+def known_caller(accounts: Accounts, key: str | None) -> Caller | None:
+    """Return whose key it is; None for one that is not known, and where nobody needs one."""
+    if key is None or not accounts.keyring.required:
+        return None
+    try:
+        return accounts.keyring.find(key)[1]
+    except (AuthenticationError, BooksUnavailable):
+        return None
+
+
+def left_of(accounts: Accounts, caller: Caller) -> RawHeaders:
+    """Return the headers that say what is left of the caller's limits now."""
+    now_s = time.time()
+    meters = accounts.meters.of(caller)
+    return rate_headers([meter.standing(now_s) for meter in meters]) if meters else []
 
 
 def rate_headers(standings: Iterable[tuple[Standing | None, Standing | None]]) -> RawHeaders:

@@ -32,7 +32,7 @@ class RequestId:
             await self._app(scope, receive, send)
             return
         sent = dict(scope["headers"]).get(b"x-request-id", b"")
-        request_id = sent if _SAFE_ID.fullmatch(sent) else f"req_{uuid.uuid4().hex}".encode()
+        request_id = request_id_of(sent)
 
         named = [(b"x-request-id", request_id)]
         if (second := self._forms.of(scope["path"]).request_id) is not None:
@@ -44,6 +44,11 @@ class RequestId:
             await send(message)
 
         await self._app(scope, receive, with_id)
+
+
+def request_id_of(sent: bytes) -> bytes:
+    """Return the id that a client sent where it is harmless, else a new one."""
+    return sent if _SAFE_ID.fullmatch(sent) else f"req_{uuid.uuid4().hex}".encode()
 
 
 class BodyLimit:

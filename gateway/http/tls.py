@@ -30,7 +30,7 @@ class Certificates(Collector):
     def __init__(self, settings: ServerSettings) -> None:
         """Raises `ConfigurationError` for half a pair, or files that are no certificate."""
         self._settings = settings
-        self._now = _read(settings)
+        self._now = context_of(settings)
         self._failure = ""
         self.context = self._now
         self.context.sni_callback = self._hand_over
@@ -44,7 +44,7 @@ class Certificates(Collector):
     async def renew(self) -> None:
         """Read the files again. Raises `ConfigurationError` where they do not fit; the old ones stay then."""
         try:
-            self._now = _read(self._settings)
+            self._now = context_of(self._settings)
         except ConfigurationError as error:
             self._failure = error.message
             raise
@@ -93,7 +93,8 @@ def certificates_of(settings: ServerSettings) -> Certificates | None:
     return Certificates(settings)
 
 
-def _read(settings: ServerSettings) -> ssl.SSLContext:
+def context_of(settings: ServerSettings) -> ssl.SSLContext:
+    """Raises `ConfigurationError` for files that do not fit."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(settings.tls_cert, settings.tls_key)

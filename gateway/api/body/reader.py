@@ -36,6 +36,7 @@ class Reader:
         self._workers = workers
         self._identify = identify
         self._bounds = bounds
+        self.max_values = bounds.max_values
         self._surely = 2 * min(bounds.max_messages, bounds.max_parts, bounds.max_tools)
         """Bytes in which no list has too many entries: each takes two."""
 

@@ -11,7 +11,7 @@ from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.answer.partial import PartialValues
 from sluicegate.gateway.api.body.parsing import Parsed
 from sluicegate.gateway.api.dialects.chunks import ChunkStream, envelope
-from sluicegate.gateway.api.extras import extended, logprobs, usage
+from sluicegate.gateway.api.extras import delta_notes, extended, logprobs, usage
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.plugins import Answer, ToolCall
 
@@ -76,12 +76,7 @@ class ChunkWriter(ChunkStream):
         return {"tool_calls": [{"index": delta.call, "custom": {"input": self._texts[place].feed(delta.text)}}]}
 
     def _notes(self, delta: Delta) -> bytes:
-        """Write where the rest can be fetched, once a person has agreed, and which values are complete."""
-        notes: dict[str, Any] = {}
-        if delta.finish_reason is not None and self._exchange.review:
-            notes["review"] = dict(self._exchange.review)
-        if self._partial is not None and (complete := self._partial.feed(delta)):
-            notes["partial"] = complete
+        notes = delta_notes(self._exchange, self._partial, delta)
         return b',"sluicegate":' + orjson.dumps(notes) if notes else b""
 
 
@@ -98,7 +93,7 @@ def _other_channel(delta: Delta) -> dict[str, Any]:
 def _choice(answer: Answer, exchange: Exchange) -> dict[str, Any]:
     message: dict[str, Any] = {
         "role": "assistant",
-        "content": _content(answer, exchange),
+        "content": answered_content(answer, exchange),
         "refusal": answer.refusal,
     }
     if answer.reasoning:
@@ -120,7 +115,7 @@ def _call(call: ToolCall, custom: frozenset[str]) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
-def _content(answer: Answer, exchange: Exchange) -> str | None:
+def answered_content(answer: Answer, exchange: Exchange) -> str | None:
     """Return None for a structured answer that a rail stopped half-way: half a JSON text is of no use to anyone."""
     if answer.finish_reason == "content_filter" and exchange.request.constraint is not None:
         return None

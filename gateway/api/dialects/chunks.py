@@ -9,7 +9,7 @@ import orjson
 
 from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.api.body.parsing import Parsed
-from sluicegate.gateway.api.extras import extended, extension, numbers_at_bound, usage
+from sluicegate.gateway.api.extras import extension, late_notes, usage
 from sluicegate.gateway.http.errors import error_body
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.plugins import SluicegateError
@@ -52,13 +52,11 @@ class ChunkStream(ABC):
     def closing(self) -> bytes:
         """Write usage and the stages where asked for, what was closed early, cut at a bound or stopped being enforced,
         then the end mark."""
-        ended = any(answer.closed for answer in self._exchange.answers) or bool(numbers_at_bound(self._exchange))
-        asked = self._explain or self._exchange.request.confidence
-        late = asked or ended or self._exchange.not_enforced != self._reported
-        body = {**envelope(self._exchange, self.kind), "choices": [], "usage": usage(self._exchange)}
-        last = extended(body, self._exchange, explain=self._explain) if late else body
-        if not self._include_usage and "sluicegate" not in last:
+        late = late_notes(self._exchange, self._reported, explain=self._explain)
+        if not self._include_usage and not late:
             return DONE
+        body = {**envelope(self._exchange, self.kind), "choices": [], "usage": usage(self._exchange)}
+        last = {**body, "sluicegate": late} if late else body
         return b"data: " + orjson.dumps(last) + b"\n\n" + DONE
 
     def failing(self, error: SluicegateError) -> bytes:

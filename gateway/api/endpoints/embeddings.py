@@ -20,7 +20,7 @@ from sluicegate.gateway.api.body.parsing import Parsed, Tree, read_body
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, Listed, Wire
 from sluicegate.gateway.api.delivery import NoResponse
 from sluicegate.gateway.api.dialect import Dialect, for_batch, ignored_header, line_answer
-from sluicegate.gateway.api.extras import extended
+from sluicegate.gateway.api.extras import extension
 from sluicegate.gateway.api.openapi.schemas import EmbeddingList
 from sluicegate.gateway.batches import LineAnswer
 from sluicegate.gateway.http.disconnects import ClientDisconnected, unless_disconnected
@@ -104,7 +104,7 @@ class EmbeddingsDialect(Dialect):
         parsed = await runtime.reader.parse(request, parse_embeddings)
         runtime.check_ready()
         context, route = parent_context(request.headers), request.scope["path"]
-        work = _embedded(runtime, parsed, parsed.request, context, route)
+        work = embedded_texts(runtime, parsed, parsed.request, context, route)
         try:
             found, exchange = await unless_disconnected(request.scope, request.receive, work)
         except ClientDisconnected:
@@ -114,11 +114,11 @@ class EmbeddingsDialect(Dialect):
 
     async def run_line(self, runtime: Runtime, body: Tree, key_id: str | None) -> LineAnswer:
         parsed = parse_embeddings(body)
-        found, exchange = await _embedded(runtime, parsed, for_batch(parsed.request, key_id))
+        found, exchange = await embedded_texts(runtime, parsed, for_batch(parsed.request, key_id))
         return line_answer(exchange, _body(found, exchange, parsed))
 
 
-async def _embedded(
+async def embedded_texts(
     runtime: Runtime, parsed: ParsedEmbeddings, request: Request, context: Any = None, route: str = ""
 ) -> tuple[Embeddings, Exchange]:
     """Embed the texts as the input rails left them."""
@@ -191,21 +191,32 @@ def _cut(vectors: npt.NDArray[np.float32], length: int, model: ServedModel) -> n
     return unit
 
 
-def _body(found: Embeddings, exchange: Exchange, parsed: ParsedEmbeddings) -> bytes:
+def rows_of(found: Embeddings, exchange: Exchange, parsed: ParsedEmbeddings) -> npt.NDArray[np.float32]:
+    """Return the vectors, float32 [n, d], as long as was asked for. Raises `RequestError` where they cannot be."""
     width, served = found.vectors.shape[1], exchange.served
     rows = np.ascontiguousarray(found.vectors, dtype=np.float32)
     if parsed.dimensions is not None and parsed.dimensions != width:
         _check_length(served, parsed.dimensions, served.dimensions if isinstance(served, ReadingModel) else (width,))
         rows = np.ascontiguousarray(_cut(rows, parsed.dimensions, served))
+    return rows
+
+
+def embedding_notes(found: Embeddings, exchange: Exchange) -> dict[str, Any]:
+    """Return what `sluicegate` says in an answer; empty where there is nothing to say."""
+    truncated = {"truncated": list(found.truncated)} if found.truncated else {}
+    return extension(exchange, explain=False) | truncated
+
+
+def _body(found: Embeddings, exchange: Exchange, parsed: ParsedEmbeddings) -> bytes:
+    rows = rows_of(found, exchange, parsed)
     data = [
         {"object": "embedding", "index": i, "embedding": base64.b64encode(row).decode() if parsed.packed else row}
         for i, row in enumerate(rows)
     ]
     usage = {"prompt_tokens": exchange.usage.prompt_tokens, "total_tokens": exchange.usage.prompt_tokens}
     body: dict[str, Any] = {"object": "list", "data": data, "model": exchange.served.name, "usage": usage}
-    body = extended(body, exchange, explain=False)
-    if found.truncated:
-        body["sluicegate"] = {**body.get("sluicegate", {}), "truncated": list(found.truncated)}
+    if notes := embedding_notes(found, exchange):
+        body["sluicegate"] = notes
     return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
 
 

@@ -1,0 +1,96 @@
+"""Errors as gRPC has them: a status code that follows the HTTP status, and details of `google.rpc`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from google.protobuf import any_pb2, duration_pb2
+from google.rpc import error_details_pb2, status_pb2
+
+from sluicegate.gateway.http.errors import error_detail, error_status
+from sluicegate.plugins import PendingReview, SluicegateError
+
+DOMAIN = "sluicegate"
+LONGEST = 1000
+"""Characters of a message: the head that carries it is bounded, commonly to 8 KiB."""
+CODES: Mapping[int, grpc.StatusCode] = {
+    400: grpc.StatusCode.INVALID_ARGUMENT,
+    401: grpc.StatusCode.UNAUTHENTICATED,
+    403: grpc.StatusCode.PERMISSION_DENIED,
+    404: grpc.StatusCode.NOT_FOUND,
+    408: grpc.StatusCode.DEADLINE_EXCEEDED,
+    413: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    415: grpc.StatusCode.INVALID_ARGUMENT,
+    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    500: grpc.StatusCode.INTERNAL,
+    502: grpc.StatusCode.UNAVAILABLE,
+    503: grpc.StatusCode.UNAVAILABLE,
+    504: grpc.StatusCode.DEADLINE_EXCEEDED,
+    507: grpc.StatusCode.UNAVAILABLE,
+}
+"""By HTTP status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How a call ends: what `abort` takes."""
+
+    code: grpc.StatusCode
+    message: str
+    metadata: tuple[tuple[str, str | bytes], ...]
+
+
+def failure_of(error: SluicegateError) -> Failure:
+    code, message = code_of(error), shortened(error.message)
+    status = status_pb2.Status(code=code.value[0], message=message, details=_details(error, message))
+    metadata: list[tuple[str, str | bytes]] = [("grpc-status-details-bin", status.SerializeToString())]
+    if (wait_s := _wait_s(error)) is not None:
+        metadata.append(("retry-after", str(math.ceil(wait_s))))
+    return Failure(code, message, tuple(metadata))
+
+
+def code_of(error: SluicegateError) -> grpc.StatusCode:
+    """A request that a person has to look at first may succeed later, unlike what a key does not allow."""
+    if isinstance(error, PendingReview):
+        return grpc.StatusCode.FAILED_PRECONDITION
+    return CODES.get(error_status(error), grpc.StatusCode.INTERNAL)
+
+
+def shortened(text: str) -> str:
+    """Return at most `LONGEST` characters, without what cannot be sent."""
+    cut = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return cut.encode("utf-8", "replace").decode()
+
+
+def _details(error: SluicegateError, message: str) -> list[any_pb2.Any]:
+    detail = error_detail(error)
+    reason = "".join(char if char.isalnum() else "_" for char in error.code).upper()
+    found: list[Any] = [error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN, metadata=_facts(detail))]
+    if detail["param"]:
+        violation = error_details_pb2.BadRequest.FieldViolation(
+            field=shortened(detail["param"]), description=message, reason=reason
+        )
+        found.append(error_details_pb2.BadRequest(field_violations=[violation]))
+    if (wait_s := _wait_s(error)) is not None:
+        delay = duration_pb2.Duration(seconds=int(wait_s), nanos=int(wait_s % 1 * 1e9))
+        found.append(error_details_pb2.RetryInfo(retry_delay=delay))
+    packed = []
+    for one in found:
+        packed.append(any_pb2.Any())
+        packed[-1].Pack(one)
+    return packed
+
+
+def _facts(detail: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the body of an error over HTTP holds besides its message, in one level."""
+    flat = {**detail, **{f"review_{name}": value for name, value in detail.get("review", {}).items()}}
+    wanted = {name: value for name, value in flat.items() if name not in ("message", "review") and value is not None}
+    return {name: shortened(str(value)) for name, value in wanted.items()}
+
+
+def _wait_s(error: SluicegateError) -> float | None:
+    return getattr(error, "retry_after_s", None)

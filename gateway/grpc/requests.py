@@ -1,0 +1,178 @@
+"""Turn messages into bodies as HTTP has them, which HTTP's own parsers read: one table of fields, one set of errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from google.protobuf.message import DecodeError
+
+from sluicegate.gateway.api.body.parsing import Parsed, Tree
+from sluicegate.gateway.api.body.reader import Reader, check_values
+from sluicegate.gateway.api.dialects.chat_request import parse_chat
+from sluicegate.gateway.api.endpoints.embeddings import ParsedEmbeddings, parse_embeddings
+from sluicegate.gateway.grpc.messages import EmbedRequest, GenerateRequest, Message, Tool, ToolCall
+from sluicegate.gateway.grpc.wire import check_entries, no_message
+from sluicegate.plugins import RequestError
+
+AS_THEY_ARE = frozenset({"model", "n", "temperature", "top_p", "seed", "max_tokens", "user", "parallel_tool_calls"})
+M = TypeVar("M", GenerateRequest, EmbedRequest)
+Read = Callable[[bytes, Reader, str | None], Parsed]
+
+
+def read_chat(body: bytes, reader: Reader, key: str | None, *, stream: bool) -> Parsed:
+    """Raises `RequestError` that names the field as a chat completion's body has it."""
+    message = _made(GenerateRequest, body, reader)
+    texts = (message.more_json, *(tool.parameters for tool in message.tools))
+    check_values(",".join(texts).encode(), reader.max_values)
+    more = _object(message.more_json, "more_json", reader)
+    tree = {"model": message.model, "messages": [], "stream": stream, **_tree(message, reader)}
+    return parse_chat(_with(more, tree, reader), key)
+
+
+def read_embeddings(body: bytes, reader: Reader, key: str | None) -> ParsedEmbeddings:
+    """Raises `RequestError` that names the field."""
+    message = _made(EmbedRequest, body, reader)
+    tree: dict[str, Any] = {"model": message.model, "input": list(message.input)}
+    tree |= {"user": message.user} if message.user else {}
+    tree |= {"dimensions": message.dimensions} if message.HasField("dimensions") else {}
+    more = _object(message.more_json, "more_json", reader)
+    return parse_embeddings(_with(more, tree, reader), key)
+
+
+def _with(more: Tree, tree: dict[str, Any], reader: Reader) -> Tree:
+    """Return `tree` and what `more_json` adds to it."""
+    for name in more:
+        if name in tree or name == "stream_options":
+            raise RequestError(
+                f"`{name}` in `more_json` has a field or a method of its own; send it there alone",
+                param=name,
+                code="contradiction",
+            )
+    tree.update(more)
+    reader.check(tree)
+    return tree
+
+
+def _made(kind: type[M], body: bytes, reader: Reader) -> M:
+    check_entries(body, kind.DESCRIPTOR, reader.max_values)
+    try:
+        return kind.FromString(body)
+    except DecodeError as error:
+        raise no_message() from error
+
+
+def _tree(message: GenerateRequest, reader: Reader) -> dict[str, Any]:
+    """Return the fields that are set, by their names in a body."""
+    found: dict[str, Any] = {}
+    for field, value in message.ListFields():
+        name = field.name
+        if name in AS_THEY_ARE:
+            found[name] = _finite(name, value)
+        elif name != "more_json" and (write := WRITERS.get(name)) is not None:
+            found |= write(value, reader)
+    return found | _tool_choice(message)
+
+
+def _finite(name: str, value: Any) -> Any:
+    """JSON has no such numbers, so that no bound of a body refuses them."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise RequestError(f"`{name}` must be a finite number, found {value}", param=name, code="invalid_parameter")
+    return value
+
+
+def _messages(given: Any, reader: Reader) -> Tree:
+    return {"messages": [dict(_message(one)) for one in given]}
+
+
+def _message(one: Message) -> Iterator[tuple[str, Any]]:
+    yield "role", one.role
+    if one.HasField("content"):
+        yield "content", one.content
+    if one.name:
+        yield "name", one.name
+    if one.tool_calls:
+        yield "tool_calls", [_call(call) for call in one.tool_calls]
+    if one.tool_call_id:
+        yield "tool_call_id", one.tool_call_id
+
+
+def _call(call: ToolCall) -> Tree:
+    if not call.HasField("input"):
+        return {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
+    if call.arguments:
+        raise RequestError(
+            f"the call {call.id!r} has `arguments` and `input`; a custom tool's has `input` alone",
+            param="messages",
+            code="contradiction",
+        )
+    return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.input}}
+
+
+def _tools(given: Any, reader: Reader) -> Tree:
+    return {"tools": [_tool(one, f"tools.{place}", reader) for place, one in enumerate(given)]}
+
+
+def _tool(one: Tool, where: str, reader: Reader) -> Tree:
+    said: dict[str, Any] = {"name": one.name} | ({"description": one.description} if one.description else {})
+    syntax = one.WhichOneof("format")
+    if not one.custom:
+        if syntax:
+            raise RequestError(f"`{where}.{syntax}` is for a custom tool; set `custom`", param=where)
+        if one.parameters:
+            said["parameters"] = _object(one.parameters, f"{where}.parameters", reader)
+        return {"type": "function", "function": said}
+    if one.parameters:
+        raise RequestError(f"`{where}`: a custom tool takes a text and has no `parameters`", param=where)
+    if syntax:
+        said["format"] = {"type": "grammar", "grammar": {"syntax": syntax, "definition": getattr(one, syntax)}}
+    return {"type": "custom", "custom": said}
+
+
+def _tool_choice(message: GenerateRequest) -> dict[str, Any]:
+    mode, names = message.tool_choice, list(message.allowed_tools)
+    if not names:
+        return {"tool_choice": mode} if mode else {}
+    kinds = {tool.name: "custom" if tool.custom else "function" for tool in message.tools}
+    allowed = [{"type": (kind := kinds.get(name, "function")), kind: {"name": name}} for name in names]
+    return {
+        "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": mode or "auto", "tools": allowed}},
+    }
+
+
+def _object(text: str, where: str, reader: Reader) -> dict[str, Any]:
+    """Return the object that `text` is as JSON, none for no text. Raises `RequestError` that names the place."""
+    if not text:
+        return {}
+    try:
+        return reader.tree(text.encode())
+    except RequestError as error:
+        error.message = f"`{where}`: {error.message}"
+        error.param = error.param or where
+        raise
+
+
+def _json_object(asked: bool, reader: Reader) -> Tree:
+    return {"response_format": {"type": "json_object"}} if asked else {}
+
+
+Writer = Callable[[Any, Reader], Tree]
+WRITERS: dict[str, Writer] = {
+    "messages": _messages,
+    "tools": _tools,
+    "json_schema": lambda text, reader: {"json_schema": text},
+    "json_object": _json_object,
+    "regex": lambda text, reader: {"structured_outputs": {"regex": text}},
+    "choice": lambda choices, reader: {"structured_outputs": {"choice": list(choices.values)}},
+    "grammar": lambda text, reader: {"structured_outputs": {"grammar": text}},
+    "structural_tag": lambda text, reader: {"structural_tag": text},
+    "stop": lambda texts, reader: {"stop": list(texts)},
+    "top_logprobs": lambda count, reader: {"logprobs": True, "top_logprobs": count},
+    "metadata": lambda pairs, reader: {"metadata": dict(pairs)},
+}
+"""How fields that a body spells otherwise become part of it."""
