@@ -112,7 +112,7 @@ def add_key_routes(router: APIRouter, runtime: Runtime) -> None:
         operator_of(runtime, request)
         return {"data": [{"team": name, "limits": limits} for name, limits in accounts.teams.items()]}
 
-    @router.put("/admin/teams/{name}", tags=["admin"])
+    @router.put("/admin/teams/{name:path}", tags=["admin"])
     async def team_limits(request: Request, name: Name, asked: LimitsBody) -> Any:
         by = operator_of(runtime, request)
         runtime.check_store()

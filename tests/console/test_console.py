@@ -117,7 +117,10 @@ def test_the_key_opens_the_console_and_stays_in_the_tab(gateway: RunningGateway,
         ("overview", "Goodput"),
         ("requests", "Running now"),
         ("playground", "JSON schema of the answer"),
-        ("usage", "Prefix cache"),
+        ("cache", "Prefix cache"),
+        ("keys", "Cost over time"),
+        ("rails", "Try a text"),
+        ("evaluations", "Reports"),
         ("reviews", "Reviews"),
         ("models", "Served now"),
     ],
@@ -177,6 +180,7 @@ def test_the_playground_streams_a_structured_answer_and_tells_its_tokens(
     enter(gateway, browser, "playground")
     browser.js("document.getElementById('schema').value = " + json.dumps(json.dumps(SCHEMA)))
     browser.js("document.getElementById('prompt').value = 'My name is Clara Winther and I live in Aarhus.'")
+    browser.js("document.getElementById('temperature').value = '0'")
     browser.js("document.querySelector('form').requestSubmit()")
     browser.until("document.querySelector('.token')")
     answer = json.loads(browser.js("document.querySelector('.answer').textContent"))
@@ -224,7 +228,7 @@ def test_the_keyboard_reaches_everything(gateway: RunningGateway, browser: Brows
 @needs_chromium
 def test_everything_has_a_name_for_a_screen_reader(gateway: RunningGateway, browser: Browser) -> None:
     """Asked of the browser's own accessibility tree: controls, pictures and tables all have one."""
-    for place in ("overview", "playground", "requests", "models", "usage", "reviews"):
+    for place in ("overview", "playground", "requests", "models", "keys", "cache", "rails", "evaluations", "reviews"):
         enter(gateway, browser, place)
         time.sleep(0.2)
         nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
@@ -244,7 +248,7 @@ CONTRAST = Path(__file__).with_name("contrast.js").read_text("utf-8")
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_text_can_be_read_in_both_themes(gateway: RunningGateway, browser: Browser, theme: str) -> None:
     """At least 4.5 to 1 everywhere, as WCAG 2.2 asks of normal text."""
-    for place in ("overview", "requests", "playground", "usage", "models"):
+    for place in ("overview", "requests", "playground", "keys", "cache", "rails", "evaluations", "models"):
         enter(gateway, browser, place)
         browser.js(f"document.documentElement.dataset.theme = '{theme}'")
         time.sleep(0.1)

@@ -19,16 +19,22 @@ function headers(extra = {}) {
   return found ? { authorization: `Bearer ${found}`, ...extra } : extra;
 }
 
-export async function ask(path, { method = "GET", body, signal } = {}) {
-  const sent = { method, signal, headers: headers(body ? { "content-type": "application/json" } : {}), body: body && JSON.stringify(body) };
+// `raw` is JSON as text, sent as it is.
+function sending(method, body, raw, signal) {
+  const text = raw ?? (body && JSON.stringify(body));
+  return { method, signal, headers: headers(text ? { "content-type": "application/json" } : {}), body: text };
+}
+
+export async function ask(path, { method = "GET", body, raw, signal } = {}) {
+  const sent = sending(method, body, raw, signal);
   const answer = await fetch(path, sent);
   if (!answer.ok) throw new Failure(answer.status, await answer.json().catch(() => null));
   return answer.json();
 }
 
 // Like EventSource, which cannot send a key: yields the data of each event.
-export async function* events(path, { method = "GET", body, signal } = {}) {
-  const sent = { method, signal, headers: headers(body ? { "content-type": "application/json" } : {}), body: body && JSON.stringify(body) };
+export async function* events(path, { method = "GET", body, raw, signal } = {}) {
+  const sent = sending(method, body, raw, signal);
   const answer = await fetch(path, sent);
   if (!answer.ok) throw new Failure(answer.status, await answer.json().catch(() => null));
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
