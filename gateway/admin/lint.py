@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from fastapi import APIRouter, Request
+from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from sluicegate.gateway.http.guard import operator_of
@@ -19,9 +21,10 @@ class LintedSchema(BaseModel):
 
 def add_lint_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.post("/admin/lint", tags=["admin"])
-    async def lint_schema(request: Request, given: LintedSchema) -> Any:
+    async def lint_schema(request: Request, given: LintedSchema) -> Response:
         """Whether the schema can be served, what is not enforced, and what would make a model do better with it."""
         by = operator_of(runtime, request)
         size = int(request.headers.get("content-length") or 1)
         report = await runtime.workers.run(by.tenant, size, lint, given.text, inline_bytes=0)
-        return report.as_json()
+        # a schema may name half of a surrogate pair: it goes back as it came, by its number
+        return Response(json.dumps(report.as_json()), media_type="application/json")

@@ -50,6 +50,7 @@ SCHEMAS: dict[str, Any] = {
     "good": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
     "unserved": {"type": 7},
     "unknown format": {"type": "string", "format": "colour"},
+    "half a pair": {"type": "object", "properties": {"\ud800": {"type": "string"}}},
     "impossible": {"type": "string", "maxLength": -1},
 }
 
@@ -57,7 +58,8 @@ SCHEMAS: dict[str, Any] = {
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_the_route_says_what_the_command_says(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with TestApp() as app:
-        told = app.client.post("/admin/lint", json={"schema": SCHEMAS[name]})
+        body, kind = json.dumps({"schema": SCHEMAS[name]}), {"content-type": "application/json"}
+        told = app.client.post("/admin/lint", content=body, headers=kind)
     status = main(["lint", json.dumps(SCHEMAS[name]), "--json"])
     assert told.status_code == 200
     assert told.json() == json.loads(capsys.readouterr().out)

@@ -6,6 +6,7 @@ import { limitFields, limitWords, limitsOf } from "../limits.js";
 import { filterBar, keepAddress } from "../list.js";
 import { daysAgo, daysSince, money, spentBy, stacked, usageRows } from "../money.js";
 
+const MOST = 200; // rows of one table; more are found by the filter
 const STATES = { active: "good", expired: "warn", revoked: "bad" };
 const WHO = [["key_id", "Key"], ["team", "Team"], ["feature", "Feature"], ["model", "Model"]];
 const FILTERS = [{ name: "q", label: "Find", hint: "id, tenant, team" }, { name: "state", label: "State", options: [["", "All"], ["active", "Active"], ["expired", "Expired"], ["revoked", "Revoked"]] },
@@ -62,7 +63,7 @@ function costPanel(rows, days, by, currency) {
     for (const field of Object.keys(sum)) sum[field] += row[field];
     sums.set(row[by], sum);
   }
-  const lines = [...sums].sort((a, b) => b[1].cost - a[1].cost || b[1].requests - a[1].requests).map(([who, sum]) => el("tr", {}, el("td", { class: "breaks" }, who || "none"), el("td", { class: "number" }, count(sum.requests)), el("td", { class: "number" }, count(sum.errors)), el("td", { class: "number minor" }, count(sum.prompt_tokens)), el("td", { class: "number minor" }, count(sum.completion_tokens)), el("td", { class: "number" }, format(sum.cost))));
+  const lines = [...sums].sort((a, b) => b[1].cost - a[1].cost || b[1].requests - a[1].requests).slice(0, MOST).map(([who, sum]) => el("tr", {}, el("td", { class: "breaks" }, who || "none"), el("td", { class: "number" }, count(sum.requests)), el("td", { class: "number" }, count(sum.errors)), el("td", { class: "number minor" }, count(sum.prompt_tokens)), el("td", { class: "number minor" }, count(sum.completion_tokens)), el("td", { class: "number" }, format(sum.cost))));
   return el("div", { class: "grid two" },
     panel("Cost over time", `${format(whole)} in ${days.length} days, by ${name}; days of UTC`, columns({ label: "Cost a day", slots, format }), el("p", { class: "kinds" }, kinds.map(([kind, text]) => el("span", {}, el("span", { class: `kind ${kind}` }), text))), columnsTable("Cost a day", slots, format)),
     panel("Used", `in the same days, by ${name}`, table("Usage", [[WHO.find(([value]) => value === by)[1]], ["Requests", "number"], ["Errors", "number"], ["Prompt", "number minor"], ["Answer", "number minor"], ["Cost", "number"]], lines, "Nothing was used in this time.")));
@@ -70,7 +71,7 @@ function costPanel(rows, days, by, currency) {
 
 function keysPanel(records, all, spent, currency, acts) {
   const format = (value) => money(value, currency);
-  const rows = records.map((record) => {
+  const rows = records.slice(0, MOST).map((record) => {
     const sums = spent.get(record.id) ?? { day: 0, month: 0 }, fixed = record.source === "configuration", gone = record.state === "revoked";
     return el("tr", {}, el("td", { class: "breaks" }, el("strong", {}, record.id), " ", chip(record.state, STATES[record.state]), record.expires_at_s ? el("div", { class: "note" }, `until ${new Date(record.expires_at_s * 1000).toLocaleDateString()}`) : null),
       el("td", { class: "breaks" }, record.tenant || record.id, record.team ? el("div", { class: "note" }, `team ${record.team}`) : null), el("td", { class: "minor breaks" }, record.scopes.join(", ") || "–"),
@@ -78,7 +79,7 @@ function keysPanel(records, all, spent, currency, acts) {
       el("td", {}, fixed ? el("span", { class: "note" }, "in the configuration") : gone ? null : el("div", { class: "row" }, [["Limits", () => acts.limit("key", record.id, record.limits)], ["Rotate", () => acts.rotate(record)], ["Revoke", () => acts.revoke(record), "danger"]].map(([name, act, kind]) => el("button", { type: "button", class: kind ?? "", "aria-label": `${name}: ${record.id}`, on: { click: act } }, name)))));
   });
   const head = [["Key"], ["Tenant"], ["Scopes", "minor"], ["Limits"], ["Today"], ["This month"], ["Change"]];
-  return panel("Keys", records.length === all ? `${all} in all` : `${records.length} of ${all}`, cards(table("Keys", head, rows, all ? "No key matches." : "There are no keys: whoever sits at this machine operates the gateway.")));
+  return panel("Keys", `${records.length === all ? `${all} in all` : `${records.length} of ${all}`}${records.length > MOST ? `; the first ${MOST} are shown, find others by name` : ""}`, cards(table("Keys", head, rows, all ? "No key matches." : "There are no keys: whoever sits at this machine operates the gateway.")));
 }
 
 function teamsOf(known, keys) {
