@@ -11,6 +11,7 @@ import pytest
 from sluicegate import engine
 from sluicegate.engine import load_model
 from sluicegate.gateway.commands.bench import BenchLoad, measure, plot
+from sluicegate.gateway.commands.bench.arrivals import Arrived, shot_of
 from sluicegate.gateway.commands.bench.load import spread
 from sluicegate.gateway.commands.cli import main
 from sluicegate.gateway.commands.sizing import DEVICES, fit, need, read_shape, shape_of
@@ -164,3 +165,34 @@ def test_quantiles_are_by_the_nearest_rank() -> None:
     assert spread(float(n) for n in range(1, 101)) == {"p50": 50.0, "p90": 90.0, "p99": 99.0}
     assert spread([7.0]) == {"p50": 7.0, "p90": 7.0, "p99": 7.0}
     assert spread([]) == {}
+
+
+def test_an_overload_prints_what_became_of_every_request(
+    gateway: RunningGateway, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests come as they come: offered ones are answered, shed or failed, and none is forgotten."""
+    monkeypatch.delenv("SLUICEGATE_API_KEY", raising=False)
+    options = ["--concurrency", "2", "--requests", "4", "--max-tokens", "8", "--overload", "1,2", "--seconds", "1"]
+    assert main(["bench", gateway.url, *options, "--capacity", "6", "--json"]) == 0
+    out = capsys.readouterr().out
+    assert "first text within 1 s" in out
+    found = json.loads(out.splitlines()[-1])
+    assert [level["factor"] for level in found["overload"]] == [1.0, 2.0]
+    for level in found["overload"]:
+        assert level["offered"] > 0
+        assert level["shed"] == level["failed"] == 0
+        assert 0 < level["first_s"]["p50"] <= level["first_s"]["p99"]
+
+
+def test_what_came_is_read_as_it_was_cut_into_pieces() -> None:
+    """Any cut of a response gives the same shot, with the time of the piece that ended each line."""
+    event = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'
+    usage = b'data: {"choices":[],"usage":{"completion_tokens":2}}\n\n'
+    head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2f\r\n"
+    whole = head + event + b"\r\n" + event + usage + b"0\r\n\r\n"
+    for size in (1, 7, 50, len(whole)):
+        parts = [(float(at + size), whole[at : at + size]) for at in range(0, len(whole), size)]
+        shot = shot_of(Arrived(0.0, 0.0, 9.0, parts))
+        assert (shot.error, shot.tokens, len(shot.gaps_s)) == (None, 2, 1)
+    assert shot_of(Arrived(0.0, 0.0, 1.0, [(1.0, b"HTTP/1.1 503 Busy\r\n\r\n{}")])).error == "HTTP 503"
+    assert shot_of(Arrived(0.0, 0.0, 1.0)).error == "cut"

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import dataclasses
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import httpx
 
 from sluicegate.gateway.commands.bench.load import BenchLoad, Level, measure
+from sluicegate.gateway.commands.bench.overload import overload, overload_table
 from sluicegate.gateway.commands.bench.plot import plot
 from sluicegate.gateway.commands.progress import bar
 from sluicegate.plugins import ConfigurationError
@@ -38,6 +40,10 @@ def define(bench: argparse.ArgumentParser) -> None:
     bench.add_argument("--schema", type=Path, help="a JSON schema for the answers")
     bench.add_argument("--slo-first-s", type=float, default=1.0, help="objective: first text (%(default)s)")
     bench.add_argument("--slo-token-s", type=float, default=0.1, help="objective: each further token (%(default)s)")
+    bench.add_argument("--overload", metavar="FACTORS", help="then offer so many times the capacity, like 0.5,1,2,4")
+    bench.add_argument("--capacity", type=float, help="requests a second for --overload (default: as the sweep found)")
+    bench.add_argument("--seconds", type=float, default=15.0, help="length of each level of --overload (%(default)s)")
+    bench.add_argument("--batch-lines", type=int, default=0, help="a batch behind --overload (default: none)")
     bench.add_argument("--plot", type=Path, metavar="FILE", help="write the sweep as SVG")
     bench.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     bench.set_defaults(run=_bench)
@@ -53,9 +59,28 @@ def _bench(parsed: argparse.Namespace) -> int:
     if parsed.plot is not None:
         parsed.plot.write_text(plot(levels, f"{model} at {url}, {parsed.requests} requests a level"), "utf-8")
         print(f"plotted to {parsed.plot}")
+    found: dict[str, Any] = {"model": model, "levels": [dataclasses.asdict(level) for level in levels]}
+    if parsed.overload is not None:
+        found |= _overload(parsed, load, levels)
     if parsed.json:
-        print(json.dumps({"model": model, "levels": [dataclasses.asdict(level) for level in levels]}))
+        print(json.dumps(found))
     return 1 if any(level.failed for level in levels) else 0
+
+
+def _overload(parsed: argparse.Namespace, load: BenchLoad, levels: list[Level]) -> dict[str, Any]:
+    """Print the sweep past the capacity that the levels before found, and return it as JSON."""
+    capacity = parsed.capacity or max(level.requests_per_s for level in levels)
+    factors = _numbers("--overload", parsed.overload)
+    try:
+        found, batch = asyncio.run(overload(load, capacity, factors, parsed.seconds, parsed.batch_lines))
+    except httpx.HTTPError as error:
+        raise ConfigurationError(f"the batch could not be handed in: {type(error).__name__}") from error
+    print(overload_table(found, batch, capacity, parsed.slo_first_s))
+    return {
+        "capacity_per_s": capacity,
+        "overload": [dataclasses.asdict(level) for level in found],
+        "batch": dataclasses.asdict(batch) if batch is not None else None,
+    }
 
 
 async def _sweep(load: BenchLoad, levels: list[int], requests: int) -> list[Level]:
@@ -63,6 +88,16 @@ async def _sweep(load: BenchLoad, levels: list[int], requests: int) -> list[Leve
     found = []
     for concurrency in levels:
         found.append(await measure(load, concurrency, requests, bar(f"{concurrency} callers")))
+    return found
+
+
+def _numbers(option: str, text: str) -> list[float]:
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise ConfigurationError(f"{option} {text!r} must look like 0.5,1,2,4") from error
+    if not all(0 < number < math.inf for number in found):
+        raise ConfigurationError(f"{option} must name numbers above 0")
     return found
 
 

@@ -87,9 +87,9 @@ async def _shot(client: httpx.AsyncClient, load: BenchLoad, body: Mapping[str, A
                 if not line.startswith("data: {"):
                     continue
                 now, event = time.perf_counter(), orjson.loads(line[6:])
-                shot.error = shot.error or _error(event)
-                shot.tokens = _tokens(event) or shot.tokens
-                if not _text(event):
+                shot.error = shot.error or error_of(event)
+                shot.tokens = tokens_of(event) or shot.tokens
+                if not text_of(event):
                     continue
                 if shot.first_s is None:
                     shot.first_s = now - began
@@ -102,15 +102,15 @@ async def _shot(client: httpx.AsyncClient, load: BenchLoad, body: Mapping[str, A
     return shot
 
 
-def _text(event: Mapping[str, Any]) -> bool:
+def text_of(event: Mapping[str, Any]) -> bool:
     return any(choice.get("delta", {}).get("content") for choice in event.get("choices", ()))
 
 
-def _tokens(event: Mapping[str, Any]) -> int:
+def tokens_of(event: Mapping[str, Any]) -> int:
     return int((event.get("usage") or {}).get("completion_tokens", 0))
 
 
-def _error(event: Mapping[str, Any]) -> str | None:
+def error_of(event: Mapping[str, Any]) -> str | None:
     return str(event["error"].get("code") or "error") if "error" in event else None
 
 
@@ -130,12 +130,13 @@ def _level(load: BenchLoad, concurrency: int, shots: list[Shot], wall_s: float) 
         total_s=spread(shot.total_s for shot in good),
         tokens_per_s=sum(shot.tokens for shot in good) / wall_s,
         requests_per_s=len(good) / wall_s,
-        goodput=sum(_kept(load, shot) for shot in good) / max(1, len(shots)),
+        goodput=sum(kept(load, shot) for shot in good) / max(1, len(shots)),
         errors=errors,
     )
 
 
-def _kept(load: BenchLoad, shot: Shot) -> bool:
+def kept(load: BenchLoad, shot: Shot) -> bool:
+    """Whether an answer kept both objectives."""
     per_token = sum(shot.gaps_s) / max(1, shot.tokens - 1)
     return (shot.first_s or 0.0) <= load.slo_first_s and per_token <= load.slo_token_s
 
