@@ -14,7 +14,8 @@ from sluicegate.gateway.request.stages import Stages
 from sluicegate.gateway.routing.first_texts import Awaited
 from sluicegate.gateway.routing.queues import QueueTicket
 from sluicegate.gateway.routing.table import Draw
-from sluicegate.gateway.telemetry import TraceIds
+from sluicegate.gateway.telemetry import TraceIds, semconv
+from sluicegate.gateway.telemetry.tries import Try, TryReporter
 from sluicegate.gateway.upstream.reading.counting import added, within_one
 from sluicegate.plugins import (
     Answer,
@@ -49,6 +50,8 @@ class Entry:
     """Input rails that wanted a person to look, who agreed."""
     lead: str = field(default="", repr=False)
     """The end of the text that the answer continues, as the client sent it: the client joins the two."""
+    operation: str = semconv.OPERATION_CHAT
+    """What is asked for, by its name in traces."""
     started_at: float = field(default_factory=time.perf_counter)
     created_s: int = field(default_factory=lambda: int(time.time()))
 
@@ -127,6 +130,8 @@ class Exchange:
     """Models that could not answer it."""
     spent: Usage = NOTHING
     """What other servers were paid for generations before this one, whose answers nobody got."""
+    earlier_tries: tuple[Try, ...] = ()
+    """At other servers, for those generations."""
     read: Usage = NOTHING
     """What was read where nothing is generated."""
     moderation: Moderation | None = None
@@ -195,6 +200,12 @@ class Exchange:
         return None if generation is None else generation.timeline
 
     @property
+    def tries(self) -> tuple[Try, ...]:
+        """All tries at other servers."""
+        generation = self.attempt.generation
+        return (*self.earlier_tries, *(generation.tries if isinstance(generation, TryReporter) else ()))
+
+    @property
     def withholds_tokens(self) -> bool:
         """Whether tokens would spell what a rail withheld: one changed or stopped an answer, or would have if it had
         seen all that was drawn (what a stop string cut off, the marks around calls)."""
@@ -228,6 +239,7 @@ class Exchange:
         generation = self.attempt.generation
         if generation is not None and self.served.remote:
             self.spent = added(self.spent, generation.usage)
+            self.earlier_tries = self.tries
         self.attempt.generation = None
 
     def outcome(self) -> Outcome:

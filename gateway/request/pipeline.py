@@ -32,7 +32,7 @@ from sluicegate.gateway.request.recall import remember
 from sluicegate.gateway.request.stages import Stages
 from sluicegate.gateway.request.tracing.live import LiveRequests
 from sluicegate.gateway.request.tracing.timing import error_code
-from sluicegate.gateway.telemetry import Metrics
+from sluicegate.gateway.telemetry import Metrics, semconv
 from sluicegate.plugins import Answer, Caller, ContentBlocked, Embeddings, NotFound, Request, RequestError, Scores
 
 log = logging.getLogger("sluicegate.pipeline")
@@ -86,10 +86,11 @@ class Pipeline:
         route: str = "",
         approved: frozenset[str] = frozenset(),
         holding: Holding = NOBODY,
+        operation: str = "",
     ) -> Exchange:
         """Run `admit`, `screen` and `route`, as `open`. What a person would have to look at is put aside by `holding`,
-        or refused where that asks nobody."""
-        exchange = self._live.begin(request, parent, self.stages, route=route, approved=approved)
+        or refused where that asks nobody. `operation`: as traces name it, where no answer is generated."""
+        exchange = self._live.begin(request, parent, self.stages, route=route, approved=approved, operation=operation)
         try:
             await slots.admit(exchange)
             choose_rails(exchange)
@@ -154,7 +155,7 @@ class Pipeline:
 
     async def judge(self, request: Request, parent: otel.Context | None = None, *, route: str = "") -> list[Judgement]:
         """What the rails say about each message, one by one; nothing is generated."""
-        exchange = self._live.begin(request, parent, self.stages, route=route)
+        exchange = self._live.begin(request, parent, self.stages, route=route, operation=semconv.OPERATION_MODERATION)
         async with self._until_over(exchange):
             await slots.admit(exchange)
             choose_rails(exchange)
@@ -162,7 +163,7 @@ class Pipeline:
 
     async def count(self, request: Request, parent: otel.Context | None = None, *, route: str = "") -> Exchange:
         """Put the prompt together as for an answer; nothing is generated, so no rail is asked. The exchange is over."""
-        exchange = self._live.begin(request, parent, self.stages, route=route)
+        exchange = self._live.begin(request, parent, self.stages, route=route, operation=semconv.OPERATION_COUNT)
         async with self._until_over(exchange):
             await slots.admit(exchange)
             slots.check_tools(exchange.request, exchange.caller)

@@ -7,9 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sluicegate.gateway.telemetry import semconv
 from sluicegate.gateway.telemetry.tracing import TraceIds
+from sluicegate.gateway.telemetry.tries import Try
 from sluicegate.plugins import Caller, Decision, Sampling, Timeline, Usage
 from sluicegate.plugins.frozen import quick
+
+LEFT = "cancelled"
+"""How a request ends whose caller hung up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,8 @@ class Asked:
     sampling: Sampling
     output: str
     """`text` or `json`."""
+    operation: str = semconv.OPERATION_CHAT
+    """What was asked for, as OpenTelemetry names it."""
 
 
 @quick
@@ -67,6 +74,8 @@ class Finished:
     """`error` is the caller's to mend."""
     cached: bool = False
     timeline: Timeline | None = None
+    tries: tuple[Try, ...] = ()
+    """Of all models that were asked for it."""
     holds: tuple[Hold, ...] = ()
     content: Content | None = None
     version: str = ""
@@ -81,3 +90,9 @@ class Finished:
     """Rails that did not act, and why."""
     review: str | None = None
     """The id under which part of it waits for a person."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the gateway failed: neither what a caller has to mend nor a caller's leaving is an error of a server
+        (OpenTelemetry's conventions for HTTP servers)."""
+        return self.error not in (None, LEFT) and not self.by_caller

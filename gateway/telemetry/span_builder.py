@@ -7,12 +7,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sluicegate.gateway.telemetry import semconv
-from sluicegate.gateway.telemetry.finished import Content, Finished
+from sluicegate.gateway.telemetry.finished import LEFT, Asked, Content, Finished
+from sluicegate.gateway.telemetry.tries import Try
 from sluicegate.plugins import Decision, Timeline
 
 Value = str | bool | int | float | tuple[str, ...]
 GUARDS = ("screen", "moderate")
 MAX_HOLD_EVENTS = 16
+ANSWERING = (semconv.OPERATION_CHAT, semconv.OPERATION_TEXT)
+"""Operations that generate something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +36,13 @@ class SpanFact:
     parent: int | None = 0
     events: tuple[Event, ...] = ()
     failed: bool = False
+    span_id: int | None = None
+    """Where another server was told it already; None: any."""
 
 
 def spans_of(done: Finished) -> list[SpanFact]:
-    """Return the root, then one span for each stage, then below the delivery those of the engine."""
+    """Return the root, then one span for each stage, below the delivery those of the engine, and one for each try at
+    another server."""
     spans = [_root(done)]
     for decision in done.decisions:
         spans.append(_stage(decision))
@@ -44,21 +50,32 @@ def spans_of(done: Finished) -> list[SpanFact]:
             spans[-1] = _delivery(done, spans[-1])
             if done.timeline is not None:
                 spans += _engine(done.timeline, done, parent=len(spans) - 1)
-    return spans
+    return spans + [_try(one, done) for one in done.tries]
 
 
 def _root(done: Finished) -> SpanFact:
-    name = f"{semconv.OPERATION_CHAT} {done.asked.model}"
+    name = f"{done.asked.operation} {done.asked.model}"
     attributes = {**_request(done), **_response(done), **_content(done.content)}
-    return SpanFact(name, 0.0, done.duration_s, attributes, None, failed=done.error is not None)
+    return SpanFact(name, 0.0, done.duration_s, attributes, None, failed=done.failed)
 
 
 def _request(done: Finished) -> dict[str, Value]:
-    asked, sampling = done.asked, done.asked.sampling
+    asked = done.asked
     found: dict[str, Value | None] = {
-        semconv.OPERATION_NAME: semconv.OPERATION_CHAT,
+        semconv.OPERATION_NAME: asked.operation,
         semconv.PROVIDER_NAME: semconv.PROVIDER,
         semconv.REQUEST_MODEL: asked.model,
+        semconv.RESPONSE_ID: asked.id,
+    }
+    if asked.operation in ANSWERING:
+        found |= _sampled(asked)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _sampled(asked: Asked) -> dict[str, Value | None]:
+    """What was said of the answer, where one is generated."""
+    sampling = asked.sampling
+    return {
         semconv.REQUEST_STREAM: asked.stream,
         semconv.REQUEST_CHOICE_COUNT: asked.n if asked.n != 1 else None,
         semconv.REQUEST_SEED: sampling.seed,
@@ -69,9 +86,7 @@ def _request(done: Finished) -> dict[str, Value]:
         semconv.REQUEST_FREQUENCY_PENALTY: sampling.frequency_penalty or None,
         semconv.REQUEST_PRESENCE_PENALTY: sampling.presence_penalty or None,
         semconv.OUTPUT_TYPE: asked.output,
-        semconv.RESPONSE_ID: asked.id,
     }
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def _response(done: Finished) -> dict[str, Value]:
@@ -80,10 +95,13 @@ def _response(done: Finished) -> dict[str, Value]:
         semconv.POLICY: done.policy,
         semconv.CACHE_HIT: done.cached,
         semconv.USAGE_INPUT_TOKENS: done.usage.prompt_tokens,
-        semconv.USAGE_OUTPUT_TOKENS: done.usage.completion_tokens,
-        semconv.USAGE_CACHE_READ_INPUT_TOKENS: done.usage.cached_tokens,
-        semconv.RESPONSE_FINISH_REASONS: done.finish_reasons,
     }
+    if done.asked.operation in ANSWERING:
+        attributes |= {
+            semconv.USAGE_OUTPUT_TOKENS: done.usage.completion_tokens,
+            semconv.USAGE_CACHE_READ_INPUT_TOKENS: done.usage.cached_tokens,
+            semconv.RESPONSE_FINISH_REASONS: (LEFT,) if done.error == LEFT else done.finish_reasons,
+        }
     versions: dict[str, Value] = {
         semconv.MODEL_VERSION: done.version,
         semconv.TEMPLATE_VERSION: done.template,
@@ -101,7 +119,7 @@ def _response(done: Finished) -> dict[str, Value]:
         attributes[semconv.RESPONSE_TIME_TO_FIRST_CHUNK] = done.first_s
     if done.timeline is not None and done.timeline.started_s is not None:
         attributes[semconv.LATENCY_IN_QUEUE] = done.timeline.started_s - done.timeline.queued_s
-    if done.error is not None:
+    if done.error not in (None, LEFT):
         attributes[semconv.ERROR_TYPE] = done.error
     return attributes
 
@@ -204,6 +222,32 @@ def _decoded(line: Timeline) -> dict[str, Value]:
     if line.drafted:
         found[semconv.ACCEPT_RATE] = line.accepted / line.drafted
     return found
+
+
+def _try(one: Try, done: Finished) -> SpanFact:
+    host, _, port = one.server.rpartition(":")
+    attributes: dict[str, Value] = {
+        semconv.SPAN_KIND: "CHAIN",
+        semconv.STAGE_SLOT: "generate",
+        semconv.OPERATION_NAME: done.asked.operation,
+        semconv.SERVER_ADDRESS: host,
+        semconv.SERVER_PORT: int(port),
+        semconv.TRY_OUTCOME: one.outcome,
+        semconv.RESEND_COUNT: one.number,
+    }
+    found = {semconv.TRY_CHOSEN_BY: one.chosen_by or None, semconv.STATUS_CODE: one.status}
+    attributes |= {name: value for name, value in found.items() if value is not None}
+    if one.failed:
+        attributes[semconv.ERROR_TYPE] = one.outcome
+    ended_s = one.ended_s if one.ended_s is not None else done.began_s + done.duration_s
+    return SpanFact(
+        f"try {one.server}",
+        one.began_s - done.began_s,
+        max(one.began_s, ended_s) - done.began_s,
+        attributes,
+        failed=one.failed,
+        span_id=one.span_id,
+    )
 
 
 def _part(

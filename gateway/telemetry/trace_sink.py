@@ -9,7 +9,6 @@ from opentelemetry import context
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
-from sluicegate.gateway.telemetry import semconv
 from sluicegate.gateway.telemetry.finished import Finished
 from sluicegate.gateway.telemetry.otlp.export import Exporter, exporter_of
 from sluicegate.gateway.telemetry.rail_history import RailHistory
@@ -30,8 +29,8 @@ class TraceSink:
         self.series = Series()
         self.rails = RailHistory()
 
-    def begin(self, model: str, parent: context.Context | None) -> TraceIds:
-        return self._tracing.begin(f"{semconv.OPERATION_CHAT} {model}", parent)
+    def begin(self, operation: str, model: str, parent: context.Context | None) -> TraceIds:
+        return self._tracing.begin(f"{operation} {model}", parent)
 
     @property
     def seen(self) -> int:

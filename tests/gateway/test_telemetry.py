@@ -16,6 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from sluicegate.gateway.telemetry import semconv
 from sluicegate.gateway.testing import TestApp
 from tests.gateway.conftest import RunningGateway, running
+from tests.waiting import until
 
 SECRET = "the walrus is in the kitchen"
 BODY = {
@@ -215,3 +216,45 @@ def test_values_that_only_the_caller_may_see_are_placeholders_in_what_is_capture
     assert done.content is not None
     assert "ada@example.com" not in str(done.content)
     assert "<EMAIL" in done.content.answers[0][0]
+
+
+PARTIAL_WAYS: list[tuple[str, str, dict[str, Any]]] = [
+    ("embeddings bundled", "/v1/embeddings", {"model": "bundled", "input": "text"}),
+    ("moderation bundled", "/v1/moderations", {"model": "bundled", "input": "text"}),
+    ("count_tokens bundled", "/tokenize", {"model": "bundled", "prompt": "text"}),
+]
+
+
+def test_what_generates_nothing_is_no_chat_and_has_no_settings_of_an_answer(collector: Collector) -> None:
+    """No span says what nobody asked for; /v1/completions is a completion of text."""
+    endpoint = f"http://127.0.0.1:{collector.server_port}"
+    with running(environ={"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}) as gateway:
+        for _, path, body in PARTIAL_WAYS:
+            assert httpx.post(gateway.url + path, json=body).status_code == 200
+        whole = {"model": "bundled", "prompt": "text", "max_tokens": 3}
+        assert httpx.post(f"{gateway.url}/v1/completions", json=whole).status_code == 200
+    roots = {span.name: attributes(span) for span in spans_of(collector) if not span.parent_span_id}
+    assert set(roots) == {*[name for name, _, _ in PARTIAL_WAYS], "text_completion bundled"}
+    assert roots["text_completion bundled"][semconv.REQUEST_MAX_TOKENS] == 3
+    for name, _, _ in PARTIAL_WAYS:
+        told = roots[name]
+        assert told[semconv.OPERATION_NAME] == name.split()[0]
+        answered = (semconv.REQUEST_MAX_TOKENS, semconv.REQUEST_STREAM, semconv.OUTPUT_TYPE)
+        assert not [key for key in (*answered, semconv.USAGE_OUTPUT_TOKENS) if key in told]
+    assert roots["embeddings bundled"][semconv.USAGE_INPUT_TOKENS] > 0
+
+
+def test_neither_a_caller_who_hangs_up_nor_a_wrong_request_is_an_error_of_the_gateway(collector: Collector) -> None:
+    endpoint = f"http://127.0.0.1:{collector.server_port}"
+    long = {"model": "bundled", "messages": BODY["messages"], "max_tokens": 900, "ignore_eos": True, "stream": True}
+    with running(environ={"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}) as gateway:
+        with httpx.stream("POST", f"{gateway.url}/v1/chat/completions", json=long) as answer:
+            next(answer.iter_lines())
+        until(lambda: gateway.metric("sluicegate_requests_running") == 0)
+        nowhere = {**BODY, "model": "nowhere"}
+        assert httpx.post(f"{gateway.url}/v1/chat/completions", json=nowhere).status_code == 404
+    left, wrong = sorted((s for s in spans_of(collector) if not s.parent_span_id), key=lambda span: span.name)
+    assert (left.status.code, wrong.status.code) == (0, 0)
+    assert semconv.ERROR_TYPE not in attributes(left)
+    assert [v.string_value for v in attributes(left)[semconv.RESPONSE_FINISH_REASONS].values] == ["cancelled"]
+    assert attributes(wrong)[semconv.ERROR_TYPE] == "model_not_found"

@@ -27,7 +27,7 @@ from sluicegate.gateway.http.disconnects import ClientDisconnected, unless_disco
 from sluicegate.gateway.http.errors import JSON
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.runtime import Runtime
-from sluicegate.gateway.telemetry import parent_context
+from sluicegate.gateway.telemetry import parent_context, semconv
 from sluicegate.plugins import Embeddings, Message, ReadingModel, Request, RequestError, Sampling, ServedModel
 
 MAX_TEXTS = 2048
@@ -125,7 +125,7 @@ async def embedded_texts(
     model = runtime.pipeline.stages.generate[1].models.get(request.model) if parsed.ids else None
     if model is not None and not model.remote:
         request = await _spelled(request, parsed.ids, model)
-    exchange = await runtime.pipeline.enter(request, context, route=route)
+    exchange = await runtime.pipeline.enter(request, context, route=route, operation=semconv.OPERATION_EMBEDDINGS)
     try:
         _check_asked(exchange.served, parsed, model)
     except RequestError as error:

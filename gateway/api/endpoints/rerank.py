@@ -26,7 +26,7 @@ from sluicegate.gateway.http.disconnects import ClientDisconnected, unless_disco
 from sluicegate.gateway.http.errors import JSON
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.runtime import Runtime
-from sluicegate.gateway.telemetry import parent_context
+from sluicegate.gateway.telemetry import parent_context, semconv
 from sluicegate.plugins import Document, Message, Parts, Request, RequestError, Sampling, Scores
 
 MAX_TEXTS = 1024
@@ -124,7 +124,9 @@ async def _answered(runtime: Runtime, request: HttpRequest, parse: Parse[ParsedT
     context, route = parent_context(request.headers), request.scope["path"]
 
     async def work() -> tuple[Scores, Exchange]:
-        exchange = await runtime.pipeline.enter(parsed.request, context, route=route)
+        exchange = await runtime.pipeline.enter(
+            parsed.request, context, route=route, operation=semconv.OPERATION_RERANK
+        )
         exchange.ignored = parsed.ignored
         *documents, query = exchange.request.messages
         return await runtime.pipeline.score(exchange, query.content, [one.content for one in documents]), exchange

@@ -10,7 +10,7 @@ from opentelemetry import context as otel
 
 from sluicegate.gateway.request.context import Entry, Exchange
 from sluicegate.gateway.request.stages import Stages
-from sluicegate.gateway.telemetry import Asked, Content, Finished, TraceSink
+from sluicegate.gateway.telemetry import Asked, Content, Finished, TraceSink, semconv
 from sluicegate.plugins import Decision, Request, Timeline
 from sluicegate.safety import LEAD
 
@@ -39,10 +39,12 @@ class LiveRequests:
         *,
         route: str = "",
         approved: frozenset[str] = frozenset(),
+        operation: str = "",
     ) -> Exchange:
-        """Before rails or templates change a word of `request`."""
-        trace = self._sink.begin(request.model, parent)
-        exchange = Exchange(Entry(trace, stages, route, approved, _lead_of(request)), request)
+        """Before rails or templates change a word of `request`. `operation`: where no answer is generated."""
+        operation = operation or (semconv.OPERATION_TEXT if request.raw else semconv.OPERATION_CHAT)
+        trace = self._sink.begin(operation, request.model, parent)
+        exchange = Exchange(Entry(trace, stages, route, approved, _lead_of(request), operation), request)
         self._live[request.id] = exchange
         stages.rail_health.entered()
         return exchange
@@ -57,7 +59,7 @@ class LiveRequests:
         first = exchange.delivery.first_at
         return Finished(
             ids=entry.trace,
-            asked=_asked(request),
+            asked=_asked(request, entry.operation),
             began_s=entry.started_at,
             began_ns=time.time_ns() - int(duration_s * 1e9),
             duration_s=duration_s,
@@ -72,6 +74,7 @@ class LiveRequests:
             by_caller=exchange.by_caller,
             cached=exchange.cached is not None,
             timeline=self._timeline(exchange),
+            tries=exchange.tries,
             holds=exchange.moderation.holds if exchange.moderation else (),
             content=self._capture(exchange) if self._capture else None,
             template=request.parts.version if request.parts is not None else "",
@@ -126,7 +129,7 @@ def _rails(exchange: Exchange) -> tuple[str, ...]:
     )
 
 
-def _asked(request: Request) -> Asked:
+def _asked(request: Request, operation: str) -> Asked:
     structured = request.constraint is not None and request.constraint.kind.startswith("json")
     output = "json" if structured else "text"
-    return Asked(request.id, request.model, request.stream, request.n, request.sampling, output)
+    return Asked(request.id, request.model, request.stream, request.n, request.sampling, output, operation)

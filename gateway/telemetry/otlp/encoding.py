@@ -37,6 +37,7 @@ _DOUBLE = struct.Struct("<d").pack
 _FLAGS = struct.Struct("<I").pack
 _INTERNAL_KIND = b"\x30\x01"
 _SERVER_KIND = b"\x30\x02"
+_CLIENT_KIND = b"\x30\x03"
 _FAILED = b"\x7a\x02\x18\x02"
 """Field 15, a status of two bytes: code ERROR."""
 
@@ -52,7 +53,7 @@ def encode(traces: Iterable[Finished], resource: Mapping[str, Value], scope: str
 def encode_spans(done: Finished) -> list[bytes]:
     """One `Span` message for each span of the trace."""
     facts = spans_of(done)
-    ids = [_FIXED64(done.ids.span_id ^ (at * _ODD & _ALL_BITS))[::-1] for at in range(len(facts))]
+    ids = [_FIXED64(_span_id(fact, at, done.ids))[::-1] for at, fact in enumerate(facts)]
     head = _trace(done.ids)
     return [_span(fact, at, head, ids, done) for at, fact in enumerate(facts)]
 
@@ -66,7 +67,7 @@ def _span(fact: SpanFact, at: int, head: bytes, ids: list[bytes], done: Finished
         ids[at],
         b"" if fact.parent is None and not done.ids.parent_id else b"\x22\x08" + above,
         _text(5, fact.name),
-        _SERVER_KIND if at == 0 else _INTERNAL_KIND,
+        _SERVER_KIND if at == 0 else _INTERNAL_KIND if fact.span_id is None else _CLIENT_KIND,
         b"\x39" + _FIXED64(zero + int(fact.began_s * 1e9)),
         b"\x41" + _FIXED64(zero + int(fact.ended_s * 1e9)),
     ]
@@ -76,6 +77,10 @@ def _span(fact: SpanFact, at: int, head: bytes, ids: list[bytes], done: Finished
         parts.append(_FAILED)
     parts.append(_flags(done.ids, root=at == 0))
     return b"".join(parts)
+
+
+def _span_id(fact: SpanFact, at: int, ids: TraceIds) -> int:
+    return ids.span_id ^ (at * _ODD & _ALL_BITS) if fact.span_id is None else fact.span_id
 
 
 def _trace(ids: TraceIds) -> bytes:
