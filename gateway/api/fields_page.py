@@ -25,11 +25,10 @@ refused, with the name that was probably meant. More than 50 fields without a us
 say different things of one matter are refused. A socket takes what chat takes, a batch's line what its endpoint
 takes, without `stream`. A body nests at most 200 levels.
 
-*upstream* says what becomes of an option where another server answers: sent to every server, to those with
-`dialect = "vllm"`, or refused.
+*upstream* says what becomes of an option where another server answers: sent to every server, to those with one of
+these settings of `dialect` and else refused, or refused.
 """
 _SAID = {"served": "yes", "refused": "refused", "reported": "reported", None: "-"}
-_FORWARDED = {"openai": "sent", "vllm": "sent to vLLM", "never": "refused", None: ""}
 
 
 def page(dialects: Sequence[Dialect] = DIALECTS) -> str:
@@ -52,10 +51,18 @@ def _part(title: str, rows: Iterable[Row], dialects: Sequence[Dialect]) -> Itera
 def _cells(row: Row, drawn: bool, dialects: Sequence[Dialect]) -> list[str]:
     said = [_SAID[dialect.fields.status_of(row)] for dialect in dialects]
     passes = ", ".join(f"`{_json(value)}`" for value in row.neutral)
-    upstream = [_FORWARDED[row.upstream]] if isinstance(row, SamplingRow) else [""] if drawn else []
+    upstream = [_forwarded(row)] if isinstance(row, SamplingRow) else [""] if drawn else []
     about = f"{row.about} *{row.why[0].upper()}{row.why[1:]}.*" if row.why else row.about
     bounds = _bounds(row.bounds or {}) if isinstance(row, SamplingRow) else ""
     return [f"`{row.path}`", row.by, *said, passes, *upstream, (about + bounds).replace("|", "\\|")]
+
+
+def _forwarded(row: SamplingRow) -> str:
+    if row.upstream is None:
+        return ""
+    if "every" in row.upstream:
+        return "sent"
+    return ", ".join(f"`{dialect}`" for dialect in row.upstream) or "refused"
 
 
 def _bounds(bounds: object) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Status = Literal["served", "refused", "reported"]
-Forwarding = Literal["openai", "vllm", "never"]
 ELSEWHERE = "it has no effect in this dialect"
 
 
@@ -59,14 +58,19 @@ class SamplingRow(Row):
     """`ge`, `gt`, `le`, `lt`, `max_length`, as pydantic has them."""
     fact: Callable[[Any], Any] | None = None
     """Convert the value on the wire to the attribute's; None = as it is."""
-    upstream: Forwarding | None = None
-    """To which servers it is sent on, under the name of this row; None: another row of the same attribute decides."""
+    upstream: tuple[str, ...] | None = None
+    """To servers of which dialects it is sent on, under the name of this row (`every`; empty: none). None: another row
+    of the same attribute decides."""
     sent: Callable[[Any], Mapping[str, Any]] | None = None
     """Convert the attribute to what is sent on; None = the value under the row's name."""
     by_hand: bool = False
     """It takes more than this field to know the attribute: a dialect's parser sets it."""
     needs: str = ""
     """The field without which this one has no effect."""
+
+    def is_known_to(self, dialect: str) -> bool:
+        """Whether servers of that dialect know the field."""
+        return self.upstream is not None and ("every" in self.upstream or dialect in self.upstream)
 
 
 def asks(row: Row | None, value: Any) -> bool:

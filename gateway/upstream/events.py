@@ -19,6 +19,10 @@ class Broken(SluicegateError):
     code = "upstream_failed"
 
 
+class Severed(Broken):
+    """The stream was cut, fell silent or is no stream: that says something about the server, whatever it was asked."""
+
+
 class Malformed(Broken):
     """A field past a bound or of a wrong type: hostile or broken. The answer is not requested again."""
 
@@ -70,7 +74,7 @@ async def chunks(pieces: AsyncIterator[bytes], bounds: Bounds) -> AsyncGenerator
             held += len(rest)
             if held > bounds.event_bytes:
                 raise _too_long(bounds)
-    raise Broken("the server ended its stream in the middle")
+    raise Severed("the server ended its stream in the middle")
 
 
 def _too_long(bounds: Bounds) -> Malformed:
@@ -85,9 +89,9 @@ def _parsed(data: bytes, bounds: Bounds) -> dict[str, Any]:
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise Broken("the server sent what is not JSON") from error
+        raise Severed("the server sent what is not JSON") from error
     if type(found) is not dict:
         raise Malformed("the server sent what is no JSON object")
     if found.get("error"):
-        raise Broken("the server ended its stream with an error")
+        raise Severed("the server ended its stream with an error")
     return found

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sluicegate.gateway.telemetry.tries import Try
 from sluicegate.gateway.upstream.bounds import SPARE_BYTES, Bounds
-from sluicegate.gateway.upstream.events import Broken, Malformed, TimeUp, chunks, whole
+from sluicegate.gateway.upstream.events import Broken, Malformed, Severed, TimeUp, chunks, whole
 from sluicegate.gateway.upstream.reading.counting import added, unanswered, within_one
 from sluicegate.gateway.upstream.reading.pieces import UpstreamReading
 from sluicegate.gateway.upstream.reading.tool_calls import Offered
 from sluicegate.gateway.upstream.request_body import with_complaint
-from sluicegate.gateway.upstream.transport.client import Client, Reply, Tries
+from sluicegate.gateway.upstream.transport.client import Client
+from sluicegate.gateway.upstream.transport.reply import Reply
+from sluicegate.gateway.upstream.transport.server import Tries
 from sluicegate.plugins import DeadlineExceeded, Job, Piece, Timeline, UpstreamFailed, Usage
 
 log = logging.getLogger("sluicegate.upstream")
@@ -60,6 +63,11 @@ class UpstreamGeneration:
         """Never more than one answer can use, which is what was reserved."""
         return within_one(self._asked.offered.request, self._asked.context, added(self._spent, self._now()[0]))
 
+    @property
+    def tries(self) -> Sequence[Try]:
+        """All attempts at all servers, the newest last."""
+        return tuple(self._tries.made)
+
     def cancel(self) -> None:
         self._cancelled = True
         self._drop()
@@ -92,6 +100,7 @@ class UpstreamGeneration:
                 except Broken as broken:
                     if self._cancelled:
                         return
+                    self._note_failure(broken)
                     if released or attempt == self._asked.attempts or isinstance(broken, Malformed):
                         self._asked.client.broken += 1
                         raise UpstreamFailed(f"the answer of model {self._job.model!r} was no good: {broken}") from None
@@ -136,7 +145,7 @@ class UpstreamGeneration:
                 if count % BREATH == 0:
                     await asyncio.sleep(0)
         if not reading.whole:
-            raise Broken("the server called its stream done before every choice had ended")
+            raise Severed("the server called its stream done before every choice had ended")
         self._note_claim()
         if reading.cut:
             self._asked.client.cut += 1
@@ -157,22 +166,29 @@ class UpstreamGeneration:
                 yield chunk
 
     async def _again(self, broken: Broken) -> None:
+        failed = self._reply.server if self._reply is not None and isinstance(broken, Severed) else None
         self._drop()
-        self._spent = added(self._spent, self._now()[0])
+        if not isinstance(broken, Severed):  # a stream that a server cut is nothing that the caller had
+            self._spent = added(self._spent, self._now()[0])
         answer = next((text for choice in self._reading.choices if (text := choice.text)), "")
-        self._reply, self._tries = None, Tries()
+        self._reply, self._tries = None, self._tries.next(failed)
         self._reading = UpstreamReading(self._job, self._asked.offered, self._asked.context)
         if answer and self._job.grammar:
             self._body = with_complaint(self._asked.body, answer, str(broken))
         await self.begin()
 
     def _now(self) -> tuple[Usage, bool]:
-        """Return (usage of this attempt with its retries, whether the server's reported usage was rejected)."""
-        lost = self._tries.read - (self._reply is not None)
-        found, odd = self._reading.usage() if self._reply is not None else (Usage(), False)
-        for _ in range(lost):
-            found = added(found, unanswered(self._asked.offered.request, self._asked.context))
-        return found, odd
+        """Return (usage of this answer, whether the server's reported usage was rejected). However often it was tried,
+        it counts once; where no server answered, the prompt counts if one of them may have read it."""
+        if self._reply is not None:
+            return self._reading.usage()
+        return unanswered(self._asked.offered.request, self._asked.context) if self._tries.read else Usage(), False
+
+    def _note_failure(self, broken: Broken) -> None:
+        """A cut stream counts against the server; an answer against its schema says nothing about it."""
+        reply = self._reply
+        if reply is not None and isinstance(broken, Severed | Malformed):
+            reply.failed("cut" if isinstance(broken, Severed) else "malformed")
 
     def _note_claim(self) -> None:
         if self._now()[1]:

@@ -14,6 +14,7 @@ from sluicegate.gateway.upstream.reading.tool_calls import Offered
 from sluicegate.gateway.upstream.request_body import body_of
 from sluicegate.gateway.upstream.settings import STAGE, UpstreamModelSettings, UpstreamSettings
 from sluicegate.gateway.upstream.transport.client import Client
+from sluicegate.gateway.upstream.transport.server import PROBES_TO_LEAVE
 from sluicegate.plugins import Job, Load, NotFound, RequestError, ServedModel, Trouble, read_settings
 
 KEYS_EVERY_S = 10.0
@@ -61,6 +62,7 @@ class Upstream:
 
     def stats(self) -> Mapping[str, float]:
         clients = self._clients.values()
+        servers = [server for client in clients for server in client.servers]
         return {
             "requests_running": float(sum(client.running for client in clients)),
             "requests_waiting": 0.0,
@@ -69,16 +71,20 @@ class Upstream:
             "broken_total": float(sum(client.broken for client in clients)),
             "cut_total": float(sum(client.cut for client in clients)),
             "disbelieved_total": float(sum(client.disbelieved for client in clients)),
-            "breakers_open": float(sum(client.breaker.wait_s > 0 for client in clients)),
-            "breakers_opened_total": float(sum(client.breaker.opened for client in clients)),
+            "tries_total": float(sum(client.tries for client in clients)),
+            "prefix_choices_total": float(sum(client.by_prefix for client in clients)),
+            "servers": float(sum(len(client.servers) for client in clients)),
+            "breakers_open": float(sum(server.breaker.wait_s > 0 for server in servers)),
+            "breakers_opened_total": float(sum(server.breaker.opened for server in servers)),
+            "probes_unanswered": float(sum(server.missed > 0 for server in servers)),
         }
 
     def troubles(self) -> Sequence[Trouble]:
-        """Report servers that are left alone after failures in a row."""
+        """Report servers that failed again and again, or do not answer their probes."""
         return [
-            Trouble(f"the server of model {name!r} failed again and again; it is tried again by itself")
+            Trouble(_trouble(name, bad, len(client.servers)))
             for name, client in self._clients.items()
-            if client.breaker.is_open
+            if (bad := [s.number + 1 for s in client.servers if s.breaker.is_open or s.missed >= PROBES_TO_LEAVE])
         ]
 
     def load(self, model: str | None = None) -> Load:
@@ -86,7 +92,7 @@ class Upstream:
         client = self._clients.get(model or next(iter(self._clients)))
         if client is None:
             raise NotFound(f"there is no model {model!r} here")
-        return Load(client.running, 0, 0, 0, client.breaker.wait_s)
+        return Load(client.running, 0, 0, 0, client.wait_s)
 
     async def add_model(self, settings: Any, *, replace: bool = False) -> ServedModel:
         """`settings`: those of one model, and its `name`."""
@@ -123,3 +129,10 @@ class Upstream:
     def _put(self, name: str, settings: UpstreamModelSettings, client: Client) -> None:
         self._settings[name], self._clients[name] = settings, client
         self._models[name] = upstream_model(name, settings)
+
+
+def _trouble(name: str, bad: list[int], count: int) -> str:
+    if count == 1:
+        return f"the server of model {name!r} failed again and again; it is tried again by itself"
+    which = f"server {bad[0]}" if len(bad) == 1 else f"servers {', '.join(map(str, bad))}"
+    return f"{which} of the {count} of model {name!r} failed again and again, or are away; they are tried by themselves"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from sluicegate.gateway.fields import FORWARDED, asks
+from sluicegate.gateway.upstream.dialects import SERVER_DIALECTS, written
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
-from sluicegate.plugins import Constraint, Message, Request, RequestError, Sampling, UnsupportedGrammar
+from sluicegate.plugins import Message, Request, RequestError, Sampling
 
 _DEFAULTS = Sampling()
 
@@ -17,7 +18,7 @@ def body_of(request: Request, settings: UpstreamModelSettings, name: str) -> dic
         "model": settings.model or name,
         "messages": [_message(message) for message in request.messages],
         **_sampling(request.sampling, settings),
-        **_constraint(request.constraint, settings),
+        **written(request.constraint, settings.dialect),
         **_tools(request),
         **_prompting(request, settings),
     }
@@ -26,7 +27,7 @@ def body_of(request: Request, settings: UpstreamModelSettings, name: str) -> dic
     if request.n != 1:
         body["n"] = request.n
     if request.reasoning:
-        _check(settings.dialect == "vllm", "sluicegate.reasoning")
+        _check(SERVER_DIALECTS[settings.dialect].prompting, "sluicegate.reasoning")
         body["reasoning"] = True
     return body
 
@@ -64,7 +65,7 @@ def _sampling(sampling: Sampling, settings: UpstreamModelSettings) -> dict[str, 
     found: dict[str, Any] = {}
     for row in FORWARDED:
         value = getattr(sampling, row.attribute)
-        knows = row.upstream in ("openai", settings.dialect)
+        knows = row.is_known_to(settings.dialect)
         if value != getattr(_DEFAULTS, row.attribute) and (knows or asks(row, value)):
             _check(knows, row.path)
             found |= {row.path: value} if row.sent is None else row.sent(value)
@@ -81,40 +82,7 @@ def _prompting(request: Request, settings: UpstreamModelSettings) -> dict[str, A
     if request.continue_final_message:
         found["continue_final_message"] = True
     for name in reversed(found):
-        _check(settings.dialect == "vllm", name)
-    return found
-
-
-def _constraint(constraint: Constraint | None, settings: UpstreamModelSettings) -> dict[str, Any]:
-    if constraint is None:
-        return {}
-    options = _options(constraint) if settings.dialect == "vllm" else {}
-    if options and constraint.kind in ("json_schema", "json_object"):
-        kind = {"json_object": True} if constraint.kind == "json_object" else {"json": constraint.value}
-        return {"structured_outputs": {**kind, **options}}
-    if constraint.kind == "json_object":
-        return {"response_format": {"type": "json_object"}}
-    if constraint.kind == "json_schema":
-        schema = {"name": constraint.name or "answer", "schema": constraint.value, "strict": True}
-        return {"response_format": {"type": "json_schema", "json_schema": schema}}
-    if settings.dialect != "vllm":
-        raise UnsupportedGrammar(
-            f"the server behind this model takes JSON schemas only, not {constraint.kind}", param="structured_outputs"
-        )
-    name = {"lark": "grammar"}.get(constraint.kind, constraint.kind)
-    value = list(constraint.value) if constraint.kind == "choice" else constraint.value
-    return {"structured_outputs": {name: value}}
-
-
-def _options(constraint: Constraint) -> dict[str, Any]:
-    """Options of JSON as vLLM spells them. Others, and all of them for servers that know none, are enforced by checking
-    the answer with our grammar."""
-    whitespace = constraint.options.get("whitespace", "flexible")
-    found: dict[str, Any] = {"disable_additional_properties": True} if constraint.options.get("close_objects") else {}
-    if whitespace == "compact":
-        found["disable_any_whitespace"] = True
-    elif whitespace != "flexible":
-        found["whitespace_pattern"] = whitespace
+        _check(SERVER_DIALECTS[settings.dialect].prompting, name)
     return found
 
 

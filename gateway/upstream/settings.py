@@ -10,18 +10,21 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+from sluicegate.gateway.upstream.dialects import Dialect
 from sluicegate.plugins import ConfigurationError
-from sluicegate.plugins.settings import Count
+from sluicegate.plugins.settings import Count, Positive, Share
 
-Dialect = Literal["openai", "vllm"]
 STAGE = "stages.generate.upstream"
+Choice = Literal["prefix", "load"]
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamModelSettings:
     """`url` ends before `/chat/completions`; `model` is the model's name there."""
 
-    url: str
+    url: str = ""
+    urls: tuple[str, ...] = ()
+    """Or several servers of one model, all alike."""
     model: str = ""
     """Empty = as it is called here."""
     api_key_env: str = ""
@@ -29,7 +32,7 @@ class UpstreamModelSettings:
     api_key_file: str = ""
     """Or a file that holds it, read again when it changes."""
     dialect: Dialect = "openai"
-    """`vllm`: it also takes `structured_outputs`, `top_k`, `min_p` and the like (vLLM, SGLang, Sluicegate)."""
+    """What that server is. `vllm` is Sluicegate's own too."""
     context_length: int = 131_072
     allow_private: bool = False
     """Also addresses that are not public: loopback, private networks, link-local."""
@@ -49,20 +52,33 @@ class UpstreamModelSettings:
     pause_s: float = 5.0
     """How long; doubles with every failure after it, up to a minute."""
     max_connections: Count = 100
+    """To each server."""
+    choice: Choice = "prefix"
+    """Which of several servers: the one that has read the prompt's beginning before, or the one with the least load."""
+    probe_s: Positive = 2.0
+    """How often each of several servers is asked how it is, and how long it may take to say so."""
+    health: str = ""
+    """Path that says so, behind the address without `/v1`; empty = the dialect's."""
+    metrics: str = ""
+    """Path of its metrics; empty = the dialect's, "none" = none."""
+    eject_share: Share = 0.5
+    """The most of several servers that are left alone while they answer, however badly; of those that do not answer,
+    all are."""
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise ValueError(f"url must be http:// or https:// without query, found {self.url!r}")
-        if parts.username or parts.password:
-            raise ValueError("url must not hold a password; use api_key_env")
+        if bool(self.url) == bool(self.urls):
+            raise ValueError("needs url, or urls for several servers of one model, and not both")
+        if len(set(self.addresses)) < len(self.addresses):
+            raise ValueError("urls names one server twice")
+        for url in self.addresses:
+            _check_address(url, self.allow_private)
         if self.api_key_env and self.api_key_file:
             raise ValueError("api_key_env and api_key_file are both set; the key stands in one place")
-        if not self.allow_private and not is_public_literal(parts.hostname):
-            raise ValueError(
-                f"url names {parts.hostname}, which is not a public address; set allow_private = true if that server "
-                "is meant"
-            )
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Of all servers, without a slash at the end."""
+        return tuple(url.rstrip("/") for url in self.urls or (self.url,))
 
     def api_key(self, environ: Mapping[str, str] = os.environ) -> str | None:
         """Raises `ConfigurationError` where the variable is named and not set."""
@@ -83,6 +99,19 @@ class UpstreamSettings:
     def __post_init__(self) -> None:
         if not self.models:
             raise ValueError("needs models, a table by name: [stages.generate.upstream.models.NAME]")
+
+
+def _check_address(url: str, allow_private: bool) -> None:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError(f"url must be http:// or https:// without query, found {url!r}")
+    if parts.username or parts.password:
+        raise ValueError("url must not hold a password; use api_key_env")
+    if not allow_private and not is_public_literal(parts.hostname):
+        raise ValueError(
+            f"url names {parts.hostname}, which is not a public address; set allow_private = true if that server "
+            "is meant"
+        )
 
 
 def read_key(path: Path) -> str:

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
-from sluicegate.gateway.upstream.transport.client import Client, Tries
+from sluicegate.gateway.upstream.transport.client import Client
+from sluicegate.gateway.upstream.transport.server import Tries
 
 
 def answer(text: bytes) -> bytes:

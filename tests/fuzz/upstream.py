@@ -122,7 +122,11 @@ class Said:
         for part in self._parts:
             yield part
 
+    server = 0
+
     def progressed(self) -> None: ...
+
+    def failed(self, why: str) -> None: ...
 
     async def finish(self) -> None: ...
 

@@ -21,6 +21,7 @@ from sluicegate.gateway.api.builtin_dialects import DIALECTS
 from sluicegate.gateway.api.dialect import TextDialect
 from sluicegate.gateway.api.fields_page import page
 from sluicegate.gateway.fields import FORWARDED, SAMPLING, TABLE, asks, rows_of
+from sluicegate.gateway.upstream.dialects import SERVER_DIALECTS
 from sluicegate.gateway.upstream.request_body import body_of
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 from sluicegate.plugins import Message, RepetitionDetection, Request, RequestError, Sampling
@@ -203,12 +204,12 @@ def test_whatever_else_a_field_without_effect_says_is_refused_or_reported(dialec
 
 
 @pytest.mark.parametrize("row", FORWARDED, ids=lambda row: row.path)
-@pytest.mark.parametrize("dialect", ["openai", "vllm"])
+@pytest.mark.parametrize("dialect", sorted(SERVER_DIALECTS))
 def test_an_option_is_sent_to_the_servers_that_know_it_and_refused_for_others(dialect: Any, row: Any) -> None:
     sampling = Sampling(**{row.attribute: WIRE[row.path][1]})
     request = Request("r", "m", (Message("user", "x"),), sampling)
     settings = UpstreamModelSettings("https://example.com/v1", dialect=dialect)
-    if row.upstream in ("openai", dialect):
+    if row.is_known_to(dialect):
         assert row.path in body_of(request, settings, "m")
         json.dumps(body_of(request, settings, "m"))
     else:

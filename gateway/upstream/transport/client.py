@@ -1,97 +1,78 @@
-"""Client of one upstream server: connections, retries, time limits and refusals."""
+"""Client of the servers of one model: which one is asked, retries, and what is told where none answers."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import aiohttp
 import orjson
 
-from sluicegate.gateway.upstream.events import Broken, Malformed, TimeUp
+from sluicegate.gateway.telemetry.tries import Try
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 from sluicegate.gateway.upstream.transport.addresses import PublicOnly
+from sluicegate.gateway.upstream.transport.choice import Beginnings, beginnings, choose
 from sluicegate.gateway.upstream.transport.interim import bounded
-from sluicegate.gateway.upstream.transport.refusals import MOST_BYTES, as_error, refusal, retry_after, shown
-from sluicegate.plugins import NotFound, Overloaded, SluicegateError, UpstreamFailed
-from sluicegate.plugins.circuit_breaker import CircuitBreaker
+from sluicegate.gateway.upstream.transport.reply import AT_ONCE, Reply
+from sluicegate.gateway.upstream.transport.server import PROBES_TO_LEAVE, Tries, TryFailed, UpstreamServer
+from sluicegate.gateway.upstream.transport.watch import ServerWatch
+from sluicegate.plugins import Overloaded, SluicegateError, UpstreamFailed
 
 log = logging.getLogger("sluicegate.upstream")
-BACKOFF_S = 0.1
-MAX_PAUSE_S = 60.0
 LONGEST_WAIT_S = 2.0
 """A server that asks to be left alone for longer is told about at once, so that somebody else can be asked."""
-FINISH_S = 0.05
-AGAIN = frozenset((408, 425, 429, 500, 502, 503, 504))
-NOT_BEGUN = frozenset((408, 425, 429, 503))
-"""Of those, the ones that say that nothing was done; of a 500 nobody knows."""
-AT_ONCE = 16 * 1024
-"""Bytes that are taken from a connection in one go, or a sixteenth as many chunks of its encoding: however fast a
-server sends, others have their turn after so many."""
-A_PIECE = 256
-"""What one piece counts for besides its bytes."""
-PLAIN = ("", "identity")
-"""What `content-encoding` may be: nothing packed was asked for, and a few packed bytes may be very many."""
-
-
-@dataclass(slots=True)
-class Tries:
-    """Counts attempts for one answer, however asking ends."""
-
-    read: int = 0
-    """How often the whole prompt was written to the server, and it did not refuse to begin."""
-
-
-class Reply(Protocol):
-    """A response whose head has arrived, with a body to be read or dropped."""
-
-    @property
-    def is_stream(self) -> bool: ...
-
-    def pieces(self, until: float | None, most_unused: int) -> AsyncIterator[bytes]:
-        """`until`, in the loop's time: raises `TimeUp`. `most_unused`: bytes of a stream between two things that belong
-        to the answer."""
-
-    def progressed(self) -> None:
-        """Restart the silence timer: something that belongs to the answer arrived."""
-
-    async def finish(self) -> None:
-        """Return the connection to the pool if the server ends the response at once; all that matters was read."""
-
-    def drop(self) -> None: ...
 
 
 class Client:
     """Used on the event loop that `start` ran on."""
 
     def __init__(self, name: str, settings: UpstreamModelSettings, *, shows_messages: bool = False) -> None:
-        """`shows_messages`: log what the server says when it refuses, which may quote a prompt."""
+        """`shows_messages`: log what servers say when they refuse, which may quote a prompt."""
         self._name = name
-        self._shows_messages = shows_messages
         self._settings = settings
-        self._url = settings.url.rstrip("/") + "/chat/completions"
         self._headers = {"content-type": "application/json", "accept": "text/event-stream"}
         self._headers["accept-encoding"] = "identity"
         self._session: aiohttp.ClientSession | None = None
-        self.breaker = CircuitBreaker(MAX_PAUSE_S)
-        self.running = 0
-        self.failures = 0
+        count = len(settings.addresses)
+        self.servers = [UpstreamServer(name, at, settings, shows_messages=shows_messages) for at in range(count)]
+        self._watch = ServerWatch(name, settings, self.servers if count > 1 else ())
+        self._known = Beginnings() if settings.choice == "prefix" and count > 1 else None
         self.broken = 0
         """Answers that were no good, and were not asked for again."""
         self.cut = 0
         """Answers that went on past `max_tokens`."""
         self.disbelieved = 0
         """Answers whose `usage` could not be true."""
+        self.tries = 0
+        self.by_prefix = 0
+        """Tries at a server that had read the beginning of the prompt before."""
+
+    @property
+    def running(self) -> int:
+        return sum(server.running for server in self.servers)
+
+    @property
+    def failures(self) -> int:
+        return sum(server.failures for server in self.servers)
+
+    @property
+    def left_alone(self) -> Sequence[UpstreamServer]:
+        """Servers that are not asked now."""
+        usable = self._usable()
+        return [server for server in self.servers if server not in usable]
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds until a server may be asked; 0 = now."""
+        return 0.0 if self._usable() else min(server.breaker.wait_s for server in self.servers)
 
     async def start(self) -> None:
         """Raises `ConfigurationError` where the key is missing."""
         self.renew_key()
         resolver = None if self._settings.allow_private else PublicOnly()
-        connector = aiohttp.TCPConnector(limit=self._settings.max_connections, resolver=resolver)
+        connector = aiohttp.TCPConnector(limit=0, limit_per_host=self._settings.max_connections, resolver=resolver)
         self._session = aiohttp.ClientSession(
             connector=bounded(connector),
             timeout=aiohttp.ClientTimeout(None, sock_connect=self._settings.connect_s),
@@ -100,6 +81,7 @@ class Client:
             auto_decompress=False,
             read_bufsize=AT_ONCE,
         )
+        self._watch.start(self._session, lambda: self._headers)
 
     def renew_key(self) -> None:
         """From the next request on. Raises `ConfigurationError`; the old key stays then."""
@@ -108,195 +90,115 @@ class Client:
             self._headers = {**self._headers, "authorization": f"Bearer {key}"}
 
     async def close(self) -> None:
+        await self._watch.close()
         if self._session is not None:
             await self._session.close()
 
     async def ask(self, body: Mapping[str, Any], tries: Tries, traceparent: str = "") -> Reply:
         """Return the head of an answer, after retries where they may help; `tries` is always up to date. Raises
-        `RequestError` for the caller's faults, `Overloaded` where the server is busy or its breaker open, else
+        `RequestError` for the caller's faults, `Overloaded` where the servers are busy or their breakers open, else
         `UpstreamFailed`."""
         data = orjson.dumps(body, option=orjson.OPT_NON_STR_KEYS)
-        headers = {**self._headers, "traceparent": traceparent} if traceparent else self._headers
         limit_s = self._settings.first_s if body.get("stream") else self._settings.whole_s
+        digests = beginnings(body.get("messages", ())) if self._known is not None else []
+        failed: dict[int, TryFailed] = {}
         for left in range(self._settings.retries, -1, -1):
-            self._check_breaker()
+            server, chosen_by = self._next(tries, digests, failed)
             try:
-                return await self._once(_Prompt(data, tries), headers, limit_s)
-            except _Again as again:
-                if left == 0 or again.wait_s > LONGEST_WAIT_S:
-                    raise again.error from None
-                await asyncio.sleep(again.wait_s)
+                return await self._once(server, chosen_by, data, digests, tries, traceparent, limit_s)
+            except TryFailed as again:
+                failed[server.number] = again
+                tries.avoid.add(server.number)
+                wait_s = 0.0 if self._untried(tries) else again.wait_s
+                if left == 0 or wait_s > LONGEST_WAIT_S:
+                    raise self._told(failed) from None
+                await asyncio.sleep(wait_s)
         raise AssertionError("the last try returns or raises")
 
-    def _check_breaker(self) -> None:
-        if not self.breaker.admits(self._settings):
-            raise Overloaded(
-                f"the server behind model {self._name!r} failed several times in a row and is left alone",
-                retry_after_s=self.breaker.wait_s,
-            )
-
-    async def _once(self, prompt: _Prompt, headers: Mapping[str, str], limit_s: float) -> Reply:
+    async def _once(
+        self,
+        server: UpstreamServer,
+        chosen_by: str,
+        data: bytes,
+        digests: Sequence[bytes],
+        tries: Tries,
+        traceparent: str,
+        limit_s: float,
+    ) -> Reply:
         assert self._session is not None, "start() comes first"
-        began = asyncio.get_running_loop().time()
+        attempt = Try(server.label, len(tries.made), chosen_by)
+        tries.made.append(attempt)
+        self.tries += 1
+        headers = {**self._headers, "traceparent": attempt.traceparent(traceparent)} if traceparent else self._headers
+        was_open = server.breaker.is_open
         try:
-            async with asyncio.timeout(limit_s):
-                answer = await self._session.post(self._url, data=prompt, headers=headers, allow_redirects=False)
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            self._failed()
-            log.warning("model %s: the server cannot be asked: %s", self._name, type(error).__name__)
-            raise _Again(self._unreachable(error), BACKOFF_S) from error
-        if answer.status == 200:
-            self.breaker.succeeded()
-            return _Live(answer, self, self._settings, began)
-        try:
-            if answer.status < 500 or answer.status in NOT_BEGUN:
-                prompt.refused()
-            raise await self._refused(answer)
-        finally:
-            answer.release()
+            reply = await server.ask(self._session, data, tries, headers, limit_s)
+        except BaseException:
+            if self._known is not None and server.breaker.is_open and not was_open:
+                self._known.forget(server.number)
+            raise
+        if self._known is not None:
+            self._known.read(digests, server.number)
+            self.by_prefix += chosen_by == "prefix"
+        return reply
 
-    def _failed(self) -> None:
-        self.failures += 1
-        self.breaker.failed(self._settings)
+    # --- which one ---------------------------------------------------------------------------------------------
 
-    def _unreachable(self, error: Exception) -> SluicegateError:
-        late = isinstance(error, TimeoutError)
-        what = "did not answer in time" if late else "cannot be reached"
-        return UpstreamFailed(f"the server behind model {self._name!r} {what}")
+    def _next(
+        self, tries: Tries, digests: Sequence[bytes], failed: Mapping[int, TryFailed]
+    ) -> tuple[UpstreamServer, str]:
+        """Return the server to ask now, and what decided. Raises what `_told` says where none may be asked."""
+        usable = self._usable()
+        fresh = [server for server in usable if server.number not in tries.avoid]
+        on_trial = [server for server in fresh if server.breaker.is_open and server.breaker.wait_s == 0]
+        while on_trial:
+            server = on_trial.pop()
+            if server.breaker.admits(self._settings):
+                return server, ""
+        if not usable:
+            raise self._told(failed)
+        if len(self.servers) == 1:
+            return self.servers[0], ""
+        return choose(fresh or usable, digests, self._known)
 
-    async def _refused(self, answer: aiohttp.ClientResponse) -> Exception:
-        said = await refusal(answer)
-        status, name = answer.status, self._name
-        why = shown(said.message) if self._shows_messages else said.code or "no code that is known here"
-        log.warning("model %s: the server answered %d: %s", name, status, why)
-        if status in AGAIN:
-            wait_s = retry_after(answer.headers.get("retry-after"))
-            busy = status in (429, 503)
-            if not busy:
-                self._failed()
-            else:
-                self.breaker.succeeded()
-            error: SluicegateError = (
-                Overloaded(f"the server behind model {name!r} is busy", retry_after_s=wait_s or 1.0)
-                if busy
-                else UpstreamFailed(f"the server behind model {name!r} failed with status {status}")
+    def _usable(self) -> list[UpstreamServer]:
+        """Servers that may be asked now: those that failed again and again are not, except where more than
+        `eject_share` of all would be left alone though they answer."""
+        out = [server for server in self.servers if server.breaker.wait_s > 0]
+        if len(self.servers) > 1:
+            unkind = sorted((server for server in out if server.answers), key=lambda server: -server.breaker.wait_s)
+            most = int(self._settings.eject_share * len(self.servers)) - sum(not server.answers for server in out)
+            for server in unkind[max(0, most) :]:
+                out.remove(server)
+        found = [server for server in self.servers if server not in out]
+        return [server for server in found if server.missed < PROBES_TO_LEAVE] or found
+
+    def _untried(self, tries: Tries) -> bool:
+        return any(server.number not in tries.avoid for server in self._usable())
+
+    def _told(self, failed: Mapping[int, TryFailed]) -> SluicegateError:
+        """Return the error that names what was tried. Servers are numbered as they are configured: their addresses are
+        the operator's."""
+        name, count = self._name, len(self.servers)
+        if count == 1:
+            if failed:
+                return failed[0].error
+            return Overloaded(
+                f"the server behind model {name!r} failed several times in a row and is left alone",
+                retry_after_s=self.servers[0].breaker.wait_s,
             )
-            return _Again(error, wait_s if wait_s is not None else BACKOFF_S)
-        self.breaker.succeeded()
-        if status in (400, 413, 422):
-            return as_error(name, status, said)
-        if status == 404:
-            return NotFound(f"the server behind model {name!r} does not know it", code="model_not_found")
-        return UpstreamFailed(f"the server behind model {name!r} answered {status}; see [stages.generate.upstream]")
-
-
-class _Again(Exception):
-    """A failed attempt: the error to raise if it was the last, and when to retry."""
-
-    def __init__(self, error: SluicegateError, wait_s: float) -> None:
-        super().__init__()
-        self.error = error
-        self.wait_s = wait_s
-
-
-class _Prompt(aiohttp.BytesPayload):
-    """A request body that notes when it was written whole."""
-
-    def __init__(self, data: bytes, tries: Tries) -> None:
-        super().__init__(data)
-        self._tries = tries
-        self._written = False
-
-    async def write_with_length(self, writer: Any, content_length: int | None) -> None:
-        await super().write_with_length(writer, content_length)
-        self._mark()
-
-    async def write(self, writer: Any) -> None:
-        await super().write(writer)
-        self._mark()
-
-    def refused(self) -> None:
-        """Take the attempt back: the server did not begin."""
-        self._tries.read -= self._written
-
-    def _mark(self) -> None:
-        self._tries.read += not self._written
-        self._written = True
-
-
-class _Live:
-    def __init__(
-        self, answer: aiohttp.ClientResponse, client: Client, settings: UpstreamModelSettings, began: float
-    ) -> None:
-        """`began`: when the request was sent, in the event loop's time."""
-        self._answer = answer
-        self._client = client
-        self._idle_s = settings.idle_s
-        self._open = True
-        self._alive = False
-        """Bytes came since something last belonged to the answer; `_unused`: how many."""
-        self._unused = 0
-        self.is_stream = answer.content_type.startswith("text/event-stream")
-        self._whole_until = began + settings.whole_s
-        now = asyncio.get_running_loop().time()
-        self._patience_s = max(settings.idle_s, began + settings.first_s - now)
-        """How long the server may still be waited for before something comes that belongs to the answer."""
-        client.running += 1
-
-    def progressed(self) -> None:
-        self._patience_s, self._alive, self._unused = self._idle_s, False, 0
-
-    async def pieces(self, until: float | None, most_unused: int) -> AsyncIterator[bytes]:
-        """Raises `Broken` where the connection breaks, falls silent or takes too long, `TimeUp` past `until`. Only time
-        in which the server is waited for counts as silence."""
-        if self._answer.headers.get("content-encoding", "").lower() not in PLAIN:
-            raise Malformed("the server packed its answer, which was not asked for")
-        clock, stream = asyncio.get_running_loop().time, self._answer.content
-        ends = self._whole_until if until is None else min(until, self._whole_until)
-        taken = 0
-        try:
-            while True:
-                now = clock()
-                async with asyncio.timeout_at(min(now + self._patience_s, ends)):
-                    piece = await stream.read(AT_ONCE)
-                if not piece:
-                    return
-                read = clock()
-                if read >= ends:
-                    raise TimeoutError
-                self._patience_s, self._alive = self._patience_s - (read - now), True
-                self._unused += len(piece)
-                if not self.is_stream:
-                    self.progressed()
-                elif self._unused > most_unused:
-                    raise Malformed("the server sent too much that belongs to no answer")
-                yield piece
-                taken += len(piece) + A_PIECE
-                if taken > AT_ONCE:  # what lies ready is read without waiting
-                    taken = 0
-                    await asyncio.sleep(0)
-        except TimeoutError as error:
-            raise self._silent(clock(), until) from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise Broken("the connection broke in the middle of the stream") from error
-
-    def _silent(self, now: float, until: float | None) -> Exception:
-        if until is not None and now >= until:
-            return TimeUp()
-        if now >= self._whole_until:
-            return Malformed("the server took longer for its answer than it may")
-        if not self._alive:  # one that sends comments is not gone: others are to go on asking it
-            self._client._failed()
-        return Broken("the server fell silent in the middle of its answer")
-
-    async def finish(self) -> None:
-        with contextlib.suppress(Exception):
-            async with asyncio.timeout(FINISH_S):
-                await self._answer.content.read(MOST_BYTES)
-
-    def drop(self) -> None:
-        """Close the connection, unless the answer was read to its end; the server sees that nobody listens."""
-        if self._open:
-            self._open = False
-            self._client.running -= 1
-            self._answer.close()
+        tried = [f"server {at + 1} {one.why}" for at, one in sorted(failed.items())]
+        alone = [
+            f"server {server.number + 1} {'is left alone' if server.breaker.wait_s else 'does not answer its probes'}"
+            for server in self.left_alone
+            if server.number not in failed
+        ]
+        message = f"none of the {count} servers behind model {name!r} answered: {'; '.join([*tried, *alone])}"
+        log.warning(
+            "model %s: %s", name, ", ".join(f"{self.servers[at].label} {one.why}" for at, one in failed.items())
+        )
+        busy = [one for one in failed.values() if isinstance(one.error, Overloaded)]
+        if busy or not failed:
+            waits = [one.wait_s for one in busy] or [server.breaker.wait_s for server in self.servers]
+            return Overloaded(message, retry_after_s=max(0.1, min(waits)))
+        return UpstreamFailed(message)

@@ -28,7 +28,8 @@ def test_addresses_inside_are_refused_at_the_start(url: str, complaint: str) -> 
 
 
 async def test_a_name_that_leads_inside_is_refused_when_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sluicegate.gateway.upstream.transport.client import Client, Tries
+    from sluicegate.gateway.upstream.transport.client import Client
+    from sluicegate.gateway.upstream.transport.server import Tries
     from sluicegate.plugins import UpstreamFailed
 
     async def inside(*arguments: Any) -> list[dict[str, Any]]:

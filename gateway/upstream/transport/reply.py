@@ -1,0 +1,159 @@
+"""A response of a server whose head has arrived: read within time limits, or dropped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+import aiohttp
+
+from sluicegate.gateway.telemetry.tries import ANSWERED, LOST, Try
+from sluicegate.gateway.upstream.events import Malformed, Severed, TimeUp
+from sluicegate.gateway.upstream.settings import UpstreamModelSettings
+from sluicegate.gateway.upstream.transport.refusals import MOST_BYTES
+
+FINISH_S = 0.05
+AT_ONCE = 16 * 1024
+"""Bytes that are taken from a connection in one go, or a sixteenth as many chunks of its encoding: however fast a
+server sends, others have their turn after so many."""
+A_PIECE = 256
+"""What one piece counts for besides its bytes."""
+PLAIN = ("", "identity")
+"""What `content-encoding` may be: nothing packed was asked for, and a few packed bytes may be very many."""
+
+
+class Reply(Protocol):
+    """A response whose head has arrived, with a body to be read or dropped."""
+
+    @property
+    def is_stream(self) -> bool: ...
+
+    @property
+    def server(self) -> int:
+        """Which of the servers it is of."""
+
+    def pieces(self, until: float | None, most_unused: int) -> AsyncIterator[bytes]:
+        """`until`, in the loop's time: raises `TimeUp`. `most_unused`: bytes of a stream between two things that belong
+        to the answer."""
+
+    def progressed(self) -> None:
+        """Restart the silence timer: something that belongs to the answer arrived."""
+
+    def failed(self, why: str) -> None:
+        """Report that the body was cut or is none: that counts against the server."""
+
+    async def finish(self) -> None:
+        """Return the connection to the pool if the server ends the response at once; all that matters was read."""
+
+    def drop(self) -> None: ...
+
+
+class Answering(Protocol):
+    """The server that a reply is of."""
+
+    number: int
+    running: int
+
+    def answered(self) -> None: ...
+
+    def broke_off(self) -> None: ...
+
+    def fell_silent(self) -> None: ...
+
+
+class LiveReply:
+    def __init__(
+        self,
+        answer: aiohttp.ClientResponse,
+        server: Answering,
+        settings: UpstreamModelSettings,
+        began: float,
+        attempt: Try,
+    ) -> None:
+        """`began`: when the request was sent, in the event loop's time. It counts as running until it is dropped."""
+        self._answer = answer
+        self._server = server
+        self._try = attempt
+        self._idle_s = settings.idle_s
+        self._open = True
+        self._alive = False
+        """Bytes came since something last belonged to the answer; `_unused`: how many."""
+        self._unused = 0
+        self.is_stream = answer.content_type.startswith("text/event-stream")
+        self._whole_until = began + settings.whole_s
+        now = asyncio.get_running_loop().time()
+        self._patience_s = max(settings.idle_s, began + settings.first_s - now)
+        """How long the server may still be waited for before something comes that belongs to the answer."""
+
+    @property
+    def server(self) -> int:
+        return self._server.number
+
+    def progressed(self) -> None:
+        self._patience_s, self._alive, self._unused = self._idle_s, False, 0
+
+    async def pieces(self, until: float | None, most_unused: int) -> AsyncIterator[bytes]:
+        """Raises `Broken` where the connection breaks, falls silent or takes too long, `TimeUp` past `until`. Only time
+        in which the server is waited for counts as silence."""
+        if self._answer.headers.get("content-encoding", "").lower() not in PLAIN:
+            raise Malformed("the server packed its answer, which was not asked for")
+        clock, stream = asyncio.get_running_loop().time, self._answer.content
+        ends = self._whole_until if until is None else min(until, self._whole_until)
+        taken = 0
+        try:
+            while True:
+                now = clock()
+                async with asyncio.timeout_at(min(now + self._patience_s, ends)):
+                    piece = await stream.read(AT_ONCE)
+                if not piece:
+                    return
+                read = clock()
+                if read >= ends:
+                    raise TimeoutError
+                self._patience_s, self._alive = self._patience_s - (read - now), True
+                self._unused += len(piece)
+                if not self.is_stream:
+                    self.progressed()
+                elif self._unused > most_unused:
+                    raise Malformed("the server sent too much that belongs to no answer")
+                yield piece
+                taken += len(piece) + A_PIECE
+                if taken > AT_ONCE:  # what lies ready is read without waiting
+                    taken = 0
+                    await asyncio.sleep(0)
+        except TimeoutError as error:
+            raise self._silent(clock(), until) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise Severed("the connection broke in the middle of the stream") from error
+
+    def _silent(self, now: float, until: float | None) -> Exception:
+        if until is not None and now >= until:
+            return TimeUp()
+        if now >= self._whole_until:
+            return Malformed("the server took longer for its answer than it may")
+        if not self._alive:  # one that sends comments is not gone: others are to go on asking it
+            self._server.fell_silent()
+            self._try.end("silent")
+        return Severed("the server fell silent in the middle of its answer")
+
+    def failed(self, why: str) -> None:
+        if self._try.ended_s is None:
+            self._server.broke_off()
+        self._try.end(why)
+
+    async def finish(self) -> None:
+        self._server.answered()
+        self._try.end(ANSWERED)
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(FINISH_S):
+                await self._answer.content.read(MOST_BYTES)
+
+    def drop(self) -> None:
+        """Close the connection, unless the answer was read to its end; the server sees that nobody listens."""
+        if self._open:
+            self._open = False
+            self._try.end(LOST)
+            self._server.running -= 1
+            self._answer.close()

@@ -1,0 +1,229 @@
+"""One server of a model: whether it may be asked, how busy it is, and one try at an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from sluicegate.gateway.telemetry.tries import Try
+from sluicegate.gateway.upstream.settings import UpstreamModelSettings
+from sluicegate.gateway.upstream.transport.load_report import LoadReport
+from sluicegate.gateway.upstream.transport.refusals import as_error, refusal, retry_after, shown
+from sluicegate.gateway.upstream.transport.reply import LiveReply
+from sluicegate.plugins import NotFound, Overloaded, SluicegateError, UpstreamFailed
+from sluicegate.plugins.circuit_breaker import CircuitBreaker
+
+log = logging.getLogger("sluicegate.upstream")
+BACKOFF_S = 0.1
+MAX_PAUSE_S = 60.0
+AGAIN = frozenset((408, 425, 429, 500, 502, 503, 504))
+NOT_BEGUN = frozenset((408, 425, 429, 503))
+"""Of those, the ones that say that nothing was done; of a 500 nobody knows."""
+OF_THE_REQUEST = frozenset((400, 413, 422))
+"""Statuses that any server alike would answer."""
+FULL = 0.95
+"""Share of a KV cache from which on a server counts as full: what comes next preempts somebody."""
+PROBES_TO_LEAVE = 2
+"""Probes in a row without an answer after which a server is not asked."""
+
+
+@dataclass(slots=True)
+class Tries:
+    """Counts attempts for one answer, however asking ends."""
+
+    read: int = 0
+    """How often the whole prompt was written to a server, and it did not refuse to begin."""
+    made: list[Try] = field(default_factory=list)
+    avoid: set[int] = field(default_factory=set)
+    """Servers that failed at this answer already; others are asked first."""
+
+    def next(self, failed: int | None) -> Tries:
+        """Return the count for the next answer to the same request, after one of server `failed` was no good."""
+        return Tries(0, self.made, self.avoid | (set() if failed is None else {failed}))
+
+
+class TryFailed(Exception):
+    """A failed attempt: the error to raise if it was the last, why, and when the server may be asked again."""
+
+    def __init__(self, error: SluicegateError, why: str, wait_s: float) -> None:
+        super().__init__()
+        self.error = error
+        self.why = why
+        self.wait_s = wait_s
+
+
+class UpstreamServer:
+    """Used on one event loop."""
+
+    def __init__(self, name: str, number: int, settings: UpstreamModelSettings, *, shows_messages: bool) -> None:
+        """`name`: of the model. `shows_messages`: log what the server says when it refuses."""
+        self._name = name
+        self._settings = settings
+        self._shows_messages = shows_messages
+        self._alone = len(settings.addresses) == 1
+        self.number = number
+        self.address = settings.addresses[number]
+        self._url = self.address + "/chat/completions"
+        parts = urlsplit(self.address)
+        self.label = f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+        self.breaker = CircuitBreaker(MAX_PAUSE_S)
+        self.running = 0
+        self.failures = 0
+        self.answers = True
+        """False: the newest failure was that nothing answered at all."""
+        self.missed = 0
+        """Probes in a row without an answer."""
+        self.report = LoadReport()
+        self.running_then = 0
+        """Our own requests when the report was made."""
+
+    @property
+    def load(self) -> float:
+        """Requests there: ours, and what it reported beside them."""
+        others = 0.0 if self.report.requests is None else max(0.0, self.report.requests - self.running_then)
+        return self.running + others
+
+    @property
+    def is_full(self) -> bool:
+        return self.report.usage is not None and self.report.usage >= FULL
+
+    def reported(self, report: LoadReport) -> None:
+        self.report, self.running_then = report, self.running
+
+    def probed(self, *, answers: bool) -> None:
+        """Note a probe. One that is answered ends the pause of a server that did not answer at all."""
+        self.missed = 0 if answers else self.missed + 1
+        if answers and not self.answers:
+            self.answers = True
+            self.breaker.succeeded()
+
+    # --- what became of answers --------------------------------------------------------------------------------
+
+    def answered(self) -> None:
+        self.answers = True
+        self.breaker.succeeded()
+
+    def broke_off(self) -> None:
+        """An answer was cut or is none. With no other server to ask, that does not keep anybody from asking."""
+        if not self._alone:
+            self._failed()
+
+    def fell_silent(self) -> None:
+        self._failed()
+
+    def _failed(self) -> None:
+        self.failures += 1
+        self.breaker.failed(self._settings)
+
+    # --- one try -----------------------------------------------------------------------------------------------
+
+    async def ask(
+        self, session: aiohttp.ClientSession, data: bytes, tries: Tries, headers: Mapping[str, str], limit_s: float
+    ) -> LiveReply:
+        """Return the head of an answer. Raises `TryFailed` where another try may help, else what a caller is told."""
+        self.running += 1
+        try:
+            return await self._ask(session, data, tries, headers, limit_s)
+        except BaseException:
+            self.running -= 1
+            raise
+
+    async def _ask(
+        self, session: aiohttp.ClientSession, data: bytes, tries: Tries, headers: Mapping[str, str], limit_s: float
+    ) -> LiveReply:
+        began, attempt = asyncio.get_running_loop().time(), tries.made[-1]
+        prompt = _Prompt(data, tries)
+        try:
+            async with asyncio.timeout(limit_s):
+                answer = await session.post(self._url, data=prompt, headers=headers, allow_redirects=False)
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            raise self._unreachable(error, attempt) from error
+        attempt.status = answer.status
+        if answer.status == 200:
+            if self._alone:
+                self.answered()
+            return LiveReply(answer, self, self._settings, began, attempt)
+        try:
+            if answer.status < 500 or answer.status in NOT_BEGUN:
+                prompt.refused()
+            raise await self._refused(answer)
+        finally:
+            attempt.end(f"status_{answer.status}")
+            answer.release()
+
+    def _unreachable(self, error: Exception, attempt: Try) -> TryFailed:
+        late = isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ClientConnectionError)
+        self.answers = late
+        self._failed()
+        log.warning("model %s: server %s cannot be asked: %s", self._name, self.label, type(error).__name__)
+        attempt.end("no_answer_in_time" if isinstance(error, TimeoutError) else "unreachable")
+        what = "did not answer in time" if isinstance(error, TimeoutError) else "cannot be reached"
+        return TryFailed(UpstreamFailed(f"the server behind model {self._name!r} {what}"), what, BACKOFF_S)
+
+    async def _refused(self, answer: aiohttp.ClientResponse) -> Exception:
+        said = await refusal(answer)
+        status, name = answer.status, self._name
+        why = shown(said.message) if self._shows_messages else said.code or "no code that is known here"
+        log.warning("model %s: server %s answered %d: %s", name, self.label, status, why)
+        self.answers = True
+        if status in (429, 503):
+            self.breaker.succeeded()
+            wait_s = retry_after(answer.headers.get("retry-after"))
+            error: SluicegateError = Overloaded(
+                f"the server behind model {name!r} is busy", retry_after_s=wait_s or 1.0
+            )
+            return TryFailed(error, "is busy", wait_s if wait_s is not None else BACKOFF_S)
+        if status in AGAIN:
+            self._failed()
+            wait_s = retry_after(answer.headers.get("retry-after"))
+            error = UpstreamFailed(f"the server behind model {name!r} failed with status {status}")
+            return TryFailed(error, f"failed with status {status}", wait_s if wait_s is not None else BACKOFF_S)
+        return self._turned_away(as_error(name, status, said) if status in OF_THE_REQUEST else None, status)
+
+    def _turned_away(self, error: SluicegateError | None, status: int) -> Exception:
+        """Return what a status means that no further try at this server changes. What it says about the server, not
+        about the request, is no reason not to ask another."""
+        if error is None and not self._alone:
+            self._failed()
+        else:
+            self.breaker.succeeded()
+        if error is not None:
+            return error
+        name = self._name
+        found: SluicegateError = UpstreamFailed(
+            f"the server behind model {name!r} answered {status}; see [stages.generate.upstream]"
+        )
+        if status == 404:
+            found = NotFound(f"the server behind model {name!r} does not know it", code="model_not_found")
+        return found if self._alone else TryFailed(found, f"answered {status}", BACKOFF_S)
+
+
+class _Prompt(aiohttp.BytesPayload):
+    """A request body that notes when it was written whole."""
+
+    def __init__(self, data: bytes, tries: Tries) -> None:
+        super().__init__(data)
+        self._tries = tries
+        self._written = False
+
+    async def write_with_length(self, writer: Any, content_length: int | None) -> None:
+        await super().write_with_length(writer, content_length)
+        self._mark()
+
+    async def write(self, writer: Any) -> None:
+        await super().write(writer)
+        self._mark()
+
+    def refused(self) -> None:
+        """Take the attempt back: the server did not begin."""
+        self._tries.read -= self._written
+
+    def _mark(self) -> None:
+        self._tries.read += not self._written
+        self._written = True

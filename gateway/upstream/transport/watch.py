@@ -1,0 +1,70 @@
+"""Ask several servers of a model, again and again, whether they live and how busy they are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+import aiohttp
+
+from sluicegate.gateway.upstream.dialects import SERVER_DIALECTS
+from sluicegate.gateway.upstream.settings import UpstreamModelSettings
+from sluicegate.gateway.upstream.transport.load_report import MOST_BYTES, LoadReport, read_report
+from sluicegate.gateway.upstream.transport.server import PROBES_TO_LEAVE, UpstreamServer
+
+log = logging.getLogger("sluicegate.upstream")
+NO_METRICS = "none"
+PIECE = 65_536
+
+
+class ServerWatch:
+    """One task for each server: a server that hangs holds up nobody else's probe."""
+
+    def __init__(self, name: str, settings: UpstreamModelSettings, servers: Sequence[UpstreamServer]) -> None:
+        dialect = SERVER_DIALECTS[settings.dialect]
+        self._name = name
+        self._servers = servers
+        self._every_s = settings.probe_s
+        self._health = settings.health or dialect.health
+        self._metrics = "" if settings.metrics == NO_METRICS else settings.metrics or dialect.metrics
+        self._names = dialect.names
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, session: aiohttp.ClientSession, headers: Callable[[], Mapping[str, str]]) -> None:
+        """`headers`: as they are now; keys are renewed."""
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._follow(session, server, headers)) for server in self._servers]
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _follow(
+        self, session: aiohttp.ClientSession, server: UpstreamServer, headers: Callable[[], Mapping[str, str]]
+    ) -> None:
+        root = server.address.removesuffix("/v1")
+        while True:
+            answers = await self._get(session, root + self._health, headers()) is not None
+            if not answers and server.missed + 1 == PROBES_TO_LEAVE:
+                log.warning("model %s: server %s does not answer its probes", self._name, server.label)
+            server.probed(answers=answers)
+            page = await self._get(session, root + self._metrics, headers()) if self._metrics and answers else None
+            server.reported(read_report(page, self._names) if page is not None else LoadReport())
+            await asyncio.sleep(self._every_s)
+
+    async def _get(self, session: aiohttp.ClientSession, url: str, headers: Mapping[str, str]) -> bytes | None:
+        """Return a body, at most `MOST_BYTES` of it; None where there is none in time. A server that wants a key, or
+        does not know the path, answers all the same: an empty body."""
+        try:
+            async with asyncio.timeout(self._every_s):
+                async with session.get(url, headers=headers, allow_redirects=False) as answer:
+                    body = bytearray()
+                    while len(body) < MOST_BYTES and (piece := await answer.content.read(PIECE)):
+                        body += piece
+                    if answer.status >= 500:
+                        return None
+                    return bytes(body) if answer.status == 200 else b""
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+            return None
