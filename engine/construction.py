@@ -22,6 +22,7 @@ from sluicegate.engine.memory.offload import OffloadStore
 from sluicegate.engine.model.loading import load_lora, load_model
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import LoadedModel, describe
+from sluicegate.engine.probes.probe import ProbeSet, read_probe
 from sluicegate.engine.sequences.delivery import Outbox
 from sluicegate.engine.settings import EngineSettings, ModelSettings, WeightsKind, thread_count
 from sluicegate.engine.speculation.draft_model import ModelDrafter
@@ -47,11 +48,19 @@ def load(wanted: ModelSettings, on_progress: OnProgress | None = None, *, weight
     )
     if wanted.heads is not None:
         model.heads = read_heads(Path(wanted.heads), model.module)
+    if wanted.probes:
+        model.probes = _probes(wanted, model)
     if wanted.draft is not None:
         model.draft = load_model(wanted.draft, dtype=wanted.dtype, device=wanted.device)
         refuse_other_vocabulary(model, model.draft)
     _LOG.info("loaded %s", describe(model))
     return model
+
+
+def _probes(wanted: ModelSettings, model: LoadedModel) -> ProbeSet:
+    """Raises `ModelLoadError` for a probe of another model."""
+    facts = {"name": model.name, "version": model.version, "module": model.module}
+    return ProbeSet([read_probe(Path(folder), **facts) for folder in wanted.probes], model.device)
 
 
 def load_adapter(wanted: ModelSettings, model: LoadedModel) -> Adapter:
@@ -155,6 +164,7 @@ def _runner(
         threads=settings.threads or thread_count(model.parameter_count),
         compiled=compiled,
         expected=expected,
+        probes=model.probes,
     )
     if model.device.type == "cuda" and settings.graphs and runner.can_capture:
         runner.capture(CudaCapture(model.device), _tokens_of_a_graph(settings))

@@ -30,7 +30,17 @@ from sluicegate.engine.sampling.params import check_choices, draw_rule
 from sluicegate.engine.search.best_of import BestOf, widen
 from sluicegate.engine.sequences.delivery import LiveGeneration
 from sluicegate.engine.settings import EngineSettings, ModelSettings
-from sluicegate.plugins import Capacity, Embeddings, GenerationFailed, Job, Load, Overloaded, ServedModel, Trouble
+from sluicegate.plugins import (
+    Capacity,
+    Embeddings,
+    GenerationFailed,
+    Job,
+    Load,
+    Overloaded,
+    RequestError,
+    ServedModel,
+    Trouble,
+)
 from sluicegate.plugins.compiled.beside import BESIDE
 
 _LOG = logging.getLogger(__name__)
@@ -103,6 +113,10 @@ class Engine:
 
     def _queue(self, job: Job) -> LiveGeneration:
         core, adapter, worker = self._registry.find(job.model), self._registry.adapter(job.model), self._worker
+        if job.probed and job.sampling.use_beam_search:
+            raise RequestError(
+                "probes judge this answer as it is written; leave out use_beam_search", param="use_beam_search"
+            )
         rule = draw_rule(
             job.sampling,
             default_temperature=core.model.default_temperature,

@@ -38,6 +38,8 @@ class ModelSettings:
     """A smaller model with the same tokenizer, which guesses what this one will say."""
     heads: str | None = None
     """Draft heads, a file or its folder, for those that lie beside the weights, if any do."""
+    probes: tuple[str, ...] = ()
+    """Folders of probes on its hidden states, as `sluicegate probe train` writes them."""
     dtype: str | None = None
     device: str = "cpu"
 
@@ -49,6 +51,7 @@ class ModelSettings:
     def __post_init__(self) -> None:
         """What stands beside a model brings no weights, and so no settings for them."""
         wrong = [name for name in ("adapter", "draft", "heads", "dtype") if getattr(self, name) is not None]
+        wrong += ["probes"] if self.probes else []
         if self.base is not None and (wrong or self.device != "cpu"):
             raise ValueError(
                 f"{self.served_name!r} has a base, so {(wrong or ['device'])[0]} means nothing: an adapter is computed "

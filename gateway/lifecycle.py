@@ -18,6 +18,7 @@ from sluicegate.gateway.api.builtin_dialects import DIALECTS
 from sluicegate.gateway.api.dialect import Dialect
 from sluicegate.gateway.api.offline import Offline
 from sluicegate.gateway.rails.guard_model import bind_guards
+from sluicegate.gateway.rails.states import check_probes
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import (
     ConfigurationError,
@@ -126,6 +127,7 @@ async def _start_stages(runtime: Runtime) -> None:
                 runtime.metrics.watch(stage.stats, _prefix(slot, name, first=number == 0))
     runtime.progress.detail = str
     bind_guards(runtime.stage_set.built["moderate"], runtime.pipeline.stages.generate[1])
+    check_probes(runtime.stage_set.built["moderate"], runtime.pipeline.stages.generate[1])
     bind_embedders(runtime.caches, runtime.pipeline.stages.generate[1])
 
 

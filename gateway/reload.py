@@ -22,6 +22,7 @@ from types import ModuleType
 from sluicegate.gateway.accounts import Accounts
 from sluicegate.gateway.rails.guard_model import bind_guards
 from sluicegate.gateway.rails.health import RailHealth
+from sluicegate.gateway.rails.states import check_probes
 from sluicegate.gateway.request.pipeline import Pipeline
 from sluicegate.gateway.settings import Settings
 from sluicegate.gateway.stage_set import Built, StageSet, version_of
@@ -70,6 +71,7 @@ class Reloader:
                 built = self._stage_set.build(settings, SLOTS)
                 stages = self._stage_set.stages_with(self._pipeline.stages, built, settings)
                 bind_guards(built["moderate"], stages.generate[1])
+                check_probes(built["moderate"], stages.generate[1])
                 await _start(built)
             except BaseException:
                 sys.modules.update(modules)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Job,
         Load,
         Matcher,
+        ProbedModel,
         ServedModel,
         Trouble,
     )
@@ -216,6 +217,7 @@ __all__ = [
     "Piece",
     "PlacedRail",
     "PluginError",
+    "ProbedModel",
     "Prompt",
     "QuotaExceeded",
     "RailExample",
@@ -306,6 +308,7 @@ __getattr__ = lazily(
         "Job": "contract.models",
         "Load": "contract.models",
         "Matcher": "contract.models",
+        "ProbedModel": "contract.models",
         "ServedModel": "contract.models",
         "Trouble": "contract.models",
         "API_VERSION": "contract.names",

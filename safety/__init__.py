@@ -6,8 +6,10 @@ from sluicegate.plugins.lazy import lazily
 
 if TYPE_CHECKING:
     from sluicegate.safety.built_in import BuiltIn, is_built_in
+    from sluicegate.safety.judging.cascade import CascadeJudge
     from sluicegate.safety.judging.guard_reading import GuardAnswerJudge, GuardOutput
-    from sluicegate.safety.judging.session import JudgeRail
+    from sluicegate.safety.judging.session import JudgeRail, JudgeSession
+    from sluicegate.safety.judging.states import ProbeAnswerJudge
     from sluicegate.safety.matching.automaton import Automaton, Match
     from sluicegate.safety.matching.scanner import Scanner, find_all
     from sluicegate.safety.rail_policy import RailPolicy, WindowLimits
@@ -30,18 +32,21 @@ __all__ = [
     "LEAD",
     "Automaton",
     "BuiltIn",
+    "CascadeJudge",
     "GuardAnswerJudge",
     "GuardOutput",
     "HoldbackWindow",
     "JsonPosition",
     "JsonWindow",
     "JudgeRail",
+    "JudgeSession",
     "Match",
     "MatchPolicy",
     "MatchRail",
     "MatchScreen",
     "MatchSession",
     "Place",
+    "ProbeAnswerJudge",
     "Pseudonyms",
     "RailPolicy",
     "Redaction",
@@ -74,9 +79,12 @@ __getattr__ = lazily(
         "HoldbackWindow": "window.holdback",
         "JsonPosition": "window.json_position",
         "JsonWindow": "window.json_window",
+        "CascadeJudge": "judging.cascade",
         "GuardAnswerJudge": "judging.guard_reading",
         "GuardOutput": "judging.guard_reading",
         "JudgeRail": "judging.session",
+        "JudgeSession": "judging.session",
+        "ProbeAnswerJudge": "judging.states",
         "LEAD": "window.continuation",
         "WindowLimits": "rail_policy",
         "Match": "matching.automaton",

@@ -22,6 +22,8 @@ from sluicegate.engine.cuda.staging import to_device
 from sluicegate.engine.memory.kv import KVPool
 from sluicegate.engine.model.lora_batch import Span
 from sluicegate.engine.model.model import LoadedModel, raw_logits
+from sluicegate.engine.probes.probe import ProbeSet
+from sluicegate.engine.probes.states import LayerStates
 from sluicegate.engine.settings import AttentionKind, ForwardKind, KVKind
 
 I64 = npt.NDArray[np.int64]
@@ -107,6 +109,7 @@ class ModelRunner:
         threads: int = 1,
         compiled: bool = True,
         expected: Expected | None = None,
+        probes: ProbeSet | None = None,
     ) -> None:
         """`max_tokens`: most new tokens of a step; `threads`: of the compiled program, where there is one. Not
         `compiled`: nothing is used that would have to be compiled first. `expected`: what the model's own code has
@@ -124,6 +127,9 @@ class ModelRunner:
         self._decoder: Decoder | None = None
         self._states: Tensor | None = None
         self._wants_states = False
+        self._probes = probes
+        self._watched = None if probes is None else LayerStates(model.module, probes.layers, max_tokens)
+        self._layer_states: list[Tensor] = []
         self._trial_length = min(24, block_size * num_blocks, model.context_length, max_tokens)
         self._uses_compiled = compiled
         if in_place:
@@ -131,7 +137,10 @@ class ModelRunner:
         if attention == "auto" and forward == "auto":
             rounds = self.pool.is_small or model.weight_bytes < 4 * model.parameter_count
             if compiled:
-                made = decoder_for(model.module, model.layers, self.pool, tokens=max_tokens, threads=threads)
+                watched = () if probes is None else probes.layers
+                made = decoder_for(
+                    model.module, model.layers, self.pool, tokens=max_tokens, threads=threads, watched=watched
+                )
                 self._decoder = self._proven(made, 0.2 if rounds else 1e-3, expected)
 
     @property
@@ -215,8 +224,20 @@ class ModelRunner:
         if self._decoder is not None and compiled and len(inputs.ids) <= self._decoder.max_tokens:
             logits = _by(self._decoder, inputs, None if self._wants_states else wanted)
             self._states = self._decoder.states(len(logits)) if self._wants_states else None
+            if self._probes is not None:
+                self._layer_states = self._decoder.layer_states(len(inputs.ids))
             return logits
-        return self._run_module(inputs)
+        found = self._run_module(inputs)
+        if self._watched is not None:
+            self._layer_states = [room[: len(inputs.ids)] for room in self._watched.rooms]
+        return found
+
+    def probed(self) -> list[list[float]]:
+        """Return what the probes say of each token of the last call, in order: log-odds by their order. It waits for a
+        device that is still computing."""
+        assert self._probes is not None
+        found: list[list[float]] = self._probes.scores(self._layer_states).tolist()
+        return found
 
     def _run_module(self, inputs: StepInputs) -> Tensor:
         stretches = inputs.cut(self.pool.block_size)

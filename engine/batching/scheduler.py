@@ -45,7 +45,8 @@ class BatchRow(NamedTuple):
     def of(cls, sequence: Sequence, count: int) -> BatchRow:
         """Make a row of the next `count` pending tokens."""
         start = sequence.computed
-        return cls(sequence, start, count, start + count == len(sequence.tokens))
+        is_last = start + count == len(sequence.tokens) and not sequence.reads_rest
+        return cls(sequence, start, count, is_last)
 
     @property
     def decodes(self) -> bool:
@@ -206,6 +207,8 @@ class Scheduler:
             start = sequence.computed
             if len(sequence.tokens) - start != 1 or sequence.draft:
                 return None
+            if sequence.probed is not None and sequence.reads_rest:
+                return None
             if start % size == 0 and not self._reserve(sequence):
                 return None
             rows.append(new(BatchRow, (sequence, start, 1, True, 0)))
@@ -228,7 +231,7 @@ class Scheduler:
             if pending > 1:
                 longer.append(sequence)
             elif pending == 1:  # the budget holds one for each that runs
-                rows.append(new(BatchRow, (sequence, sequence.computed, 1, True, 0)))
+                rows.append(new(BatchRow, (sequence, sequence.computed, 1, not sequence.reads_rest, 0)))
         budget -= len(rows)
         for sequence in longer:
             budget = self._take_chunk(rows, sequence, budget)
@@ -295,7 +298,7 @@ class Scheduler:
         if len(self.running) >= self.max_batch_size:
             return False
         needed = self.pool.blocks_for(len(sequence.tokens))
-        digests = sequence.name_blocks(self.pool, len(sequence.tokens) - 1)
+        digests = sequence.name_blocks(self.pool, sequence.reusable)
         sequence.hold(self.pool.match(digests, sequence.tokens))
         if needed - len(sequence.blocks) + len(self.running) > self.pool.free_count:
             self._give_up_blocks(sequence)

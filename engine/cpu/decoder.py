@@ -33,12 +33,20 @@ class Decoder:
     """The forward pass of a model of the Llama family over one KV pool. For one thread at a time."""
 
     def __init__(
-        self, module: Any, sizes: Sizes, layers: tuple[LayerShape, ...], pool: KVPool, *, tokens: int, threads: int
+        self,
+        module: Any,
+        sizes: Sizes,
+        layers: tuple[LayerShape, ...],
+        pool: KVPool,
+        *,
+        tokens: int,
+        threads: int,
+        watched: Seq[int] = (),
     ) -> None:
         self._rotary = module.model.rotary_emb
         self._sizes = sizes
         self._task_tokens = tokens_a_task(sizes.heads, sizes.kv_heads)
-        self._operations = build_table(module, sizes, layers, pool, tokens)
+        self._operations = build_table(module, sizes, layers, pool, tokens, watched)
         self._state = np.zeros(len(Cell), np.int64)
         self._team = Team(self._operations.table, np.array(self._operations.reals), self._state, threads)
         self._scratch = self._make_scratch(pool, tokens)
@@ -93,6 +101,10 @@ class Decoder:
         assert self._operations.states is not None
         return self._operations.states[:rows, : self._sizes.hidden]
 
+    def layer_states(self, tokens: int) -> list[Tensor]:
+        """Return the states [tokens, d] float32 of each watched layer in the last call; valid until the next."""
+        return [kept[:tokens, : self._sizes.hidden] for kept in self._operations.layer_states]
+
     def _add_adapters(self) -> None:
         """Put the code that only adapters need into the program, with the first of them."""
         self._team.put(Op.LOWER, address_of(OPERATIONS[Op.LOWER]))
@@ -143,8 +155,17 @@ def program_kernels(module: Any, layers: tuple[LayerShape, ...]) -> list[Kernel]
 
 
 def decoder_for(
-    module: Any, layers: tuple[LayerShape, ...], pool: KVPool, *, tokens: int, threads: int
+    module: Any,
+    layers: tuple[LayerShape, ...],
+    pool: KVPool,
+    *,
+    tokens: int,
+    threads: int,
+    watched: Seq[int] = (),
 ) -> Decoder | None:
-    """Return a decoder, or None where the model is not of the family, or not in float32 on a CPU."""
+    """Return a decoder, or None where the model is not of the family, or not in float32 on a CPU. `watched`: layers
+    whose states are kept."""
     sizes = sizes_of(module, layers)
-    return None if sizes is None else Decoder(module, sizes, layers, pool, tokens=tokens, threads=threads)
+    return (
+        None if sizes is None else Decoder(module, sizes, layers, pool, tokens=tokens, threads=threads, watched=watched)
+    )

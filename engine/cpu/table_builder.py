@@ -6,6 +6,7 @@ Served: Llama, Mistral, Qwen2 and Qwen3, dense, in float32. A module that is not
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,6 +32,7 @@ from sluicegate.engine.cpu.operation_table import COLUMNS, Cell, Column, Op
 from sluicegate.engine.cpu.operations import OPERATIONS
 from sluicegate.engine.cpu.small_layers import CpuSmallLinear, SmallEmbedding
 from sluicegate.engine.memory.kv import KVPool, LayerShape
+from sluicegate.engine.probes.states import EPSILON
 from sluicegate.plugins.compiled.kernels import Kernel, address_of
 
 Buffer = tuple[int, int]
@@ -46,6 +48,8 @@ class OperationTable:
     rows: list[list[int]] = field(default_factory=list)
     reals: list[float] = field(default_factory=lambda: [0.0, 0.0])
     kept: list[Tensor] = field(default_factory=list)
+    layer_states: list[Tensor] = field(default_factory=list)
+    """For each layer that is watched the buffer whose first rows are its states after a step."""
     states: Tensor | None = None
     """The buffer whose first rows are, after a step, the states that its logits came from."""
 
@@ -209,8 +213,11 @@ class Products:
 
 
 @torch.inference_mode(False)
-def build_table(module: Any, sizes: Sizes, layers: tuple[LayerShape, ...], pool: KVPool, tokens: int) -> OperationTable:
-    """The operations of one step of up to `tokens` new tokens."""
+def build_table(
+    module: Any, sizes: Sizes, layers: tuple[LayerShape, ...], pool: KVPool, tokens: int, watched: Sequence[int] = ()
+) -> OperationTable:
+    """The operations of one step of up to `tokens` new tokens. `watched`: layers whose states are kept, 1 = behind the
+    first."""
     made = OperationTable()
     x = made.buffer(tokens, sizes.hidden)
     h = made.buffer(tokens, sizes.hidden)
@@ -240,11 +247,22 @@ def build_table(module: Any, sizes: Sizes, layers: tuple[LayerShape, ...], pool:
         source = products.read(mlp.down_proj, acts)
         (low,) = products.lower(index, LAYERS[6:], sizes.gated, acts)
         products.linear(mlp.down_proj, source, *x, onto=1, **low)
+        if index + 1 in watched:
+            _norm(made, _Even(torch.ones(sizes.hidden), EPSILON), x, made.buffer(tokens, sizes.hidden))
+            made.layer_states.append(made.kept[-2])
     made.add(Op.ORDER, count=Cell.SAMPLED)
     _norm(made, model.norm, x, h, count=Cell.SAMPLED, picked=1)
     source = products.read(module.lm_head, h, Cell.SAMPLED) | products.weight(module.lm_head)
     made.add(Op.HEAD, **source, ldo=4 * sizes.vocab, n=sizes.vocab)
     return made
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Even:
+    """A norm without weights of its own, as `evened` of probes."""
+
+    weight: Tensor
+    variance_epsilon: float
 
 
 def _embed(made: OperationTable, layer: Any, out: Buffer) -> None:

@@ -118,7 +118,7 @@ class TokenAppender:
         tokens.append(token)
         self._counters.tokens += 1
         if token in self._eos and not asked.ignore_eos:
-            return "stop"
+            return _without_text(sequence)
         may_stop = not asked.min_tokens or sequence.generated >= asked.min_tokens
         if sequence.output.feed(token, logprob, may_stop=may_stop):
             sequence.stopped = True
@@ -138,7 +138,8 @@ class TokenAppender:
         self._counters.tokens += 1
         if sequence.sampling.include_stop_str_in_output and sequence.matcher is None:
             sequence.stopped = sequence.output.feed(token, logprob)
-        return "stop"
+            return "stop"
+        return _without_text(sequence)
 
     def _close(self, sequence: Sequence, token: int) -> FinishReason | None:
         """Append the shortest valid end instead of `token`, where no valid end would fit after `token`."""
@@ -200,6 +201,13 @@ def _ends_with(sequence: Sequence) -> bool:
     allows it."""
     enough = sequence.generated >= sequence.sampling.min_tokens
     return enough and (sequence.matcher is None or sequence.matcher.can_stop)
+
+
+def _without_text(sequence: Sequence) -> FinishReason:
+    """End a sequence with a token whose text is no part of the answer."""
+    if sequence.probed is not None:
+        sequence.probed.silent_end = 1
+    return "stop"
 
 
 def _common(left: list[int], right: list[int]) -> int:

@@ -71,6 +71,8 @@ class EngineCore:
         self._proposer = Proposer(speculation or Speculation(), scheduler, batch_drafter)
         self._appender = TokenAppender(model, self.counters, self._proposer, jump_forward=jump_forward)
         self._sample_rows = SampleRowCache()
+        self._unjudged: list[tuple[Sequence, int, list[dict[str, float]]]] = []
+        """Of this step: what probes say of a sequence's tokens from a place on."""
         self._masks_ahead = MasksAhead(self._fill_masks)
         self._background = BackgroundMatching(model.vocab_size, grammar_cpu_s, grammar_request_s)
         self.requests = Requests(
@@ -121,6 +123,7 @@ class EngineCore:
             )
             self._background.rest()
             return
+        self._unjudged.clear()
         rows, logits = self._run(batch, self._begin_masks(batch))
         filled = self._masks_ahead.take()
         self.scheduler.computed(batch)
@@ -131,6 +134,8 @@ class EngineCore:
             self._proposer.improve(
                 [row.sequence for row in rows if not isinstance(row.sequence.matcher, BackgroundMatcher)]
             )
+        for sequence, start, scores in self._unjudged:
+            self.requests.guarded(sequence, partial(self.requests.judged, sequence, start, scores))
         if not self.has_work:
             self._proposer.release()
             self._sampler.release()
@@ -160,7 +165,10 @@ class EngineCore:
         rows are left out."""
         began = time.perf_counter()
         try:
-            return batch.sampled, self._runner.run(batch, wanted)
+            logits = self._runner.run(batch, wanted)
+            if self.model.probes is not None:
+                self._look(batch, self.model.probes.labels)
+            return batch.sampled, logits
         except Exception:
             return self._run_alone(batch)
         finally:
@@ -176,11 +184,24 @@ class EngineCore:
         for row in batch.rows:
             try:
                 logits.append(self._runner.run(Batch([row])).clone())
+                if self.model.probes is not None:
+                    self._look(Batch([row]), self.model.probes.labels)
             except Exception as error:
                 self.requests.fail(row.sequence.owner, as_failure(error, "the forward pass"))
             else:
                 rows += [row] if row.is_last else []
         return rows, torch.cat(logits)
+
+    def _look(self, batch: Batch, labels: Seq[str]) -> None:
+        """Note what probes say of the tokens of sequences that are to be judged."""
+        if not any(row.sequence.probed is not None for row in batch.rows):
+            return
+        found, at = self._runner.probed(), 0
+        for sequence, start, count, _, _ in batch.rows:
+            if sequence.probed is not None and start + count > sequence.probed.known:
+                scores = [dict(zip(labels, values, strict=True)) for values in found[at : at + count]]
+                self._unjudged.append((sequence, start, scores))
+            at += count
 
     def _begin_masks(self, batch: Batch) -> WantedLogits | None:
         """Start filling this step's masks while its forward pass runs; beam searches fill theirs later. Returns what
@@ -300,6 +321,7 @@ class EngineCore:
             outcomes = self._sampler.draw(logits, draws, MaskRows())
             tokens = [drawn.token_id if isinstance(drawn, Drawn) else -1 for drawn in outcomes]
         pass_on, deliver, ended = self._appender.pass_on, self.requests.outbox.add, SequenceState.ENDED
+        held = self.requests.deliver
         looks_up = self._proposer.looks_up
         for at, (row, token) in enumerate(zip(rows, tokens, strict=True)):
             sequence = row[0]
@@ -309,7 +331,10 @@ class EngineCore:
                 if (piece := pass_on(sequence, token)) is None:
                     self._advance(sequence, [Drawn(token) if outcomes is None else outcomes[at]])
                     continue
-                deliver(sequence.owner, piece)
+                if sequence.probed is None:
+                    deliver(sequence.owner, piece)
+                else:
+                    held(sequence, piece)
                 if looks_up:
                     sequence.draft = self._proposer.look_up(sequence, jumped=True)
             except Exception as error:

@@ -17,6 +17,7 @@ from sluicegate.engine.loop.deadlines import Deadlines
 from sluicegate.engine.loop.wait_estimate import WaitEstimate
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import LoadedModel
+from sluicegate.engine.probes.reading import ProbedReading
 from sluicegate.engine.sampling.params import DrawRule, beam_count
 from sluicegate.engine.sampling.rng import seed_of_choice
 from sluicegate.engine.search.beam_answers import BeamSearches
@@ -156,7 +157,15 @@ class Requests:
             closer=closer_for(matcher, wanted=job.sampling.close_on_length),
             drafter=PromptLookup() if self._looks_up(job) else None,
             timeline=submission.generation.timeline,
+            probed=self._probed(submission),
         )
+
+    def _probed(self, submission: Submission) -> ProbedReading | None:
+        """None where nobody asked, and where probes know nothing: of an adapter's states."""
+        job = submission.generation.job
+        if not job.probed or self._model.probes is None or submission.adapter is not None:
+            return None
+        return ProbedReading(len(job.prompt.token_ids))
 
     def _looks_up(self, job: Job) -> bool:
         wanted = self._proposer.speculation
@@ -183,13 +192,15 @@ class Requests:
     def _conclude(self, sequence: Sequence, reason: FinishReason | None) -> None:
         """Deliver what became final; end the sequence if there is a reason to."""
         owner = sequence.owner
+        if reason is not None and sequence.probed is not None and self._reads_rest(sequence, sequence.probed, reason):
+            reason = None
         if sequence.cached_tokens and sequence.cached_tokens > owner.cached_tokens:
             owner.cached_tokens = sequence.cached_tokens
         if reason is not None:
             self._end(sequence, reason)
             return
         if piece := sequence.output.piece():
-            self.outbox.add(owner, piece)
+            self.deliver(sequence, piece)
         if sequence.drafter is not None:
             sequence.draft = self._proposer.look_up(sequence, jumped=self._appender.jumps(sequence))
 
@@ -197,12 +208,49 @@ class Requests:
         if sequence.state is not SequenceState.ENDED:
             self._retire(sequence)
             sequence.timeline.ended_s = time.perf_counter()
-            self.outbox.add(
-                sequence.owner, sequence.output.last_piece(reason, stopped=sequence.stopped, closed=sequence.closed)
-            )
+            last = sequence.output.last_piece(reason, stopped=sequence.stopped, closed=sequence.closed)
+            if sequence.probed is None or reason != "cancelled":
+                self.deliver(sequence, last)
+                return
+            sequence.probed.drop()
+            self.outbox.add(sequence.owner, Piece(last.index, finish_reason=reason))
+
+    def deliver(self, sequence: Sequence, piece: Piece) -> None:
+        """Hand a piece over, or let it wait until the states of its tokens are judged."""
+        if sequence.probed is None:
+            self.outbox.add(sequence.owner, piece)
+        else:
+            sequence.probed.hold(piece, len(sequence.tokens) - sequence.probed.silent_end)
+            self._release(sequence, sequence.probed)
+
+    def _reads_rest(self, sequence: Sequence, probed: ProbedReading, reason: FinishReason) -> bool:
+        """Whether a sequence that ends has tokens whose states no step has computed; it then stays for one more."""
+        if reason == "cancelled" or sequence.state is SequenceState.ENDED or probed.ending is not None:
+            return False
+        if sequence.computed >= len(sequence.tokens) - probed.silent_end:
+            return False
+        probed.ending = reason
+        sequence.draft, sequence.drafter = [], None
+        return True
+
+    def judged(self, sequence: Sequence, start: int, scores: Seq[dict[str, float]]) -> None:
+        """Take what probes say of the tokens from `start` on that a step has computed; deliver what waited for it."""
+        probed = sequence.probed
+        assert probed is not None
+        probed.take(start, scores, probed.upto or sequence.computed)
+        is_read = probed.known >= len(sequence.tokens) - probed.silent_end
+        if probed.ending is not None and is_read:
+            self._end(sequence, probed.ending)
+        self._release(sequence, probed)
+
+    def _release(self, sequence: Sequence, probed: ProbedReading) -> None:
+        for piece in probed.release():
+            self.outbox.add(sequence.owner, piece)
 
     def _retire(self, sequence: Sequence) -> None:
         """Free the sequence's blocks and forget the request if this was its last choice."""
+        if sequence.probed is not None:
+            sequence.probed.upto = sequence.computed
         self._scheduler.remove(sequence)
         if sequence.started_s is not None:
             self.wait_estimate.record(time.monotonic() - sequence.started_s)

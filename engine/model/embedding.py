@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention.paged import Scoring
+from sluicegate.engine.attention.paged import AttentionStep, Scoring
 from sluicegate.engine.failures import as_failure
 from sluicegate.engine.memory.kv import attend
 from sluicegate.engine.model.lora_batch import Adapter
@@ -164,6 +164,11 @@ class _TextAttention:
                 attend(query[:, :, here], keys, values, bias, scoring.scaling, scoring.softcap)[0].transpose(0, 1)
             )
         return torch.cat(parts)
+
+
+def alone(ids: list[int]) -> AttentionStep:
+    """Return an attention step in which the tokens `ids` are a whole text by themselves."""
+    return _TextAttention([_Piece(_Text(ids), 0, len(ids))])
 
 
 def _bias(piece: _Piece, window: int | None, like: Tensor) -> Tensor | None:

@@ -15,6 +15,7 @@ from sluicegate.engine.checkpoints.draft_heads import DraftHeads
 from sluicegate.engine.cpu import weight_bytes, weight_count
 from sluicegate.engine.memory.kv import LayerShape
 from sluicegate.engine.model.lora_batch import LoraBatch
+from sluicegate.engine.probes.probe import ProbeSet
 from sluicegate.engine.text.detokenizer import Detokenizer
 
 
@@ -47,6 +48,8 @@ class LoadedModel:
     """A smaller model with the same tokenizer, to guess with."""
     heads: DraftHeads | None = field(default=None, repr=False)
     """Draft heads on its own last state, to guess with."""
+    probes: ProbeSet | None = field(default=None, repr=False)
+    """What looks at the states of its answers."""
     rowwise: frozenset[str] = field(default=frozenset(), repr=False)
     """Names of layers that are given one row a token: only these can have an adapter."""
     remote: bool = False
@@ -55,6 +58,10 @@ class LoadedModel:
 
     def __post_init__(self) -> None:
         self.lora = LoraBatch(self.module)
+
+    @property
+    def probe_labels(self) -> tuple[str, ...]:
+        return () if self.probes is None else self.probes.labels
 
     @property
     def parameter_count(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from sluicegate.engine.sequences.delivery import LiveGeneration
@@ -17,6 +17,7 @@ class _Choice:
     logprobs: list[TokenLogprob] = field(default_factory=list)
     reason: FinishReason | None = None
     closed: ClosedBy = ""
+    probed: tuple[Mapping[str, float], ...] = ()
 
     @property
     def score(self) -> float:
@@ -56,10 +57,19 @@ class BestOf:
             choice.logprobs += piece.logprobs
             choice.reason = piece.finish_reason or choice.reason
             choice.closed = choice.closed or piece.closed
+            choice.probed += piece.probed
         ranked = sorted(choices, key=lambda choice: (choice.reason == "cancelled", -choice.score))
         for index, choice in enumerate(ranked[: self.job.n]):
             shown = tuple(choice.logprobs) if self.job.sampling.logprobs is not None else ()
-            yield Piece(index, choice.text, tuple(choice.tokens), shown, choice.reason, closed=choice.closed)
+            yield Piece(
+                index,
+                choice.text,
+                tuple(choice.tokens),
+                shown,
+                choice.reason,
+                closed=choice.closed,
+                probed=choice.probed,
+            )
 
 
 def widen(job: Job) -> Job:

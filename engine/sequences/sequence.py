@@ -11,6 +11,7 @@ from torch import Tensor
 
 from sluicegate.engine.memory.blocks import BlockPool, Digest
 from sluicegate.engine.model.lora_batch import Adapter
+from sluicegate.engine.probes.reading import ProbedReading
 from sluicegate.engine.sampling.params import DrawRule
 from sluicegate.engine.sequences.closing import Closer
 from sluicegate.engine.sequences.delivery import LiveGeneration
@@ -60,6 +61,8 @@ class Sequence:
     """One of the beams of its request's beam search."""
     repetition: LoopDetector | None = None
     """Ends the output where it repeats itself too often, if that is asked for, or the engine is set so."""
+    probed: ProbedReading | None = None
+    """What probes know of its tokens, where its job wants them judged."""
     stopped: bool = False
     """A stop string was found in the output."""
     state: SequenceState = SequenceState.NEW
@@ -109,6 +112,16 @@ class Sequence:
     def pending(self) -> int:
         """Tokens whose keys and values are not computed yet; 0 only where a beam waits for the others."""
         return len(self.tokens) - self.computed
+
+    @property
+    def reads_rest(self) -> bool:
+        """Whether it has ended but for tokens whose states are still to be judged."""
+        return self.probed is not None and self.probed.ending is not None
+
+    @property
+    def reusable(self) -> int:
+        """Tokens whose keys and values may be another's: all but the newest, and none whose state is to be judged."""
+        return len(self.tokens) - 1 if self.probed is None else min(len(self.tokens) - 1, self.probed.known)
 
     @property
     def generated(self) -> int:

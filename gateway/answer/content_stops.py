@@ -6,7 +6,7 @@ The engine reads the whole output, so these strings are kept from it and looked 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from sluicegate.engine import StopChecker
@@ -20,6 +20,8 @@ class ContentStops:
         self._asked = asked
         self._watch = StopChecker(asked.stop, included=asked.include_stop_str_in_output)
         self._entries: tuple[TokenLogprob, ...] = ()
+        self._probed: tuple[Mapping[str, float], ...] = ()
+        """What probes say of tokens some of whose text may not have left."""
         self._called = False
         self._done = False
 
@@ -33,6 +35,7 @@ class ContentStops:
             yield piece
             return
         text, found = self._watch.feed(piece.text)
+        self._probed += piece.probed
         self._entries += piece.logprobs
         if found:
             self._done = True
@@ -51,4 +54,5 @@ class ContentStops:
     def _told(self, piece: Piece) -> Piece:
         """Add the entries of all tokens so far; `TokenProbabilities` finds out which of them spell text that left."""
         entries, self._entries = self._entries, ()
-        return replace(piece, logprobs=entries)
+        probed, self._probed = self._probed, self._probed[-1:]
+        return replace(piece, logprobs=entries, probed=probed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -32,6 +32,9 @@ class Regions:
         self._entries: deque[tuple[int, TokenLogprob]] | None = deque() if logprobs else None
         """Where in the output, in bytes, a token begins."""
         self._fed = self._spelled = 0  # bytes of text, and of tokens with an entry
+        self._fresh: tuple[Mapping[str, float], ...] = ()
+        """Of tokens none of whose text has left."""
+        self._newest: tuple[Mapping[str, float], ...] = ()
         self.thought_tokens = 0
         """Tokens that ended inside the thoughts."""
 
@@ -43,14 +46,24 @@ class Regions:
         if self._entries is not None:
             self._note(piece, self._entries)
         self._held += piece.text
+        probed = self._seen(piece)
         found = [part for part in self._parts(piece.index) if part.text or part.tool or part.ends]
+        if probed:
+            found = [replace(part, probed=probed) for part in found]
+            self._fresh = () if any(part.text for part in found) else probed
         if piece.finish_reason is None:
             return found
         ending = "tool_calls" if piece.finish_reason == "stop" and self._call >= 0 else piece.finish_reason
         if piece.finish_reason == "stop" and self._place in ("opened", "thoughts", "head", "arguments"):
             raise GenerationFailed(f"the model stopped in the middle of its {self._place}; nothing of it is usable")
         last = self._piece(piece.index, self._rest(), finish_reason=ending)
-        return [*found, replace(last, closed=piece.closed)]
+        return [*found, replace(last, closed=piece.closed, probed=probed)]
+
+    def _seen(self, piece: Piece) -> tuple[Mapping[str, float], ...]:
+        """Return what probes say of the tokens whose text may leave now: of this piece, and of those before it since
+        text left last; with nothing new, of the newest."""
+        self._newest = piece.probed or self._newest
+        return (*self._fresh, *piece.probed) or self._newest
 
     def _note(self, piece: Piece, entries: deque[tuple[int, TokenLogprob]]) -> None:
         """Place each entry: with its piece, where the tokens spell it, else behind the token before."""

@@ -34,7 +34,7 @@ FIELDS: Mapping[type, Table] = {
         "derived": "logprobs",
         "ours": "index finish_reason channel call closed ends",
         "asked": "stopped_by",
-        "dropped": "token_ids",
+        "dropped": "token_ids probed",
     },
     Delta: {
         "screened": "text opened",

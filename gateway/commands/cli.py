@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, str] = {
     "bench": "measure a running gateway: latencies, throughput, goodput",
     "eval": "ask a running gateway cases with known answers; compare two versions",
     "redteam": "run attack and harmless texts against a running gateway",
+    "probe": "train and judge probes on a model's hidden states",
     "lint": "say what makes a model do better with a schema",
     "mask": "show why a mask takes as long as it does",
     "size": "what a model needs, what it fits on, and how fast it can be at best",

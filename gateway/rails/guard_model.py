@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from sluicegate.plugins import Caller, ConfigurationError, Generator, Job, OutputRail, Prompt, Sampling
-from sluicegate.safety import GuardAnswerJudge, GuardOutput, JudgeRail
+from sluicegate.safety import CascadeJudge, GuardAnswerJudge, GuardOutput, JudgeRail
 
 _numbers = itertools.count(1)
 
@@ -46,6 +46,7 @@ def bind_guards(rails: Iterable[tuple[str, OutputRail]], generator: Generator) -
     """Give judges that ask a served model the generator. Raises `ConfigurationError` for one that is not served."""
     for name, rail in rails:
         judge = rail.judge if isinstance(rail, JudgeRail) else None
+        judge = judge.second if isinstance(judge, CascadeJudge) else judge
         if not isinstance(judge, GuardAnswerJudge):
             continue
         served = generator.models.get(judge.model)

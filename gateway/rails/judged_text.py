@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
 from sluicegate.gateway.rails.time_limit import within
 from sluicegate.plugins import AwaitedSession, Channel, Piece, Verdict
-from sluicegate.safety import RailPolicy, Released, check_verdict, decoded_escape
+from sluicegate.safety import JudgeSession, RailPolicy, Released, check_verdict, decoded_escape
 
 PART = 64
 """Characters that judges are given at a time, so that the time of a call is that of one judgement or two."""
@@ -43,6 +43,8 @@ class ActiveJudge:
     session: AwaitedSession
     rail_policy: RailPolicy
     budget_s: float
+    reads_states: bool = False
+    """It goes by the model's states, and is told of them by `look`."""
     is_ours: bool = False
     """It heeds its cancellation, so that no task of its own has to contain it."""
     clear_to: int = 0
@@ -50,6 +52,11 @@ class ActiveJudge:
     """It blocked, and that ended nothing; or it failed, and may."""
     seconds: float = 0.0
     scores: dict[str, float] = field(default_factory=dict)
+
+    def look(self, size: int, probed: Sequence[Mapping[str, float]]) -> None:
+        """Tell it what probes say of the next `size` characters, before it is asked about them."""
+        if self.reads_states and isinstance(self.session, JudgeSession):
+            self.session.look(size, probed)
 
     async def ask(self, text: str | None, fed: int) -> Verdict:
         """`text` None: the text is whole; `fed`: characters so far. Raises `TimeoutError`, `BadVerdict`, or what the
@@ -171,6 +178,8 @@ class JudgedText:
         self._came += len(piece.text)
         read = piece.text if self.spelling is None else self.spelling.feed(piece.text)
         steps: list[Step] = []
+        for judge in self._counting if read else ():
+            judge.look(len(read), piece.probed)
         for part in self._parts(read):
             self._fed += len(part)
             steps += await self._ask_all(part)

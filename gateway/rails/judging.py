@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sluicegate.gateway.rails.judged_text import PART, ActiveJudge, JudgedText, ReadableJson, Step, Told
+from sluicegate.gateway.rails.states import reads_states
 from sluicegate.plugins import (
     AwaitedSession,
     Caller,
@@ -37,13 +38,17 @@ LONGEST_S = 60.0
 Key = tuple[Channel, int]
 
 
+_Shown = tuple[str, Sequence[Mapping[str, float]]]
+"""A text, and what probes say of its tokens."""
+
+
 @dataclass(slots=True)
 class _Shadow:
     """A judge in shadow at work on one text."""
 
     judge: ActiveJudge
     spelling: ReadableJson | None
-    texts: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)
+    texts: asyncio.Queue[_Shown | None] = field(default_factory=asyncio.Queue)
     task: asyncio.Task[list[Released]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -103,7 +108,7 @@ class Judging:
             return []
         ending = piece.finish_reason is not None or piece.ends
         text = self._text(piece)
-        self._show(text, piece.text, ends=ending)
+        self._show(text, piece, ends=ending)
         said = piece if not ending else replace(piece, finish_reason=None, ends=False, closed="", stopped_by="")
         steps = await text.feed(said)
         if ending and self._goes_on(text):
@@ -178,6 +183,7 @@ class Judging:
         own_s = declared.budget_s if declared is not None else None
         limit_s = rail_policy.budget_s or own_s or LONGEST_S
         judge = ActiveJudge(name, session, rail_policy, limit_s, is_ours=type(rail) is JudgeRail)
+        judge.reads_states = reads_states(rail)
         self._judges.append(judge)
         return judge
 
@@ -186,10 +192,10 @@ class Judging:
         is_structured = constraint is not None and constraint.kind in ("json_schema", "json_object")
         return channel == "tool_arguments" or (channel == "content" and is_structured)
 
-    def _show(self, text: JudgedText, said: str, *, ends: bool) -> None:
+    def _show(self, text: JudgedText, piece: Piece, *, ends: bool) -> None:
         for shadow in self._shadows.get((text.index, text.channel, text.call), ()):
-            if said:
-                shadow.texts.put_nowait(said)
+            if piece.text:
+                shadow.texts.put_nowait((piece.text, piece.probed))
             if ends:
                 shadow.texts.put_nowait(None)
 
@@ -220,8 +226,12 @@ async def _watched(shadow: _Shadow) -> list[Released]:
     judge, fed = shadow.judge, 0
     found: list[Released] = []
     try:
-        while (text := await shadow.texts.get()) is not None:
+        while (shown := await shadow.texts.get()) is not None:
+            text, probed = shown
+            if judge.reads_states and not probed:  # a kept answer, or another model's: there is nothing to look at
+                return found
             read = text if shadow.spelling is None else shadow.spelling.feed(text)
+            judge.look(len(read), probed)
             for at in range(0, len(read), PART):
                 fed += len(read[at : at + PART])
                 found += _would(judge, await judge.ask(read[at : at + PART], fed))

@@ -8,6 +8,7 @@ from typing import Any
 
 from sluicegate.cache import CacheHit, CacheQuestion, Made, Recall, TieredCache, question_of
 from sluicegate.gateway.answer.validation import WHOLE, Validator
+from sluicegate.gateway.rails.states import judged_by_states
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.tracing.timing import Timed
 from sluicegate.plugins import Answer, Caller, Request, Reuse, ServedModel, Usage
@@ -54,6 +55,8 @@ def _question(exchange: Exchange) -> CacheQuestion | None:
     """None where no cache is asked."""
     caches = [cache for _, cache in exchange.stages.recall]
     question = None
+    if judged_by_states(exchange.safety.output_rails, exchange.safety.policy):
+        caches = []  # a kept answer has no states, and nobody could judge it
     if caches:
         fingerprint = exchange.stages.fingerprint + exchange.safety.policy.fingerprint
         question = question_for(exchange.request, exchange.caller, exchange.served, fingerprint, caches)

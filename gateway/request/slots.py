@@ -20,10 +20,11 @@ from sluicegate.gateway.answer.validation import Validator
 from sluicegate.gateway.prompts.lengths import check_sampling, size_of
 from sluicegate.gateway.rails.judging import Judging
 from sluicegate.gateway.rails.moderation import Moderation
+from sluicegate.gateway.rails.states import reads_states
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.guarding.holding import Holding
 from sluicegate.gateway.request.guarding.screening import Screening
-from sluicegate.gateway.request.guarding.selection import limits_of, settle_output_rails
+from sluicegate.gateway.request.guarding.selection import limits_of, settle_output_rails, settle_states
 from sluicegate.gateway.request.output import Replay, pieces_of
 from sluicegate.gateway.request.tracing.live import LiveRequests, add_deliveries
 from sluicegate.gateway.request.tracing.timing import Timed
@@ -197,6 +198,7 @@ async def generate(exchange: Exchange) -> None:
         attempt.generation = Replay(attempt.cached)
         return
     name, generator = exchange.stages.generate
+    settle_states(exchange)
     with Timed(exchange, "generate", name) as note:
         job, queues = _job(exchange), exchange.stages.queues
         if attempt.awaited is None:  # not where an answer is generated once more
@@ -224,6 +226,7 @@ def _job(exchange: Exchange) -> Job:
         deadline_s=_deadline_s(exchange),
         version=exchange.served.version,
         explain=request.explain or request.confidence,
+        probed=any(reads_states(rail) for _, rail in exchange.safety.output_rails),
         traceparent=exchange.entry.trace.traceparent,
         request=request,
         tool_grammars=attempt.tool_grammars,

@@ -50,6 +50,9 @@ class Piece:
     generator that cannot know leaves it False: the text then stays open to the end of the choice."""
     stopped_by: str = ""
     """On the last piece: the stop string of the request that ended the choice."""
+    probed: tuple[Mapping[str, float], ...] = ()
+    """What the model's probes say of the states of its tokens, log-odds by label: of all tokens of the text, where the
+    job asked for it. Empty = no probe has looked."""
 
 
 @quick

@@ -117,6 +117,15 @@ class ServedModel(Protocol):
         """Name of the model that this one is an adapter of."""
 
 
+@runtime_checkable
+class ProbedModel(Protocol):
+    """A `ServedModel` whose states probes look at."""
+
+    @property
+    def probe_labels(self) -> tuple[str, ...]:
+        """What they look for; empty where it has none."""
+
+
 @quick
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -132,6 +141,8 @@ class Job:
     priority: int = 0
     explain: bool = False
     """Describe every token in the generation's `timeline`."""
+    probed: bool = False
+    """Have the model's probes look at the state of every token (`Piece.probed`); a model without probes ignores it."""
     traceparent: str = ""
     """W3C trace context of the request, for generators that pass it on to another process."""
     deadline_s: float | None = None

@@ -4,52 +4,83 @@ from __future__ import annotations
 
 import hashlib
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.safety.detection.construction import detector
 from sluicegate.safety.detection.guards import guard_format
+from sluicegate.safety.judging.cascade import CascadeJudge
 from sluicegate.safety.judging.guard_reading import GuardAnswerJudge
 from sluicegate.safety.judging.remote import ChatGuardJudge, GuardService, ModerationsJudge
 from sluicegate.safety.judging.session import AnswerJudge, JudgeRail, JudgingPolicy, ScoreLimits
 from sluicegate.safety.judging.settings import (
     AnswerGuardSettings,
     AnswerHarmSettings,
+    AnswerProbeSettings,
+    CascadeSettings,
     GuardServiceSettings,
     JudgingSettings,
 )
+from sluicegate.safety.judging.states import ProbeAnswerJudge
 from sluicegate.safety.judging.text_classifier import ClassifierAnswerJudge
 
 
 def harm(own: AnswerHarmSettings) -> JudgeRail:
-    path = Path(own.weights)
-    judge = ClassifierAnswerJudge(detector(path).harm, "harm", own.window_chars)
-    return rail("harm", judge, own, hashlib.sha256(path.read_bytes()).hexdigest()[:16])
+    return rail("harm", _classifier(own), own, hashlib.sha256(Path(own.weights).read_bytes()).hexdigest()[:16])
 
 
 def guard(own: AnswerGuardSettings) -> JudgeRail:
-    form = guard_format(own.form)
-    judge = GuardAnswerJudge(own.model, form, own.policy, own.context_chars, own.max_new_tokens)
-    return rail("guard", judge, own, own.form)
+    return rail("guard", _guard(own), own, own.form)
 
 
 def guard_service(own: GuardServiceSettings) -> JudgeRail:
     """Raises `ConfigurationError` where the key is missing."""
+    return rail("guard-service", _service(own), own, own.form)
+
+
+def probe(own: AnswerProbeSettings) -> JudgeRail:
+    """Its version is that of its settings: probes belong to the model, whose own version counts anyway."""
+    judge = ProbeAnswerJudge(own.labels, own.token_window)
+    return rail("probe", judge, own, "1", token_limit=own.token_block)
+
+
+def cascade(own: CascadeSettings) -> JudgeRail:
+    """Raises `ConfigurationError`."""
+    first = ProbeAnswerJudge(own.labels) if own.first == "probe" else _classifier(AnswerHarmSettings())
+    second = _guard(own.guard) if own.guard is not None else _service(cast(GuardServiceSettings, own.service))
+    form = own.guard.form if own.guard is not None else cast(GuardServiceSettings, own.service).form
+    return rail("cascade", CascadeJudge(first, own.rings, second), own, f"{own.first}-{form}")
+
+
+def _classifier(own: AnswerHarmSettings) -> AnswerJudge:
+    return ClassifierAnswerJudge(detector(Path(own.weights)).harm, "harm", own.window_chars)
+
+
+def _guard(own: AnswerGuardSettings) -> AnswerJudge:
+    return GuardAnswerJudge(own.model, guard_format(own.form), own.policy, own.context_chars, own.max_new_tokens)
+
+
+def _service(own: GuardServiceSettings) -> AnswerJudge:
     key = os.environ.get(own.key_variable, "") if own.key_variable else ""
     if own.key_variable and not key:
         raise ConfigurationError(f"[stages.moderate.guard-service] the environment has no {own.key_variable!r}")
     service = GuardService(own.url.rstrip("/"), key, own.model, own.max_connections)
-    judge: AnswerJudge
     if own.form == "moderations":
-        judge = ModerationsJudge(service, own.window_chars)
-    else:
-        judge = ChatGuardJudge(service, guard_format(own.form), own.context_chars, own.max_new_tokens)
-    return rail("guard-service", judge, own, own.form)
+        return ModerationsJudge(service, own.window_chars)
+    return ChatGuardJudge(service, guard_format(own.form), own.context_chars, own.max_new_tokens)
 
 
-def rail(name: str, judge: AnswerJudge, own: JudgingSettings, version: str) -> JudgeRail:
-    """`version`: of what the judge goes by. Raises `ConfigurationError`."""
-    return JudgeRail(name, judge, policy(f"stages.moderate.{name}", own), own.channels, version, own.time_budget_s)
+def rail(
+    name: str, judge: AnswerJudge, own: JudgingSettings, version: str, *, token_limit: float | None = None
+) -> JudgeRail:
+    """`version`: of what the judge goes by. `token_limit`: from which a token's score stops an answer. Raises
+    `ConfigurationError`."""
+    made = policy(f"stages.moderate.{name}", own)
+    if token_limit is not None:
+        made = replace(made, tokens=ScoreLimits(block=token_limit))
+    return JudgeRail(name, judge, made, own.channels, version, own.time_budget_s)
 
 
 def policy(where: str, own: JudgingSettings) -> JudgingPolicy:

@@ -8,9 +8,9 @@ Not covered: what only text that comes later makes harmful; the units before hav
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from sluicegate.plugins import (
     AwaitedSession,
@@ -33,11 +33,28 @@ class Assessment:
     scores: Mapping[str, float] = field(default_factory=dict)
 
 
+TOKEN = "/token"
+"""Ends the category of a score that is a token's, and no unit's."""
+Probed = Sequence[Mapping[str, float]]
+"""What probes say of tokens: log-odds by label, of each."""
+
+
 class JudgedReading(Protocol):
     """One text as its judge reads it. Used by one task."""
 
     async def judge(self, unit: str) -> Assessment:
         """Judge the next unit, behind all units before it. Raises whatever kept the judge from judging."""
+
+
+@runtime_checkable
+class StateReading(Protocol):
+    """A `JudgedReading` that goes by the model's states. It is told of them before it is given their text."""
+
+    def look(self, size: int, probed: Probed) -> None:
+        """Take what probes say of the next `size` characters; nothing at all = no probe has looked."""
+
+    def so_far(self, end: int) -> Assessment:
+        """Judge the unit that is being written, up to character `end` of the text."""
 
 
 class AnswerJudge(Protocol):
@@ -69,16 +86,23 @@ class JudgingPolicy:
     categories: Mapping[str, ScoreLimits] = field(default_factory=dict)
     least: int = 60
     most: int = 400
+    tokens: ScoreLimits | None = None
+    """Of categories that end in `TOKEN`, unless `categories` has them. The policy of a request does not move these."""
 
     def worst(self, assessment: Assessment, terms: JudgingTerms) -> tuple[str, str]:
         """Return the worst action and the category that caused it, the highest score among equals."""
         found = ("pass", "", -1.0)
         for category, score in assessment.scores.items():
-            limits = self._under(terms, self.categories.get(category, self.limits))
+            limits = self._limits(category, terms)
             action = limits.action(score)
             if (_GRAVITY[action], score) > (_GRAVITY[found[0]], found[2]):
                 found = (action, category, score)
         return found[0], found[1]
+
+    def _limits(self, category: str, terms: JudgingTerms) -> ScoreLimits:
+        if category.endswith(TOKEN) and self.tokens is not None:
+            return self.categories.get(category, self.tokens)
+        return self._under(terms, self.categories.get(category, self.limits))
 
     def _under(self, terms: JudgingTerms, own: ScoreLimits) -> ScoreLimits:
         """The policy of a request, where it says something, holds for every category."""
@@ -100,9 +124,16 @@ class JudgeSession:
         self._terms = terms
         self._units = UnitCutter(policy.least, policy.most)
         self._clear_to = 0
+        self._fed = 0
         self._blocked: str | None = None
 
+    def look(self, size: int, probed: Probed) -> None:
+        """Take what probes say of the next `size` characters, which are fed after it."""
+        if isinstance(self._reading, StateReading):
+            self._reading.look(size, probed)
+
     async def feed(self, text: str) -> Verdict:
+        self._fed += len(text)
         return await self._judged(self._units.feed(text))
 
     async def close(self) -> Verdict:
@@ -124,8 +155,19 @@ class JudgeSession:
             if action == "escalate" and asked is None:
                 asked = category, unit.start
             self._clear_to = unit.end
+        if self._blocked is None and isinstance(self._reading, StateReading):
+            self._judge_open(self._reading, scores)
         reason, at = asked or (None, None)
         return Verdict(self._clear_to, (), self._blocked, reason, at, tuple(scores.items()))
+
+    def _judge_open(self, reading: StateReading, scores: dict[str, float]) -> None:
+        """Stop at once where the unit that is being written is bad already."""
+        assessment = reading.so_far(self._fed)
+        _check(assessment)
+        action, category = self._policy.worst(assessment, self._terms)
+        if action == "block":
+            self._blocked = category
+            scores[category] = max(assessment.scores[category], scores.get(category, 0.0))
 
 
 def _check(assessment: Assessment) -> None:
@@ -151,6 +193,11 @@ class JudgeRail:
         self.judge = judge
         self.policy = policy
         self.properties = RailProperties(version, budget_s=budget_s, channels=frozenset(channels))
+
+    @property
+    def reads_states(self) -> bool:
+        """Whether its judge goes by the model's states: it then judges answers as they are generated, and no texts."""
+        return bool(getattr(self.judge, "reads_states", False))
 
     async def start(self) -> None:
         if isinstance(self.judge, Lifecycle):

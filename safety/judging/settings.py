@@ -77,6 +77,21 @@ class AnswerGuardSettings(JudgingSettings):
     max_new_tokens: Count = 48
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerProbeSettings(JudgingSettings):
+    """Of `probe`: probes on the states of the model that answers, `probes` of its entry in `models`."""
+
+    block: Positive = 0.9
+    unit_chars: Count = 120
+    longest_unit: Count = 600
+    time_budget_s: Positive = 1.0
+    labels: tuple[str, ...] = ()
+    """Of the probes that count; none named = all that the model has."""
+    token_block: Positive = 0.99
+    """For a token: the mean of the last `token_window`. Above 1 = only sentences stop an answer."""
+    token_window: Count = 16
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardServiceSettings(JudgingSettings):
     """Of `guard-service`: a guard behind an address."""
@@ -108,3 +123,25 @@ class GuardServiceSettings(JudgingSettings):
             raise ValueError(f"url must be like https://guard.example.com/v1, without a password, found {self.url!r}")
         if self.form != "moderations" and not self.model:
             raise ValueError("model names the guard at that address; only form = 'moderations' can do without")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CascadeSettings(JudgingSettings):
+    """Of `cascade`: a cheap judge first, a guard where it rings. Limits are those of what the guard says."""
+
+    first: Literal["probe", "harm"] = "probe"
+    rings: Positive
+    """The score of the first judge from which the guard is asked."""
+    guard: AnswerGuardSettings | None = None
+    service: GuardServiceSettings | None = None
+    labels: tuple[str, ...] = ()
+    block: Positive = 0.5
+    unit_chars: Count = 200
+    longest_unit: Count = 800
+
+    def __post_init__(self) -> None:
+        JudgingSettings.__post_init__(self)
+        if (self.guard is None) == (self.service is None):
+            raise ValueError("a cascade asks one guard: give [guard] or [service], with the settings of that stage")
+        if self.rings > 1.0:
+            raise ValueError(f"rings = {self.rings:g}: no score is above 1, so the guard would never be asked")

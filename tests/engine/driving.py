@@ -19,7 +19,7 @@ from sluicegate.engine import Engine, EngineSettings, LiveGeneration, LoadedMode
 from sluicegate.plugins import ClosingTokens, Job, Piece, Prompt, Sampling, TokenLogprob, TokenRejected, Usage
 
 _ids = count()
-_OF_THE_JOB = ("grammar", "tenant", "priority", "deadline_s", "version")
+_OF_THE_JOB = ("grammar", "probed", "tenant", "priority", "deadline_s", "version")
 
 
 @dataclass

@@ -15,6 +15,7 @@ from sluicegate.gateway.prompts.lengths import size_of
 from sluicegate.gateway.rails.judged_text import PART
 from sluicegate.gateway.rails.judging import LONGEST_S
 from sluicegate.gateway.rails.policy import RailSlot
+from sluicegate.gateway.rails.states import reads_states
 from sluicegate.gateway.rails.time_limit import within
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.guarding.screening import Listed, asked, sound
@@ -68,6 +69,9 @@ async def judge(exchange: Exchange, text: str) -> Judgement:
         if (rail_policy := _called(exchange, "screen", name, judgement)) is not None:
             await _screened(exchange, name, rail, rail_policy, listed, request, judgement)
     for name, output in exchange.stages.moderate:
+        if reads_states(output):
+            judgement.not_enforced.append(f"moderate {name}: judges answers as they are generated, and no texts")
+            continue
         if (rail_policy := _called(exchange, "moderate", name, judgement)) is not None:
             await _moderated(exchange, name, output, rail_policy, request, judgement)
     return judgement

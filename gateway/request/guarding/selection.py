@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from sluicegate.gateway.rails.moderation import Moderation
 from sluicegate.gateway.rails.policy import RailSlot
+from sluicegate.gateway.rails.states import reads_states, shows_states
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.stages import Stages
-from sluicegate.plugins import PermissionDenied
+from sluicegate.plugins import PermissionDenied, StageFailed
 from sluicegate.safety import WindowLimits
 
 
@@ -34,6 +35,22 @@ def choose_rails(exchange: Exchange) -> None:
 def limits_of(exchange: Exchange) -> WindowLimits:
     policy = exchange.safety.policy
     return WindowLimits(policy.max_hold, policy.rail_policies.get("moderate", {}))
+
+
+def settle_states(exchange: Exchange) -> None:
+    """Leave out rails that go by states which this model does not show, where they may fail. Raises `StageFailed` for
+    one that must act: the answer could not be judged, so none is begun."""
+    safety, model = exchange.safety, exchange.served
+    if shows_states(model):
+        return
+    for name, rail in list(safety.output_rails):
+        rail_policy = safety.policy.rail_policy("moderate", name)
+        if not reads_states(rail) or rail_policy.mode == "shadow":
+            continue
+        if not rail_policy.may_fail:
+            raise StageFailed("moderate", name, f"model {model.name!r} has no probes, and its answers must be judged")
+        safety.output_rails.remove((name, rail))
+        safety.unenforced.append(f"moderate {name}: model {model.name!r} has no probes")
 
 
 def settle_output_rails(exchange: Exchange, moderation: Moderation) -> None:

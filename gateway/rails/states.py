@@ -1,0 +1,45 @@
+"""Which rails go by the hidden states of the model that answers, and which models show theirs to probes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sluicegate.gateway.rails.policy import Policy
+from sluicegate.plugins import ConfigurationError, Generator, ProbedModel, ServedModel
+from sluicegate.safety import CascadeJudge, JudgeRail, ProbeAnswerJudge
+
+
+def reads_states(rail: object) -> bool:
+    return isinstance(rail, JudgeRail) and rail.reads_states
+
+
+def shows_states(model: ServedModel) -> bool:
+    return isinstance(model, ProbedModel) and bool(model.probe_labels)
+
+
+def judged_by_states(rails: Iterable[tuple[str, object]], policy: Policy) -> bool:
+    """Whether a rail that acts goes by states."""
+    return any(reads_states(rail) and policy.rail_policy("moderate", name).mode == "enforce" for name, rail in rails)
+
+
+def check_probes(rails: Iterable[tuple[str, object]], generator: Generator) -> None:
+    """Raise `ConfigurationError` for a rail that no served model shows anything to, or names a label that none has."""
+    known: set[str] = set()
+    for model in generator.models.values():
+        known.update(model.probe_labels if isinstance(model, ProbedModel) else ())
+    for name, rail in rails:
+        if not isinstance(rail, JudgeRail) or not reads_states(rail):
+            continue
+        if not known:
+            raise ConfigurationError(
+                f"moderate.{name}: no model that this gateway serves has probes; train one with `sluicegate probe "
+                "train` and name it in `probes` of the model in [stages.generate.engine] models"
+            )
+        if missing := [label for label in _labels(rail) if label not in known]:
+            found = ", ".join(sorted(known))
+            raise ConfigurationError(f"moderate.{name}: labels name {missing[0]!r}, which no probe has; found: {found}")
+
+
+def _labels(rail: JudgeRail) -> Sequence[str]:
+    judge = rail.judge.first if isinstance(rail.judge, CascadeJudge) else rail.judge
+    return judge.labels if isinstance(judge, ProbeAnswerJudge) else ()

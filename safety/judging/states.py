@@ -1,0 +1,121 @@
+"""Judge an answer by what probes found in the model's own states, a sentence and a token at a time.
+
+The engine applies the probes in the pass that writes the answer (`engine/probes`); here their log-odds become scores.
+A unit has the mean over its tokens; a token the mean over the last few up to it, under its own limit and its own
+category (`LABEL/token`), so that an answer need not wait for the end of a sentence that is plainly bad.
+
+Not covered: text without states. What was kept from another time, or comes from a model without probes, is no
+judgement, and nothing of it leaves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sluicegate.plugins import Caller, Channel, Request
+from sluicegate.safety.judging.session import TOKEN, Assessment, JudgedReading, Probed
+
+
+def token_category(label: str) -> str:
+    return f"{label}{TOKEN}"
+
+
+class ProbeAnswerJudge:
+    """`labels`: of the probes that count; none = all that the model has. `window`: tokens that a token's score is the
+    mean of. Shared by requests."""
+
+    reads_states = True
+
+    def __init__(self, labels: Sequence[str] = (), window: int = 16) -> None:
+        self.labels = tuple(labels)
+        self._window = window
+        self._counts = {"units_total": 0.0, "tokens_total": 0.0}
+
+    def stats(self) -> Mapping[str, float]:
+        return self._counts
+
+    def read(self, request: Request, caller: Caller, channel: Channel, lead: str) -> JudgedReading:
+        return ProbedText(self.labels, self._window, self._counts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Characters [start, end) of the text, and what the probes say of their tokens: the scores of windows that end
+    with one of them, the worst by label, and the log-odds of each."""
+
+    start: int
+    end: int
+    odds: Probed
+    worst: Mapping[str, float]
+
+    def within(self, start: int, end: int) -> Probed:
+        """Return what is said of tokens in the middle of characters [start, end), as if all had the same length."""
+        each = (self.end - self.start) / max(1, len(self.odds))
+        return [one for at, one in enumerate(self.odds) if start <= self.start + each * (at + 0.5) < end]
+
+
+@dataclass(slots=True)
+class ProbedText:
+    """Mutable, for one text. `look` comes before the units of what it tells of."""
+
+    labels: tuple[str, ...]
+    window: int
+    counts: dict[str, float]
+    _parts: deque[_Seen] = field(default_factory=deque)
+    _recent: dict[str, deque[float]] = field(default_factory=dict)
+    _told: int = 0
+    _judged: int = 0
+
+    def look(self, size: int, probed: Probed) -> None:
+        """Take what probes say of the next `size` characters."""
+        chosen = [{label: one[label] for label in self.labels or one if label in one} for one in probed]
+        worst: dict[str, float] = {}
+        for odds in chosen:
+            for label, value in odds.items():
+                recent = self._recent.setdefault(label, deque(maxlen=self.window))
+                recent.append(value)
+                score = probability(sum(recent) / len(recent))
+                worst[label] = score if math.isnan(score) else max(worst.get(label, 0.0), score)
+        self.counts["tokens_total"] += len(chosen)
+        self._parts.append(_Seen(self._told, self._told + size, tuple(chosen), worst))
+        self._told += size
+
+    def so_far(self, end: int) -> Assessment:
+        """Return the scores of tokens of the unit that is being written, up to character `end`."""
+        found: dict[str, float] = {}
+        for part in self._parts:
+            if part.start < end and part.end > self._judged:
+                for label, score in part.worst.items():
+                    before = found.get(token_category(label), 0.0)
+                    found[token_category(label)] = before if math.isnan(before) or before > score else score
+        return Assessment(found)
+
+    async def judge(self, unit: str) -> Assessment:
+        """Raises `ValueError` for a unit part of which no probe has looked at."""
+        end = self._judged + len(unit)
+        covering = [part for part in self._parts if part.start < end and part.end > self._judged]
+        if unit and (not covering or covering[-1].end < end or not all(part.odds for part in covering)):
+            raise ValueError("no probe has looked at the states of this text")
+        found = dict(self.so_far(end).scores)
+        tokens = [one for part in covering for one in part.within(self._judged, end)]
+        tokens = tokens or [one for part in covering for one in part.odds]
+        for label in self.labels or dict.fromkeys(label for one in tokens for label in one):
+            odds = [one[label] for one in tokens if label in one]
+            if unit and not odds:
+                raise ValueError(f"the model has no probe {label!r}")
+            found[label] = probability(sum(odds) / len(odds)) if odds else 0.0
+        self.counts["units_total"] += 1
+        self._judged = end
+        while self._parts and self._parts[0].end <= end:
+            self._parts.popleft()
+        return Assessment(found)
+
+
+def probability(log_odds: float) -> float:
+    """Return the share that stands for `log_odds`; what is no number stays none, and is no verdict either."""
+    if math.isnan(log_odds):
+        return log_odds
+    return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, log_odds))))

@@ -1,0 +1,269 @@
+"""Probes judge the state of every token of an answer, in the pass that computes it anyway, and change nothing of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from sluicegate.engine import LoadedModel
+from sluicegate.engine.probes.probe import CARD, ProbeSet, StateProbe, digest_of, read_probe
+from sluicegate.engine.probes.states import evened
+from sluicegate.engine.settings import ModelSettings
+from sluicegate.plugins import ConfigurationError, ModelLoadError, RequestError
+from tests.engine.conftest import MakeModel
+from tests.engine.driving import Result, ScriptedGrammar, a_job, collect, prompts, reference_model, run, serving
+from tests.engine.tiny_models import EOS
+
+Folder = Callable[..., Path]
+LAYERS = (1, 2)
+
+
+def a_probe(model: LoadedModel, label: str = "harm", layers: tuple[int, ...] = LAYERS, hidden: int = 0) -> StateProbe:
+    generator = torch.Generator().manual_seed(len(label))
+    read = len(layers) * 48
+    weights = {"w": torch.randn(hidden or read, generator=generator), "b": torch.randn(1, generator=generator)}
+    if hidden:
+        weights |= {
+            "w1": torch.randn(hidden, read, generator=generator),
+            "b1": torch.randn(hidden, generator=generator),
+        }
+    return StateProbe(label, layers, weights, digest_of(model.version), {})
+
+
+def with_probes(model: LoadedModel, *probes: StateProbe) -> LoadedModel:
+    return replace(model, probes=ProbeSet(probes or [a_probe(model)], model.device))
+
+
+@torch.inference_mode()
+def expected(folder: Path, probe: StateProbe, prompt: tuple[int, ...], answer: list[int]) -> list[float]:
+    """Log-odds of the answer's tokens by one plain pass of `transformers` over prompt and answer."""
+    out = reference_model(folder)(torch.tensor([[*prompt, *answer]]), output_hidden_states=True)
+    states = torch.cat([evened(out.hidden_states[layer][0]) for layer in probe.layers], -1)
+    return [float(value) for value in probe.logits(states)[len(prompt) :]]
+
+
+def judged(result: Result, label: str = "harm") -> list[float]:
+    """Log-odds of the tokens of the answer, in order, each counted once."""
+    found: list[float] = []
+    for piece in result.pieces:
+        found += [scores[label] for scores in piece.probed[: len(piece.token_ids)]]
+    return found
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "greedy": {},
+    "sampled": {"temperature": 1.3, "seed": 5},
+    "one token": {"max_tokens": 1},
+    "logprobs": {"temperature": 1.0, "logprobs": 3, "seed": 8},
+    "to the end of the context": {"max_tokens": 500},
+}
+WAYS: dict[str, dict[str, Any]] = {
+    "plain": {"draft_tokens": 0},
+    "drafts": {"draft_tokens": 5, "drafts_per_step": 64},
+    "preempted": {"num_blocks": 20, "prefix_caching": True},
+    "small steps": {"max_batch_tokens": 9, "max_batch_size": 2, "prefill_slowdown": 0},
+    "own code": {"forward": "transformers"},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_every_token_of_the_answer_has_its_own_state_judged(
+    kind: str, way: str, tiny: MakeModel, tiny_folder: Folder
+) -> None:
+    """Whatever ends the answer: also the last token, which no step had to read for an answer without probes."""
+    model = tiny("llama")
+    if kind == "to the end of the context" and way in ("preempted", "own code"):
+        pytest.skip("a pool so small holds no such answer, and the model's own code takes long")
+    probe = a_probe(model)
+    fields = {"max_tokens": 20, **KINDS[kind]}
+    asked = [a_job(model, prompt, **fields) for prompt in prompts([3, 11, 26])]
+    async with serving(model, **WAYS[way]) as engine:
+        plain = await run(engine, *asked)
+    async with serving(with_probes(model, probe), **WAYS[way]) as engine:
+        found = await run(engine, *[replace(job, probed=True) for job in asked])
+    for job, before, after in zip(asked, plain, found, strict=True):
+        assert (after.tokens, after.text, after.reasons) == (before.tokens, before.text, before.reasons)
+        known = [token for token in after.tokens[0] if token != EOS]
+        wanted = expected(tiny_folder("llama"), probe, job.prompt.token_ids, known)
+        assert judged(after)[: len(known)] == pytest.approx(wanted, abs=2e-3)
+
+
+@pytest.mark.parametrize("family", ["qwen3", "gemma2", "phi", "mixtral"])
+async def test_any_family_is_read_behind_the_same_layers(family: str, tiny: MakeModel, tiny_folder: Folder) -> None:
+    model = tiny(family)
+    width = model.module.config.hidden_size
+    probe = replace(a_probe(model), weights={"w": torch.linspace(-1, 1, 2 * width), "b": torch.zeros(1)})
+    job = replace(a_job(model, prompts([7])[0]), probed=True)
+    async with serving(with_probes(model, probe)) as engine:
+        [found] = await run(engine, job)
+    known = [token for token in found.tokens[0] if token != EOS]
+    wanted = expected(tiny_folder(family), probe, job.prompt.token_ids, known)
+    assert judged(found)[: len(known)] == pytest.approx(wanted, abs=2e-3)
+
+
+@pytest.mark.parametrize("reused", [False, True])
+async def test_forced_tokens_are_judged_though_the_cache_has_their_blocks(
+    reused: bool, tiny: MakeModel, tiny_folder: Folder
+) -> None:
+    """A grammar that forces the beginning, the middle and the end; the same request came before."""
+    model, probe = tiny("llama"), a_probe(tiny("llama"))
+    script = [{token} for token in range(20, 31)] + [set(range(60, 90))] * 3 + [{token} for token in range(40, 49)]
+    grammar = ScriptedGrammar(script, EOS, forced=True)
+    job = a_job(model, prompts([9])[0], grammar=grammar, max_tokens=60)
+    async with serving(with_probes(model, probe)) as engine:
+        if reused:
+            await run(engine, job)
+        [found] = await run(engine, replace(job, probed=True))
+    known = [token for token in found.tokens[0] if token != EOS]
+    assert len(known) == len(script)
+    wanted = expected(tiny_folder("llama"), probe, job.prompt.token_ids, known)
+    assert judged(found)[: len(known)] == pytest.approx(wanted, abs=2e-3)
+    assert found.usage.cached_tokens == (8 if reused else 0)
+
+
+@pytest.mark.parametrize(
+    "sampling", [{"stop": ("e", "\u0000")}, {"min_tokens": 5}, {"stop_token_ids": tuple(range(60))}]
+)
+async def test_no_text_leaves_without_what_probes_say_of_it(sampling: dict[str, Any], tiny: MakeModel) -> None:
+    model = tiny("llama")
+    jobs = [a_job(model, prompt, n=2, temperature=1.2, seed=3, **sampling) for prompt in prompts([3, 11])]
+    async with serving(model) as engine:
+        plain = await run(engine, *jobs)
+    async with serving(with_probes(model)) as engine:
+        found = await run(engine, *[replace(job, probed=True) for job in jobs])
+    assert [one.text for one in found] == [one.text for one in plain]
+    assert all(piece.probed for one in found for piece in one.pieces if piece.text)
+
+
+async def test_company_in_the_batch_does_not_change_what_probes_say(tiny: MakeModel) -> None:
+    model = tiny("llama")
+    jobs = [replace(a_job(model, prompt, max_tokens=30), probed=True) for prompt in prompts([5, 30, 17, 9])]
+    async with serving(with_probes(model)) as engine:
+        together = await run(engine, *jobs)
+        alone = [(await run(engine, job))[0] for job in jobs]
+    for one, other in zip(together, alone, strict=True):
+        assert judged(one) == pytest.approx(judged(other), abs=1e-3)
+
+
+async def test_several_probes_linear_and_not_are_told_by_label(tiny: MakeModel, tiny_folder: Folder) -> None:
+    model = tiny("llama")
+    both = a_probe(model, "hate", (2,), hidden=5), a_probe(model, "violence", (1, 3))
+    job = replace(a_job(model, prompts([5])[0]), probed=True)
+    async with serving(with_probes(model, *both)) as engine:
+        [found] = await run(engine, job)
+    assert with_probes(model, *both).probe_labels == ("hate", "violence")
+    known = found.tokens[0]
+    wanted = expected(tiny_folder("llama"), both[0], job.prompt.token_ids, known)
+    assert judged(found, "hate") == pytest.approx(wanted, abs=2e-3)
+    assert len(judged(found, "violence")) == len(known)
+
+
+async def test_who_does_not_ask_gets_no_scores_and_no_delay(tiny: MakeModel) -> None:
+    model = tiny("llama")
+    asked, other = replace(a_job(model, prompts([5])[0]), probed=True), a_job(model, prompts([8])[0])
+    async with serving(with_probes(model)) as engine:
+        first, second = await run(engine, asked, other)
+    assert all(not piece.probed for piece in second.pieces)
+    assert any(piece.probed for piece in first.pieces)
+
+
+async def test_a_cancelled_answer_gives_nothing_that_was_not_judged(tiny: MakeModel) -> None:
+    model = tiny("llama")
+    async with serving(with_probes(model)) as engine:
+        generation = await engine.generate(replace(a_job(model, prompts([5])[0], max_tokens=400), probed=True))
+        pending = asyncio.create_task(collect(generation))  # type: ignore[arg-type]
+        await asyncio.sleep(0.02)
+        generation.cancel()
+        found = await pending
+    assert all(piece.probed for piece in found.pieces if piece.text)
+    assert found.reasons == ["cancelled"]
+
+
+async def test_a_beam_search_is_refused_where_probes_judge(tiny: MakeModel) -> None:
+    model = tiny("llama")
+    job = replace(a_job(model, prompts([5])[0], n=1, use_beam_search=True, best_of=2), probed=True)
+    async with serving(with_probes(model)) as engine:
+        with pytest.raises(RequestError, match="beam"):
+            await engine.generate(job)
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_probe_is_what_was_saved(tiny: MakeModel, tmp_path: Path) -> None:
+    model = tiny("llama")
+    probe = replace(a_probe(model, hidden=4), card={"source": "mine"})
+    probe.save(tmp_path / "p")
+    found = read_probe(tmp_path / "p", name="llama", version=f"mine+{model.version}", module=model.module)
+    assert (found.label, found.layers, found.model, found.card) == (probe.label, probe.layers, probe.model, probe.card)
+    assert all(torch.equal(found.weights[name], tensor) for name, tensor in probe.weights.items())
+
+
+def test_a_probe_of_another_model_is_refused_by_name(tiny_folder: Folder, tiny: MakeModel, tmp_path: Path) -> None:
+    """Another seed, another rounding, another dtype: each is another model."""
+    from sluicegate.engine.construction import load
+
+    replace(a_probe(tiny("llama")), card={"model_name": "the-first"}).save(tmp_path)
+    wanted = {"path": str(tiny_folder("llama", 1)), "name": "the-second", "probes": [str(tmp_path)]}
+    with pytest.raises(ModelLoadError, match=r"'the-first'.*'the-second'"):
+        load(ModelSettings.of(wanted))
+    same = ModelSettings.of({**wanted, "path": str(tiny_folder("llama")), "name": "llama"})
+    assert load(same).probe_labels == ("harm",)
+    with pytest.raises(ModelLoadError, match="rounding"):
+        load(same, weights="int8")
+    with pytest.raises(ModelLoadError, match="same label"):
+        load(replace(same, probes=(str(tmp_path), str(tmp_path))))
+
+
+@pytest.mark.parametrize(
+    "card",
+    [
+        {"format": 2},
+        {"layers": []},
+        {"layers": [0]},
+        {"layers": [2, 1]},
+        {"layers": ["1"]},
+        {"layers": [1, 4]},
+        {"label": ""},
+    ],
+    ids=str,
+)
+def test_a_card_that_says_nonsense_is_no_probe(card: dict[str, Any], tiny: MakeModel, tmp_path: Path) -> None:
+    model = tiny("llama")
+    a_probe(model).save(tmp_path)
+    facts = json.loads((tmp_path / CARD).read_text())
+    (tmp_path / CARD).write_text(json.dumps(facts | card))
+    with pytest.raises(ModelLoadError):
+        read_probe(tmp_path, name="llama", version=model.version, module=model.module)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{"w": torch.full((96,), torch.nan)}, {"b": torch.zeros(2)}, {"w": torch.zeros(95)}, {"x": torch.zeros(1)}],
+    ids=lambda one: next(iter(one)),
+)
+def test_weights_that_do_not_fit_are_no_probe(broken: dict[str, torch.Tensor], tiny: MakeModel, tmp_path: Path) -> None:
+    model = tiny("llama")
+    probe = a_probe(model)
+    replace(probe, weights={**probe.weights, **broken}).save(tmp_path)
+    with pytest.raises(ModelLoadError):
+        read_probe(tmp_path, name="llama", version=model.version, module=model.module)
+
+
+def test_an_adapter_has_no_probes_of_its_own() -> None:
+    with pytest.raises(ConfigurationError, match="probes"):
+        ModelSettings.of({"path": "x", "base": "llama", "probes": ["p"]})
+
+
+def test_a_missing_probe_says_how_to_make_one(tiny: MakeModel, tmp_path: Path) -> None:
+    model = tiny("llama")
+    with pytest.raises(ModelLoadError, match="sluicegate probe train"):
+        read_probe(tmp_path / "none", name="llama", version=model.version, module=model.module)

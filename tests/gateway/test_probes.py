@@ -1,0 +1,266 @@
+"""Probes judge answers while the model writes them: in any cut, on any channel; nothing leaves unseen."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from sluicegate.engine.construction import load
+from sluicegate.engine.probes.probe import StateProbe, digest_of
+from sluicegate.engine.settings import ModelSettings
+from sluicegate.gateway.answer.content_stops import ContentStops
+from sluicegate.gateway.answer.regions import Regions
+from sluicegate.gateway.answer.shape import Shape
+from sluicegate.gateway.rails.health import RailHealth, judges
+from sluicegate.gateway.rails.judging import Judging
+from sluicegate.gateway.rails.moderation import Moderation
+from sluicegate.gateway.rails.states import check_probes
+from sluicegate.gateway.testing import TestApp
+from sluicegate.plugins import Answer, Caller, Channel, ConfigurationError, Piece, Registry, Sampling, StageFailed
+from sluicegate.plugins.testing import ScriptedModel, make_request
+from sluicegate.safety import CascadeJudge, JudgeRail, ProbeAnswerJudge, RailPolicy, WindowLimits, register
+from sluicegate.safety.judging.session import Assessment, JudgingPolicy, ScoreLimits
+
+UNITS = {"unit_chars": 20, "longest_unit": 60}
+CALM, GRAVE = -6.0, 6.0
+FINE = "The river runs slowly past an old mill. "
+BAD = "They drink from the well at night. "
+
+
+def built(name: str, **table: Any) -> JudgeRail:
+    registry = Registry()
+    registry.register_from("sluicegate.safety.stage", register)
+    rail = registry.build("moderate", name, {**UNITS, **table})
+    assert isinstance(rail, JudgeRail)
+    return rail
+
+
+def spoken(parts: Sequence[tuple[str, float | None]], size: int, channel: Channel = "content") -> Iterator[Piece]:
+    """Pieces of `size` characters, one token each, with the log-odds of their part; None = no probe has looked."""
+    for text, odds in parts:
+        for at in range(0, len(text), size):
+            probed = () if odds is None else ({"harm": odds},)
+            yield Piece(0, text[at : at + size], (1,), channel=channel, probed=probed)
+    yield Piece(0, finish_reason="stop")
+
+
+async def left(
+    rails: Sequence[JudgeRail], pieces: Iterator[Piece], mode: str = "enforce", failure_mode: str = "closed"
+) -> tuple[Answer, Moderation]:
+    """What leaves of an answer. Raises `StageFailed`."""
+    policy = RailPolicy(mode=mode, failure_mode=failure_mode)  # type: ignore[arg-type]
+    limits = WindowLimits(rail_policies={rail.name: policy for rail in rails})
+    request = make_request("What of the river?")
+    named = [(rail.name, rail) for rail in rails]
+    moderation, judging = Moderation(named, request, Caller(), limits), Judging(named, request, Caller(), limits)
+    for piece in pieces:
+        for step in await judging.feed(piece):
+            moderation.feed(step) if isinstance(step, Piece) else moderation.told(step)
+        if judging.failure is not None:
+            judging.cancel()
+            raise judging.failure
+    for told in await judging.finish():
+        moderation.told(told)
+    moderation.judged(judging.seconds(), judging.scores())
+    return moderation.answers()[0], moderation
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 200])
+@pytest.mark.parametrize("token_block", [2.0, 0.9])
+async def test_nothing_of_a_bad_sentence_leaves_in_any_cut(size: int, token_block: float) -> None:
+    rail = built("probe", block=0.9, token_block=token_block, token_window=1)
+    answer, _ = await left([rail], spoken([(FINE, CALM), (BAD, GRAVE), (FINE, CALM)], size))
+    assert answer.finish_reason == "content_filter"
+    assert answer.text in (FINE.rstrip(), FINE) if size < 20 else FINE.startswith(answer.text)
+
+
+async def test_a_token_stops_an_answer_before_its_sentence_ends() -> None:
+    """And leaves the rest of the sentence unwritten: the judge is not asked about it."""
+    rail = built("probe", block=0.9, token_block=0.9, token_window=2)
+    seen: list[str] = []
+
+    def pieces() -> Iterator[Piece]:
+        for piece in spoken([(FINE, CALM), (BAD[:8], GRAVE), (BAD[8:], GRAVE)], 2):
+            seen.append(piece.text)
+            yield piece
+
+    answer, moderation = await left([rail], pieces())
+    assert answer.finish_reason == "content_filter"
+    assert answer.text == FINE.rstrip()
+    assert moderation.finished
+    [decision] = moderation.decisions()
+    assert decision.detail["scores"]["harm/token"] >= 0.9
+
+
+async def test_a_window_of_tokens_forgives_a_single_one() -> None:
+    parts = [(FINE, CALM), (BAD[:4], GRAVE), (BAD[4:], CALM), (FINE, CALM)]
+    strict, mild = (built("probe", token_block=0.9, token_window=window) for window in (1, 8))
+    assert (await left([strict], spoken(parts, 4)))[0].finish_reason == "content_filter"
+    answer, _ = await left([mild], spoken(parts, 4))
+    assert (answer.finish_reason, answer.text) == ("stop", "".join(text for text, _ in parts))
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+async def test_text_that_no_probe_has_looked_at_does_not_leave(at: int) -> None:
+    parts: list[tuple[str, float | None]] = [(FINE, CALM)] * 3
+    parts[at] = (FINE, None)
+    with pytest.raises(StageFailed, match="nothing that it had not judged"):
+        await left([built("probe")], spoken(parts, 3))
+
+
+async def test_a_number_that_is_none_settles_nothing() -> None:
+    with pytest.raises(StageFailed):
+        await left([built("probe")], spoken([(FINE, float("nan"))], 3))
+
+
+async def test_a_label_that_the_model_has_not_settles_nothing() -> None:
+    with pytest.raises(StageFailed):
+        await left([built("probe", labels=["hate"])], spoken([(FINE, CALM)], 3))
+
+
+async def test_in_shadow_it_holds_nothing_and_says_what_it_would_have_done() -> None:
+    answer, moderation = await left([built("probe")], spoken([(FINE, CALM), (BAD, GRAVE)], 3), mode="shadow")
+    assert answer.text == FINE + BAD
+    assert [decision.outcome for decision in moderation.decisions()] == ["shadow block"]
+    kept, moderation = await left([built("probe")], spoken([(FINE, None)], 3), mode="shadow")
+    assert kept.text == FINE
+    assert not moderation.failures
+
+
+async def test_thoughts_are_judged_as_a_text_of_their_own() -> None:
+    thoughts, said = spoken([(BAD, GRAVE)], 5, "reasoning"), spoken([(FINE, CALM)], 5)
+    pieces = itertools.chain((piece for piece in thoughts if piece.finish_reason is None), said)
+    answer, _ = await left([built("probe")], pieces)
+    assert (answer.finish_reason, answer.text, answer.reasoning) == ("content_filter", "", "")
+
+
+# --- pieces that are cut anew on their way ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_marks_of_regions_and_stop_strings_lose_no_scores(seed: int) -> None:
+    """Whatever is held at marks and comes later: each text that leaves has scores, and the worst token is among those
+    of the texts that are left."""
+    chance = random.Random(seed)
+    text = "<think>One thinks of < and of </ marks. </think>The answer < is <tool here. STO but not STOP at all"
+    regions = Regions(Shape(None, thoughts="asked"))
+    stops, at, grave = ContentStops(Sampling(stop=("STOP",))), 0, chance.randrange(20, 60)
+    seen: list[Piece] = []
+    while at < len(text):
+        size = chance.randint(1, 6)
+        odds = GRAVE if at <= grave < at + size else CALM
+        piece = Piece(0, text[at : at + size], (1,), probed=({"harm": odds},))
+        at += size
+        ended = replace(piece, finish_reason="stop") if at >= len(text) else piece
+        seen += [left for part in regions.feed(ended) for left in stops.feed(part)]
+    assert all(piece.probed for piece in seen if piece.text)
+    assert max(one["harm"] for piece in seen for one in piece.probed) == GRAVE
+
+
+# --- cascades --------------------------------------------------------------------------------------------------------
+
+
+class Counting:
+    """A dear judge: bad is what says `well`. It notes what it was given."""
+
+    def __init__(self) -> None:
+        self.given: list[str] = []
+
+    def read(self, *_: Any) -> Counting:
+        return self
+
+    async def judge(self, unit: str) -> Assessment:
+        self.given.append(unit)
+        return Assessment({"unsafe": float("well" in unit)})
+
+
+def a_cascade(second: Any, rings: float = 0.5) -> JudgeRail:
+    policy = JudgingPolicy(ScoreLimits(block=0.5), {}, 20, 60)
+    return JudgeRail("cascade", CascadeJudge(ProbeAnswerJudge(), rings, second), policy, ["content"], "1", 5.0)
+
+
+async def test_the_dear_judge_is_asked_only_where_the_cheap_one_rings_and_reads_all_before() -> None:
+    second = Counting()
+    parts = [(FINE, CALM), (FINE, CALM), (FINE, GRAVE), (FINE, CALM), (BAD, GRAVE), (FINE, CALM)]
+    answer, _ = await left([rail := a_cascade(second)], spoken(parts, 4))
+    assert answer.finish_reason == "content_filter"
+    assert answer.text == (4 * FINE).rstrip()
+    assert len(second.given) == 2
+    assert "".join(second.given) == (4 * FINE + BAD).rstrip()
+    assert dict(rail.stats())["units_total"] == 5
+    assert dict(rail.stats())["asked_total"] == 2
+
+
+async def test_a_ring_alone_stops_nothing_and_states_that_are_missing_do() -> None:
+    answer, _ = await left([a_cascade(Counting())], spoken([(FINE, GRAVE)] * 3, 4))
+    assert (answer.finish_reason, answer.text) == ("stop", 3 * FINE)
+    with pytest.raises(StageFailed):
+        await left([a_cascade(Counting())], spoken([(FINE, None)], 4))
+
+
+def test_a_cascade_asks_one_guard_and_rings_where_a_score_can_be() -> None:
+    guard = {"model": "g", "form": "qwen3_guard"}
+    assert built("cascade", rings=0.2, guard=guard).reads_states
+    assert not built("cascade", first="harm", rings=0.2, guard=guard).reads_states
+    service = {"url": "http://127.0.0.1:1/v1", "form": "moderations"}
+    for wrong in ({"rings": 0.2}, {"rings": 0.2, "guard": guard, "service": service}, {"rings": 1.5, "guard": guard}):
+        with pytest.raises(ConfigurationError):
+            built("cascade", **wrong)
+
+
+# --- a whole gateway -------------------------------------------------------------------------------------------------
+
+
+def save_probe(folder: Path, bias: float) -> Path:
+    """A probe of the bundled model that says the same of every token."""
+    model = load(ModelSettings())
+    width = model.module.config.hidden_size
+    weights = {"w": torch.zeros(width), "b": torch.tensor([bias])}
+    StateProbe("harm", (3,), weights, digest_of(model.version), {}).save(folder)
+    return folder
+
+
+def an_app(probes: Sequence[str], **more: Any) -> TestApp:
+    pipeline = {"moderate": ["probe"], "generate": ["engine"], "constrain": ["grammar"], "recall": ["memory"]}
+    models = [{"path": "bundled", "probes": list(probes)}]
+    stages = {"generate": {"engine": {"models": models, "threads": 1}}, "moderate": {"probe": UNITS}}
+    return TestApp(pipeline=pipeline, stages=stages, **more)
+
+
+ASKED = {"model": "bundled", "max_tokens": 40, "temperature": 0}
+FORM = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}}, "required": ["name"]}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("bias", [CALM, GRAVE])
+def test_a_gateway_judges_every_answer_by_the_states_of_its_own_pass(bias: float, stream: bool, tmp_path: Path) -> None:
+    with an_app([str(save_probe(tmp_path, bias))]) as app:
+        more = {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": FORM}}}
+        for extra in ({}, {}, more, more):  # the same again: a kept answer would have no states
+            reply = app.ask("My name is Ada.", stream=stream, **ASKED, **extra)
+            assert reply.status == 200
+            assert (reply.finish_reason == "content_filter") == (bias == GRAVE)
+            assert bool(reply.text) == (bias == CALM)
+        judged = app.client.post("/v1/moderations", json={"model": "bundled", "input": "My name is Ada."})
+        assert judged.status_code == 200
+        said = app.client.get("/metrics").text
+        assert "sluicegate_moderate_probe_tokens_total" in said
+
+
+def test_a_gateway_whose_models_have_no_probes_does_not_start() -> None:
+    with pytest.raises(ConfigurationError, match="sluicegate probe"):
+        check_probes([("probe", built("probe"))], ScriptedModel(["It is fine"]))
+
+
+async def test_failures_of_one_answer_leave_the_rail_standing() -> None:
+    """Its breaker does not open: there is no text that it could be tried on."""
+    rail = built("probe")
+    assert await judges(rail, RailPolicy())
+    assert RailHealth().runs("moderate", "probe", RailPolicy())
