@@ -1,11 +1,12 @@
 """What gRPC costs beside server-sent events: CPU of the gateway for a request, and for each chunk of a stream.
 
     python -m benchmarks.grpc_cost --requests 400
+    python -m benchmarks.grpc_cost --requests 40 --delay-ms 5
 
-One gateway in a process of its own speaks both over sockets, with two rails and metrics on; a scripted model answers at
-once. The clients' work is not counted: the gateway's CPU time is read from the kernel before and after each round, and
-rounds of all kinds alternate, so that a busy machine disturbs all alike. A chunk's cost is the difference between
-streams of 64 and of 1 chunks, divided by 63.
+One gateway in a process of its own speaks both over sockets, with two rails and metrics on. A scripted model answers at
+once, or waits before each chunk. The clients' work is not counted: the gateway's CPU time is read from the kernel
+before and after each round, and rounds of all kinds alternate, so that a busy machine disturbs all alike. A chunk's
+cost is the difference between streams of 64 and of 1 chunks, divided by 63.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import grpc
 import httpx
 
 from benchmarks import common
-from sluicegate.gateway.grpc.messages import GenerateRequest, Message
+from sluicegate.gateway.grpc.messages import GenerateRequest, Message, StreamEvent
 
 CHUNKS = 64
 ROUNDS = 7
@@ -32,9 +33,11 @@ GATEWAY = """
 import sys, time
 from benchmarks.gateway import PIPELINE, STAGES, WORDS
 from sluicegate.gateway.testing import TestApp
+delay_s = float(sys.argv[1])
 script = lambda job: [WORDS[i % len(WORDS)] for i in range(int(job.request.user))]
 asked = {**PIPELINE, "recall": []}
-with TestApp(pipeline=asked, stages=STAGES, script=script, settings={"grpc": {"enabled": True, "port": 0}}) as app:
+tables = {"grpc": {"enabled": True, "port": 0}}
+with TestApp(pipeline=asked, stages=STAGES, script=script, delay_s=delay_s, settings=tables) as app:
     print(app.url, app.runtime.progress.grpc, flush=True)
     sys.stdin.read()
 """
@@ -69,7 +72,7 @@ def askers(url: str, address: str) -> dict[str, Callable[[int], None]]:
         assert http.post("/v1/chat/completions", json=body(chunks, streamed=False)).status_code == 200
 
     def over_grpc(chunks: int) -> None:
-        assert sum(1 for _ in stream(message(chunks))) >= chunks
+        assert sum(len(StreamEvent.FromString(event).deltas) for event in stream(message(chunks))) >= chunks
 
     def whole_grpc(chunks: int) -> None:
         assert whole(message(chunks))
@@ -77,9 +80,9 @@ def askers(url: str, address: str) -> dict[str, Callable[[int], None]]:
     return {"HTTP, SSE": over_sse, "gRPC, stream": over_grpc, "HTTP, whole": over_http, "gRPC, whole": whole_grpc}
 
 
-def measure(requests: int) -> dict[str, dict[str, float]]:
+def measure(requests: int, delay_s: float) -> dict[str, dict[str, float]]:
     """Return microseconds of CPU: medians of alternating rounds, of which the first is not counted."""
-    command = [sys.executable, "-c", GATEWAY]
+    command = [sys.executable, "-c", GATEWAY, str(delay_s)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as gateway:
         assert gateway.stdout is not None
         assert gateway.stdin is not None
@@ -103,10 +106,11 @@ def measure(requests: int) -> dict[str, dict[str, float]]:
 def main() -> None:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--requests", type=int, default=400, help="of each kind in a round")
+    made.add_argument("--delay-ms", type=float, default=0.0, help="between chunks; without, they are ready at once")
     made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     arguments = made.parse_args()
     print(common.machine())
-    found = measure(arguments.requests)
+    found = measure(arguments.requests, arguments.delay_ms / 1000)
     print(f"{'':14}{'request of 1 chunk':>20}{'of 64 chunks':>16}{'each chunk':>14}")
     for name, us in found.items():
         print(f"{name:14}{us['request']:>17.0f} us{us['of 64']:>13.0f} us{us['chunk']:>11.1f} us")

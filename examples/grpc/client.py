@@ -38,11 +38,11 @@ def main(address: str, model: str, text: str, schema: str = "") -> int:
 def show(call: grpc.Call) -> int:
     """Print the answer as it comes. It is whole once `closing` has come, and not before."""
     for event in call:
-        if event.HasField("delta"):
-            print(event.delta.content, end="", flush=True)
-            if event.delta.HasField("refusal"):
-                print(f"\nstopped by a rail: {event.delta.refusal}")
-        elif event.HasField("closing"):
+        for delta in event.deltas:
+            print(delta.content, end="", flush=True)
+            if delta.HasField("refusal"):
+                print(f"\nstopped by a rail: {delta.refusal}")
+        if event.HasField("closing"):
             used = event.closing.usage
             print(f"\n{used.prompt_tokens} tokens in, {used.completion_tokens} out")
     return 0

@@ -60,8 +60,7 @@ class EventWriter:
 
     def delta(self, delta: Delta) -> bytes:
         event = messages.StreamEvent()
-        said = event.delta
-        said.SetInParent()
+        said = event.deltas.add()
         said.index = delta.index
         if delta.channel == "content":
             said.content = delta.text

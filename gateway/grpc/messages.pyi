@@ -170,14 +170,14 @@ class Usage(_message.Message):
     def __init__(self, prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., reasoning_tokens: _Optional[int] = ...) -> None: ...
 
 class StreamEvent(_message.Message):
-    __slots__ = ("opening", "delta", "closing")
+    __slots__ = ("opening", "deltas", "closing")
     OPENING_FIELD_NUMBER: _ClassVar[int]
-    DELTA_FIELD_NUMBER: _ClassVar[int]
+    DELTAS_FIELD_NUMBER: _ClassVar[int]
     CLOSING_FIELD_NUMBER: _ClassVar[int]
     opening: Opening
-    delta: Delta
+    deltas: _containers.RepeatedCompositeFieldContainer[Delta]
     closing: Closing
-    def __init__(self, opening: _Optional[_Union[Opening, _Mapping]] = ..., delta: _Optional[_Union[Delta, _Mapping]] = ..., closing: _Optional[_Union[Closing, _Mapping]] = ...) -> None: ...
+    def __init__(self, opening: _Optional[_Union[Opening, _Mapping]] = ..., deltas: _Optional[_Iterable[_Union[Delta, _Mapping]]] = ..., closing: _Optional[_Union[Closing, _Mapping]] = ...) -> None: ...
 
 class Opening(_message.Message):
     __slots__ = ("id", "created", "model", "system_fingerprint", "sluicegate_json")

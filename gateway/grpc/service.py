@@ -17,6 +17,7 @@ from sluicegate.gateway.api.endpoints.embeddings import embedded_texts, embeddin
 from sluicegate.gateway.grpc.answers import EventWriter, embeddings, whole
 from sluicegate.gateway.grpc.calls import Call, Context, OpenCalls
 from sluicegate.gateway.grpc.messages import DESCRIPTOR
+from sluicegate.gateway.grpc.outbox import Outbox
 from sluicegate.gateway.grpc.requests import read_chat, read_embeddings
 from sluicegate.gateway.runtime import Runtime
 
@@ -42,8 +43,7 @@ async def stream(runtime: Runtime, call: Call) -> None:
     try:
         await call.head(headers_of(exchange))
         async with contextlib.aclosing(frames_of(pipeline, exchange, EventWriter(exchange, parsed))) as frames:
-            async for frame in frames:
-                await call.send(frame)
+            await Outbox(call.send).send_all(frames)
     finally:
         await pipeline.close(exchange, asyncio.CancelledError())
 

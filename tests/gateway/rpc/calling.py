@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -58,6 +58,10 @@ def spoken(key: str = "", server: dict[str, Any] | None = None, grpc_table: Any 
             yield app, client
         finally:
             client.channel.close()
+
+
+def deltas_of(events: Iterable[Any]) -> list[Any]:
+    return [delta for event in events for delta in event.deltas]
 
 
 def ended_with(work: Callable[[], Any]) -> grpc.StatusCode | None:

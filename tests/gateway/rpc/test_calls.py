@@ -17,7 +17,7 @@ from sluicegate.gateway.http.errors import error_status
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import Job, errors
 from tests.gateway.conftest import RunningGateway, running
-from tests.gateway.rpc.calling import Client, asking, refused, spoken
+from tests.gateway.rpc.calling import Client, asking, deltas_of, refused, spoken
 from tests.waiting import until
 
 SCHEMA = {
@@ -86,10 +86,11 @@ def test_the_order_of_a_schema_arrives(client: Client) -> None:
 def test_a_stream_says_piece_by_piece_what_a_whole_answer_says(scripted: Any) -> None:
     app, client = scripted
     events = list(client.stream(asking()))
-    assert [event.WhichOneof("event") for event in events] == ["opening", *["delta"] * (len(events) - 2), "closing"]
-    text = "".join(event.delta.content for event in events)
+    assert [event.HasField("opening") for event in events] == [True, *[False] * (len(events) - 1)]
+    assert [event.HasField("closing") for event in events] == [*[False] * (len(events) - 1), True]
+    text = "".join(delta.content for delta in deltas_of(events))
     assert text == client.generate(asking()).choices[0].content == app.ask().text == "Hello wörld \U0001f600"
-    assert [event.delta.finish_reason for event in events[1:-1]][-1] == "stop"
+    assert deltas_of(events)[-1].finish_reason == "stop"
     assert events[-1].closing.usage == client.generate(asking()).usage
 
 
@@ -108,7 +109,7 @@ def test_calls_of_tools_arrive_whole_and_in_pieces() -> None:
         assert choice.finish_reason == "tool_calls"
         assert not choice.HasField("content")
         assert (call.name, json.loads(call.arguments)) == ("get_weather", {"city": "Oslo"})
-        deltas = [event.delta.call for event in client.stream(asked) if event.delta.HasField("call")]
+        deltas = [delta.call for delta in deltas_of(client.stream(asked)) if delta.HasField("call")]
         assert (deltas[0].name, bool(deltas[0].id)) == ("get_weather", True)
         assert "".join(delta.arguments for delta in deltas) == call.arguments
         asked.messages.append(Message(role="assistant", tool_calls=[call]))
@@ -123,7 +124,7 @@ def test_a_custom_tool_takes_a_text() -> None:
         asked = asking("go", tools=[Tool(name="shout", custom=True)], tool_choice="required")
         [call] = client.generate(asked).choices[0].tool_calls
         assert (call.input, call.arguments) == ('A"B', "")
-        deltas = [event.delta.call for event in client.stream(asked) if event.delta.HasField("call")]
+        deltas = [delta.call for delta in deltas_of(client.stream(asked)) if delta.HasField("call")]
         assert "".join(delta.input for delta in deltas) == 'A"B'
         asked.messages.append(Message(role="assistant", tool_calls=[call]))
         asked.messages.append(Message(role="tool", content="done", tool_call_id=call.id))
@@ -304,10 +305,10 @@ def test_a_rail_stops_an_answer_in_mid_stream() -> None:
     rails: dict[str, Any] = {"pipeline": {"moderate": ["blocklist"]}, "stages": {"moderate": {"blocklist": RAIL}}}
     with spoken(script=script, **rails) as (_, client):
         events = list(client.stream(asking()))
-        text = "".join(event.delta.content for event in events)
+        text = "".join(delta.content for delta in deltas_of(events))
         assert text.startswith("All is well.")
         assert "forb" not in text
-        [last] = [event.delta for event in events if event.delta.finish_reason]
+        [last] = [delta for delta in deltas_of(events) if delta.finish_reason]
         assert last.finish_reason == "content_filter"
         assert last.refusal
         assert events[-1].HasField("closing")
