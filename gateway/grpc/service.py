@@ -17,8 +17,8 @@ from sluicegate.gateway.api.endpoints.embeddings import embedded_texts, embeddin
 from sluicegate.gateway.grpc.answers import EventWriter, embeddings, whole
 from sluicegate.gateway.grpc.calls import Call, Context, OpenCalls
 from sluicegate.gateway.grpc.messages import DESCRIPTOR
-from sluicegate.gateway.grpc.outbox import Outbox
 from sluicegate.gateway.grpc.requests import read_chat, read_embeddings
+from sluicegate.gateway.grpc.sender import StreamSender
 from sluicegate.gateway.runtime import Runtime
 
 SERVICE: str = DESCRIPTOR.services_by_name["Sluicegate"].full_name
@@ -43,7 +43,7 @@ async def stream(runtime: Runtime, call: Call) -> None:
     try:
         await call.head(headers_of(exchange))
         async with contextlib.aclosing(frames_of(pipeline, exchange, EventWriter(exchange, parsed))) as frames:
-            await Outbox(call.send).send_all(frames)
+            await StreamSender(call.send).send_all(frames)
     finally:
         await pipeline.close(exchange, asyncio.CancelledError())
 

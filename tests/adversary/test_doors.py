@@ -345,6 +345,13 @@ IDENTIFIED = {
     "/version": "a constant",
     "/openapi.json": "a document that is made once",
     "/v1/responses/x": "always 404: nothing is stored",
+    "/v1/responses/x/input_items": "the same",
+    "/v1/responses/x/cancel": "the same",
+    "/v1/responses/compact": "the same",
+    "/v1/messages/batches": "always 404: they are not served",
+    "/v1/messages/batches/x": "the same",
+    "/v1/messages/batches/x/results": "the same",
+    "/v1/messages/batches/x/cancel": "the same",
 }
 """A key is asked for, and nothing is counted: no work is done and nothing is kept."""
 BODIES: dict[str, Any] = {

@@ -251,3 +251,30 @@ def test_all_of_them_are_named_at_once() -> None:
             "error"
         ]
     assert all(tool["type"] in message["message"] for tool in tools)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("GET", "/v1/responses/resp_1", "not_found"),
+        ("DELETE", "/v1/responses/resp_1", "responses_not_stored"),
+        ("GET", "/v1/responses/resp_1/input_items", "responses_not_stored"),
+        ("POST", "/v1/responses/resp_1/cancel", "responses_not_stored"),
+        ("POST", "/v1/responses/compact", "responses_not_stored"),
+        ("POST", "/v1/messages/batches", "message_batches_not_served"),
+        ("GET", "/v1/messages/batches", "message_batches_not_served"),
+        ("GET", "/v1/messages/batches/b1", "message_batches_not_served"),
+        ("DELETE", "/v1/messages/batches/b1", "message_batches_not_served"),
+        ("GET", "/v1/messages/batches/b1/results", "message_batches_not_served"),
+        ("POST", "/v1/messages/batches/b1/cancel", "message_batches_not_served"),
+    ],
+)
+def test_doors_that_are_not_there_say_so_in_words_of_their_dialect(method: str, path: str, code: str) -> None:
+    """An agent that finds one learns what to do instead, not only that a URL is unknown."""
+    with app("x") as gateway:
+        found = gateway.client.request(method, path)
+    assert found.status_code == 404
+    body = found.json()
+    assert (body.get("type") == "error") is path.startswith("/v1/messages")
+    assert body["error"]["code"] == code
+    assert "send the" in body["error"]["message"]

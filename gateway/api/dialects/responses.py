@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -21,6 +22,26 @@ def _add_stored(router: APIRouter, runtime: Runtime) -> None:
     async def stored_response(request: Request, response_id: str) -> Any:
         runtime.identify(api_key_of(request))
         raise NotFound(f"there is no response {response_id!r}: {NOT_STORED}", param="response_id")
+
+    for method, below in STORED:
+        router.add_api_route(f"/v1/responses/{below}", _refusing(runtime), methods=[method], include_in_schema=False)
+
+
+STORED = (
+    ("DELETE", "{response_id}"),
+    ("GET", "{response_id}/input_items"),
+    ("POST", "{response_id}/cancel"),
+    ("POST", "compact"),
+)
+"""What a server that keeps responses has besides."""
+
+
+def _refusing(runtime: Runtime) -> Callable[[Request], Awaitable[None]]:
+    async def refuse(request: Request) -> None:
+        runtime.identify(api_key_of(request))
+        raise NotFound(f"{request.method} {request.url.path}: {NOT_STORED}", code="responses_not_stored")
+
+    return refuse
 
 
 RESPONSES = TextDialect(

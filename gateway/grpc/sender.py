@@ -15,7 +15,7 @@ MOST_BYTES = 65_536
 """What may wait; whoever makes more waits too."""
 
 
-class Outbox:
+class StreamSender:
     """`write` sends one message. Used once, on the event loop."""
 
     def __init__(self, write: Callable[[bytes], Awaitable[None]]) -> None:

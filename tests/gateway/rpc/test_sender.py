@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate.gateway.grpc.messages import Closing, Delta, Opening, StreamEvent
-from sluicegate.gateway.grpc.outbox import MOST_BYTES, Outbox
+from sluicegate.gateway.grpc.sender import MOST_BYTES, StreamSender
 from sluicegate.plugins import GenerationFailed
 
 
@@ -49,7 +49,7 @@ def test_whatever_the_pace_all_arrives_in_order(pauses: list[int], turns: int, s
     wire = Wire(turns)
 
     async def run() -> None:
-        work = Outbox(wire.write).send_all(parts(pauses, size, GenerationFailed("broke") if fails else None))
+        work = StreamSender(wire.write).send_all(parts(pauses, size, GenerationFailed("broke") if fails else None))
         if fails:
             with pytest.raises(GenerationFailed):
                 await work
@@ -72,7 +72,7 @@ def test_a_write_that_breaks_ends_the_stream_with_its_error() -> None:
 
     async def run() -> None:
         with pytest.raises(ConnectionError):
-            await Outbox(broken).send_all(parts([1] * 1000, 1))
+            await StreamSender(broken).send_all(parts([1] * 1000, 1))
 
     asyncio.run(run())
 
@@ -82,7 +82,7 @@ def test_whoever_is_cancelled_leaves_no_write_behind() -> None:
         async def never(message: bytes) -> None:
             await asyncio.sleep(3600)
 
-        task = asyncio.ensure_future(Outbox(never).send_all(parts([1] * 10, MOST_BYTES)))
+        task = asyncio.ensure_future(StreamSender(never).send_all(parts([1] * 10, MOST_BYTES)))
         for _ in range(5):
             await asyncio.sleep(0)
         task.cancel()
