@@ -18,6 +18,7 @@ from sluicegate.gateway.batches import Batches
 from sluicegate.gateway.database import Database, tables_of
 from sluicegate.gateway.deployment import Deployment
 from sluicegate.gateway.feedback import feedback_book
+from sluicegate.gateway.history import History
 from sluicegate.gateway.http.body_budget import BodyBudget
 from sluicegate.gateway.prompts import PromptBuilder
 from sluicegate.gateway.readiness import DiskSpace, Source, TroubleList, TroubleMetrics
@@ -29,7 +30,7 @@ from sluicegate.gateway.request.pipeline import Pipeline
 from sluicegate.gateway.request.shadow import Shadows
 from sluicegate.gateway.request.tracing.capture import Capturing, wanted
 from sluicegate.gateway.request.tracing.live import LiveRequests
-from sluicegate.gateway.review import review_queue
+from sluicegate.gateway.review import review_queue, sealer_of
 from sluicegate.gateway.rollout.judging import RolloutJudge
 from sluicegate.gateway.rollout.rollouts import Rollouts
 from sluicegate.gateway.routing import RouteTable, Routing
@@ -60,7 +61,9 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
     stage_set = StageSet(settings, lambda wanted: registry_of(wanted, metrics, registers, accounts))
     sink = TraceSink(environ, telemetry.recent if telemetry.console else 0)
     shows_content = wanted(environ, telemetry.content)
-    live = LiveRequests(sink, Capturing() if shows_content else None)
+    history = History(telemetry, sink.recent, sealer_of(telemetry.history_secret, "[telemetry] history_secret"))
+    sink.keep = history.take
+    live = LiveRequests(sink, Capturing() if shows_content else None, accounts.feature_of, accounts.cost_nanos)
     reviews = review_queue(settings.review, environ, database)
     routes = RouteTable(settings.routing, database)
     routing = Routing(stage_set.router[1], routes)
@@ -129,6 +132,7 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
         disks=DiskSpace(written_folders(settings), settings.server.min_free_bytes),
         renewal=Renewal(settings.server.renew_s),
         trace_sink=sink,
+        history=history,
         lag=LoopLag(semconv.METRIC_LOOP_LAG),
         pusher=pusher_of(metrics.registry, environ),
         shows_content=shows_content,
@@ -157,6 +161,7 @@ def written_folders(settings: Settings) -> dict[str, Path]:
         "audit": settings.audit.path,
         "feedback": settings.feedback.path,
         "recordings": settings.recording.path,
+        "history": settings.telemetry.history,
     }
     return {name: Path(path).absolute() for name, path in named.items() if path}
 
@@ -167,6 +172,7 @@ def _watch_troubles(runtime: Runtime) -> None:
     for part in get_args(Part):
         watch(part, partial(_of_books, accounts, part))
     watch("disk", runtime.disks.troubles)
+    watch("history", runtime.history.troubles)
     watch("rails", lambda: runtime.pipeline.stages.rail_health.troubles())
     watch("batches", runtime.batches.troubles)
     watch("rollouts", runtime.rollouts.troubles)

@@ -101,6 +101,7 @@ async def close(runtime: Runtime) -> None:
     await runtime.audit.note("this process", "gateway.stop", __version__)
     await asyncio.to_thread(runtime.audit.close)
     await asyncio.to_thread(runtime.trace_sink.close)
+    await asyncio.to_thread(runtime.history.close)
     if runtime.pusher is not None:
         await asyncio.to_thread(runtime.pusher.close)
 
@@ -112,6 +113,7 @@ def _digest(runtime: Runtime) -> str:
 
 async def _start_stages(runtime: Runtime) -> None:
     runtime.trace_sink.start()
+    runtime.history.start()
     runtime.lag.start()
     runtime.disks.start()
     runtime.renewal.start()

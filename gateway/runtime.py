@@ -14,6 +14,7 @@ from sluicegate.gateway.batches import Batches
 from sluicegate.gateway.database import Database
 from sluicegate.gateway.deployment import Deployment
 from sluicegate.gateway.feedback import FeedbackBook
+from sluicegate.gateway.history import History
 from sluicegate.gateway.http.body_budget import BodyBudget
 from sluicegate.gateway.readiness import DiskSpace, Readiness, TroubleList
 from sluicegate.gateway.reload import Reloader
@@ -82,6 +83,7 @@ class Runtime:
     disks: DiskSpace
     renewal: Renewal
     trace_sink: TraceSink
+    history: History
     lag: LoopLag
     pusher: Pusher | None
     shows_content: bool

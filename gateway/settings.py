@@ -388,7 +388,18 @@ class TelemetrySettings:
     content: bool = False
     """Put prompts and answers, after the rails, into traces and the console."""
     recent: int = 500
-    """Finished requests that the console can show."""
+    """Finished requests that the console can show in full from memory."""
+    history: str = ""
+    """A folder for what the console shows, which then outlives the process; empty = it is gone at the end."""
+    history_rows: Annotated[int, Within(1, 10_000_000)] = 100_000
+    """Requests in it; without a folder, lines of the newest 10,000 are kept."""
+    history_bytes: Annotated[int, Within(1_000_000, 10**13)] = 256 * 1024**2
+    """And their bytes; the oldest go first."""
+    history_days: Annotated[float, Within(0.001, 3650)] = 30.0
+    """And how long each is kept."""
+    history_secret: str = field(default="", repr=False)
+    """Hexadecimal, at least 32 bytes: requests in full are encrypted under it, and only then texts that a rail
+    withheld are kept in the folder."""
     evaluations: str = ""
     """A folder of reports that `sluicegate eval --save` wrote, for the console; empty = none."""
     label_values: int = 100

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Matcher,
         ProbedModel,
         ServedModel,
+        ServerHealth,
         Trouble,
     )
     from sluicegate.plugins.contract.names import (
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         CuttableSession,
         DescribedRail,
         FairConstrainer,
+        HealthReporter,
         JudgingRail,
         Lifecycle,
         LoadReporter,
@@ -145,6 +147,7 @@ if TYPE_CHECKING:
         UnsupportedGrammar,
         UnsupportedMediaType,
         UpstreamFailed,
+        UpstreamUnavailable,
     )
     from sluicegate.plugins.registry import Registry, discover
     from sluicegate.plugins.settings import NoSettings, Within, add_stage, check_names, read_settings, wrong_value
@@ -192,6 +195,7 @@ __all__ = [
     "GrammarError",
     "GrammarLimit",
     "GrammarTooCostly",
+    "HealthReporter",
     "InputRail",
     "InvalidGrammar",
     "Job",
@@ -241,6 +245,7 @@ __all__ = [
     "Scores",
     "ScreenResult",
     "ServedModel",
+    "ServerHealth",
     "ServiceError",
     "SlotName",
     "SluicegateError",
@@ -268,6 +273,7 @@ __all__ = [
     "UnsupportedGrammar",
     "UnsupportedMediaType",
     "UpstreamFailed",
+    "UpstreamUnavailable",
     "Usage",
     "Verdict",
     "WarmConstrainer",
@@ -307,6 +313,7 @@ __getattr__ = lazily(
         "Generation": "contract.models",
         "Job": "contract.models",
         "Load": "contract.models",
+        "ServerHealth": "contract.models",
         "Matcher": "contract.models",
         "ProbedModel": "contract.models",
         "ServedModel": "contract.models",
@@ -332,6 +339,7 @@ __getattr__ = lazily(
         "AwaitedSession": "contract.slots",
         "JudgingRail": "contract.optional",
         "JudgingTerms": "contract.verdicts",
+        "HealthReporter": "contract.optional",
         "LoadReporter": "contract.optional",
         "PlacedRail": "contract.optional",
         "ModelHost": "contract.optional",
@@ -414,6 +422,7 @@ __getattr__ = lazily(
         "UnsupportedGrammar": "errors",
         "UnsupportedMediaType": "errors",
         "UpstreamFailed": "errors",
+        "UpstreamUnavailable": "errors",
         "Registry": "registry",
         "discover": "registry",
         "NoSettings": "settings",

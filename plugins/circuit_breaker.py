@@ -43,6 +43,10 @@ class CircuitBreaker:
         return self._pauses > 0
 
     @property
+    def failures_in_a_row(self) -> int:
+        return self._in_a_row
+
+    @property
     def wait_s(self) -> float:
         """Seconds until a trial may be made; 0 = now."""
         return max(0.0, self._open_until - self._clock())

@@ -24,6 +24,7 @@
     └── ServiceError                our fault; becomes a 5xx
         ├── Overloaded              503, with `retry_after_s`
         │   ├── AuditUnavailable    503, a change by an operator cannot be written down, so that it is not made
+        │   ├── UpstreamUnavailable 503, another server failed again and again and is left alone for a while
         │   └── BooksUnavailable    503, what is used cannot be written down, or who asks cannot be read
         ├── ModelLoadError          a checkpoint that the engine cannot serve, with the reason
         ├── StorageFailed           507, a disk does not take what has to be kept; with `retry_after_s`
@@ -220,6 +221,12 @@ class BooksUnavailable(Overloaded):
     """Keys, limits or usage cannot be read or written now: a full disk, a store that is gone. Nothing was charged."""
 
     code = "books_unavailable"
+
+
+class UpstreamUnavailable(Overloaded):
+    """Nobody here is busy: another server failed again and again, and is asked again by itself after a while."""
+
+    code = "upstream_unavailable"
 
 
 class StorageFailed(ServiceError):

@@ -52,6 +52,7 @@ from sluicegate.plugins import (
     Request,
     RequestError,
     SluicegateError,
+    Usage,
 )
 
 log = logging.getLogger("sluicegate.accounts")
@@ -212,6 +213,13 @@ class Accounts:
         budgeted = any(m.limits.budget_day is not None or m.limits.budget_month is not None for m in meters)
         need = need_of(request, self.prices, self.reach_of, budgeted=budgeted or self.journal is not None)
         return need if need.nanos <= MAX_NANOS else Need(need.tokens, MAX_NANOS)
+
+    def feature_of(self, request: Request) -> str:
+        return self._features.of(request)
+
+    def cost_nanos(self, model: str, used: Usage) -> int:
+        """What tokens cost, in billionths of the currency, whatever a model reports."""
+        return min(MAX_NANOS, self.prices.cost_nanos(model, used if plausible(used) else bounded(used)))
 
     def settle(self, outcome: Outcome) -> None:
         """Replace the reservation by what the request used. One that `reserve` refused counts as an error only."""

@@ -8,6 +8,7 @@ that the page is sent with forbids every script, style and connection but its ow
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,10 +17,11 @@ import orjson
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
+from sluicegate.gateway.admin.console_filters import REVIEW, RequestFilter, RequestPage
 from sluicegate.gateway.console import Views
-from sluicegate.gateway.http.guard import operator_of
+from sluicegate.gateway.http.guard import name_of, operator_of
 from sluicegate.gateway.runtime import Runtime
-from sluicegate.plugins import NotFound
+from sluicegate.plugins import Caller, NotFound, PermissionDenied
 
 STATIC = Path(__file__).parent.parent / "console" / "static"
 KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -76,25 +78,65 @@ def _add_data(router: APIRouter, runtime: Runtime, views: Views) -> None:
         operator_of(runtime, request)
         return _json(views.overview())
 
-    @router.get("/admin/console/requests", tags=["admin"])
-    async def recent(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> Response:
+    @router.get("/admin/console/figures", tags=["admin"])
+    async def figures(request: Request, asked: Annotated[RequestFilter, Query()]) -> Response:
+        """Counts, latencies, costs and verdicts of the requests that the filters name."""
         operator_of(runtime, request)
-        return _json({"live": [*views.live()], "recent": views.recent(limit)})
+        return _json(await asyncio.to_thread(views.figures, asked.wanted()))
 
-    @router.get("/admin/console/requests/{id}", tags=["admin"])
-    async def one(request: Request, id: str) -> Response:
-        """By request id or trace id."""
+    @router.get("/admin/console/models", tags=["admin"])
+    async def models(request: Request) -> Response:
         operator_of(runtime, request)
-        found = views.one(id)
-        if found is None:
-            raise NotFound(f"no recent request has the id {id!r}; the console keeps the last few hundred")
-        return _json(found)
+        return _json({"data": views.models(), "engine": views.overview()["engine"]})
+
+    @router.get("/admin/console/choices", tags=["admin"])
+    async def choices(request: Request) -> Response:
+        """Values that filters can take."""
+        operator_of(runtime, request)
+        return _json(await asyncio.to_thread(runtime.history.choices))
 
     @router.get("/admin/console/feed", tags=["admin"])
     async def feed(request: Request) -> Response:
         """Server-sent events: once a second what runs now, and what has ended since the last time."""
         operator_of(runtime, request)
         return StreamingResponse(_ticks(runtime, views), media_type="text/event-stream", headers=HEADERS)
+
+    _add_requests(router, runtime, views)
+
+
+def _add_requests(router: APIRouter, runtime: Runtime, views: Views) -> None:
+    @router.get("/admin/console/requests", tags=["admin"])
+    async def listing(request: Request, asked: Annotated[RequestPage, Query()]) -> Response:
+        """Requests that have ended, newest first, and what runs now."""
+        operator_of(runtime, request)
+        found = await asyncio.to_thread(runtime.history.page, asked.wanted(), asked.before, asked.limit)
+        return _json({"live": [*views.live()], "recent": found["data"], "total": found["total"], "next": found["next"]})
+
+    @router.get("/admin/console/requests/{id}", tags=["admin"])
+    async def one(request: Request, id: str) -> Response:
+        """By request id or trace id."""
+        by = operator_of(runtime, request)
+        found = await asyncio.to_thread(runtime.history.one, id)
+        if found is None:
+            raise NotFound(f"no request with the id {id!r} is kept in full; docs/observability.md says how many are")
+        return _json({**found, "may_review": _may_review(runtime, by)})
+
+    @router.get("/admin/console/requests/{id}/withheld", tags=["admin"])
+    async def withheld(request: Request, id: str) -> Response:
+        """Texts that a rail withheld: for keys with the scope `review` alone, and every reading is audited."""
+        by = operator_of(runtime, request, REVIEW)
+        if not _may_review(runtime, by):
+            raise PermissionDenied(f"this needs a key with the scope {REVIEW!r}; key {by.key_id!r} has none")
+        async with runtime.audit.change(name_of(by), "console.withheld", id):
+            found = await asyncio.to_thread(runtime.history.withheld, id)
+        if not found:
+            raise NotFound(f"no text that was withheld of request {id!r} is kept")
+        return _json({"data": found})
+
+
+def _may_review(runtime: Runtime, by: Caller) -> bool:
+    """Without keys, whoever sits at this machine may."""
+    return not runtime.keyed or REVIEW in by.scopes
 
 
 async def _ticks(runtime: Runtime, views: Views) -> AsyncIterator[bytes]:
@@ -108,4 +150,8 @@ async def _ticks(runtime: Runtime, views: Views) -> AsyncIterator[bytes]:
 
 
 def _json(found: Any) -> Response:
-    return Response(orjson.dumps(found, default=str), media_type="application/json")
+    try:
+        body = orjson.dumps(found, default=str)
+    except TypeError:  # halves of characters and numbers past 64 bits, which other servers may send
+        body = json.dumps(found, default=str).encode()
+    return Response(body, media_type="application/json")

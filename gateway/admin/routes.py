@@ -66,7 +66,7 @@ def _check(runtime: Runtime, path: str, request: Request) -> None:
     """Raises `AuthenticationError`, `PermissionDenied`."""
     if not path.startswith("/admin/"):
         runtime.identify(api_key_of(request))
-    elif path.startswith(("/admin/review", "/admin/feedback")):
+    elif path.startswith(("/admin/review", "/admin/feedback")) or path.endswith("/withheld"):
         operator_of(runtime, request, REVIEW)
     else:
         operator_of(runtime, request)

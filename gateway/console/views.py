@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from prometheus_client.metrics_core import Metric
 
+from sluicegate.gateway.history import Wanted
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.gateway.request.tracing.explain import engine_times, token_steps
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import semconv
 from sluicegate.gateway.telemetry.collectors import safely
-from sluicegate.gateway.telemetry.finished import Finished
-from sluicegate.gateway.telemetry.metrics import SUCCESS
 from sluicegate.gateway.telemetry.series import SLICE_S
-from sluicegate.gateway.telemetry.span_builder import GUARDS, SpanFact, spans_of
+from sluicegate.plugins import HealthReporter, LoadReporter, offers
 
 HISTOGRAMS = {
     "first": semconv.METRIC_TIME_TO_FIRST_TOKEN,
@@ -37,11 +36,18 @@ class Views:
         runtime = self._runtime
         families = {family.name: family for family in runtime.metrics.registry.collect()}
         [(_, generator)] = [runtime.pipeline.stages.generate]
+        readiness = runtime.readiness
         return {
             **self.now(),
             "state": runtime.progress.state,
+            "readiness": readiness.state,
+            "troubles": [
+                {"part": part, "reason": one.reason} for part, found in readiness.troubles.items() for one in found
+            ],
             "started_s": runtime.started_s,
             "content": runtime.shows_content,
+            "survives": runtime.history.survives,
+            "currency": runtime.accounts.settings.currency,
             "exports": runtime.trace_sink.exporter is not None,
             "models": [_model(name, model) for name, model in runtime.models.items()],
             "engine": dict(safely(generator.stats, "the generator")),
@@ -55,6 +61,23 @@ class Views:
             "objectives": _objectives(runtime),
         }
 
+    def models(self) -> list[dict[str, Any]]:
+        """What is served, and how it is: load, servers with their breakers, the engine's figures."""
+        runtime = self._runtime
+        [(_, generator)] = [runtime.pipeline.stages.generate]
+        found = []
+        for name, model in runtime.models.items():
+            served = name in generator.models
+            line: dict[str, Any] = {**_model(name, model), "remote": model.remote, "base": model.base}
+            line["route"] = name in runtime.routes.routes
+            if served and isinstance(generator, LoadReporter):
+                line["load"] = asdict(generator.load(name))
+            line["servers"] = (
+                [asdict(s) for s in generator.health(name)] if served and offers(generator, HealthReporter) else []
+            )
+            found.append(line)
+        return found
+
     def now(self) -> dict[str, Any]:
         return {"now_s": time.time(), "seen": self._runtime.trace_sink.seen, "live": [*self.live()]}
 
@@ -64,88 +87,23 @@ class Views:
             yield _live(exchange)
 
     def recent(self, limit: int) -> list[dict[str, Any]]:
-        """Newest first."""
+        """Newest first, from memory."""
         found = []
         for done in self._runtime.trace_sink.recent():
-            found.append(summary(done))
+            found.append(self._runtime.history.line(done))
             if len(found) >= limit:
                 break
         return found
 
-    def one(self, name: str) -> dict[str, Any] | None:
-        done = self._runtime.trace_sink.find(name)
-        return None if done is None else whole(done)
-
-
-def summary(done: Finished) -> dict[str, Any]:
-    """One line of a list; nothing in it is content."""
-    return {
-        "id": done.asked.id,
-        "trace": f"{done.ids.trace_id:032x}",
-        "sampled": done.ids.sampled,
-        "at_s": done.began_ns / 1e9,
-        "model": done.model or done.asked.model,
-        "tenant": done.caller.tenant,
-        "key": done.caller.key_id,
-        "output": done.asked.output,
-        "stream": done.asked.stream,
-        "ms": done.duration_s * 1e3,
-        "first_ms": None if done.first_s is None else done.first_s * 1e3,
-        "prompt_tokens": done.usage.prompt_tokens,
-        "cached_tokens": done.usage.cached_tokens,
-        "completion_tokens": done.usage.completion_tokens,
-        "ended": done.error or ",".join(done.finish_reasons) or SUCCESS,
-        "failed": done.error is not None,
-        "cached": done.cached,
-        "verdicts": [
-            [decision.slot, decision.stage, decision.outcome]
-            for decision in done.decisions
-            if decision.slot in GUARDS and decision.outcome != "pass"
-        ],
-    }
-
-
-def whole(done: Finished) -> dict[str, Any]:
-    """One request: its spans, where text was held, and what the operator opted in to."""
-    line = done.timeline
-    found = {
-        **summary(done),
-        "version": done.version,
-        "spans": [_span(span) for span in spans_of(done)],
-        "holds": [
-            {
-                "choice": hold.choice,
-                "at_ms": (hold.began_s - done.began_s) * 1e3,
-                "ms": (hold.ended_s - hold.began_s) * 1e3,
-                "characters": hold.characters,
-            }
-            for hold in done.holds
-        ],
-    }
-    if line is not None:
-        found["engine"] = engine_times(line)
-        found["tokens"] = token_steps(line)
-    if done.content is not None:
-        found["messages"] = [{"role": role, "text": text} for role, text in done.content.messages]
-        found["answers"] = [{"text": text, "ended": ended} for text, ended in done.content.answers]
-    return found
-
-
-def _span(span: SpanFact) -> dict[str, Any]:
-    hidden = (semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES, semconv.INPUT_VALUE, semconv.OUTPUT_VALUE)
-    return {
-        "name": span.name,
-        "parent": span.parent,
-        "at_ms": span.began_s * 1e3,
-        "ms": (span.ended_s - span.began_s) * 1e3,
-        "slot": span.attributes.get(semconv.STAGE_SLOT, "request"),
-        "failed": span.failed,
-        "attributes": {name: value for name, value in span.attributes.items() if name not in hidden},
-        "events": [
-            {"name": event.name, "at_ms": event.at_s * 1e3, "attributes": dict(event.attributes)}
-            for event in span.events
-        ],
-    }
+    def figures(self, wanted: Wanted) -> dict[str, Any]:
+        """Blocks; off the event loop."""
+        runtime = self._runtime
+        return {
+            **runtime.history.figures(wanted),
+            "currency": runtime.accounts.settings.currency,
+            "survives": runtime.history.survives,
+            "lost": runtime.history.lost,
+        }
 
 
 def _live(exchange: Exchange) -> dict[str, Any]:
@@ -154,6 +112,8 @@ def _live(exchange: Exchange) -> dict[str, Any]:
         "id": exchange.request.id,
         "model": exchange.model.name if exchange.model else exchange.request.model,
         "tenant": exchange.caller.tenant,
+        "key": exchange.caller.key_id,
+        "route": exchange.entry.route,
         "ms": (time.perf_counter() - exchange.entry.started_at) * 1e3,
         "stage": _doing(exchange),
         "tokens": line.tokens if line is not None else 0,

@@ -12,6 +12,7 @@ from sluicegate.plugins import (
     Embeddings,
     Generation,
     Generator,
+    HealthReporter,
     Job,
     Load,
     LoadReporter,
@@ -20,6 +21,7 @@ from sluicegate.plugins import (
     RequestError,
     Scores,
     ServedModel,
+    ServerHealth,
     TextEmbedder,
     TextScorer,
     offers,
@@ -61,6 +63,10 @@ class Generators:
     def load(self, model: str | None = None) -> Load:
         part = self.part_of(model or next(iter(self.models)))
         return part.load(model) if isinstance(part, LoadReporter) else Load(0, 0, 0, 0, 0.0)
+
+    def health(self, model: str) -> Sequence[ServerHealth]:
+        part = self.part_of(model)
+        return part.health(model) if offers(part, HealthReporter) else ()
 
     def capacity(self) -> Capacity:
         """Of the first part that has one: what others run is placed by themselves."""

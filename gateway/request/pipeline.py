@@ -31,7 +31,7 @@ from sluicegate.gateway.request.guarding.selection import choose_rails
 from sluicegate.gateway.request.recall import remember
 from sluicegate.gateway.request.stages import Stages
 from sluicegate.gateway.request.tracing.live import LiveRequests
-from sluicegate.gateway.request.tracing.timing import error_code
+from sluicegate.gateway.request.tracing.timing import error_code, failure_of
 from sluicegate.gateway.telemetry import Metrics, semconv
 from sluicegate.plugins import Answer, Caller, ContentBlocked, Embeddings, NotFound, Request, RequestError, Scores
 
@@ -143,6 +143,7 @@ class Pipeline:
         exchange.error = None if error is None else error_code(error)
         exchange.by_caller = isinstance(error, RequestError)
         exchange.duration_s = time.perf_counter() - exchange.entry.started_at
+        exchange.failure = failure_of(error)
         await slots.record(exchange, self._live)
         for call in self._over:
             try:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from sluicegate.gateway.database import Database, DatabaseUnavailable, patient, unavailable
 from sluicegate.gateway.review.items import Item, Kind, Report, Status
-from sluicegate.gateway.review.stores.base import ReviewStore
+from sluicegate.gateway.review.stores.base import ReviewStore, Sealer
 from sluicegate.gateway.review.stores.postgres import PostgresReviewStore
 from sluicegate.gateway.review.stores.sqlite import SqliteReviewStore
 from sluicegate.gateway.settings import ReviewSettings
@@ -195,20 +195,25 @@ def review_queue(
     """None where the operator switched it off: what would be escalated is then blocked."""
     if not settings.enabled:
         return None
-    sealer = None
-    if settings.secret:
-        from sluicegate.cache.stores.sealing import TenantSealer
-
-        try:
-            sealer = TenantSealer(bytes.fromhex(settings.secret))
-        except ValueError as error:
-            raise ConfigurationError("[review] secret must be hexadecimal; `openssl rand -hex 32` makes one") from error
+    sealer = sealer_of(settings.secret, "[review] secret")
     if database is not None:
         return ReviewQueue(PostgresReviewStore(database, sealer), settings)
     path = path_of(settings, environ)
     if path is None:
         log.info("[review] has no path and there is no home folder: held texts are kept in memory only")
     return ReviewQueue(SqliteReviewStore(path, sealer), settings)
+
+
+def sealer_of(secret: str, name: str) -> Sealer | None:
+    """None where there is no secret. `name`: of the setting. Raises `ConfigurationError`."""
+    if not secret:
+        return None
+    from sluicegate.cache.stores.sealing import TenantSealer
+
+    try:
+        return TenantSealer(bytes.fromhex(secret))
+    except ValueError as error:
+        raise ConfigurationError(f"{name} must be hexadecimal; `openssl rand -hex 32` makes one") from error
 
 
 def path_of(settings: ReviewSettings, environ: Mapping[str, str]) -> Path | None:

@@ -5,12 +5,12 @@ No prompt, answer or key is in it, unless the operator opted in: then `content` 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sluicegate.gateway.telemetry import semconv
 from sluicegate.gateway.telemetry.tracing import TraceIds
 from sluicegate.gateway.telemetry.tries import Try
-from sluicegate.plugins import Caller, Decision, Sampling, Timeline, Usage
+from sluicegate.plugins import Caller, Constraint, Decision, Sampling, Timeline, Tool, Usage
 from sluicegate.plugins.frozen import quick
 
 LEFT = "cancelled"
@@ -33,6 +33,33 @@ class Content:
 
     messages: tuple[tuple[str, str], ...]
     answers: tuple[tuple[str, str], ...]
+    asked: tuple[tuple[str, str], ...] = ()
+    """Schema and tools, each as (what it is, text), after the rails."""
+    withheld: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Messages that an input rail refused, as it saw them: for those who may review, and never exported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What the caller was told. No error message holds content."""
+
+    status: int
+    message: str
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Particulars:
+    """What an operator looks for a request by, and what explains it; `cost_nanos` is in billionths of the currency."""
+
+    route: str = ""
+    feature: str = ""
+    cost_nanos: int = 0
+    token_s: float | None = None
+    """For each token after the first, on average."""
+    failure: Failure | None = None
+    constraint: Constraint | None = field(default=None, repr=False)
+    tools: tuple[Tool, ...] = field(default=(), repr=False)
 
 
 @quick
@@ -90,6 +117,7 @@ class Finished:
     """Rails that did not act, and why."""
     review: str | None = None
     """The id under which part of it waits for a person."""
+    particulars: Particulars = Particulars()
 
     @property
     def failed(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from opentelemetry import context
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
@@ -26,6 +26,8 @@ class TraceSink:
         self._tracing = Tracing(sampler_of(environ) if asked else ALWAYS_OFF)
         self._ring: deque[Finished] = deque(maxlen=recent)
         self._seen = 0
+        self.keep: Callable[[Finished], None] = lambda done: None
+        """Called with each of them; whoever keeps a history sets it."""
         self.series = Series()
         self.rails = RailHistory()
 
@@ -43,6 +45,7 @@ class TraceSink:
             self._ring.append(done)
             self.series.add(done)
             self.rails.add(done)
+            self.keep(done)
         if done.ids.sampled and self.exporter is not None:
             self.exporter.take(done)
 

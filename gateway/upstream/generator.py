@@ -15,7 +15,7 @@ from sluicegate.gateway.upstream.request_body import body_of
 from sluicegate.gateway.upstream.settings import STAGE, UpstreamModelSettings, UpstreamSettings
 from sluicegate.gateway.upstream.transport.client import Client
 from sluicegate.gateway.upstream.transport.server import PROBES_TO_LEAVE
-from sluicegate.plugins import Job, Load, NotFound, RequestError, ServedModel, Trouble, read_settings
+from sluicegate.plugins import Job, Load, NotFound, RequestError, ServedModel, ServerHealth, Trouble, read_settings
 
 KEYS_EVERY_S = 10.0
 """How often files with keys are looked at."""
@@ -93,6 +93,12 @@ class Upstream:
         if client is None:
             raise NotFound(f"there is no model {model!r} here")
         return Load(client.running, 0, 0, 0, client.wait_s)
+
+    def health(self, model: str) -> Sequence[ServerHealth]:
+        client = self._clients.get(model)
+        if client is None:
+            raise NotFound(f"there is no model {model!r} here")
+        return [server.health() for server in client.servers]
 
     async def add_model(self, settings: Any, *, replace: bool = False) -> ServedModel:
         """`settings`: those of one model, and its `name`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from sluicegate.plugins.contract.answers import Piece, Usage
 from sluicegate.plugins.contract.names import Mask
@@ -175,6 +175,19 @@ class Generation(Protocol):
 
     @property
     def usage(self) -> Usage: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ServerHealth:
+    """How the last requests to a server went. `left_alone`: its breaker is open, and it is tried again in `wait_s`."""
+
+    server: str
+    state: Literal["well", "failing", "left_alone"]
+    running: int
+    failures_in_a_row: int
+    failures: int
+    """Since the start."""
+    wait_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,14 @@ from functools import cache
 from typing import Any, Literal, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from sluicegate.plugins.contract.answers import Embeddings, Scores
-from sluicegate.plugins.contract.models import Capacity, CompiledGrammar, Load, ServedModel, Trouble
+from sluicegate.plugins.contract.models import (
+    Capacity,
+    CompiledGrammar,
+    Load,
+    ServedModel,
+    ServerHealth,
+    Trouble,
+)
 from sluicegate.plugins.contract.names import Channel, SlotName
 from sluicegate.plugins.contract.requests import Caller, Constraint, Prompt, Request
 from sluicegate.plugins.contract.slots import AwaitedSession, OutputRail, RailSession
@@ -88,6 +95,14 @@ class LoadReporter(Protocol):
 
     def load(self, model: str | None = None) -> Load:
         """`model` None = the first one served. Raises `NotFound`."""
+
+
+@runtime_checkable
+class HealthReporter(Protocol):
+    """For generators that ask other servers: how those are, for the console."""
+
+    def health(self, model: str) -> Sequence[ServerHealth]:
+        """Raises `NotFound`."""
 
 
 @runtime_checkable
@@ -200,7 +215,7 @@ OPTIONAL: Mapping[SlotName, tuple[type, ...]] = {
     "assemble": (ThreadedAssembler,),
     "recall": (),
     "constrain": (FairConstrainer, WarmConstrainer),
-    "generate": (LoadReporter, CapacityReporter, StartReporter, TextEmbedder, TextScorer, ModelHost),
+    "generate": (LoadReporter, HealthReporter, CapacityReporter, StartReporter, TextEmbedder, TextScorer, ModelHost),
     "moderate": (JudgingRail, PlacedRail),
     "record": (),
 }

@@ -114,7 +114,7 @@ def test_the_key_opens_the_console_and_stays_in_the_tab(gateway: RunningGateway,
 @pytest.mark.parametrize(
     ("place", "expected"),
     [
-        ("overview", "Goodput"),
+        ("overview", "Objectives"),
         ("requests", "Running now"),
         ("playground", "JSON schema of the answer"),
         ("cache", "Prefix cache"),
@@ -212,7 +212,7 @@ def test_the_keyboard_reaches_everything(gateway: RunningGateway, browser: Brows
     browser.press("Tab")
     assert browser.js("document.activeElement.className") == "skip"
     reached = []
-    for _ in range(40):
+    for _ in range(60):
         browser.press("Tab")
         reached.append(browser.js("document.activeElement.innerText || document.activeElement.tagName"))
         if browser.js("document.activeElement.matches('tbody a')"):

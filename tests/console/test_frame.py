@@ -33,7 +33,9 @@ def test_every_section_is_in_the_navigation_and_opens(gateway: RunningGateway, b
     for name in SECTIONS:
         browser.js(f"document.querySelector('nav a[href=\"#/{name}\"]').click()")
         browser.until(f"document.querySelector('nav a[aria-current=page]').getAttribute('href') === '#/{name}'")
-        browser.until("document.querySelector('#main h1') && !document.querySelector('#main [role=alert]')")
+        browser.until(
+            "document.querySelector('#main h1') && !document.querySelector('#main [role=alert]:not([hidden])')"
+        )
 
 
 @needs_chromium

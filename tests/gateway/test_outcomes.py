@@ -11,7 +11,6 @@ import pytest
 
 from sluicegate.gateway.compose import compose
 from sluicegate.gateway.config import load
-from sluicegate.gateway.console.views import summary
 from sluicegate.gateway.testing import TestApp
 from tests.gateway.conftest import RunningGateway
 from tests.waiting import until
@@ -106,7 +105,7 @@ def test_a_refused_prompt_is_withheld_and_not_said_to_be_lost(app: TestApp) -> N
 )
 def test_what_has_no_choices_ends_as_a_success(gateway: RunningGateway, path: str, body: dict[str, Any]) -> None:
     assert httpx.post(gateway.url + path, json={"model": "bundled", **body}).status_code == 200
-    until(lambda: summary(next(iter(gateway.runtime.trace_sink.recent())))["ended"] == "success")
+    until(lambda: gateway.runtime.history.line(next(iter(gateway.runtime.trace_sink.recent())))["ended"] == "success")
     assert 'outcome="success"' in httpx.get(f"{gateway.url}/metrics").text
 
 

@@ -24,7 +24,14 @@ function field(spec, params) {
   return el("div", { class: `field ${spec.wide ? "wide" : ""}` }, el("label", { for: id }, spec.label), control);
 }
 
-// Specs: { name, label, options: [[value, text]] } for a choice, else a text; `type`, `hint`, `standard`, `wide` as wanted.
+// What is seldom asked for stays folded, unless it is asked for now.
+function rareFields(specs, params) {
+  const rare = specs.filter((spec) => spec.rare);
+  if (!rare.length) return null;
+  return el("details", { class: "more", open: rare.some((spec) => params.get(spec.name)) }, el("summary", {}, "More filters"), rare.map((spec) => field(spec, params)));
+}
+
+// Specs: { name, label, options: [[value, text]] } for a choice, else a text; `type`, `hint`, `standard`, `wide`, `rare` as wanted.
 // `apply` gets the filters that are set, as URLSearchParams; whoever calls decides what becomes of them.
 export function filterBar(specs, params, apply, ...further) {
   const read = () => {
@@ -38,7 +45,7 @@ export function filterBar(specs, params, apply, ...further) {
   const form = el("form", { class: "filters", role: "search", "aria-label": "Filters", on: {
     submit: (event) => { event.preventDefault(); apply(read()); },
     change: () => apply(read()) } },
-    specs.map((spec) => field(spec, params)),
+    specs.filter((spec) => !spec.rare).map((spec) => field(spec, params)), rareFields(specs, params),
     el("div", { class: "row" }, el("button", { type: "submit" }, "Apply"), el("button", { type: "button", class: "quiet", on: { click: () => apply(new URLSearchParams()) } }, "Clear"), further));
   return form;
 }
@@ -81,4 +88,10 @@ export function pagedTable({ caption, columns, read, empty }) {
     isFirst: () => at === 0,
     holdsFocus: () => shown.contains(document.activeElement),
   };
+}
+
+// Unix seconds as `from` and `until` write them: the browser's clock, to the second.
+export function localMoment(seconds) {
+  const at = new Date(Math.round(seconds) * 1000);
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60000).toISOString().slice(0, 19);
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.telemetry.finished import Content
@@ -16,6 +17,8 @@ from sluicegate.safety import HoldbackWindow
 
 VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 WITHHELD = "[withheld by a safety rail]"
+MOST_CHARS = 50_000
+"""Of one schema."""
 REFUSED = (ContentBlocked.code, PendingReview.code)
 
 
@@ -31,12 +34,25 @@ class Capturing:
         """Return None where the messages were never screened; those that an input rail refused are withheld whole."""
         if exchange.model is None:
             withheld = tuple([(message.role, WITHHELD) for message in exchange.request.messages])
-            return Content(withheld, ()) if exchange.error in REFUSED else None
+            said = tuple([(message.role, message.content) for message in exchange.request.messages])
+            return Content(withheld, (), withheld=said) if exchange.error in REFUSED else None
         messages = tuple([(message.role, self._read(message, exchange)) for message in exchange.request.messages])
         answers = tuple(
             [(_hidden(answer.text, exchange.safety.restore), answer.finish_reason) for answer in exchange.answers]
         )
-        return Content(messages, answers)
+        return Content(messages, answers, self._asked(exchange))
+
+    def _asked(self, exchange: Exchange) -> tuple[tuple[str, str], ...]:
+        """What shape was asked for, in the caller's words."""
+        request = exchange.request
+        found: list[tuple[str, Any]] = (
+            [] if request.constraint is None else [(request.constraint.kind, request.constraint.value)]
+        )
+        found += [
+            (f"tool {tool.name}", {"description": tool.description, "parameters": tool.parameters})
+            for tool in request.tools
+        ]
+        return tuple([(what, self._read(Message("user", _written(value)), exchange)) for what, value in found])
 
     def _read(self, message: Message, exchange: Exchange) -> str:
         try:
@@ -45,6 +61,11 @@ class Capturing:
         except Exception:  # a rail's own failure: withholding is always safe
             return WITHHELD
         return WITHHELD if window.blocked else "".join([step.text for step in steps])
+
+
+def _written(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    return text if len(text) <= MOST_CHARS else f"{text[:MOST_CHARS]}… ({len(text)} characters)"
 
 
 def _hidden(text: str, restored: Mapping[str, str]) -> str:

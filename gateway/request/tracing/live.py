@@ -10,8 +10,8 @@ from opentelemetry import context as otel
 
 from sluicegate.gateway.request.context import Entry, Exchange
 from sluicegate.gateway.request.stages import Stages
-from sluicegate.gateway.telemetry import Asked, Content, Finished, TraceSink, semconv
-from sluicegate.plugins import Decision, Request, Timeline
+from sluicegate.gateway.telemetry import Asked, Content, Finished, Particulars, TraceSink, semconv
+from sluicegate.plugins import Decision, Request, Timeline, Usage
 from sluicegate.safety import LEAD
 
 Capture = Callable[[Exchange], Content | None]
@@ -19,10 +19,19 @@ Capture = Callable[[Exchange], Content | None]
 
 
 class LiveRequests:
-    """`capture` only where the operator opted in to content."""
+    """`capture` only where the operator opted in to content. `feature_of`: what part of the caller's product a request
+    is for; `cost_of`: what a model's tokens cost, in billionths."""
 
-    def __init__(self, sink: TraceSink, capture: Capture | None = None) -> None:
+    def __init__(
+        self,
+        sink: TraceSink,
+        capture: Capture | None = None,
+        feature_of: Callable[[Request], str] = lambda request: "",
+        cost_of: Callable[[str, Usage], int] = lambda model, usage: 0,
+    ) -> None:
         self._sink = sink
+        self._feature_of = feature_of
+        self._cost_of = cost_of
         self._capture = capture
         self._live: dict[str, Exchange] = {}
 
@@ -83,6 +92,20 @@ class LiveRequests:
             policy=safety.policy.name,
             not_enforced=tuple(safety.unenforced),
             review=exchange.review["id"] if exchange.review else None,
+            particulars=self._particulars(exchange),
+        )
+
+    def _particulars(self, exchange: Exchange) -> Particulars:
+        request, usage, gaps_s = exchange.request, exchange.usage, exchange.delivery.gaps_s
+        later = usage.completion_tokens - 1
+        return Particulars(
+            route=exchange.entry.route,
+            feature=self._feature_of(request),
+            cost_nanos=self._cost_of(exchange.model.name if exchange.model else "", usage),
+            token_s=sum(gaps_s) / later if gaps_s and later > 0 else None,
+            failure=exchange.failure,
+            constraint=request.constraint,
+            tools=request.tools,
         )
 
     def _timeline(self, exchange: Exchange) -> Timeline | None:

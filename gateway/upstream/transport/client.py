@@ -18,7 +18,7 @@ from sluicegate.gateway.upstream.transport.interim import bounded
 from sluicegate.gateway.upstream.transport.reply import AT_ONCE, Reply
 from sluicegate.gateway.upstream.transport.server import PROBES_TO_LEAVE, Tries, TryFailed, UpstreamServer
 from sluicegate.gateway.upstream.transport.watch import ServerWatch
-from sluicegate.plugins import Overloaded, SluicegateError, UpstreamFailed
+from sluicegate.plugins import Overloaded, SluicegateError, UpstreamFailed, UpstreamUnavailable
 
 log = logging.getLogger("sluicegate.upstream")
 LONGEST_WAIT_S = 2.0
@@ -183,7 +183,7 @@ class Client:
         if count == 1:
             if failed:
                 return failed[0].error
-            return Overloaded(
+            return UpstreamUnavailable(
                 f"the server behind model {name!r} failed several times in a row and is left alone",
                 retry_after_s=self.servers[0].breaker.wait_s,
             )
@@ -200,5 +200,6 @@ class Client:
         busy = [one for one in failed.values() if isinstance(one.error, Overloaded)]
         if busy or not failed:
             waits = [one.wait_s for one in busy] or [server.breaker.wait_s for server in self.servers]
-            return Overloaded(message, retry_after_s=max(0.1, min(waits)))
+            kind = Overloaded if busy else UpstreamUnavailable
+            return kind(message, retry_after_s=max(0.1, min(waits)))
         return UpstreamFailed(message)

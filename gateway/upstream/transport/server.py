@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -16,7 +16,7 @@ from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 from sluicegate.gateway.upstream.transport.load_report import LoadReport
 from sluicegate.gateway.upstream.transport.refusals import as_error, refusal, retry_after, shown
 from sluicegate.gateway.upstream.transport.reply import LiveReply
-from sluicegate.plugins import NotFound, Overloaded, SluicegateError, UpstreamFailed
+from sluicegate.plugins import NotFound, Overloaded, ServerHealth, SluicegateError, UpstreamFailed
 from sluicegate.plugins.circuit_breaker import CircuitBreaker
 
 log = logging.getLogger("sluicegate.upstream")
@@ -82,6 +82,19 @@ class UpstreamServer:
         self.report = LoadReport()
         self.running_then = 0
         """Our own requests when the report was made."""
+
+    def health(self) -> ServerHealth:
+        breaker = self.breaker
+        gone = breaker.is_open or self.missed >= PROBES_TO_LEAVE
+        state: Literal["well", "failing", "left_alone"] = "failing" if breaker.failures_in_a_row else "well"
+        return ServerHealth(
+            self.label,
+            "left_alone" if gone else state,
+            self.running,
+            breaker.failures_in_a_row,
+            self.failures,
+            breaker.wait_s,
+        )
 
     @property
     def load(self) -> float:

@@ -1,34 +1,60 @@
 import { Failure, ask } from "../api.js";
-import { chip, clock, count, el, panel, table } from "../dom.js";
+import { chip, clock, count, el, facts, ms, panel, percent, table } from "../dom.js";
+import { address } from "../navigation.js";
+
+const WINDOW_S = 900;
+const cell = (text, kind = "") => el("td", { class: kind }, text);
+const STATES = { well: ["well", "good"], failing: ["failing", "warn"], left_alone: ["left alone", "bad"] };
 
 async function read(path, signal) {
   try { return (await ask(path, { signal })).data; } catch (error) { if (error instanceof Failure && error.status === 404) return []; throw error; }
 }
 
-export async function page({ signal }) {
-  const body = el("div", { class: "grid" }), said = el("p", { role: "status", class: "note" });
-  const refresh = async () => {
-    const [served, routes] = await Promise.all([read("/admin/models", signal), read("/admin/routes", signal)]);
-    body.replaceChildren(servedPanel(served), ...(routes.length ? routes.map((route) => routePanel(route, refresh, said)) : [noRoutes()]));
-  };
-  await refresh();
-  return [el("div", { class: "head" }, el("h1", {}, "Models"), el("p", {}, "what is served, which version answers, and the way back")), body, said];
+// One word for a model: its servers first, then how its requests went.
+function health(model, seen) {
+  const servers = model.servers.map((s) => s.state);
+  if (servers.length && servers.every((state) => state === "left_alone")) return chip("unavailable: left alone after failures", "bad");
+  if (servers.includes("left_alone")) return chip("some servers left alone", "warn");
+  if (servers.includes("failing")) return chip("failing", "warn");
+  if (seen?.failed) return chip(`${count(seen.failed)} of ${count(seen.requests)} failed`, seen.failed * 2 > seen.requests ? "bad" : "warn");
+  return chip(model.load?.waiting > 0 ? "well, requests wait" : "well", model.load?.waiting > 0 ? "warn" : "good");
 }
 
-function servedPanel(served) {
-  const rows = served.map((m) => el("tr", {}, el("td", {}, m.id), el("td", { class: "mono" }, m.version), el("td", {}, m.route ? chip("route", "info") : chip(m.remote ? "upstream" : "in this process")),
-    el("td", { class: "number" }, count(m.context_length)), el("td", { class: "number" }, m.load ? count(m.load.running) : "–"), el("td", { class: "number" }, m.load ? count(m.load.waiting) : "–")));
-  return panel("Served now", null, table("Models", [["Name"], ["Version"], ["Where"], ["Context", "number"], ["Running", "number"], ["Waiting", "number"]], rows, "No model is loaded."));
+function servedPanel(served, figures) {
+  const seen = new Map(figures.by_model.map((line) => [line.name, line]));
+  const rows = served.map((m) => {
+    const line = seen.get(m.name), to = (more) => address("requests", { model: m.name, last: String(WINDOW_S), ...more });
+    return el("tr", {}, cell(m.name, "name"), cell(health(m, line)), cell(m.version, "mono name minor"), cell(m.route ? chip("route", "info") : chip(m.remote ? "upstream" : "in this process"), "minor"),
+      cell(count(m.context), "number minor"), cell(m.load ? count(m.load.running) : "–", "number"), cell(m.load ? count(m.load.waiting) : "–", "number"),
+      cell(line ? el("a", { href: to({}) }, count(line.requests)) : "0", "number"), cell(line?.failed ? el("a", { href: to({ outcome: "failed" }) }, count(line.failed)) : "0", "number"), cell(line ? ms(line.mean_ms) : "–", "number minor"));
+  });
+  return panel("Served now", "requests of the last 15 minutes", table("Models", [["Name"], ["Health"], ["Version", "minor"], ["Where", "minor"], ["Context", "number minor"], ["Running", "number"], ["Waiting", "number"], ["Requests", "number"], ["Failed", "number"], ["On average", "number minor"]], rows, "No model is loaded."));
 }
 
-const noRoutes = () => panel("Versions", null, el("p", { class: "empty" }, "No public name stands for versions yet. A route with weights (docs/operations.md) gets its button to roll back here."));
+function serversPanel(served) {
+  const rows = served.flatMap((m) => m.servers.map((s) => {
+    const [word, kind] = STATES[s.state];
+    const breaker = s.state === "left_alone" ? (s.wait_s > 0 ? `open, tried again in ${ms(s.wait_s * 1000)}` : "open, the next request tries it") : "closed";
+    return el("tr", {}, cell(m.name, "name"), cell(s.server, "mono name"), cell(chip(word, kind)), cell(breaker), cell(count(s.failures_in_a_row), "number"), cell(count(s.failures), "number minor"), cell(count(s.running), "number minor"));
+  }));
+  return rows.length ? panel("Other servers", "and their circuit breakers", table("Servers that answer for models", [["Model"], ["Server"], ["State"], ["Breaker"], ["Failures in a row", "number"], ["Since the start", "number minor"], ["Running", "number minor"]], rows, "")) : null;
+}
+
+function enginePanel(e) {
+  const asked = e.prefix_cache_asked_tokens_total, drafted = e.tokens_drafted_total;
+  if (e.steps_total === undefined) return null;
+  return panel("Engine in this process", "since the start", facts([
+    ["Blocks of the KV cache in use", percent(e.kv_cache_usage_ratio)], ["Prompt tokens that were reused", asked ? percent(e.prefix_cache_hit_tokens_total / asked) : "no prompt yet"],
+    ["Rows in a step, on average", e.steps_total ? (e.batched_rows_total / e.steps_total).toFixed(1) : "–"], ["Guessed tokens that were right", drafted ? percent(e.tokens_accepted_total / drafted) : "nothing is guessed"],
+    ["Sequences that had to give way", count(e.preemptions_total)]]));
+}
 
 function share(weights) {
   const sum = Object.values(weights).reduce((all, w) => all + w, 0) || 1;
   return Object.entries(weights).map(([name, w]) => `${name} ${Math.round((100 * w) / sum)} %`).join(", ");
 }
 
-function routePanel(route, refresh, said) {
+function routePanel(route, figures, refresh, said) {
   const roll = async () => {
     try {
       const now = await ask(`/admin/routes/${encodeURIComponent(route.name)}/rollback`, { method: "POST", body: {} });
@@ -36,12 +62,32 @@ function routePanel(route, refresh, said) {
       await refresh();
     } catch (error) { said.textContent = error.message; }
   };
-  const sum = Object.values(route.weights).reduce((all, w) => all + w, 0) || 1;
-  const rows = Object.entries(route.weights).map(([name, w]) => el("tr", {}, el("td", {}, name), el("td", {}, w > 0 ? chip("answers", "good") : chip("at rest")), el("td", { class: "number" }, `${Math.round((100 * w) / sum)} %`)));
-  const past = [...route.history].reverse().map((c) => el("tr", {}, el("td", {}, clock(c.at_s)), el("td", {}, c.by), el("td", {}, share(c.weights))));
+  const sum = Object.values(route.weights).reduce((all, w) => all + w, 0) || 1, least = Math.min(...Object.values(route.weights).filter((w) => w > 0));
+  const seen = new Map(figures.by_model.map((line) => [line.name, line]));
+  const rows = Object.entries(route.weights).map(([name, w]) => {
+    const line = seen.get(name), canary = w > 0 && w === least && w * 2 < sum;
+    return el("tr", {}, cell(name, "name"), cell(w > 0 ? chip(canary ? "canary" : "answers", canary ? "info" : "good") : chip("at rest")), cell(`${Math.round((100 * w) / sum)} %`, "number"),
+      cell(line ? el("a", { href: address("requests", { model: name, last: String(WINDOW_S) }) }, count(line.requests)) : "0", "number"), cell(count(line?.failed ?? 0), "number"), cell(line ? ms(line.mean_ms) : "–", "number"));
+  });
+  const past = [...route.history].reverse().map((c) => el("tr", {}, cell(clock(c.at_s)), cell(c.by, "name"), cell(share(c.weights))));
   return el("section", { class: "panel" },
     el("header", {}, el("h2", {}, route.name), el("p", {}, [route.sticky ? `sticky by ${route.sticky}` : "", route.fallback.length ? `falls back to ${route.fallback.join(", ")}` : "", route.shadow ? `shadowed by ${route.shadow}` : ""].filter(Boolean).join("; ")),
       el("span", { class: "end" }, el("button", { type: "button", class: "danger", disabled: route.history.length < 2, on: { click: roll } }, "Roll back"))),
-    el("div", { class: "stack" }, table(`Versions of ${route.name}`, [["Version"], ["State"], ["Share", "number"]], rows, "No version."),
-      past.length ? el("details", {}, el("summary", {}, "Changes, the newest in force"), table("Changes", [["At"], ["By"], ["Shares"]], past, "")) : null));
+    el("div", { class: "stack" }, table(`Versions of ${route.name}`, [["Version"], ["State"], ["Share", "number"], ["Requests", "number"], ["Failed", "number"], ["On average", "number"]], rows, "No version."),
+      past.length ? el("details", {}, el("summary", {}, "Changes, the newest in force"), table(`Changes of ${route.name}`, [["At"], ["By"], ["Shares"]], past, "")) : null));
+}
+
+const noRoutes = () => panel("Versions and canaries", null, el("p", { class: "empty" }, "No public name stands for versions yet. A route with weights (docs/operations.md) shows here which version answers, and the button that rolls back."));
+
+export async function page({ signal, onTick }) {
+  const body = el("div", { class: "grid" }), said = el("p", { role: "status", class: "note" });
+  let last = 0;
+  const refresh = async () => {
+    last = Date.now();
+    const [served, routes, figures] = await Promise.all([ask("/admin/console/models", { signal }), read("/admin/routes", signal), ask(`/admin/console/figures?from_s=${Date.now() / 1000 - WINDOW_S}`, { signal })]);
+    body.replaceChildren(...[servedPanel(served.data, figures), serversPanel(served.data), ...(routes.length ? routes.map((route) => routePanel(route, figures, refresh, said)) : [noRoutes()]), enginePanel(served.engine)].filter(Boolean));
+  };
+  await refresh();
+  onTick(() => { if (!document.hidden && Date.now() - last > 3000 && !body.contains(document.activeElement) && !body.querySelector("details[open]")) refresh().catch(() => {}); });
+  return [el("div", { class: "head" }, el("h1", {}, "Models"), el("p", {}, "what is served, how it is, which version answers, and the way back")), body, said];
 }

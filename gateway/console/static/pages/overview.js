@@ -1,88 +1,129 @@
 import { ask } from "../api.js";
-import { histogram, legend, timeline } from "../charts.js";
-import { bars, count, el, ms, panel, percent } from "../dom.js";
+import { histogram, legend, slices } from "../charts.js";
+import { chip, clock, count, el, ms, panel, percent, table } from "../dom.js";
+import { RANGES, filterBar, keepAddress, localMoment, rangeOf } from "../list.js";
+import { address } from "../navigation.js";
+import { ENDINGS, money } from "../outcome.js";
 
-const seconds = (s) => ms(s * 1000);
+const STANDARD = "3600", EVERY_MS = 4000;
+const SERIES = ["answered", "refused", "rejected", "failed", "left"];
+const seconds = (value) => ms(value * 1000);
+const cell = (text, kind = "") => el("td", { class: kind }, text);
 
-function tile(name, value, unit, sub) {
-  return el("div", { class: "tile" }, el("dt", {}, name), el("dd", {}, value, unit ? el("small", {}, unit) : null), el("dd", { class: "sub" }, sub ?? ""));
+// A figure that leads to the requests it counts.
+function tile(name, value, sub, href) {
+  return el("div", { class: "tile" }, el("dt", {}, name), el("dd", {}, href ? el("a", { href }, value) : value), el("dd", { class: "sub" }, sub ?? ""));
 }
 
-function quantile(data, share) {
-  let reached = 0;
-  for (let i = 0; i < data.counts.length; i++) {
-    reached += data.counts[i];
-    if (data.count && reached >= share * data.count) return data.bounds_s[i] ?? data.bounds_s.at(-1);
-  }
-  return null;
+const share = (part, whole) => (whole ? percent(part / whole) : "–");
+
+function tiles(found, to) {
+  const { outcomes, requests, latency } = found, minutes = Math.max(1, (found.until_s - found.from_s) / 60);
+  const slow = (name, text) => tile(text, ms(latency[name].quantiles_ms[1]), `95 of 100; half within ${ms(latency[name].quantiles_ms[0])}`, to(name === "ms" ? { over_ms: latency.ms.quantiles_ms[1] ?? 0 } : { first_over_ms: latency.first_ms.quantiles_ms[1] ?? 0 }));
+  return el("dl", { class: "tiles four", "aria-label": "In this range" },
+    tile("Requests", count(requests), `${count(Math.round((10 * requests) / minutes) / 10)} a minute`, to({})),
+    tile("Failed", count(outcomes.failed), `${share(outcomes.failed, requests)} of all`, to({ outcome: "failed" })),
+    tile("Refused by rails", count(outcomes.refused), `${share(outcomes.refused, requests)} of all`, to({ outcome: "refused" })),
+    tile("Callers' mistakes", count(outcomes.rejected), `${count(outcomes.left)} callers left`, to({ outcome: "rejected" })),
+    slow("first_ms", "First text within"), slow("ms", "Whole within"),
+    tile("Cost", money(found.cost_nanos, found.currency), `${count(found.prompt_tokens)} tokens in, ${count(found.completion_tokens)} out`, to({})),
+    tile("From the cache", share(found.cached, requests), `${count(found.cached)} requests`, to({ cached: "true" })));
 }
 
-function between(data) {
-  const low = quantile(data, 0.5), high = quantile(data, 0.99);
-  return low === null ? "no request yet" : `half within ${seconds(low)}, 99 % within ${seconds(high)}`;
+function objectives(found, to) {
+  const { latency } = found;
+  const line = (text, data, filter) => el("tr", {}, cell(text), cell(el("a", { href: to(filter) }, count(data.over))), cell(data.count ? percent(1 - data.over / data.count) : "–", "number"));
+  const missed = found.judged - found.met;
+  return panel("Objectives", found.judged ? `${share(found.met, found.judged)} of ${count(found.judged)} requests kept all of them` : "no request yet",
+    table("Service level objectives", [["Objective"], ["Missed by"], ["Kept", "number"]], [
+      line(`First text within ${ms(latency.first_ms.objective_ms)}`, latency.first_ms, { first_over_ms: latency.first_ms.objective_ms }),
+      line(`A token within ${ms(latency.token_ms.objective_ms)} on average`, latency.token_ms, { token_over_ms: latency.token_ms.objective_ms }),
+      line(`Whole within ${ms(latency.ms.objective_ms)}`, latency.ms, { over_ms: latency.ms.objective_ms }),
+      el("tr", {}, cell("All three, and no failure"), cell(el("a", { href: to({ met: "false" }) }, count(missed))), cell(share(found.met, found.judged), "number"))], ""));
 }
 
-function tiles(now) {
-  const e = now.engine, h = now.histograms, served = now.goodput.met + now.goodput.missed;
-  const first = quantile(h.first, 0.5);
-  const asked = e.prefix_cache_asked_tokens_total, drafted = e.tokens_drafted_total;
-  return el("dl", { class: "tiles", "aria-label": "Now" },
-    tile("Running", count(e.requests_running), null, `${count(e.requests_waiting)} waiting`),
-    tile("First text", first === null ? "–" : seconds(first), null, "median, after rails"),
-    tile("Goodput", served ? percent(now.goodput.met / served) : "–", null, `of ${count(served)} requests`),
-    tile("KV cache", percent(e.kv_cache_usage_ratio), null, asked ? `${percent(e.prefix_cache_hit_tokens_total / asked)} of prompts reused` : "no prompt yet"),
-    tile("Mean batch", e.steps_total ? (e.batched_rows_total / e.steps_total).toFixed(1) : "–", "rows", drafted ? `${percent(e.tokens_accepted_total / drafted)} of guesses right` : "no guesses"),
-    tile("Loop lag", now.lag.p99_s === undefined ? "–" : seconds(now.lag.p99_s), null, "99th percentile of a minute"));
+function rails(found, to) {
+  const rows = found.verdicts.filter(([, , verdict]) => verdict !== "pass").map(([slot, rail, verdict, n]) =>
+    el("tr", {}, cell(rail, "name"), cell(slot === "screen" ? "prompt" : "answer"), cell(chip(verdict, verdict === "block" || verdict === "failed" ? "bad" : "warn")), cell(el("a", { href: to({ rail, verdict }) }, count(n)), "number")));
+  const passed = found.verdicts.filter(([, , verdict]) => verdict === "pass").reduce((sum, [, , , n]) => sum + n, 0);
+  return panel("Rails that acted", `${count(passed)} times a rail let pass`, table("Verdicts of rails", [["Rail"], ["Read"], ["Verdict"], ["Requests", "number"]], rows, "No rail acted in this range."));
 }
 
-function verdicts(slice) {
-  const found = { pass: 0, redact: 0, escalate: 0, block: 0 };
-  for (const [, verdict, n] of slice.verdicts) found[verdict === "failed" ? "block" : verdict in found ? verdict : "block"] += n;
-  return Object.entries(found);
+function endings(found, to) {
+  const known = found.by_ended.filter((line) => !["stop", "success", "tool_calls"].includes(line.name));
+  const rows = known.map((line) => el("tr", {}, cell(line.name.replaceAll("_", " "), "name"), cell(el("a", { href: to({ ended: line.name }) }, count(line.requests)), "number"), cell(clock(line.last_s), "number")));
+  return panel("What went wrong", "by how requests ended", table("Endings other than whole answers", [["Ended with"], ["Requests", "number"], ["Last", "number"]], rows, "Every request in this range got its whole answer."));
 }
 
-function drawn(now) {
-  const over = { sliceS: now.slice_s, nowS: now.now_s };
-  const rails = new Map();
-  for (const [rail, verdict, n] of now.verdicts) {
-    const line = rails.get(rail) ?? { pass: 0, all: 0 };
-    line.all += n;
-    if (verdict === "pass") line.pass += n;
-    rails.set(rail, line);
-  }
-  const h = now.histograms, o = now.objectives;
+function by(found, name, title, to) {
+  const rows = found[`by_${name}`].slice(0, 8).map((line) => el("tr", {}, cell(el("a", { href: to({ [name]: line.name || "-" }) }, line.name || "none"), "name"), cell(count(line.requests), "number"),
+    cell(line.failed ? el("a", { href: to({ [name]: line.name || "-", outcome: "failed" }) }, count(line.failed)) : "0", "number"), cell(count(line.prompt_tokens + line.completion_tokens), "number minor"), cell(money(line.cost_nanos), "number")));
+  return panel(title, null, table(title, [[title.replace("By ", "").replace(/^./, (letter) => letter.toUpperCase())], ["Requests", "number"], ["Failed", "number"], ["Tokens", "number minor"], ["Cost", "number"]], rows, "Nothing in this range."));
+}
+
+function spread(title, data, format) {
+  const [half, , most] = data.quantiles_ms;
+  const note = data.count ? `half within ${ms(half)}, 99 of 100 within ${ms(most)}` : "no request yet";
+  return panel(title, note, histogram({ counts: data.counts, count: data.count, bounds_s: data.bounds_ms.map((b) => b / 1000), sum_s: (half ?? 0) * data.count / 1000 }, { label: title, objective: data.objective_ms / 1000, format }));
+}
+
+function drawn(found, to) {
+  const open = (from, until) => { location.hash = address("requests", { from: localMoment(from), until: localMoment(until) }); };
+  const chart = { fromS: found.from_s, untilS: found.until_s, stepS: found.step_s, open };
   return [
-    tiles(now),
+    tiles(found, to),
     el("div", { class: "grid two" },
-      panel("Requests", "each bar ten seconds", timeline(now.series, { label: "Requests", ...over, split: (s) => [["ok", s.requests - s.errors - s.refused - s.cached], ["cached", s.cached], ["redact", s.refused], ["error", s.errors]] }),
-        legend([["ok", "answered"], ["cached", "from the cache"], ["redact", "refused by a rail"], ["error", "failed"]])),
-      panel("Verdicts of rails", "each bar ten seconds", timeline(now.series, { label: "Verdicts", ...over, split: verdicts }),
-        legend([["pass", "pass"], ["redact", "redact"], ["escalate", "escalate"], ["block", "block"]]))),
-    el("div", { class: "grid three" },
-      panel("To the first text", between(h.first), histogram(h.first, { label: "Seconds to the first text", objective: o.first_s, format: seconds })),
-      panel("Between two texts", between(h.token), histogram(h.token, { label: "Seconds between two texts", objective: o.token_s, format: seconds })),
-      panel("Whole request", between(h.total), histogram(h.total, { label: "Seconds of whole requests", objective: o.total_s, format: seconds }))),
-    el("div", { class: "grid three" },
-      panel("Waiting for the engine", between(h.queue), histogram(h.queue, { label: "Seconds in the queue", format: seconds })),
-      panel("Held back by rails", between(h.held), histogram(h.held, { label: "Longest hold of a request", format: seconds })),
-      panel("Rails", "requests that each let pass unchanged", rails.size ? bars([...rails].map(([name, l]) => [name, l.all ? l.pass / l.all : 0]), percent) : el("p", { class: "empty" }, "No rail has spoken yet."))),
+      panel("Requests", "click a bar for its requests", slices(found.series, { label: "Requests", ...chart, split: (s) => SERIES.map((kind) => [kind, s[kind] ?? 0]) }), legend(SERIES.map((kind) => [kind, ENDINGS[kind]]))),
+      panel("Tokens answered", "click a bar for its requests", slices(found.series, { label: "Tokens answered", ...chart, split: (s) => [["answered", s.tokens]] }))),
+    el("div", { class: "grid two" }, objectives(found, to), endings(found, to)),
+    el("div", { class: "grid three" }, spread("To the first text", found.latency.first_ms, seconds), spread("For each further token", found.latency.token_ms, seconds), spread("Whole request", found.latency.ms, seconds)),
+    el("div", { class: "grid two" }, rails(found, to), by(found, "model", "By model", to)),
+    el("div", { class: "grid two" }, by(found, "key", "By key", to), by(found, "feature", "By feature", to)),
   ];
 }
 
-export async function page({ signal, onTick }) {
-  const body = el("div", { class: "grid" });
-  const note = el("p", {});
-  const refresh = async () => {
-    const now = await ask("/admin/console/overview", { signal });
-    note.textContent = `${now.models.map((m) => m.name).join(", ") || "no model"} · ${now.state} since ${new Date(now.started_s * 1000).toLocaleString()} · content ${now.content ? "shown" : "not kept"}`;
-    body.replaceChildren(...drawn(now));
-  };
-  await refresh();
-  let last = Date.now();
-  onTick((tick) => {
-    if (document.hidden || (Date.now() - last < 4000 && !tick.ended.length) || Date.now() - last < 1800) return;
+function stripOf(now) {
+  const e = now.engine, entries = [["Running", count(now.live.length)], ["Waiting", count(e.requests_waiting ?? 0)], ["KV cache", percent(e.kv_cache_usage_ratio)], ["Event loop behind by", now.lag.p99_s === undefined ? "–" : seconds(now.lag.p99_s)]];
+  return el("dl", { class: "strip", "aria-label": "Now" }, entries.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+}
+
+const troublesOf = (now) => (now.troubles.length ? el("section", { class: "notice", "aria-label": "What does not work now" }, now.troubles.map((one) => el("p", {}, el("strong", {}, one.part), `: ${one.reason}`))) : null);
+
+export async function page({ signal, params: given, onTick }) {
+  let params = given, last = 0;
+  const body = el("div", { class: "grid" }), strip = el("div", { class: "stack" }), note = el("p", {}), failed = el("p", { class: "notice bad", role: "alert", hidden: true });
+  const range = () => (params.get("from") || params.get("until") ? { from: params.get("from"), until: params.get("until") } : { last: params.get("last") ?? STANDARD });
+  const to = (filter) => address("requests", { ...range(), ...(params.get("model") ? { model: params.get("model") } : {}), ...filter });
+  async function refresh() {
     last = Date.now();
-    refresh().catch(() => {});
+    const bounds = rangeOf(params, STANDARD), sent = new URLSearchParams();
+    for (const [name, value] of Object.entries({ ...bounds, model: params.get("model") })) if (value) sent.set(name, value);
+    const [now, found] = await Promise.all([ask("/admin/console/overview", { signal }), ask(`/admin/console/figures?${sent}`, { signal })]);
+    const kept = found.kept_since_s === null ? "" : `, requests kept since ${new Date(found.kept_since_s * 1000).toLocaleString()}`;
+    note.textContent = `${now.readiness === "ready" ? now.state : now.readiness} since ${new Date(now.started_s * 1000).toLocaleString()}${kept}${found.survives ? "" : " (in memory; [telemetry] history keeps them)"}`;
+    strip.replaceChildren(...[troublesOf(now), stripOf(now)].filter(Boolean));
+    body.replaceChildren(...drawn(found, to));
+    failed.hidden = true;
+    return now;
+  }
+  const tell = (error) => { if (!signal.aborted) { failed.hidden = false; failed.textContent = error.message; } };
+  const now = await refresh();
+  const fields = [
+    { name: "last", label: "Time", standard: STANDARD, options: RANGES.map(([value, name]) => [value, `Last ${name}`]) },
+    { name: "from", label: "From", type: "datetime-local", step: "1" }, { name: "until", label: "Until", type: "datetime-local", step: "1" },
+    { name: "model", label: "Model", options: [["", "All"], ...now.models.map((m) => [m.name, m.name])] }];
+  const bar = el("div", {});
+  const drawBar = () => bar.replaceChildren(filterBar(fields, params, (wanted) => {
+    const cleared = [...wanted].length === 0 && [...params].length > 0;
+    params = wanted;
+    keepAddress("overview", params);
+    if (cleared) drawBar();
+    refresh().catch(tell);
+  }));
+  drawBar();
+  onTick((tick) => {
+    if (document.hidden || params.get("until") || body.contains(document.activeElement) || Date.now() - last < EVERY_MS || (!tick.ended.length && Date.now() - last < 5 * EVERY_MS)) return;
+    refresh().catch(tell);
   });
-  return [el("div", { class: "head" }, el("h1", {}, "Overview"), note), body];
+  return [el("div", { class: "head" }, el("h1", {}, "Overview"), note), strip, el("section", { class: "panel", "aria-label": "Range" }, bar, failed), body];
 }

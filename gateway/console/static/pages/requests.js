@@ -1,37 +1,98 @@
 import { ask } from "../api.js";
 import { chip, clock, count, el, ms, panel, table } from "../dom.js";
+import { betweenFields, filterBar, keepAddress, pagedTable, rangeOf, timeField } from "../list.js";
+import { address } from "../navigation.js";
+import { ENDINGS, ended, money, verdict } from "../outcome.js";
 
-const KINDS = { stop: "good", success: "good", length: "warn", content_filter: "warn", tool_calls: "good", cancelled: "" };
-const ended = (line) => chip(line.cached ? `${line.ended}, cached` : line.ended, KINDS[line.ended.split(",")[0]] ?? "bad");
+const PAGE = 50;
+const BARE = "-"; // as the gateway reads it: those that have none
+const YES_NO = [["", "Any"], ["true", "Yes"], ["false", "No"]];
+
+const options = (values, all, none) => [["", all], ...values.map((value) => (value === "" ? [BARE, none] : [value, value]))];
+
+function fields(choices) {
+  return [
+    { name: "q", label: "Request or trace id", hint: "part of an id", wide: true, type: "search" },
+    timeField(),
+    { name: "outcome", label: "Outcome", options: [["", "All"], ...Object.entries(ENDINGS)] },
+    { name: "model", label: "Model", options: options(choices.model, "All", "none") },
+    { name: "key", label: "Key", options: options(choices.key, "All", "no key") },
+    { name: "route", label: "Route", options: options(choices.route, "All", "none") },
+    { name: "feature", label: "Feature", options: options(choices.feature, "All", "none") },
+    { name: "rail", label: "Rail acted", options: options(choices.rail, "Any", "–") },
+    ...[...betweenFields(),
+      { name: "ended", label: "Ended with", options: options(choices.ended, "Any", "–") },
+      { name: "verdict", label: "Verdict", options: [["", "Any"], ...["redact", "escalate", "block", "failed", "pass"].map((v) => [v, v])] },
+      { name: "met", label: "Objectives kept", options: YES_NO },
+      { name: "cached", label: "From the cache", options: YES_NO },
+      { name: "over_ms", label: "Longer than (ms)", type: "number", step: "any" },
+      { name: "first_over_ms", label: "First text after (ms)", type: "number", step: "any" },
+      { name: "token_over_ms", label: "A token longer than (ms)", type: "number", step: "any" }].map((spec) => ({ ...spec, rare: true })),
+  ];
+}
+
+// The filters of the address as the gateway reads them: a range relative to now becomes two moments.
+function query(params, more = {}) {
+  const sent = new URLSearchParams(params);
+  for (const name of ["last", "from", "until"]) sent.delete(name);
+  for (const [name, value] of Object.entries({ ...rangeOf(params), ...more })) if (value !== null && value !== undefined) sent.set(name, value);
+  return sent;
+}
+
+const COLUMNS = [["At"], ["Outcome"], ["Model"], ["Key", "minor"], ["Route", "minor"], ["Feature", "minor"], ["Rails"], ["Tokens", "number minor"], ["Cost", "number minor"], ["First text", "number minor"], ["Whole", "number"]];
+const LIVE = [["Request"], ["Model"], ["Key", "minor"], ["Doing"], ["Prompt", "number minor"], ["Tokens", "number"], ["For", "number"]];
+const cell = (text, kind = "") => el("td", { class: kind }, text);
+
+function when(seconds) {
+  const at = new Date(seconds * 1000), today = new Date().toDateString() === at.toDateString();
+  return today ? clock(seconds) : `${at.toLocaleDateString([], { month: "short", day: "numeric" })} ${clock(seconds)}`;
+}
+
+function row(line) {
+  const href = address("trace", {}, line.id);
+  return el("tr", { class: "link", on: { click: (event) => { if (!event.target.closest("a")) location.hash = href; } } },
+    cell(el("a", { href, "aria-label": `Trace of the request at ${when(line.at_s)}`, title: new Date(line.at_s * 1000).toLocaleString() }, when(line.at_s))),
+    cell(ended(line)), cell(line.model || "–", "name"), cell(line.key ?? line.tenant, "name minor"), cell(line.route.replace(/^\/v1/, "") || "–", "minor"), cell(line.feature || "–", "name minor"),
+    cell(line.verdicts.map(verdict)), cell(`${count(line.prompt_tokens)} + ${count(line.completion_tokens)}`, "number minor"),
+    cell(line.cost_nanos ? money(line.cost_nanos) : "–", "number minor"), cell(ms(line.first_ms), "number minor"), cell(ms(line.ms), "number"));
+}
 
 function liveRow(line) {
-  return el("tr", {}, el("td", { class: "mono" }, line.id), el("td", {}, line.model), el("td", {}, line.tenant), el("td", {}, chip(line.stage, "info")),
-    el("td", { class: "number" }, count(line.prompt_tokens)), el("td", { class: "number" }, count(line.tokens)), el("td", { class: "number" }, ms(line.ms)));
+  return el("tr", {}, cell(line.id, "mono name"), cell(line.model, "name"), cell(line.key ?? line.tenant, "name minor"), cell(chip(line.stage, "info")),
+    cell(count(line.prompt_tokens), "number minor"), cell(count(line.tokens), "number"), cell(ms(line.ms), "number"));
 }
 
-function doneRow(line) {
-  const open = () => { location.hash = `#/trace/${encodeURIComponent(line.id)}`; };
-  return el("tr", { class: "link", on: { click: open } },
-    el("td", {}, el("a", { href: `#/trace/${encodeURIComponent(line.id)}`, "aria-label": `Trace of the request at ${clock(line.at_s)}` }, clock(line.at_s))),
-    el("td", {}, line.model), el("td", {}, line.key ?? line.tenant), el("td", {}, line.stream ? `${line.output}, streamed` : line.output), el("td", {}, ended(line)),
-    el("td", {}, line.verdicts.map(([, rail, verdict]) => chip(`${rail}: ${verdict}`, verdict === "block" || verdict === "failed" ? "bad" : "warn"))),
-    el("td", { class: "number" }, count(line.prompt_tokens)), el("td", { class: "number" }, count(line.completion_tokens)),
-    el("td", { class: "number" }, ms(line.first_ms)), el("td", { class: "number" }, ms(line.ms)));
-}
-
-const LIVE = [["Request"], ["Model"], ["Tenant"], ["Doing"], ["Prompt", "number"], ["Tokens", "number"], ["For", "number"]];
-const DONE = [["At"], ["Model"], ["Key"], ["Answer"], ["Ended"], ["Rails"], ["Prompt", "number"], ["Tokens", "number"], ["First text", "number"], ["Whole", "number"]];
-
-export async function page({ signal, onTick }) {
-  const live = el("div", {}), done = el("div", {});
+export async function page({ signal, params: given, onTick }) {
+  let params = given;
+  const choices = await ask("/admin/console/choices", { signal });
+  const live = el("div", {}), failed = el("p", { class: "notice bad", role: "alert", hidden: true });
+  const tail = el("input", { type: "checkbox", id: "tail", checked: true });
   const drawLive = (lines) => live.replaceChildren(table("Requests running now", LIVE, lines.map(liveRow), "Nothing runs at the moment."));
-  const refresh = async () => {
-    const found = await ask("/admin/console/requests?limit=100", { signal });
-    drawLive(found.live);
-    done.replaceChildren(table("Requests that have ended, newest first", DONE, found.recent.map(doneRow), "No request has ended yet. Try the playground."));
-  };
-  await refresh();
-  onTick((tick) => { drawLive(tick.live); if (tick.ended.length && !done.contains(document.activeElement)) refresh().catch(() => {}); });
-  return [el("div", { class: "head" }, el("h1", {}, "Requests"), el("p", {}, "as they run, and the last ones that ended")),
-    panel("Running now", null, live), panel("Ended", "newest first; open one to see where its time went", done)];
+  const list = pagedTable({
+    caption: "Requests that have ended, newest first", columns: COLUMNS,
+    empty: "No request is kept that fits. Take a filter away, or try the playground.",
+    read: async (before) => {
+      const found = await ask(`/admin/console/requests?${query(params, { before, limit: PAGE })}`, { signal });
+      drawLive(found.live);
+      return { rows: found.recent.map(row), next: found.next, total: found.total };
+    },
+  });
+  const show = (act) => act().then(() => { failed.hidden = true; }, (error) => { if (!signal.aborted) { failed.hidden = false; failed.textContent = error.message; } });
+  const bar = el("div", {});
+  const drawBar = () => bar.replaceChildren(filterBar(fields(choices), params, apply, el("label", { class: "check", for: "tail" }, tail, "Follow what ends now")));
+  function apply(wanted) {
+    const cleared = [...wanted].length === 0 && [...params].length > 0;
+    params = wanted;
+    keepAddress("requests", params);
+    if (cleared) drawBar();
+    show(list.first);
+  }
+  drawBar();
+  await list.first();
+  onTick((tick) => {
+    drawLive(tick.live);
+    if (tick.ended.length && tail.checked && list.isFirst() && !list.holdsFocus()) show(list.refresh);
+  });
+  return [el("div", { class: "head" }, el("h1", {}, "Requests"), el("p", {}, "find one, then open it to see what happened")),
+    panel("Filters", null, bar, failed), panel("Running now", null, live), panel("Ended", "newest first", list.node)];
 }

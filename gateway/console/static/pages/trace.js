@@ -1,57 +1,82 @@
 import { ask } from "../api.js";
-import { chip, count, el, facts, ms, panel } from "../dom.js";
+import { count, el, facts, ms, panel } from "../dom.js";
+import { address } from "../navigation.js";
+import { ENDINGS, ended, money } from "../outcome.js";
 import { tokenView } from "../tokens.js";
+import { waterfall } from "../waterfall.js";
 
-const KINDS = { stop: "good", success: "good", length: "warn", content_filter: "warn", tool_calls: "good", cancelled: "" };
-const ended = (line) => chip(line.cached ? `${line.ended}, cached` : line.ended, KINDS[line.ended.split(",")[0]] ?? "bad");
-
-function bar(span, total) {
-  const left = (100 * span.at_ms) / total, width = Math.max(0.25, (100 * span.ms) / total);
-  return el("span", { class: `span slot-${span.slot}`, style: { left: `${Math.min(left, 99.5)}%`, width: `${Math.min(width, 100 - left)}%` } });
-}
-
-function row(span, total, depth, chosen) {
-  const events = span.events.filter((e) => !e.name.endsWith(".hold")).map((e) => el("span", { class: "event", style: { left: `${(100 * e.at_ms) / total}%` }, title: `${e.name} at ${ms(e.at_ms)}` }));
-  const made = el("button", { type: "button", class: "wrow", "aria-pressed": "false", on: { click: () => chosen(span, made) } },
-    el("span", { class: depth > 1 ? "name deep" : "name" }, span.name), el("span", { class: "lane", "aria-hidden": "true" }, bar(span, total), events),
-    el("span", { class: "time" }, ms(span.ms)), el("span", { class: "hidden" }, `, begins at ${ms(span.at_ms)}`));
-  return made;
-}
-
-function holdRow(holds, total) {
-  const sum = holds.reduce((all, h) => all + h.ms, 0), most = Math.max(...holds.map((h) => h.characters));
-  return el("div", { class: "wrow", role: "note" }, el("span", { class: "name deep" }, "text held back"),
-    el("span", { class: "lane", "aria-hidden": "true" }, holds.map((h) => el("span", { class: "hold", title: `${h.characters} characters for ${ms(h.ms)}`, style: { left: `${(100 * h.at_ms) / total}%`, width: `${Math.max(0.2, (100 * h.ms) / total)}%` } }))),
-    el("span", { class: "time" }, ms(sum)), el("span", { class: "hidden" }, `${holds.length} times, at most ${most} characters`));
-}
-
-function depthOf(span, spans) {
-  let depth = 0;
-  for (let at = span; at.parent !== null && at.parent !== undefined; at = spans[at.parent]) depth++;
-  return depth;
-}
-
-function waterfall(found, chosen) {
-  const total = Math.max(found.ms, 0.001);
-  const scale = el("div", { class: "ticks", "aria-hidden": "true" }, el("span", {}), el("div", { class: "scale" }, [0, 25, 50, 75, 100].map((at) => el("span", { style: { left: `${at}%` } }, ms((total * at) / 100)))), el("span", {}));
-  const rows = [];
-  for (const span of found.spans) {
-    rows.push(row(span, total, depthOf(span, found.spans), chosen));
-    if (span.name === "generate deliver" && found.holds.length) rows.push(holdRow(found.holds, total));
-  }
-  return el("div", { class: "waterfall" }, scale, rows);
-}
+const shown = (value) => (Array.isArray(value) ? value.join(", ") : typeof value === "object" && value !== null ? JSON.stringify(value) : value);
+const NAMES = { "sluicegate.stage.outcome": "Outcome", "http.response.status_code": "Status", "error.type": "Error", "server.address": "Server", "server.port": "Port", "sluicegate.try.outcome": "Try ended", "sluicegate.guard.verdict": "Verdict", "sluicegate.guard.reason": "Reason" };
 
 function spanFacts(span) {
-  return [facts([["Span", span.name], ["Begins", ms(span.at_ms)], ["Takes", ms(span.ms)], ...Object.entries(span.attributes).map(([k, v]) => [k, Array.isArray(v) ? v.join(", ") : v])]),
+  return [facts([["Span", span.name], ["Begins", ms(span.at_ms)], ["Takes", ms(span.ms)], ...Object.entries(span.attributes).map(([k, v]) => [NAMES[k] ?? k, shown(v)])]),
     span.events.length ? facts(span.events.map((e) => [e.name, `${ms(e.at_ms)} ${Object.entries(e.attributes).map(([k, v]) => `${k.split(".").pop()} ${typeof v === "number" ? +v.toFixed(4) : v}`).join(", ")}`])) : null].filter(Boolean);
+}
+
+// What went wrong, in the words that the caller was told, above everything else.
+function failure(found) {
+  if (found.outcome === "answered") return null;
+  const word = { refused: "A rail refused it", rejected: "The caller has to mend it", failed: "It failed here", left: "The caller left" }[found.outcome];
+  const acted = found.verdicts.map(([slot, rail, verdict]) => `${rail} (${slot}): ${verdict}`).join(", ");
+  return el("section", { class: `notice ${found.outcome === "failed" ? "bad" : ""} said`, "aria-label": "What went wrong" },
+    el("p", {}, el("strong", {}, `${word}: ${found.ended.replaceAll("_", " ")}${found.status === 200 ? "" : `, status ${found.status}`}`)),
+    found.error ? el("p", {}, found.error.message) : null,
+    acted ? el("p", {}, `Rails that acted: ${acted}.`) : null,
+    found.review ? el("p", {}, "A person has to look: ", el("a", { href: "#/reviews" }, "open the reviews")) : null);
+}
+
+function tiles(found) {
+  const e = found.engine ?? {};
+  const entries = [["Whole", ms(found.ms), found.model], ["First text", ms(found.first_ms), "after rails"], ["Queue", ms(e.queue_ms), "before the engine"],
+    ["Prefill", ms(e.prefill_ms), `${count(found.prompt_tokens)} tokens, ${count(found.cached_tokens)} reused`], ["Decode", ms(e.decode_ms), `${count(e.tokens ?? found.completion_tokens)} tokens, ${count(e.forced_tokens ?? 0)} forced`],
+    ["Masks", ms(e.mask_ms), e.drafted_tokens ? `${e.accepted_tokens} of ${e.drafted_tokens} guesses right` : "no guesses"]];
+  return el("dl", { class: "tiles" }, entries.map(([name, value, sub]) => el("div", { class: "tile" }, el("dt", {}, name), el("dd", {}, value), el("dd", { class: "sub" }, sub ?? ""))));
+}
+
+const linked = (name, value, label = value) => (value ? el("a", { href: address("requests", { [name]: value }) }, label) : null);
+
+function requestPanel(found) {
+  return panel("Request", null, facts([
+    ["Outcome", linked("outcome", found.outcome, ENDINGS[found.outcome])], ["Route", linked("route", found.route)], ["Feature", linked("feature", found.feature)],
+    ["Key", linked("key", found.key)], ["Tenant", found.tenant], ["Team", found.team], ["Model", linked("model", found.model)], ["Model version", el("code", {}, found.version)],
+    ["Cost", found.cost_nanos ? money(found.cost_nanos) : null], ["Tokens", `${count(found.prompt_tokens)} prompt, ${count(found.completion_tokens)} answer`],
+    ["Answer", `${found.output}${found.stream ? ", streamed" : ""}`], ["Objectives", found.met === null ? "not counted" : found.met ? "kept" : "missed"],
+    ["Policy", found.policy], ["Template", found.template], ["Not enforced", found.not_enforced.join("; ")],
+    ["Trace", el("code", {}, found.trace)], ["Exported", found.sampled ? "yes" : "no"], ["Began", new Date(found.at_s * 1000).toLocaleString()]]));
+}
+
+const written = (value) => el("pre", { class: "text", tabindex: "0" }, typeof value === "string" ? value : JSON.stringify(value, null, 2));
+const folded = (title, ...inside) => el("details", {}, el("summary", {}, title), ...inside);
+
+function askedPanel(found) {
+  const asked = new Map((found.asked ?? []).map((one) => [one.what, one.text]));
+  const parts = [];
+  if (Object.keys(found.parameters).length) parts.push(facts(Object.entries(found.parameters).map(([k, v]) => [k, shown(v)])));
+  if (found.shape) parts.push(folded(`Shape of the answer: ${found.shape.kind}`, written(asked.get(found.shape.kind) ?? found.shape.value)));
+  for (const tool of found.tools) parts.push(folded(`Tool ${tool.name}`, written(asked.get(`tool ${tool.name}`) ?? tool.parameters)));
+  if (!parts.length) parts.push(el("p", { class: "empty" }, "Nothing but the defaults: no sampling parameters, no schema, no tools."));
+  else if (!asked.size && (found.shape || found.tools.length)) parts.push(el("p", { class: "note" }, "Structure only. Descriptions and values are shown where the operator opted in to content."));
+  return panel("What was asked for", null, el("div", { class: "stack" }, parts));
+}
+
+function withheldPart(found) {
+  if (!found.withheld) return null;
+  if (!found.may_review) return el("p", { class: "note" }, "A rail withheld text here. It is open to keys with the scope review.");
+  const texts = el("div", { class: "said" }), said = el("p", { class: "note", role: "status" });
+  const reveal = async () => {
+    try {
+      const { data } = await ask(`/admin/console/requests/${encodeURIComponent(found.id)}/withheld`);
+      texts.replaceChildren(...data.map((one) => el("div", {}, el("h3", {}, `${one.role}, withheld`), written(one.text))));
+      said.textContent = "Reading this was logged.";
+    } catch (error) { said.textContent = error.message; }
+  };
+  return el("div", { class: "stack" }, el("div", { class: "row" }, el("button", { type: "button", on: { click: reveal } }, "Read what was withheld"), said), texts);
 }
 
 function saidPanel(found) {
   if (!found.messages) return panel("Prompt and answer", null, el("p", { class: "empty" }, "Not kept. The operator can opt in with [telemetry] content = true; the rails then redact before anything is shown."));
-  return panel("Prompt and answer", "after the rails", el("div", { class: "said" },
-    found.messages.map((m) => el("div", {}, el("label", {}, m.role), el("pre", { class: "text" }, m.text))),
-    found.answers.map((a) => el("div", {}, el("label", {}, `answer, ${a.ended}`), el("pre", { class: "text" }, a.text)))));
+  const said = [...found.messages.map((m) => [m.role, m.text]), ...found.answers.map((a) => [`answer, ${a.ended}`, a.text])];
+  return panel("Prompt and answer", "after the rails", el("div", { class: "said" }, said.map(([who, text]) => el("div", {}, el("h3", {}, who), written(text))), withheldPart(found)));
 }
 
 export async function page({ signal, detail }) {
@@ -64,20 +89,14 @@ export async function page({ signal, detail }) {
     button.setAttribute("aria-pressed", "true");
     side.replaceChildren(...spanFacts(span));
   };
-  const e = found.engine ?? {};
   const picture = waterfall(found, choose);
-  const slowest = [...found.spans.keys()].filter((i) => i > 0).sort((a, b) => found.spans[b].ms - found.spans[a].ms)[0] ?? 0;
-  choose(found.spans[slowest], picture.querySelectorAll("button.wrow")[slowest]);
+  choose(found.spans[found.focus], picture.querySelectorAll("button.wrow")[found.focus]);
   return [
     el("div", { class: "head" }, el("h1", {}, "Trace"), el("p", { class: "mono" }, found.id), ended(found), el("a", { class: "end", href: "#/requests" }, "All requests")),
-    el("dl", { class: "tiles" },
-      [["Whole", ms(found.ms), found.model], ["First text", ms(found.first_ms), "after rails"], ["Queue", ms(e.queue_ms), "before the engine"], ["Prefill", ms(e.prefill_ms), `${count(found.prompt_tokens)} tokens, ${count(found.cached_tokens)} reused`],
-        ["Decode", ms(e.decode_ms), `${count(e.tokens)} tokens, ${count(e.forced_tokens)} forced`], ["Masks", ms(e.mask_ms), e.drafted_tokens ? `${e.accepted_tokens} of ${e.drafted_tokens} guesses right` : "no guesses"]].map(([name, value, sub]) =>
-        el("div", { class: "tile" }, el("dt", {}, name), el("dd", {}, value), el("dd", { class: "sub" }, sub ?? "")))),
+    failure(found), tiles(found),
     panel("Where the time went", "choose a line to see what its stage said", picture),
-    el("div", { class: "grid wide-left" }, el("section", { class: "panel" }, el("header", {}, el("h2", {}, "What it said")), side),
-      panel("Request", null, facts([["Trace", el("code", {}, found.trace)], ["Exported", found.sampled ? "yes" : "no"], ["Key", found.key], ["Tenant", found.tenant], ["Model version", el("code", {}, found.version)], ["Began", new Date(found.at_s * 1000).toLocaleString()]]))),
-    found.tokens?.length ? panel("Tokens of the answer", null, tokenView(found.tokens)) : null,
+    el("div", { class: "grid wide-left" }, el("div", { class: "grid" }, el("section", { class: "panel" }, el("header", {}, el("h2", {}, "What it said")), side), askedPanel(found)), requestPanel(found)),
     saidPanel(found),
+    found.tokens?.length ? panel("Tokens of the answer", null, tokenView(found.tokens)) : null,
   ].filter(Boolean);
 }

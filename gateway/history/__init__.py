@@ -1,0 +1,8 @@
+"""Requests that have ended, for the console: in memory, or in a SQLite file that outlives the process."""
+
+from sluicegate.gateway.history.details import details_of
+from sluicegate.gateway.history.history import History
+from sluicegate.gateway.history.rows import RequestLine, row_of
+from sluicegate.gateway.history.wanted import Wanted
+
+__all__ = ["History", "RequestLine", "Wanted", "details_of", "row_of"]

@@ -1,0 +1,171 @@
+"""Take every request that ends, and write it beside the event loop; answer what the console asks."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sluicegate.gateway.history.details import details_of
+from sluicegate.gateway.history.figures import Figures
+from sluicegate.gateway.history.rows import RequestLine, Verdict, row_of, summary, verdicts_of
+from sluicegate.gateway.history.store import FILE, HistoryBounds, HistoryStore
+from sluicegate.gateway.history.wanted import Wanted
+from sluicegate.gateway.review.stores.base import Sealer
+from sluicegate.gateway.settings import TelemetrySettings
+from sluicegate.gateway.telemetry import Finished
+from sluicegate.gateway.telemetry.metrics import Objectives
+from sluicegate.plugins import Overloaded, Trouble
+
+T = TypeVar("T")
+log = logging.getLogger("sluicegate.history")
+EVERY_S = 0.5
+MOST_PENDING = 5000
+"""Requests that wait to be written; the oldest are left out where the disk is slower than they come."""
+IN_MEMORY = 10_000
+"""Lines where no folder is given."""
+WITHHELD = "withheld_texts"
+"""Of an account on the disk; shown only to those who may review."""
+CHOICES = ("model", "key", "route", "feature", "ended")
+
+
+class History:
+    """`recent` gives the newest requests in full from memory. `take` is called from one thread, all else blocks: call
+    it off the event loop."""
+
+    def __init__(
+        self, settings: TelemetrySettings, recent: Callable[[], Iterable[Finished]], sealer: Sealer | None = None
+    ) -> None:
+        self._objectives = Objectives(settings.slo_first_s, settings.slo_token_s, settings.slo_total_s)
+        self._recent = recent
+        path = Path(settings.history) / FILE if settings.history else None
+        rows = settings.history_rows if path is not None else min(IN_MEMORY, settings.history_rows)
+        self.store = HistoryStore(path, HistoryBounds(rows, settings.history_bytes, settings.history_days), sealer)
+        self._figures = Figures(self.store, self._objectives)
+        self._pending: deque[Finished] = deque(maxlen=MOST_PENDING)
+        self._taking = settings.console
+        self._writing = threading.Lock()
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._reason = ""
+        self.lost = 0
+
+    @property
+    def survives(self) -> bool:
+        """Whether it outlives the process."""
+        return self.store.keeps_details
+
+    def take(self, done: Finished) -> None:
+        if self._taking:
+            self.lost += len(self._pending) == MOST_PENDING
+            self._pending.append(done)
+
+    def start(self) -> None:
+        if self._taking and self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="history", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        self._taking = False
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._wake.set()
+            thread.join(10)
+        self.write()
+        self.store.close()
+
+    def troubles(self) -> Sequence[Trouble]:
+        return (Trouble(self._reason),) if self._reason else ()
+
+    def write(self) -> None:
+        """Bring what has ended into the store. A failure is kept as a trouble, and loses the lines at hand."""
+        with self._writing:
+            batch = [self._pending.popleft() for _ in range(len(self._pending))]
+            if not batch:
+                return
+            try:
+                self.store.add([line for line in map(self._line, batch) if line is not None], time.time())
+                self._reason = ""
+            except (sqlite3.Error, OSError) as error:
+                self.lost += len(batch)
+                if not self._reason:
+                    log.error("the console's history cannot be written: %s", error)
+                self._reason = f"the console's history ([telemetry] history) cannot be written: {error}"
+
+    def page(self, wanted: Wanted, before: int | None, limit: int) -> dict[str, Any]:
+        """Newest first; `next`: for `before` of the next page, None at the end."""
+        self.write()
+        found, total = self._asked(lambda: self.store.rows(wanted, before, limit + 1))
+        shown = found[:limit]
+        verdicts = self._asked(lambda: self.store.verdicts(number for number, _ in shown))
+        lines = [summary(row, verdicts[number]) for number, row in shown]
+        return {"data": lines, "total": total, "next": shown[-1][0] if len(found) > limit else None}
+
+    def one(self, name: str) -> dict[str, Any] | None:
+        """By request id or trace id: from memory, else from the file."""
+        done = self.find(name)
+        if done is not None:
+            return details_of(done, row_of(done, self._objectives))
+        self.write()
+        found = self._asked(lambda: self.store.details(name))
+        return {name: value for name, value in found.items() if name != WITHHELD} if isinstance(found, dict) else None
+
+    def line(self, done: Finished) -> dict[str, Any]:
+        return summary(row_of(done, self._objectives), verdicts_of(done))
+
+    def find(self, name: str) -> Finished | None:
+        return next((d for d in self._recent() if name in (d.asked.id, f"{d.ids.trace_id:032x}")), None)
+
+    def withheld(self, name: str) -> list[dict[str, str]] | None:
+        """Texts that a rail withheld of a request; None where they are not kept."""
+        done = self.find(name)
+        if done is not None:
+            said = done.content.withheld if done.content is not None else ()
+            return [{"role": role, "text": text} for role, text in said] or None
+        found = self._asked(lambda: self.store.details(name))
+        return found.get(WITHHELD) if isinstance(found, dict) else None
+
+    def figures(self, wanted: Wanted) -> dict[str, Any]:
+        self.write()
+        return self._asked(lambda: self._figures.of(wanted, time.time()))
+
+    def choices(self) -> dict[str, list[str]]:
+        """Values that the filters can take, the most frequent first."""
+        self.write()
+        found = {name: self._values(f"requests group by {name} order by count(*) desc", name) for name in CHOICES}
+        return {**found, "rail": self._values("verdicts group by rail order by rail", "rail")}
+
+    def _values(self, of: str, name: str) -> list[str]:
+        lines = self._asked(lambda: self.store.query(f"select {name} from {of} limit 100"))
+        return [str(value) for (value,) in lines]
+
+    def _line(self, done: Finished) -> tuple[RequestLine, list[Verdict], Any] | None:
+        try:
+            row = row_of(done, self._objectives)
+            return row, verdicts_of(done), self._details(done, row) if self.store.keeps_details else None
+        except Exception:  # one request that cannot be told must not take the others with it
+            self.lost += 1
+            log.exception("request %s could not be kept for the console", done.asked.id)
+            return None
+
+    def _details(self, done: Finished, row: RequestLine) -> dict[str, Any]:
+        """What a rail withheld goes to the disk only where it is sealed."""
+        found = details_of(done, row)
+        said = done.content.withheld if done.content is not None and self.store.is_sealed else ()
+        return {**found, WITHHELD: [{"role": role, "text": text} for role, text in said]} if said else found
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        try:
+            return ask()
+        except (sqlite3.Error, OSError) as error:
+            raise Overloaded(f"the console's history cannot be read: {error}", retry_after_s=5.0) from error
+
+    def _run(self) -> None:
+        while self._taking:
+            self._wake.wait(EVERY_S)
+            self.write()
