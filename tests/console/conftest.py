@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from sluicegate.gateway.testing import TestApp
 from tests.console.browser import CHROMIUM, MISSING, Browser, chromium
 from tests.gateway.conftest import RunningGateway, running
 
@@ -59,7 +60,7 @@ def ask(gateway: RunningGateway, path: str, key: str | None = KEY) -> httpx.Resp
     return httpx.get(f"{gateway.url}{path}", headers={"authorization": f"Bearer {key}"} if key else {})
 
 
-def enter(gateway: RunningGateway, browser: Browser, place: str = "overview") -> None:
+def enter(gateway: RunningGateway | TestApp, browser: Browser, place: str = "overview") -> None:
     """Open the console signed in."""
     browser.go(f"{gateway.url}/console")
     browser.js(f"sessionStorage.setItem('sluicegate.admin', {json.dumps(KEY)})")

@@ -29,6 +29,11 @@ export function table(caption, columns, rows, empty) {
     el("table", {}, el("caption", { class: "hidden" }, caption), el("thead", {}, head), el("tbody", {}, rows)));
 }
 
+// One cell of a table; names that somebody chose may be long and are broken.
+export function cell(content, kind = "") {
+  return el("td", { class: `${kind} ${typeof content === "string" && content.length > 18 ? "long" : ""}` }, content);
+}
+
 export function bars(entries, format) {
   const most = Math.max(1, ...entries.map(([, value]) => value));
   return el("div", { class: "bars" }, entries.map(([name, value]) => el("div", { class: "bar" },

@@ -1,9 +1,8 @@
 import { Failure, ask } from "../api.js";
-import { chip, clock, count, el, facts, ms, panel, percent, table } from "../dom.js";
+import { cell, chip, clock, count, el, facts, ms, panel, percent, table } from "../dom.js";
 import { address } from "../navigation.js";
 
 const WINDOW_S = 900;
-const cell = (text, kind = "") => el("td", { class: kind }, text);
 const STATES = { well: ["well", "good"], failing: ["failing", "warn"], left_alone: ["left alone", "bad"] };
 
 async function read(path, signal) {
@@ -24,11 +23,11 @@ function servedPanel(served, figures) {
   const seen = new Map(figures.by_model.map((line) => [line.name, line]));
   const rows = served.map((m) => {
     const line = seen.get(m.name), to = (more) => address("requests", { model: m.name, last: String(WINDOW_S), ...more });
-    return el("tr", {}, cell(m.name, "name"), cell(health(m, line)), cell(m.version, "mono name minor"), cell(m.route ? chip("route", "info") : chip(m.remote ? "upstream" : "in this process"), "minor"),
-      cell(count(m.context), "number minor"), cell(m.load ? count(m.load.running) : "–", "number"), cell(m.load ? count(m.load.waiting) : "–", "number"),
+    return el("tr", {}, cell(m.name, "name"), cell(health(m, line)), cell(m.version, "mono name minor"), cell(m.route ? chip("route", "info") : chip(m.remote ? "upstream" : "in this process"), "minor roomy"),
+      cell(count(m.context), "number minor roomy"), cell(m.load ? count(m.load.running) : "–", "number"), cell(m.load ? count(m.load.waiting) : "–", "number"),
       cell(line ? el("a", { href: to({}) }, count(line.requests)) : "0", "number"), cell(line?.failed ? el("a", { href: to({ outcome: "failed" }) }, count(line.failed)) : "0", "number"), cell(line ? ms(line.mean_ms) : "–", "number minor"));
   });
-  return panel("Served now", "requests of the last 15 minutes", table("Models", [["Name"], ["Health"], ["Version", "minor"], ["Where", "minor"], ["Context", "number minor"], ["Running", "number"], ["Waiting", "number"], ["Requests", "number"], ["Failed", "number"], ["On average", "number minor"]], rows, "No model is loaded."));
+  return panel("Served now", "requests of the last 15 minutes", table("Models", [["Name"], ["Health"], ["Version", "minor"], ["Where", "minor roomy"], ["Context", "number minor roomy"], ["Running", "number"], ["Waiting", "number"], ["Requests", "number"], ["Failed", "number"], ["On average", "number minor"]], rows, "No model is loaded."));
 }
 
 function serversPanel(served) {

@@ -1,6 +1,6 @@
 import { ask } from "../api.js";
 import { histogram, legend, slices } from "../charts.js";
-import { chip, clock, count, el, ms, panel, percent, table } from "../dom.js";
+import { cell, chip, clock, count, el, ms, panel, percent, table } from "../dom.js";
 import { RANGES, filterBar, keepAddress, localMoment, rangeOf } from "../list.js";
 import { address } from "../navigation.js";
 import { ENDINGS, money } from "../outcome.js";
@@ -8,7 +8,6 @@ import { ENDINGS, money } from "../outcome.js";
 const STANDARD = "3600", EVERY_MS = 4000;
 const SERIES = ["answered", "refused", "rejected", "failed", "left"];
 const seconds = (value) => ms(value * 1000);
-const cell = (text, kind = "") => el("td", { class: kind }, text);
 
 // A figure that leads to the requests it counts.
 function tile(name, value, sub, href) {

@@ -1,5 +1,5 @@
 import { ask } from "../api.js";
-import { chip, clock, count, el, ms, panel, table } from "../dom.js";
+import { cell, chip, clock, count, el, ms, panel, table } from "../dom.js";
 import { betweenFields, filterBar, keepAddress, pagedTable, rangeOf, timeField } from "../list.js";
 import { address } from "../navigation.js";
 import { ENDINGS, ended, money, verdict } from "../outcome.js";
@@ -39,9 +39,8 @@ function query(params, more = {}) {
   return sent;
 }
 
-const COLUMNS = [["At"], ["Outcome"], ["Model"], ["Key", "minor"], ["Route", "minor"], ["Feature", "minor"], ["Rails"], ["Tokens", "number minor"], ["Cost", "number minor"], ["First text", "number minor"], ["Whole", "number"]];
+const COLUMNS = [["At"], ["Outcome"], ["Model"], ["Key", "minor"], ["Route", "minor"], ["Feature", "minor"], ["Rails", "minor"], ["Tokens", "number minor"], ["Cost", "number minor"], ["First text", "number minor roomy"], ["Whole", "number"]];
 const LIVE = [["Request"], ["Model"], ["Key", "minor"], ["Doing"], ["Prompt", "number minor"], ["Tokens", "number"], ["For", "number"]];
-const cell = (text, kind = "") => el("td", { class: kind }, text);
 
 function when(seconds) {
   const at = new Date(seconds * 1000), today = new Date().toDateString() === at.toDateString();
@@ -53,8 +52,8 @@ function row(line) {
   return el("tr", { class: "link", on: { click: (event) => { if (!event.target.closest("a")) location.hash = href; } } },
     cell(el("a", { href, "aria-label": `Trace of the request at ${when(line.at_s)}`, title: new Date(line.at_s * 1000).toLocaleString() }, when(line.at_s))),
     cell(ended(line)), cell(line.model || "–", "name"), cell(line.key ?? line.tenant, "name minor"), cell(line.route.replace(/^\/v1/, "") || "–", "minor"), cell(line.feature || "–", "name minor"),
-    cell(line.verdicts.map(verdict)), cell(`${count(line.prompt_tokens)} + ${count(line.completion_tokens)}`, "number minor"),
-    cell(line.cost_nanos ? money(line.cost_nanos) : "–", "number minor"), cell(ms(line.first_ms), "number minor"), cell(ms(line.ms), "number"));
+    cell(line.verdicts.map(verdict), "minor"), cell(`${count(line.prompt_tokens)} + ${count(line.completion_tokens)}`, "number minor"),
+    cell(line.cost_nanos ? money(line.cost_nanos) : "–", "number minor"), cell(ms(line.first_ms), "number minor roomy"), cell(ms(line.ms), "number"));
 }
 
 function liveRow(line) {

@@ -38,7 +38,7 @@ const linked = (name, value, label = value) => (value ? el("a", { href: address(
 function requestPanel(found) {
   return panel("Request", null, facts([
     ["Outcome", linked("outcome", found.outcome, ENDINGS[found.outcome])], ["Route", linked("route", found.route)], ["Feature", linked("feature", found.feature)],
-    ["Key", linked("key", found.key)], ["Tenant", found.tenant], ["Team", found.team], ["Model", linked("model", found.model)], ["Model version", el("code", {}, found.version)],
+    ["Key", linked("key", found.key)], ["Tenant", found.tenant], ["Team", found.team], ["Model", linked("model", found.model)], ["Model version", found.version ? el("code", {}, found.version) : null],
     ["Cost", found.cost_nanos ? money(found.cost_nanos) : null], ["Tokens", `${count(found.prompt_tokens)} prompt, ${count(found.completion_tokens)} answer`],
     ["Answer", `${found.output}${found.stream ? ", streamed" : ""}`], ["Objectives", found.met === null ? "not counted" : found.met ? "kept" : "missed"],
     ["Policy", found.policy], ["Template", found.template], ["Not enforced", found.not_enforced.join("; ")],
@@ -55,7 +55,7 @@ function askedPanel(found) {
   if (found.shape) parts.push(folded(`Shape of the answer: ${found.shape.kind}`, written(asked.get(found.shape.kind) ?? found.shape.value)));
   for (const tool of found.tools) parts.push(folded(`Tool ${tool.name}`, written(asked.get(`tool ${tool.name}`) ?? tool.parameters)));
   if (!parts.length) parts.push(el("p", { class: "empty" }, "Nothing but the defaults: no sampling parameters, no schema, no tools."));
-  else if (!asked.size && (found.shape || found.tools.length)) parts.push(el("p", { class: "note" }, "Structure only. Descriptions and values are shown where the operator opted in to content."));
+  else if (!asked.size && (found.shape || found.tools.length)) parts.push(el("p", { class: "note" }, found.messages ? "Structure only: a rail refused the request before its words were read." : "Structure only. Descriptions and values are shown where the operator opted in to content."));
   return panel("What was asked for", null, el("div", { class: "stack" }, parts));
 }
 
