@@ -76,6 +76,22 @@ function routePanel(route, figures, refresh, said) {
       past.length ? el("details", {}, el("summary", {}, "Changes, the newest in force"), table(`Changes of ${route.name}`, [["At"], ["By"], ["Shares"]], past, "")) : null));
 }
 
+const ROLLOUT = { running: "info", held: "warn", stopped: "bad", promoted: "good", superseded: "" };
+const mean = (arm) => (arm.mean === null ? "–" : String(Number(arm.mean.toFixed(4))));
+
+// A canary that advances or stops by itself: where it stands, what it waits for, and what was decided why.
+function rolloutPanel(found) {
+  const rows = Object.entries(found.metrics).map(([name, m]) => el("tr", {}, cell(name.replaceAll("_", " ")), cell(`${mean(m.canary)} of ${count(m.canary.n)}`, "number"), cell(`${mean(m.baseline)} of ${count(m.baseline.n)}`, "number"), cell(String(m.tolerance), "number")));
+  const decided = [...found.decisions].reverse().map((one) => el("tr", {}, cell(clock(one.at_s)), cell(one.action), cell(one.by, "name"), cell(one.reason)));
+  return el("section", { class: "panel" },
+    el("header", {}, el("h2", {}, `Canary ${found.canary}`), chip(found.state, ROLLOUT[found.state] ?? ""), el("p", {}, `${percent(found.share)} of ${found.route}, step ${found.step} of ${found.steps.length}; compared with ${found.baseline}`)),
+    el("div", { class: "stack" }, found.waits_for ? el("p", { class: "note" }, `Waits for ${shownWait(found.waits_for)}.`) : null,
+      table(`Canary and baseline of ${found.route}`, [["Measure"], ["Canary", "number"], ["Baseline", "number"], ["Tolerance", "number"]], rows, "Nothing was observed yet."),
+      decided.length ? el("details", {}, el("summary", {}, "Decisions, the newest first"), table(`Decisions on ${found.canary}`, [["At"], ["What"], ["By"], ["Why"]], decided, "")) : null));
+}
+
+const shownWait = (waits) => (Array.isArray(waits) ? waits.map(String).join(", ") : typeof waits === "object" ? Object.entries(waits).map(([k, v]) => `${k.replaceAll("_", " ")} ${v}`).join(", ") : String(waits));
+
 const noRoutes = () => panel("Versions and canaries", null, el("p", { class: "empty" }, "No public name stands for versions yet. A route with weights (docs/operations.md) shows here which version answers, and the button that rolls back."));
 
 export async function page({ signal, onTick }) {
@@ -83,8 +99,8 @@ export async function page({ signal, onTick }) {
   let last = 0;
   const refresh = async () => {
     last = Date.now();
-    const [served, routes, figures] = await Promise.all([ask("/admin/console/models", { signal }), read("/admin/routes", signal), ask(`/admin/console/figures?from_s=${Date.now() / 1000 - WINDOW_S}`, { signal })]);
-    body.replaceChildren(...[servedPanel(served.data, figures), serversPanel(served.data), ...(routes.length ? routes.map((route) => routePanel(route, figures, refresh, said)) : [noRoutes()]), enginePanel(served.engine)].filter(Boolean));
+    const [served, routes, rollouts, figures] = await Promise.all([ask("/admin/console/models", { signal }), read("/admin/routes", signal), read("/admin/rollouts", signal), ask(`/admin/console/figures?from_s=${Date.now() / 1000 - WINDOW_S}`, { signal })]);
+    body.replaceChildren(...[servedPanel(served.data, figures), serversPanel(served.data), ...(routes.length ? routes.map((route) => routePanel(route, figures, refresh, said)) : [noRoutes()]), ...rollouts.map(rolloutPanel), enginePanel(served.engine)].filter(Boolean));
   };
   await refresh();
   onTick(() => { if (!document.hidden && Date.now() - last > 3000 && !body.contains(document.activeElement) && !body.querySelector("details[open]")) refresh().catch(() => {}); });
