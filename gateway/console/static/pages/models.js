@@ -85,12 +85,10 @@ function rolloutPanel(found) {
   const decided = [...found.decisions].reverse().map((one) => el("tr", {}, cell(clock(one.at_s)), cell(one.action), cell(one.by, "name"), cell(one.reason)));
   return el("section", { class: "panel" },
     el("header", {}, el("h2", {}, `Canary ${found.canary}`), chip(found.state, ROLLOUT[found.state] ?? ""), el("p", {}, `${percent(found.share)} of ${found.route}, step ${found.step} of ${found.steps.length}; compared with ${found.baseline}`)),
-    el("div", { class: "stack" }, found.waits_for ? el("p", { class: "note" }, `Waits for ${shownWait(found.waits_for)}.`) : null,
+    el("div", { class: "stack" }, found.waits_for.length ? el("p", { class: "note" }, `Waits for ${found.waits_for.join(", ")}.`) : null,
       table(`Canary and baseline of ${found.route}`, [["Measure"], ["Canary", "number"], ["Baseline", "number"], ["Tolerance", "number"]], rows, "Nothing was observed yet."),
       decided.length ? el("details", {}, el("summary", {}, "Decisions, the newest first"), table(`Decisions on ${found.canary}`, [["At"], ["What"], ["By"], ["Why"]], decided, "")) : null));
 }
-
-const shownWait = (waits) => (Array.isArray(waits) ? waits.map(String).join(", ") : typeof waits === "object" ? Object.entries(waits).map(([k, v]) => `${k.replaceAll("_", " ")} ${v}`).join(", ") : String(waits));
 
 const noRoutes = () => panel("Versions and canaries", null, el("p", { class: "empty" }, "No public name stands for versions yet. A route with weights (docs/operations.md) shows here which version answers, and the button that rolls back."));
 
