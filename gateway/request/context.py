@@ -14,7 +14,7 @@ from sluicegate.gateway.request.stages import Stages
 from sluicegate.gateway.routing.first_texts import Awaited
 from sluicegate.gateway.routing.queues import QueueTicket
 from sluicegate.gateway.routing.table import Draw
-from sluicegate.gateway.telemetry import Failure, TraceIds, semconv
+from sluicegate.gateway.telemetry import ToldFailure, TraceIds, semconv
 from sluicegate.gateway.telemetry.tries import Try, TryReporter
 from sluicegate.gateway.upstream.reading.counting import added, within_one
 from sluicegate.plugins import (
@@ -150,7 +150,7 @@ class Exchange:
     """An answer broke what was asked, even if a better one left in its place."""
     duration_s: float = 0.0
     """Once it has ended."""
-    failure: Failure | None = None
+    failure: ToldFailure | None = None
     """What the caller was told of it."""
     recorded: bool = False
 

@@ -40,7 +40,7 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ToldFailure:
     """What the caller was told. No error message holds content."""
 
     status: int
@@ -57,7 +57,7 @@ class Particulars:
     cost_nanos: int = 0
     token_s: float | None = None
     """For each token after the first, on average."""
-    failure: Failure | None = None
+    failure: ToldFailure | None = None
     constraint: Constraint | None = field(default=None, repr=False)
     tools: tuple[Tool, ...] = field(default=(), repr=False)
 

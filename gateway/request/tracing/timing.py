@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.gateway.telemetry import Failure
+from sluicegate.gateway.telemetry import ToldFailure
 from sluicegate.plugins import Decision, RequestError, ServiceError, SlotName, SluicegateError, StageFailed
 
 log = logging.getLogger("sluicegate.pipeline")
@@ -68,10 +68,12 @@ def error_code(error: BaseException) -> str:
     return "internal_error"
 
 
-def failure_of(error: BaseException | None) -> Failure | None:
+def failure_of(error: BaseException | None) -> ToldFailure | None:
     """Return what a caller is told of `error`; None where nothing failed, or nobody is there to be told."""
     if error is None or isinstance(error, asyncio.CancelledError | GeneratorExit):
         return None
     if isinstance(error, RequestError | ServiceError):
-        return Failure(error.status, error.message)
-    return Failure(500, error.message if isinstance(error, SluicegateError) else "an internal error; the log has it")
+        return ToldFailure(error.status, error.message)
+    return ToldFailure(
+        500, error.message if isinstance(error, SluicegateError) else "an internal error; the log has it"
+    )
