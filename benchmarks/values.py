@@ -31,7 +31,7 @@ from benchmarks.values_variants import VARIANTS, Item, Pair, leaves
 from sluicegate.engine import Engine, EngineSettings
 from sluicegate.engine.settings import ModelSettings
 from sluicegate.engine.text.prompt import render_chat
-from sluicegate.gateway.commands.eval.checks import same
+from sluicegate.gateway.answer.json_values import same
 from sluicegate.grammar import GrammarError, Vocabulary, compile_json_schema, compile_structural_tags
 from sluicegate.plugins import CompiledGrammar, Job, Prompt, Sampling
 

@@ -22,6 +22,7 @@ from sluicegate.gateway.history import History
 from sluicegate.gateway.http.body_budget import BodyBudget
 from sluicegate.gateway.prompts import PromptBuilder
 from sluicegate.gateway.readiness import DiskSpace, Source, TroubleList, TroubleMetrics
+from sluicegate.gateway.recording.recorder import recorder_of
 from sluicegate.gateway.registry import Register, registry_of
 from sluicegate.gateway.reload import Reloader
 from sluicegate.gateway.renewal import Renewal
@@ -96,6 +97,9 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
     if feedback is not None:
         pipeline.when_over(feedback.note)
     accounts.reach_of = lambda name: _reach(routing, name, pipeline)
+    recorder = recorder_of(settings.recording, database, accounts.prices.cost_nanos)
+    if recorder is not None:
+        pipeline.when_over(recorder.note)
     reloader = Reloader(stage_set, pipeline, accounts)
     shared = None if database is None else SharedModels(database, lambda: _host(pipeline))
     runtime = Runtime(
@@ -123,6 +127,7 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
         shadows=shadows,
         rollouts=rollouts,
         feedback=feedback,
+        recorder=recorder,
         workers=workers,
         bodies=BodyBudget(settings.server),
         reader=Reader(settings.server, workers, lambda key: accounts.keyring.identify(key)[1]),
@@ -230,6 +235,8 @@ def _expose(runtime: Runtime) -> None:
     metrics.watch(runtime.rollouts.stats, "rollout_")
     if runtime.feedback is not None:
         metrics.watch(runtime.feedback.stats, "feedback_")
+    if runtime.recorder is not None:
+        metrics.watch(runtime.recorder.stats, "recording_")
     metrics.watch(runtime.audit.stats, "audit_")
     metrics.watch(runtime.workers.stats)
     if BESIDE.builder is not None:

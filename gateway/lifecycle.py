@@ -56,8 +56,9 @@ async def start(runtime: Runtime, dialects: Iterable[Dialect] = DIALECTS) -> Non
         await _warm(runtime)
         progress.state = "opening rollouts"
         await runtime.rollouts.start()
-        if runtime.feedback is not None:
-            await runtime.feedback.start()
+        for part in (runtime.feedback, runtime.recorder):
+            if part is not None:
+                await part.start()
         progress.state = "opening batches"
         await runtime.batches.start(Offline(runtime, dialects))  # their lines wait until all is ready
         await runtime.audit.note("this process", "gateway.start", __version__, configuration=_digest(runtime))
@@ -81,8 +82,9 @@ async def close(runtime: Runtime) -> None:
         await runtime.deployment.close()
     await runtime.shadows.close()
     await runtime.rollouts.close()
-    if runtime.feedback is not None:
-        await runtime.feedback.close()
+    for part in (runtime.feedback, runtime.recorder):
+        if part is not None:
+            await part.close()
     await runtime.batches.close()
     await runtime.renewal.close()
     await runtime.reloader.close()

@@ -17,6 +17,7 @@ from sluicegate.gateway.feedback import FeedbackBook
 from sluicegate.gateway.history import History
 from sluicegate.gateway.http.body_budget import BodyBudget
 from sluicegate.gateway.readiness import DiskSpace, Readiness, TroubleList
+from sluicegate.gateway.recording.recorder import RequestRecorder
 from sluicegate.gateway.reload import Reloader
 from sluicegate.gateway.renewal import Renewal
 from sluicegate.gateway.request.pipeline import Pipeline
@@ -74,6 +75,7 @@ class Runtime:
     shadows: Shadows
     rollouts: Rollouts
     feedback: FeedbackBook | None
+    recorder: RequestRecorder | None
     workers: Workers
     bodies: BodyBudget
     reader: Reader

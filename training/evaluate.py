@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate.engine.text.prompt import render_chat
-from sluicegate.gateway.commands.eval.checks import same
+from sluicegate.gateway.answer.json_values import same
 from sluicegate.gateway.commands.statistics import share
 from training import everyday
 from training.decode import Matcher, greedy

@@ -16,6 +16,7 @@ from sluicegate.gateway.admin.keys import add_key_routes
 from sluicegate.gateway.admin.lint import add_lint_routes
 from sluicegate.gateway.admin.models import add_model_admin_routes
 from sluicegate.gateway.admin.rails import add_rail_routes
+from sluicegate.gateway.admin.recordings import add_recording_routes
 from sluicegate.gateway.admin.reload import add_reload_routes
 from sluicegate.gateway.admin.review import SCOPE as REVIEW
 from sluicegate.gateway.admin.review import add_review_routes
@@ -34,6 +35,7 @@ def admin_routes(runtime: Runtime) -> APIRouter:
     add_model_admin_routes(router, runtime)
     add_rollout_routes(router, runtime)
     add_feedback_admin_routes(router, runtime)
+    add_recording_routes(router, runtime)
     add_usage_routes(router, runtime)
     add_review_routes(router, runtime)
     add_rail_routes(router, runtime)
@@ -66,7 +68,7 @@ def _check(runtime: Runtime, path: str, request: Request) -> None:
     """Raises `AuthenticationError`, `PermissionDenied`."""
     if not path.startswith("/admin/"):
         runtime.identify(api_key_of(request))
-    elif path.startswith(("/admin/review", "/admin/feedback")) or path.endswith("/withheld"):
+    elif path.startswith(("/admin/review", "/admin/feedback", "/admin/recordings")) or path.endswith("/withheld"):
         operator_of(runtime, request, REVIEW)
     else:
         operator_of(runtime, request)

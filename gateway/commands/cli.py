@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "cache": "look at, or withdraw, the answers that a running gateway keeps",
     "bench": "measure a running gateway: latencies, throughput, goodput",
     "eval": "ask a running gateway cases with known answers; compare two versions",
+    "replay": "ask recorded requests again: another model, version or policy",
     "redteam": "run attack and harmless texts against a running gateway",
     "probe": "train and judge probes on a model's hidden states",
     "lint": "say what makes a model do better with a schema",

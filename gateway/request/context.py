@@ -52,6 +52,8 @@ class Entry:
     """The end of the text that the answer continues, as the client sent it: the client joins the two."""
     operation: str = semconv.OPERATION_CHAT
     """What is asked for, by its name in traces."""
+    received: Request | None = field(default=None, repr=False)
+    """The request before any rail or template changed a word of it."""
     started_at: float = field(default_factory=time.perf_counter)
     created_s: int = field(default_factory=lambda: int(time.time()))
 
@@ -120,6 +122,8 @@ class Exchange:
     request: Request
     caller: Caller = field(default_factory=Caller)
     model: ServedModel | None = None
+    screened: Request | None = None
+    """The request as the input rails left it."""
     draw: Draw | None = None
     """How the version was drawn, where several stand behind the name."""
     safety: Safety = field(default_factory=Safety)

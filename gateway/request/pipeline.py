@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import time
@@ -33,7 +34,17 @@ from sluicegate.gateway.request.stages import Stages
 from sluicegate.gateway.request.tracing.live import LiveRequests
 from sluicegate.gateway.request.tracing.timing import error_code, failure_of
 from sluicegate.gateway.telemetry import Metrics, semconv
-from sluicegate.plugins import Answer, Caller, ContentBlocked, Embeddings, NotFound, Request, RequestError, Scores
+from sluicegate.plugins import (
+    Answer,
+    Caller,
+    ContentBlocked,
+    Embeddings,
+    NotFound,
+    Request,
+    RequestError,
+    Scores,
+    SluicegateError,
+)
 
 log = logging.getLogger("sluicegate.pipeline")
 NOBODY = Holding()
@@ -197,6 +208,32 @@ class Pipeline:
             exchange.model = models[model]
             await self._attempts.prepare(exchange)
             await self._attempts.collect_valid(exchange)
+        return exchange
+
+    async def replay(
+        self, request: Request, asker: Caller, caller: Caller, *, route: str = "", policy: str = ""
+    ) -> Exchange:
+        """Ask once more what `asker` asked by `route`, without fallback, under `policy` or the one that claims it,
+        charged to `caller`. The exchange is over; what went wrong stands in its `error`. Raises `NotFound` for the
+        model and `RequestError` for the policy."""
+        stages = self.stages
+        chosen = stages.policies.named(policy) if policy else stages.policies.of(request, asker, route)
+        if chosen is None:
+            known = ", ".join(stages.policies.names)
+            raise RequestError(f"there is no policy {policy!r}; known: {known}", param="policy")
+        models = stages.generate[1].models
+        model = models[await stages.route[1].route(request, caller, models)]
+        stages.drawn(request.id)  # says nothing of how the version does with requests of today
+        exchange = self._live.begin(request, None, stages)
+        exchange.caller = caller
+        with contextlib.suppress(SluicegateError):
+            async with self._until_over(exchange):
+                choose_rails(exchange, chosen)
+                await slots.expand(exchange)
+                await slots.screen(exchange, NOBODY)
+                exchange.model = model
+                await self._attempts.prepare(exchange)
+                await self._attempts.collect_valid(exchange)
         return exchange
 
     @asynccontextmanager

@@ -102,6 +102,7 @@ async def screen(exchange: Exchange, holding: Holding) -> None:
 
 
 async def route(exchange: Exchange) -> None:
+    exchange.screened = exchange.request
     name, router = exchange.stages.route
     models = exchange.stages.generate[1].models
     with Timed(exchange, "route", name) as note:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import jsonschema_rs
 
+from sluicegate.gateway.answer.json_values import leaves, same
 from sluicegate.gateway.commands.eval.cases import Case
 from sluicegate.gateway.commands.eval.outcomes import CaseReply, UsedTool
 from sluicegate.plugins import ConfigurationError
@@ -93,7 +94,7 @@ def as_json(options: Options, case: Case, reply: CaseReply) -> float:
 
 def fields(options: Options, case: Case, reply: CaseReply) -> float:
     """Field F1: leaves that are right, of those that stand in the answer and those that should."""
-    wanted, found = dict(_leaves(_wanted(options, case))), dict(_leaves(_value(reply)))
+    wanted, found = dict(leaves(_wanted(options, case))), dict(leaves(_value(reply)))
     right = sum(same(found.get(path, _MISSING), value) for path, value in wanted.items())
     return 2 * right / (len(wanted) + len(found)) if wanted or found else 1.0
 
@@ -232,26 +233,6 @@ def _allowed(wanted: Any, found: Any) -> bool:
     if isinstance(wanted, dict) and wanted.keys() == {"any_of"}:
         return any(same(one, found) or (found is _MISSING and one == "") for one in wanted["any_of"])
     return same(wanted, found)
-
-
-def same(left: Any, right: Any) -> bool:
-    """Equal as JSON values: 12.50 is 12.5, but true is not 1."""
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(same, left, right))
-    return bool(left == right)
-
-
-def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    parts = list(inner)
-    if not parts:
-        yield path, value
-    for key, part in parts:
-        yield from _leaves(part, f"{path}/{str(key).replace('~', '~0').replace('/', '~1')}")
 
 
 def _value(reply: CaseReply) -> Any:

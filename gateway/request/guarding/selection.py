@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sluicegate.gateway.rails.moderation import Moderation
-from sluicegate.gateway.rails.policy import RailSlot
+from sluicegate.gateway.rails.policy import Policy, RailSlot
 from sluicegate.gateway.rails.states import reads_states, shows_states
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.stages import Stages
@@ -13,11 +13,13 @@ from sluicegate.plugins import PermissionDenied, StageFailed
 from sluicegate.safety import WindowLimits
 
 
-def choose_rails(exchange: Exchange) -> None:
-    """Set the request's policy and its output rails. Raises `StageFailed` for one that is out of the way and must not
-    be passed over, before anything is generated; `PermissionDenied` as `_check_required`."""
+def choose_rails(exchange: Exchange, chosen: Policy | None = None) -> None:
+    """Set the request's policy, `chosen` or the one that claims it, and its output rails. Raises `StageFailed` for one
+    that is out of the way and must not be passed over, before anything is generated; `PermissionDenied` as
+    `_check_required`."""
     stages, safety = exchange.stages, exchange.safety
-    policy = safety.policy = stages.policies.of(exchange.request, exchange.caller, exchange.entry.route)
+    policy = chosen or stages.policies.of(exchange.request, exchange.caller, exchange.entry.route)
+    safety.policy = policy
     _check_required(exchange)
     for slot, name in _names(stages):
         if policy.rail_policy(slot, name).mode == "shadow":

@@ -38,7 +38,7 @@ class Capturing:
             return Content(withheld, (), withheld=said) if exchange.error in REFUSED else None
         messages = tuple([(message.role, self._read(message, exchange)) for message in exchange.request.messages])
         answers = tuple(
-            [(_hidden(answer.text, exchange.safety.restore), answer.finish_reason) for answer in exchange.answers]
+            [(hidden(answer.text, exchange.safety.restore), answer.finish_reason) for answer in exchange.answers]
         )
         return Content(messages, answers, self._asked(exchange))
 
@@ -68,7 +68,7 @@ def _written(value: Any) -> str:
     return text if len(text) <= MOST_CHARS else f"{text[:MOST_CHARS]}… ({len(text)} characters)"
 
 
-def _hidden(text: str, restored: Mapping[str, str]) -> str:
+def hidden(text: str, restored: Mapping[str, str]) -> str:
     """Put placeholders back for values that only the caller may see. `restored`: placeholder -> value."""
     for placeholder, value in sorted(restored.items(), key=lambda pair: -len(pair[1])):
         for spelled in {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}:

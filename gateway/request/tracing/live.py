@@ -53,7 +53,7 @@ class LiveRequests:
         """Before rails or templates change a word of `request`. `operation`: where no answer is generated."""
         operation = operation or (semconv.OPERATION_TEXT if request.raw else semconv.OPERATION_CHAT)
         trace = self._sink.begin(operation, request.model, parent)
-        exchange = Exchange(Entry(trace, stages, route, approved, _lead_of(request), operation), request)
+        exchange = Exchange(Entry(trace, stages, route, approved, _lead_of(request), operation, request), request)
         self._live[request.id] = exchange
         stages.rail_health.entered()
         return exchange

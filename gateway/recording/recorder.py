@@ -1,0 +1,195 @@
+"""Which requests are kept, and as what: those of callers that were answered, or refused, drawn by lot."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+
+from sluicegate.gateway.database import Database, DatabaseUnavailable, Tables, tables_of, unavailable
+from sluicegate.gateway.database.sealing import secret_bytes
+from sluicegate.gateway.recording.store import Chosen, Listed, Recording, RecordingStore
+from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.request.tracing.capture import hidden
+from sluicegate.gateway.review.items import request_to_json
+from sluicegate.gateway.settings import RecordingSettings
+from sluicegate.plugins import Answer, NotFound, Request, Usage
+
+log = logging.getLogger("sluicegate.recording")
+FLUSH_S = 1.0
+TRIM_EVERY = 30
+"""Flushes from one look at age and bytes to the next."""
+MAX_WAITING_BYTES = 32 * 1024**2
+Costs = Callable[[str, Usage], int]
+"""Billionths of what tokens of a model cost."""
+
+
+class RequestRecorder:
+    """Used on the event loop. A request is on the disk about a second after it ended."""
+
+    def __init__(self, settings: RecordingSettings, tables: Tables, cost: Costs) -> None:
+        self._settings = settings
+        self._tables = tables
+        self._store = RecordingStore(tables, secret_bytes(settings.secret, "recording"))
+        self._cost = cost
+        self._waiting: list[Recording] = []
+        self._waiting_bytes = 0
+        self._flushing: asyncio.Task[None] | None = None
+        self._away = False
+        self._counts = {"kept_total": 0.0, "left_out_total": 0.0}
+
+    async def start(self) -> None:
+        self._flushing = asyncio.create_task(self._flush_on())
+
+    async def close(self) -> None:
+        if self._flushing is not None:
+            self._flushing.cancel()
+            await asyncio.gather(self._flushing, return_exceptions=True)
+            try:
+                await self._flush()
+            except DatabaseUnavailable as error:
+                log.error("%d requests are not recorded: %s", len(self._waiting), error)
+        await asyncio.to_thread(self._tables.close)
+
+    def stats(self) -> Mapping[str, float]:
+        return {**self._counts, "waiting_bytes": float(self._waiting_bytes)}
+
+    def note(self, exchange: Exchange) -> None:
+        """Called once for each request that has ended."""
+        request = self._wanted(exchange)
+        if request is None or random.random() >= self._settings.share:
+            return
+        body = orjson.dumps({"request": request_to_json(request), "answers": said(exchange)})
+        fits = len(body) <= self._settings.max_request_bytes
+        if not fits or self._waiting_bytes + len(body) > MAX_WAITING_BYTES:
+            self._counts["left_out_total"] += 1
+            return
+        caller = exchange.caller
+        found = Recording(
+            request.id, caller.tenant, caller.key_id or "", request.user or "", facts_of(exchange, self._cost), body
+        )
+        self._waiting.append(found)
+        self._waiting_bytes += len(body)
+
+    def _wanted(self, exchange: Exchange) -> Request | None:
+        """The request as it is to be kept; None where it is not. What is no caller's (shadows, judges, replays) came by
+        no route."""
+        if not exchange.entry.route or not exchange.request.messages or exchange.error == "cancelled":
+            return None
+        if self._settings.texts == "received":
+            return exchange.entry.received
+        return exchange.screened if exchange.answers else None
+
+    # --- for operators -----------------------------------------------------------------------------------------
+
+    async def listed(self, chosen: Chosen, since_s: float, limit: int) -> list[Listed]:
+        return list(await self._call(lambda: self._store.listed(chosen, since_s, limit)))
+
+    async def get(self, id: str) -> tuple[Listed, Any]:
+        """Raises `NotFound`."""
+        await self._flush()
+        found = await self._call(lambda: self._store.get(id))
+        if found is None:
+            raise NotFound(f"no request {id[:100]!r} is recorded", code="recording_not_found")
+        listed, body = found
+        return listed, body
+
+    async def delete(self, chosen: Chosen) -> int:
+        """What was not written yet is first, so that nothing of them comes later."""
+        await self._call_flush()
+        return int(await self._call(lambda: self._store.delete(chosen)))
+
+    async def delete_one(self, id: str) -> int:
+        await self._call_flush()
+        return int(await self._call(lambda: self._store.delete_one(id)))
+
+    async def _call(self, work: Callable[[], Any]) -> Any:
+        try:
+            return await self._tables.call(work)
+        except DatabaseUnavailable as error:
+            raise unavailable("recorded requests") from error
+
+    async def _call_flush(self) -> None:
+        try:
+            await self._flush()
+        except DatabaseUnavailable as error:
+            raise unavailable("recorded requests") from error
+
+    async def _flush_on(self) -> None:
+        count = 0
+        while True:
+            await asyncio.sleep(FLUSH_S)
+            try:
+                await self._flush()
+                if count % TRIM_EVERY == 0:
+                    await self._tables.call(lambda: self._store.trim(self._settings.keep_s, self._settings.max_bytes))
+                count += 1
+                self._away = False
+            except DatabaseUnavailable as error:
+                if not self._away:
+                    log.error("recorded requests wait for their store: %s", error)
+                self._away = True
+            except Exception:
+                log.exception("requests could not be recorded; they are tried again")
+
+    async def _flush(self) -> None:
+        if not self._waiting:
+            return
+        found = self._waiting[:]
+        await self._tables.call(lambda: self._store.add(found))
+        taken = {one.id for one in found}
+        self._waiting = [one for one in self._waiting if one.id not in taken]
+        self._waiting_bytes = sum(len(one.body) for one in self._waiting)
+        self._counts["kept_total"] += len(found)
+
+
+def facts_of(exchange: Exchange, cost: Costs) -> dict[str, Any]:
+    """Of a request that has ended, what is no text."""
+    model = exchange.model
+    return {
+        "asked": exchange.request.model,
+        "model": model.name if model is not None else "",
+        "version": model.version if model is not None else "",
+        "policy": exchange.safety.policy.name,
+        "route": exchange.entry.route,
+        "tenant": exchange.caller.tenant,
+        "key_id": exchange.caller.key_id,
+        "team": exchange.caller.team,
+        "verdict": verdict_of(exchange),
+        "cached": exchange.cached is not None,
+        "prompt_tokens": exchange.usage.prompt_tokens,
+        "completion_tokens": exchange.usage.completion_tokens,
+        "cost": cost(model.name, exchange.usage) / 1e9 if model is not None else 0.0,
+        "seconds": round(exchange.duration_s, 6),
+    }
+
+
+def verdict_of(exchange: Exchange) -> str:
+    """What became of it: an error's code, `review`, `refused`, `redacted` or `passed`."""
+    if exchange.error is not None:
+        return exchange.error
+    if exchange.review is not None:
+        return "review"
+    if any(answer.refusal is not None or answer.finish_reason == "content_filter" for answer in exchange.answers):
+        return "refused"
+    redacted = exchange.moderation is not None and exchange.moderation.redacted
+    return "redacted" if redacted else "passed"
+
+
+def said(exchange: Exchange) -> list[dict[str, Any]]:
+    """The answers, with placeholders where only the caller may see a value."""
+    return [_said(answer, exchange.safety.restore) for answer in exchange.answers]
+
+
+def _said(answer: Answer, restored: Mapping[str, str]) -> dict[str, Any]:
+    calls = [{"name": call.name, "arguments": hidden(call.arguments, restored)} for call in answer.tool_calls]
+    return {"text": hidden(answer.text, restored), "finish_reason": answer.finish_reason, "calls": calls}
+
+
+def recorder_of(settings: RecordingSettings, database: Database | None, cost: Costs) -> RequestRecorder | None:
+    """None where nothing is recorded. Raises `ConfigurationError`."""
+    return RequestRecorder(settings, tables_of(database, settings.path), cost) if settings.enabled else None
