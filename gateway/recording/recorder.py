@@ -12,7 +12,7 @@ import orjson
 
 from sluicegate.gateway.database import Database, DatabaseUnavailable, Tables, tables_of, unavailable
 from sluicegate.gateway.database.sealing import secret_bytes
-from sluicegate.gateway.recording.store import Chosen, Listed, Recording, RecordingStore
+from sluicegate.gateway.recording.store import Chosen, ListedRecording, Recording, RecordingStore
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.tracing.capture import hidden
 from sluicegate.gateway.review.items import request_to_json
@@ -86,10 +86,10 @@ class RequestRecorder:
 
     # --- for operators -----------------------------------------------------------------------------------------
 
-    async def listed(self, chosen: Chosen, since_s: float, limit: int) -> list[Listed]:
+    async def listed(self, chosen: Chosen, since_s: float, limit: int) -> list[ListedRecording]:
         return list(await self._call(lambda: self._store.listed(chosen, since_s, limit)))
 
-    async def get(self, id: str) -> tuple[Listed, Any]:
+    async def get(self, id: str) -> tuple[ListedRecording, Any]:
         """Raises `NotFound`."""
         await self._flush()
         found = await self._call(lambda: self._store.get(id))

@@ -35,7 +35,7 @@ class Recording:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedRecording:
     id: str
     at_s: float
     size: int
@@ -68,7 +68,7 @@ class RecordingStore:
                 at = now + number * 1e-6
                 db.execute(put, (one.id, subject, at, len(sealed), json.dumps(dict(one.facts)), sealed))
 
-    def listed(self, chosen: Chosen, since_s: float, limit: int) -> list[Listed]:
+    def listed(self, chosen: Chosen, since_s: float, limit: int) -> list[ListedRecording]:
         """Newest first."""
         where, params = self._where(chosen)
         query = (
@@ -77,9 +77,9 @@ class RecordingStore:
         )
         with self._tables.transaction() as db:
             rows = db.execute(query, (since_s, *params, limit)).fetchall()
-        return [Listed(id, at_s, int(size), json.loads(record)) for id, at_s, size, record in rows]
+        return [ListedRecording(id, at_s, int(size), json.loads(record)) for id, at_s, size, record in rows]
 
-    def get(self, id: str) -> tuple[Listed, Any] | None:
+    def get(self, id: str) -> tuple[ListedRecording, Any] | None:
         """With the body as it was. Raises `Damaged` where it does not open."""
         query = (
             "select at_s, size, record, body, subject, sealed from sluicegate.recordings "
@@ -91,7 +91,9 @@ class RecordingStore:
             return None
         at_s, size, record, body, subject, sealed = row
         own = TenantSealer(self._master.open(KEYS, bytes(sealed), subject.encode()))
-        return Listed(id, at_s, int(size), json.loads(record)), json.loads(own.open(subject, bytes(body), id.encode()))
+        return ListedRecording(id, at_s, int(size), json.loads(record)), json.loads(
+            own.open(subject, bytes(body), id.encode())
+        )
 
     def delete(self, chosen: Chosen) -> int:
         """All recordings of those callers, with their keys; how many there were."""
