@@ -28,6 +28,7 @@ STAGES = (
     ("admit", "keys, limits"),
     ("screen", "attacks, secrets"),
     ("route", "which model"),
+    ("retrieve", "documents"),
     ("assemble", "prompt"),
     ("recall", "cached answers"),
     ("constrain", "schema to masks"),

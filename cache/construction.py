@@ -52,7 +52,7 @@ def _semantic(where: str, own: SemanticSettings | None) -> SemanticTier | None:
     if own is None:
         return None
     return SemanticTier(
-        _embedder(f"{where}.semantic", own.embedder, os.environ.get(own.embedder_key_env)),
+        make_embedder(f"{where}.semantic", own.embedder, os.environ.get(own.embedder_key_env)),
         threshold=own.threshold or None,
         guard=own.guard,
         verified=Verified(own.error_bound) if own.error_bound else None,
@@ -61,7 +61,8 @@ def _semantic(where: str, own: SemanticSettings | None) -> SemanticTier | None:
     )
 
 
-def _embedder(where: str, named: str, api_key: str | None) -> Embedder:
+def make_embedder(where: str, named: str, api_key: str | None) -> Embedder:
+    """Return the embedder that settings name at `where`. Raises `ConfigurationError`."""
     kind, _, rest = named.partition(":")
     if not named:
         return HashedNgrams()

@@ -31,6 +31,7 @@ OUTSIDE: Mapping[str, str] = {
     "explain": "what is said about the answer",
     "confidence": "what is said about the answer",
     "partial": "what is said about the answer",
+    "retrieve": "documents that were found became messages, and are keyed by their contents",
     "nbytes": "how it was read",
     "parts": "became messages; the version of the template is keyed",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,7 @@ from sluicegate.gateway.request.pipeline import Pipeline
 from sluicegate.gateway.request.shadow import Shadows
 from sluicegate.gateway.request.tracing.capture import Capturing, wanted
 from sluicegate.gateway.request.tracing.live import LiveRequests
+from sluicegate.gateway.retrieval.reranker import make_reranker
 from sluicegate.gateway.review import review_queue, sealer_of
 from sluicegate.gateway.rollout.judging import RolloutJudge
 from sluicegate.gateway.rollout.rollouts import Rollouts
@@ -77,6 +79,8 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
         workers=workers,
         instead=routing.instead,
         drawn=routing.drawn,
+        retrieval=settings.retrieval,
+        reranker=make_reranker(settings.retrieval.rerank, os.environ.get(settings.retrieval.rerank_key_env)),
         deadline_s=settings.server.deadline_s or None,
     )
     holding = Holding(reviews, lambda exchange: completion(exchange, explain=False))

@@ -14,17 +14,22 @@ import numpy.typing as npt
 
 from sluicegate import __version__
 from sluicegate.cache import TieredCache
+from sluicegate.cache.semantic.model_embedders import ServedEmbedder
 from sluicegate.gateway.api.builtin_dialects import DIALECTS
 from sluicegate.gateway.api.dialect import Dialect
 from sluicegate.gateway.api.offline import Offline
 from sluicegate.gateway.rails.guard_model import bind_guards
 from sluicegate.gateway.rails.states import check_probes
+from sluicegate.gateway.request.stages import Stages
+from sluicegate.gateway.retrieval.reranker import ServedReranker
+from sluicegate.gateway.retrieval.vector_set import VectorSetRetriever
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import (
     ConfigurationError,
     Generator,
     Lifecycle,
     ReadingModel,
+    Retriever,
     ServedModel,
     ServiceError,
     SluicegateError,
@@ -92,6 +97,8 @@ async def close(runtime: Runtime) -> None:
         for name, stage in stages:
             if isinstance(stage, Lifecycle):
                 await _closed(slot, name, stage)
+    if (reranker := runtime.pipeline.stages.reranker) is not None:
+        await reranker.close()
     if runtime.reviews is not None:
         await runtime.reviews.close()
     await _closed("record", "accounts", runtime.accounts)
@@ -133,6 +140,7 @@ async def _start_stages(runtime: Runtime) -> None:
     bind_guards(runtime.stage_set.built["moderate"], runtime.pipeline.stages.generate[1])
     check_probes(runtime.stage_set.built["moderate"], runtime.pipeline.stages.generate[1])
     bind_embedders(runtime.caches, runtime.pipeline.stages.generate[1])
+    bind_retrieval(runtime.stage_set.built["retrieve"], runtime.pipeline.stages)
 
 
 async def _warm(runtime: Runtime) -> None:
@@ -165,15 +173,34 @@ async def _closed(slot: str, name: str, stage: Lifecycle) -> None:
 def bind_embedders(caches: Iterable[tuple[str, TieredCache]], generator: Generator) -> None:
     """Give caches that compare by a served model vectors from the generator. Raises `ConfigurationError`."""
     for name, cache in caches:
-        embedder = cache.served_embedder
-        if embedder is None:
-            continue
-        if not isinstance(generator, TextEmbedder):
-            raise ConfigurationError(f"recall.{name}: embedder 'served' needs a generator that embeds texts")
-        model = embedder.model or next(iter(generator.models))
-        if model not in generator.models:
-            raise ConfigurationError(f"recall.{name}: embedder names the model {model!r}, which is not served")
-        embedder.bind(partial(_vector, generator, model), partial(_identity, generator.models, model))
+        if cache.served_embedder is not None:
+            _bind(f"recall.{name}", cache.served_embedder, generator)
+
+
+def bind_retrieval(retrievers: Iterable[tuple[str, Retriever]], stages: Stages) -> None:
+    """Give retrievers that search by a served model its vectors, and the reranker its model. Raises
+    `ConfigurationError`."""
+    generator, reranker = stages.generate[1], stages.reranker
+    for name, retriever in retrievers:
+        if isinstance(retriever, VectorSetRetriever) and isinstance(retriever.embedder, ServedEmbedder):
+            _bind(f"retrieve.{name}", retriever.embedder, generator)
+    if isinstance(reranker, ServedReranker):
+        model = generator.models.get(reranker.model)
+        if not isinstance(model, ReadingModel) or model.reads_for != "score":
+            raise ConfigurationError(
+                f"[retrieval] rerank names {reranker.model!r}, which is no cross-encoder that is served here; see "
+                "[stages.generate.encoders]"
+            )
+        reranker.bind(generator)
+
+
+def _bind(where: str, embedder: ServedEmbedder, generator: Generator) -> None:
+    if not isinstance(generator, TextEmbedder):
+        raise ConfigurationError(f"{where}: embedder 'served' needs a generator that embeds texts")
+    model = embedder.model or next(iter(generator.models))
+    if model not in generator.models:
+        raise ConfigurationError(f"{where}: embedder names the model {model!r}, which is not served")
+    embedder.bind(partial(_vector, generator, model), partial(_identity, generator.models, model))
 
 
 async def _vector(generator: TextEmbedder, model: str, text: str) -> npt.NDArray[np.float32]:

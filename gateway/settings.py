@@ -365,12 +365,45 @@ class PromptSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RetrievalSettings:
+    """Documents that retrievers find for a question."""
+
+    always: bool = False
+    """For every question, unless the request says `retrieve: false`; otherwise for requests that say
+    `retrieve: true`."""
+    documents: Annotated[int, Within(1, 1000)] = 8
+    """That a model reads at most."""
+    candidates: Annotated[int, Within(1, 1024)] = 32
+    """The best of all retrievers together, which are reranked and screened."""
+    max_chars: Annotated[int, Within(1, 10_000_000)] = 40_000
+    """Of all documents together; what does not fit is dropped."""
+    max_document_chars: Annotated[int, Within(1, 10_000_000)] = 8000
+    """Of one document; its end is cut."""
+    timeout_s: Annotated[float, Within(0.001, 3600)] = 2.0
+    """For each retriever; they are asked at the same time."""
+    rerank: str = ""
+    """A cross-encoder that is served here, or the URL of an API in Jina's shape, with its model behind `#`."""
+    rerank_key_env: str = ""
+    """The variable that holds the key of that API."""
+    rerank_timeout_s: Annotated[float, Within(0.001, 3600)] = 5.0
+    min_score: float | None = None
+    """Documents below it are left out: the reranker's score, else the retriever's."""
+    on_failure: Literal["refuse", "without"] = "refuse"
+    """What becomes of a request when a retriever or the reranker fails: a 502, or an answer without, which says so."""
+    on_blocked: Literal["drop", "refuse"] = "drop"
+    """What becomes of a document that a rail refuses: it is left out, or the request is refused."""
+    citations: bool = True
+    """Say in the answer which of its spans stand in which document."""
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineSettings:
     """Which stages run in each slot, in order."""
 
     admit: tuple[str, ...] = ("api-keys", "limits")
     screen: tuple[str, ...] = ("secrets",)
     route: tuple[str, ...] = ("by-name",)
+    retrieve: tuple[str, ...] = ()
     assemble: tuple[str, ...] = ("chat-template",)
     recall: tuple[str, ...] = ("memory",)
     constrain: tuple[str, ...] = ("grammar",)
@@ -470,6 +503,7 @@ class Settings:
     batches: BatchSettings = BatchSettings()
     database: DatabaseSettings = DatabaseSettings()
     prompts: PromptSettings = PromptSettings()
+    retrieval: RetrievalSettings = RetrievalSettings()
     work: WorkSettings = WorkSettings()
     stages: Mapping[SlotName, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     """Settings of stages by slot and name; each stage checks its own."""

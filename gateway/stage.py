@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from sluicegate.gateway.accounts import Accounts, ApiKeys, Ledger, LimitsStage
+from sluicegate.gateway.retrieval.settings import HttpRetrieverSettings, VectorSetSettings
 from sluicegate.gateway.routing.by_name import ByName
 from sluicegate.gateway.settings import Settings
 from sluicegate.gateway.upstream.settings import UpstreamSettings
@@ -61,6 +62,9 @@ def register(registry: RegistryLike, settings: Settings, metrics: Metrics | None
     add_stage(registry, "admit", "limits", NoSettings, lambda _: LimitsStage(accounts))
     add_stage(registry, "route", "by-name", NoSettings, lambda _: ByName())
     registry.add("route", "tiers", later("sluicegate.gateway.routing.tiers", "tiers"))
+    retrievers = "sluicegate.gateway.retrieval"
+    add_stage(registry, "retrieve", "http", HttpRetrieverSettings, later(f"{retrievers}.http", "http_retriever"))
+    add_stage(registry, "retrieve", "vector-set", VectorSetSettings, later(f"{retrievers}.vector_set", "vector_set"))
     registry.add("assemble", "chat-template", later("sluicegate.gateway.prompts.chat_template", "chat_template"))
     add_stage(registry, "generate", "upstream", UpstreamSettings, lambda found: _upstream(found, content))
     add_stage(registry, "record", "ledger", NoSettings, lambda _: Ledger(accounts))

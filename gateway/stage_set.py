@@ -21,7 +21,7 @@ from sluicegate.plugins import SLOTS, ConfigurationError, Registry, Router, Slot
 
 log = logging.getLogger("sluicegate")
 SINGLE: tuple[SlotName, ...] = ("route", "assemble", "constrain")
-SHAPING: tuple[SlotName, ...] = ("screen", "assemble", "constrain", "moderate")
+SHAPING: tuple[SlotName, ...] = ("screen", "retrieve", "assemble", "constrain", "moderate")
 """Slots whose configuration changes answers; their digest is part of every cache key."""
 Built = dict[SlotName, list[tuple[str, Any]]]
 """(name, stage) by slot, in the order of the configuration."""
@@ -55,6 +55,7 @@ class StageSet:
             admit=built["admit"],
             screen=built["screen"],
             route=(self.router[0], router),
+            retrieve=built["retrieve"],
             assemble=built["assemble"][0],
             recall=built["recall"],
             constrain=built["constrain"][0],

@@ -29,6 +29,7 @@
         ├── ModelLoadError          a checkpoint that the engine cannot serve, with the reason
         ├── StorageFailed           507, a disk does not take what has to be kept; with `retry_after_s`
         ├── UpstreamFailed          502, another server that runs a model did not answer as it should
+        ├── RetrievalFailed         502, no documents could be found for a request that needs some
         ├── DeadlineExceeded        504, the time that a request was given ran out
         ├── GenerationFailed        500, one request's generation broke
         └── StageFailed             500, a stage threw or ran out of time and failed closed
@@ -246,6 +247,11 @@ class ModelLoadError(ServiceError):
 
 class UpstreamFailed(ServiceError):
     code = "upstream_failed"
+    status = 502
+
+
+class RetrievalFailed(ServiceError):
+    code = "retrieval_failed"
     status = 502
 
 

@@ -28,6 +28,7 @@ METHODS: Mapping[SlotName, Mapping[str, tuple[str, ...]]] = {
     "admit": {"admit": ("request", "caller")},
     "screen": {"screen": ("request", "caller")},
     "route": {"route": ("request", "caller", "models")},
+    "retrieve": {"retrieve": ("request", "caller")},
     "assemble": {"assemble": ("request", "model")},
     "recall": {"look_up": ("key",), "store": ("key", "answers")},
     "constrain": {"compile": ("constraint", "model")},

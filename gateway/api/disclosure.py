@@ -86,13 +86,14 @@ KEYS: Table = {
         custom_id status_code body completion_window in_progress_at finalizing_at failed_at expired_at cancelling_at
         cancelled_at errors first_id last_id characters texts released counts count default_sampling notes top_k min_p
         repetition_penalty relevance_score score truncated
+        retrieval dropped failed retriever rail cut start end document_start document_end
     """,
     "asked": """
         model endpoint filename purpose file metadata detail categories category_scores category_applied_input_types
         background conversation instructions max_output_tokens max_tool_calls parallel_tool_calls previous_response_id
         prompt prompt_cache_key safety_identifier service_tier temperature tool_choice tools top_p truncation user
         format verbosity effort generate_summary token_strs description parameters strict prompt_cache_retention
-        syntax definition query documents document text_1 text_2 top_n return_documents
+        syntax definition query documents document text_1 text_2 source top_n return_documents
     """,
 }
 FREE = frozenset(

@@ -9,6 +9,7 @@ from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.answer.long_numbers import at_most_digits
 from sluicegate.gateway.answer.partial import PartialValues
 from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.request.tracing.cited import cited
 from sluicegate.gateway.request.tracing.confidence import confidence_of
 from sluicegate.gateway.request.tracing.explain import explained
 from sluicegate.plugins import ClosedBy, Decision, TokenLogprob
@@ -88,6 +89,7 @@ def extension(exchange: Exchange, *, explain: bool) -> dict[str, Any]:
         found["cached"] = True
     if exchange.review:
         found["review"] = dict(exchange.review)
+    found |= cited(exchange)
     if exchange.request.confidence and exchange.answers:
         found |= confidence_of(exchange)
     if explain:
@@ -117,5 +119,6 @@ def late_notes(exchange: Exchange, reported: tuple[str, ...], *, explain: bool) 
     """Return what the end of a stream has to say that its beginning did not know. `reported`: what its beginning said
     is not enforced."""
     ended = any(answer.closed for answer in exchange.answers) or bool(numbers_at_bound(exchange))
-    late = explain or exchange.request.confidence or ended or exchange.not_enforced != reported
+    asked = explain or exchange.request.confidence
+    late = asked or ended or bool(exchange.citations) or exchange.not_enforced != reported
     return extension(exchange, explain=explain) if late else {}

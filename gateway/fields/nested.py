@@ -125,6 +125,7 @@ _OF_MESSAGES = tuple(
         ("sluicegate.context[].text", "A document's text.", ()),
         ("sluicegate.context[].source", "Where it is from.", ("",)),
         ("sluicegate.context[].score", "How good it is, in a measure of the caller's.", (0,)),
+        ("sluicegate.retrieve", "Find documents for the question, or do not (docs/retrieval.md).", ()),
         ("sluicegate.context_tokens", "How many tokens the documents may have together.", ()),
     )
 )  # fmt: skip

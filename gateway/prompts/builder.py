@@ -40,9 +40,9 @@ class PromptBuilder:
         self._share = settings.context_share
         self._summarise = summariser(settings.summarise)
 
-    def expand(self, request: Request) -> Request:
-        """Return `request` with template and documents as messages; unchanged if it was expanded. Raises `NotFound` for
-        a template that is not there, `RequestError` for missing variables."""
+    def expand(self, request: Request, *, more: bool = False) -> Request:
+        """Return `request` with template and documents as messages; unchanged if it was expanded. `more`: documents may
+        come later. Raises `NotFound` for a template that is not there, `RequestError` for missing variables."""
         parts = request.parts
         if parts is None or parts.expanded:
             return request
@@ -53,11 +53,23 @@ class PromptBuilder:
             template = self.templates.get(parts.template)
             parts = replace(parts, template=template.id, version=template.version)
             before = [*self._stable(template, parts), *before]
-        framed = replace(last, content=self._framed(parts, request, last.content))
-        shown = [Message("user", text_of(document), name=document.source or None) for document in parts.documents]
+        framed = replace(last, content=self._framed(parts, request, last.content, more=more))
+        shown = self.shown(parts.documents)
         kept = tuple(Document("", "", document.score) for document in parts.documents)
         parts = replace(parts, documents=kept, expanded=True)
         return replace(request, messages=(*before, *shown, framed), parts=parts)
+
+    def shown(self, documents: Sequence[Document]) -> list[Message]:
+        """Return documents as messages of their own, as rails read them."""
+        return [Message("user", text_of(document), name=document.source or None) for document in documents]
+
+    def place(self, request: Request) -> str:
+        """Return the mark that stands where documents will."""
+        return _place(request)
+
+    def without_place(self, request: Request, content: str) -> str:
+        """Return `content` without the mark: there are no documents."""
+        return content.replace(_place(request), "").lstrip("\n")
 
     async def arrange(self, request: Request, model: ServedModel, run: Run = at_once) -> Request:
         """Put the documents that fit into the last message. `request` was expanded, and may be arranged again for
@@ -79,10 +91,10 @@ class PromptBuilder:
         examples = [m for u, a in template.examples for m in (Message("user", u), Message("assistant", a))]
         return [*([Message("system", system)] if system else []), *examples]
 
-    def _framed(self, parts: Parts, request: Request, question: str) -> str:
+    def _framed(self, parts: Parts, request: Request, question: str, *, more: bool) -> str:
         """Return the question in its frame, with a mark where `arrange` puts the documents."""
         frame = self.templates.get(parts.template).user if parts.template else PLAIN_FRAME
-        context = _place(request) if parts.documents else ""
+        context = _place(request) if parts.documents or more else ""
         variables = {**parts.variables, CONTEXT: context, QUESTION: question}
         return rendered(self.templates.environment, frame, variables, parts.template or "none")
 

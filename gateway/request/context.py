@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sluicegate.cache import CacheHit, CacheQuestion, Made, Recall, Seat, TieredCache
+from sluicegate.gateway.answer.citations import Citation
 from sluicegate.gateway.answer.shape import Shape
 from sluicegate.gateway.rails.moderation import Moderation
 from sluicegate.gateway.rails.policy import Policy
 from sluicegate.gateway.request.stages import Stages
+from sluicegate.gateway.retrieval.found import Retrieved
 from sluicegate.gateway.routing.first_texts import Awaited
 from sluicegate.gateway.routing.queues import QueueTicket
 from sluicegate.gateway.routing.table import Draw
@@ -139,6 +141,11 @@ class Exchange:
     read: Usage = NOTHING
     """What was read where nothing is generated."""
     moderation: Moderation | None = None
+    question: str | None = field(default=None, repr=False)
+    """What documents are to be found for, as the caller wrote it; None = none are."""
+    retrieved: Retrieved | None = field(default=None, repr=False)
+    citations: list[tuple[int, Citation]] = field(default_factory=list, repr=False)
+    """By choice."""
     delivery: Delivery = field(default_factory=Delivery)
     answers: list[Answer] = field(default_factory=list)
     thought_tokens: int = 0

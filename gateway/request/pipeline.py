@@ -1,6 +1,6 @@
 """The way of a request, on one screen.
 
-    admit -> screen -> route -> assemble -> recall -> constrain -> generate -> moderate -> record
+    admit -> screen -> route -> retrieve -> assemble -> recall -> constrain -> generate -> moderate -> record
 
 `open` does all that must be settled before the first byte, so that its errors can still become an HTTP status;
 `stream` and `collect` deliver. Whatever happens, every request is recorded exactly once.
@@ -30,7 +30,9 @@ from sluicegate.gateway.request.guarding.judge import Judgement, judge
 from sluicegate.gateway.request.guarding.restore import Restoring, restored_answer
 from sluicegate.gateway.request.guarding.selection import choose_rails
 from sluicegate.gateway.request.recall import remember
+from sluicegate.gateway.request.retrieval import retrieve
 from sluicegate.gateway.request.stages import Stages
+from sluicegate.gateway.request.tracing.cited import cite
 from sluicegate.gateway.request.tracing.live import LiveRequests
 from sluicegate.gateway.request.tracing.timing import error_code, failure_of
 from sluicegate.gateway.telemetry import Metrics, semconv
@@ -81,8 +83,11 @@ class Pipeline:
         """Run every slot up to `generate`. Raises a `SluicegateError`; the request is then already recorded.
 
         `route` is the path it came by; `approved` names input rails whose wish for a person to look was granted."""
-        exchange = await self.enter(request, parent, route=route, approved=approved, holding=self._holding)
+        exchange = await self.enter(
+            request, parent, route=route, approved=approved, holding=self._holding, retrieving=True
+        )
         try:
+            await retrieve(exchange)
             await self._attempts.begin(exchange)
         except BaseException as error:
             await self.close(exchange, error)
@@ -98,6 +103,7 @@ class Pipeline:
         approved: frozenset[str] = frozenset(),
         holding: Holding = NOBODY,
         operation: str = "",
+        retrieving: bool = False,
     ) -> Exchange:
         """Run `admit`, `screen` and `route`, as `open`. What a person would have to look at is put aside by `holding`,
         or refused where that asks nobody. `operation`: as traces name it, where no answer is generated."""
@@ -106,7 +112,7 @@ class Pipeline:
             await slots.admit(exchange)
             choose_rails(exchange)
             slots.check_tools(exchange.request, exchange.caller)
-            await slots.expand(exchange)
+            await slots.expand(exchange, retrieving=retrieving)
             await slots.screen(exchange, holding)
             await slots.route(exchange)
         except BaseException as error:
@@ -134,6 +140,8 @@ class Pipeline:
             for delta in waiting:
                 yield delta if exchange.review else dataclasses.replace(delta, refusal=REFUSAL)
             await remember(exchange)
+            if not exchange.safety.restore:  # offsets of what the client has not
+                await cite(exchange, exchange.answers)
 
     async def collect(self, exchange: Exchange) -> list[Answer]:
         """All choices, whole. A structured answer that the independent validator refuses is generated again."""
@@ -143,6 +151,7 @@ class Pipeline:
             await remember(exchange)
         if exchange.safety.restore:
             exchange.answers = [restored_answer(exchange, answer, self._validator) for answer in exchange.answers]
+        await cite(exchange, exchange.answers)
         return exchange.answers
 
     async def close(self, exchange: Exchange, error: BaseException | None = None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sluicegate.cache import CacheHit, CacheQuestion, Made, Recall, TieredCache, question_of
@@ -59,12 +59,24 @@ def _question(exchange: Exchange) -> CacheQuestion | None:
         caches = []  # a kept answer has no states, and nobody could judge it
     if caches:
         fingerprint = exchange.stages.fingerprint + exchange.safety.policy.fingerprint
-        question = question_for(exchange.request, exchange.caller, exchange.served, fingerprint, caches)
+        documents = _documents(exchange)
+        question = question_for(
+            exchange.request, exchange.caller, exchange.served, fingerprint, caches, documents=documents
+        )
     if exchange.request.reuse != Reuse():
         ignored = _ignored_wishes(exchange.request, question, caches)
         exchange.ignored = tuple(dict.fromkeys((*exchange.ignored, *ignored)))
     exchange.attempt.question = question
     return question
+
+
+def _documents(exchange: Exchange) -> list[str]:
+    """Return the contents of the documents that `arrange` put into the last message, its choice and order included."""
+    request = exchange.unarranged
+    if request is None or request.parts is None or not request.parts.documents:
+        return []
+    first = len(request.messages) - 1 - len(request.parts.documents)
+    return [message.content for message in request.messages[first:-1]]
 
 
 async def _board(exchange: Exchange, question: CacheQuestion, validator: Validator) -> None:
@@ -80,11 +92,18 @@ async def _board(exchange: Exchange, question: CacheQuestion, validator: Validat
 
 
 def question_for(
-    request: Request, caller: Caller, model: ServedModel, fingerprint: str, caches: Iterable[TieredCache] = ()
+    request: Request,
+    caller: Caller,
+    model: ServedModel,
+    fingerprint: str,
+    caches: Iterable[TieredCache] = (),
+    *,
+    documents: Sequence[str] = (),
 ) -> CacheQuestion | None:
     """Return None where the answer is not to be kept: the caller said so, or asked for a fresh draw (sampling without a
-    seed). `fingerprint` is that of every stage that shapes an answer. Only greedy requests get answers by meaning: a
-    draw belongs to its own prompt."""
+    seed). `fingerprint` is that of every stage that shapes an answer; `documents` are read beside the question, and
+    must be equal for an answer by meaning too. Only greedy requests get answers by meaning: a draw belongs to its own
+    prompt."""
     greedy = _temperature(request, model) == 0
     if not request.cache or not (greedy or request.sampling.seed is not None):
         return None
@@ -98,6 +117,7 @@ def question_for(
         model_version=model.version,
         template_version=request.parts.version if request.parts is not None else "",
         rails=fingerprint,
+        scope={"documents": list(documents)} if documents else None,
         tags=request.reuse.tags,
         semantic=wanted and greedy,
         threshold=request.reuse.threshold,

@@ -26,6 +26,7 @@ from sluicegate.gateway.request.guarding.holding import Holding
 from sluicegate.gateway.request.guarding.screening import Screening
 from sluicegate.gateway.request.guarding.selection import limits_of, settle_output_rails, settle_states
 from sluicegate.gateway.request.output import Replay, pieces_of
+from sluicegate.gateway.request.retrieval import wants_documents
 from sluicegate.gateway.request.tracing.live import LiveRequests, add_deliveries
 from sluicegate.gateway.request.tracing.timing import Timed
 from sluicegate.gateway.upstream.model import judged
@@ -76,15 +77,20 @@ def check_tools(request: Request, caller: Caller) -> None:
             )
 
 
-async def expand(exchange: Exchange) -> None:
-    """Refuse what no model here could read; then templates and documents become messages."""
+async def expand(exchange: Exchange, *, retrieving: bool = False) -> None:
+    """Refuse what no model here could read; then templates and documents become messages. `retrieving`: `retrieve`
+    follows, so that more documents may come."""
     stages, request = exchange.stages, exchange.request
+    more = retrieving and wants_documents(exchange)
+    if more:
+        exchange.question = request.messages[-1].content
     check_sampling(request.sampling)
     if request.nbytes:  # of what is small, assembling finds it out soon enough
         stages.lengths.check(request.messages, stages.generate[1].models.values())
     if request.parts is not None:
         tenant, size = exchange.caller.tenant, request.nbytes
-        exchange.request = await stages.workers.run(tenant, size, stages.prompts.expand, request)
+        work = partial(stages.prompts.expand, request, more=more)
+        exchange.request = await stages.workers.run(tenant, size, work)
 
 
 async def screen(exchange: Exchange, holding: Holding) -> None:

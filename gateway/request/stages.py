@@ -10,11 +10,22 @@ from sluicegate.gateway.prompts import PromptBuilder
 from sluicegate.gateway.prompts.lengths import Lengths
 from sluicegate.gateway.rails.health import RailHealth
 from sluicegate.gateway.rails.policy import Policies
+from sluicegate.gateway.retrieval.reranker import Reranker
 from sluicegate.gateway.routing.queues import ModelQueues
 from sluicegate.gateway.routing.table import Draw
-from sluicegate.gateway.settings import PromptSettings
+from sluicegate.gateway.settings import PromptSettings, RetrievalSettings
 from sluicegate.gateway.workers import Workers
-from sluicegate.plugins import Admitter, Assembler, Constrainer, Generator, InputRail, OutputRail, Recorder, Router
+from sluicegate.plugins import (
+    Admitter,
+    Assembler,
+    Constrainer,
+    Generator,
+    InputRail,
+    OutputRail,
+    Recorder,
+    Retriever,
+    Router,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +51,9 @@ class Stages:
     """Of requests that name none and are no batch's."""
     workers: Workers = field(default_factory=Workers)
     lengths: Lengths = field(default_factory=Lengths)
+    retrieve: Sequence[tuple[str, Retriever]] = ()
+    retrieval: RetrievalSettings = field(default_factory=RetrievalSettings)
+    reranker: Reranker | None = None
     instead: Callable[..., str | None] = lambda *arguments: None
     """`Routing.instead`: who answers where a model cannot."""
     drawn: Callable[[str], Draw | None] = lambda request_id: None

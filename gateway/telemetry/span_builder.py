@@ -153,12 +153,25 @@ def _stage(decision: Decision) -> SpanFact:
         attributes |= _guard(decision)
     elif decision.slot == "recall":
         attributes |= {semconv.CACHE_DETAIL[k]: v for k, v in decision.detail.items() if k in semconv.CACHE_DETAIL}
+    elif decision.slot == "retrieve":
+        attributes |= _retrieval(decision)
     elif decision.slot == "constrain":
         attributes[semconv.SCHEMA_KIND] = decision.outcome
     name = semconv.GUARDRAIL_SPAN.format(name=decision.stage) if guard else f"{decision.slot} {decision.stage}"
     return SpanFact(
         name, decision.began_s, decision.began_s + decision.duration_s, attributes, failed=decision.outcome == "failed"
     )
+
+
+def _retrieval(decision: Decision) -> dict[str, Value]:
+    """By the GenAI conventions, and OpenInference's kinds; never a text or a source."""
+    reranks = decision.stage == "rerank"
+    found: dict[str, Value] = {semconv.SPAN_KIND: "RERANKER" if reranks else "RETRIEVER"}
+    if not reranks:
+        found |= {semconv.OPERATION_NAME: semconv.OPERATION_RETRIEVAL, semconv.DATA_SOURCE_ID: decision.stage}
+    if isinstance(count := decision.detail.get("documents"), int):
+        found[semconv.RETRIEVAL_DOCUMENTS] = count
+    return found
 
 
 def _guard(decision: Decision) -> dict[str, Value]:

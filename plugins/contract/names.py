@@ -11,7 +11,9 @@ if TYPE_CHECKING:  # commands that serve nothing need no numpy
 API_VERSION = 1
 """Raised when a Protocol changes shape; a plug-in that names another version is refused with both numbers."""
 
-SlotName = Literal["admit", "screen", "route", "assemble", "recall", "constrain", "generate", "moderate", "record"]
+SlotName = Literal[
+    "admit", "screen", "route", "retrieve", "assemble", "recall", "constrain", "generate", "moderate", "record"
+]
 SLOTS: tuple[SlotName, ...] = get_args(SlotName)
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]

@@ -212,6 +212,7 @@ OPTIONAL: Mapping[SlotName, tuple[type, ...]] = {
     "admit": (),
     "screen": (),
     "route": (RenamingRouter,),
+    "retrieve": (),
     "assemble": (ThreadedAssembler,),
     "recall": (),
     "constrain": (FairConstrainer, WarmConstrainer),

@@ -228,8 +228,15 @@ class Request:
     """The caller wants the probability of each JSON value."""
     partial: bool = False
     """The caller wants to know, in a stream, which values of JSON are complete."""
+    retrieve: bool | None = None
+    """Find documents for the question; None = as the operator says."""
     nbytes: int = 0
     """Of the body it came in, where that was large; work on it then runs off the event loop."""
+
+
+def question_of(request: Request) -> str:
+    """Return what the user asks last; '' where nobody does."""
+    return next((message.content for message in reversed(request.messages) if message.role == "user"), "")
 
 
 @dataclass(frozen=True, slots=True)

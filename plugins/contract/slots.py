@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from sluicegate.plugins.contract.answers import Answer, CacheKey, Outcome
 from sluicegate.plugins.contract.models import CompiledGrammar, Generation, Job, ServedModel
 from sluicegate.plugins.contract.names import Channel
-from sluicegate.plugins.contract.requests import Caller, Constraint, Prompt, Request
+from sluicegate.plugins.contract.requests import Caller, Constraint, Document, Prompt, Request
 from sluicegate.plugins.contract.verdicts import ScreenResult, Verdict
 
 
@@ -29,6 +29,14 @@ class Router(Protocol):
     """Slot `route`. Names one of `models`, or raises `NotFound` listing them."""
 
     async def route(self, request: Request, caller: Caller, models: Mapping[str, ServedModel]) -> str: ...
+
+
+class Retriever(Protocol):
+    """Slot `retrieve`. Finds documents for the request's last message (`question_of`), best first, which the input
+    rails have read already; what it finds is screened after it. Raises where it could not look: nothing found is an
+    empty sequence."""
+
+    async def retrieve(self, request: Request, caller: Caller) -> Sequence[Document]: ...
 
 
 class Assembler(Protocol):
@@ -103,4 +111,15 @@ class Recorder(Protocol):
     async def record(self, outcome: Outcome) -> None: ...
 
 
-Stage = Admitter | InputRail | Router | Assembler | ResponseCache | Constrainer | Generator | OutputRail | Recorder
+Stage = (
+    Admitter
+    | InputRail
+    | Router
+    | Retriever
+    | Assembler
+    | ResponseCache
+    | Constrainer
+    | Generator
+    | OutputRail
+    | Recorder
+)

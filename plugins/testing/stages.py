@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from sluicegate.plugins.contract.answers import Answer, CacheKey
 from sluicegate.plugins.contract.models import CompiledGrammar, Generation, Job, Matcher
 from sluicegate.plugins.contract.names import SlotName
 from sluicegate.plugins.contract.optional import Lifecycle, ReadingModel
-from sluicegate.plugins.contract.requests import Caller, Constraint, Prompt, Sampling
+from sluicegate.plugins.contract.requests import Caller, Constraint, Document, Prompt, Sampling
 from sluicegate.plugins.errors import RequestError, TokenRejected
 from sluicegate.plugins.registry import ATTRIBUTES, METHODS
 from sluicegate.plugins.testing.doubles import MODEL, FakeModel, make_outcome, make_request
@@ -82,6 +83,32 @@ async def _route(stage: Any) -> list[Fault | None]:
     except RequestError:
         return []
     return [_expect(chosen in models, f"route() must name one of {sorted(models)}, found {chosen!r}", "untrue")]
+
+
+async def _retrieve(stage: Any) -> list[Fault | None]:
+    """A question, none at all, and a long one: documents that could be shown, or an error."""
+    faults: list[Fault | None] = []
+    for text in ("Where is parcel 17?", "", "word " * 2000):
+        try:
+            found = await stage.retrieve(make_request(text), Caller(tenant="check-a"))
+        except Exception as error:
+            faults.append(_expect(not isinstance(error, AttributeError | NameError), f"retrieve() broke: {error!r}"))
+            continue
+        if not isinstance(found, Sequence) or isinstance(found, str | bytes):
+            return [Fault("shape", f"retrieve() must answer a sequence of Documents, found {found!r}")]
+        faults += [_of_document(one) for one in found]
+        scores = [one.score for one in found if isinstance(one, Document)]
+        faults.append(_expect(scores == sorted(scores, reverse=True), "documents must come best first", "untrue"))
+    return faults
+
+
+def _of_document(one: Any) -> Fault | None:
+    if not isinstance(one, Document):
+        return Fault("shape", f"retrieve() must answer Documents, found {one!r}")
+    if not isinstance(one.text, str) or not one.text.strip() or not isinstance(one.source, str):
+        return Fault("shape", f"a Document needs a text that is not empty, and a text as its source, found {one!r}")
+    right = type(one.score) in (int, float) and math.isfinite(one.score)
+    return _expect(right, f"the score of a Document must be a finite number, found {one.score!r}")
 
 
 async def _assemble(stage: Any) -> list[Fault | None]:
@@ -187,6 +214,7 @@ def _expect(holds: bool, message: str, kind: Any = "shape") -> Fault | None:
 _TRIALS: Mapping[SlotName, Callable[[Any], Awaitable[list[Fault | None]]]] = {
     "admit": _admit,
     "route": _route,
+    "retrieve": _retrieve,
     "assemble": _assemble,
     "recall": _recall,
     "constrain": _constrain,

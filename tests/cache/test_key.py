@@ -77,6 +77,7 @@ OTHER_REQUEST: Mapping[str, Any] = {
     "cache": False,
     "reuse": Reuse(tags=("a",)),
     "explain": True,
+    "retrieve": True,
     "confidence": True,
     "partial": True,
     "nbytes": 100_000,

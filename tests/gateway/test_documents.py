@@ -18,6 +18,7 @@ from sluicegate.gateway.compose import compose
 from sluicegate.gateway.config import load
 from sluicegate.gateway.prompts.templates import Templates
 from sluicegate.gateway.registry import built_ins
+from sluicegate.gateway.retrieval.settings import HttpRetrieverSettings, VectorSetSettings
 from sluicegate.gateway.telemetry.metrics import Metrics
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 
@@ -97,6 +98,9 @@ def told(text: str) -> Any:
         ("configuration.md", "[pipeline]", settings.PipelineSettings),
         ("configuration.md", "generate.upstream", UpstreamModelSettings),
         ("engine.md", "Settings", EngineSettings),
+        ("retrieval.md", "`[retrieval]`", settings.RetrievalSettings),
+        ("retrieval.md", "`[stages.retrieve.http]`", HttpRetrieverSettings),
+        ("retrieval.md", "`[stages.retrieve.vector-set]`", VectorSetSettings),
         ("retrieval.md", "`[stages.generate.encoders]`", EncoderSettings),
         ("retrieval.md", "`[stages.generate.encoders.models.NAME]`", EncoderModelSettings),
     ],

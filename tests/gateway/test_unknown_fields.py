@@ -44,6 +44,7 @@ STRUCTURED: Mapping[str, dict[str, Any]] = {
 }
 OURS: Mapping[str, Any] = {
     "explain": True,
+    "retrieve": False,
     "cache": {"tags": ["a"]},
     "grammar": {"whitespace": " ?"},
     "reasoning": True,
@@ -73,6 +74,7 @@ def reached(name: str, outcome: Outcome) -> bool:
     request = outcome.request
     facts = {
         "explain": request.explain,
+        "retrieve": request.retrieve is False,
         "cache": request.reuse.tags == ("a",),
         "grammar": request.constraint is not None and request.constraint.options == OURS["grammar"],
         "reasoning": request.reasoning,

@@ -10,6 +10,7 @@ from sluicegate_every_slot.generate import Deadline
 from sluicegate_every_slot.moderate import NoBidi
 from sluicegate_every_slot.recall import Files
 from sluicegate_every_slot.record import JsonLines
+from sluicegate_every_slot.retrieve import Notes
 from sluicegate_every_slot.route import ByLength
 from sluicegate_every_slot.screen import TooLong
 from sluicegate_every_slot.settings import (
@@ -17,6 +18,7 @@ from sluicegate_every_slot.settings import (
     FileSettings,
     LengthSettings,
     LineSettings,
+    NoteSettings,
     PatternSettings,
     QuotaSettings,
     RulesSettings,
@@ -41,6 +43,7 @@ def register(registry: RegistryLike) -> None:
     add_stage(
         registry, "route", "by-length", LengthSettings, lambda own: ByLength(own.short, own.long, own.from_characters)
     )
+    add_stage(registry, "retrieve", "notes", NoteSettings, lambda own: Notes(own.folder))
     add_stage(registry, "assemble", "house-rules", RulesSettings, rules)
     add_stage(registry, "recall", "files", FileSettings, lambda own: Files(own.folder))
     add_stage(registry, "constrain", "named-patterns", PatternSettings, patterns)

@@ -25,6 +25,11 @@ class LengthSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class NoteSettings:
+    folder: str = "notes"
+
+
+@dataclass(frozen=True, slots=True)
 class RulesSettings:
     text: str = "Be brief."
     inner: str = "chat-template"

@@ -1,4 +1,4 @@
-"""Each stage against its slot's contract and its own promise, then all nine in one gateway."""
+"""Each stage against its slot's contract and its own promise, then all ten in one gateway."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ def settings_of(tmp_path: Path) -> dict[str, dict[str, dict[str, Any]]]:
     return {
         "admit": {"daily-quota": {"requests": 3}},
         "screen": {"too-long": {"characters": 100}},
+        "retrieve": {"notes": {"folder": str(tmp_path / "notes")}},
         "assemble": {"house-rules": {"text": "Be kind.", "inner": "plain"}},
         "recall": {"files": {"folder": str(tmp_path / "answers")}},
         "constrain": {"named-patterns": {"patterns": {"ticket": "[A-Z]+-[0-9]+"}, "inner": "unconstrained"}},
@@ -141,16 +142,20 @@ def test_settings_are_checked_by_name_and_by_type() -> None:
         registry.build("recall", "files", {"folder": 2})
 
 
-def test_all_nine_run_in_one_gateway(tmp_path: Path) -> None:
+def test_all_ten_run_in_one_gateway(tmp_path: Path) -> None:
     """Each of them has left its trace on one request or the next."""
     pipeline = {slot: list(stages) for slot, stages in settings_of(tmp_path).items()}
     pipeline |= {"route": ["by-length"], "moderate": ["no-bidi"]}
     script = ["OPS-\u202e", "204"]
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "tickets.md").write_text("Which ticket? The newest.\n\nLunch is at noon.")
     registers = (register_plain, register)
     with TestApp(*registers, pipeline=pipeline, stages=settings_of(tmp_path), script=script) as gateway:
         form = {"model": "auto", "temperature": 0, "structured_outputs": {"regex": "@ticket"}}
         assert gateway.ask("Which?", **form).finish_reason == "content_filter"  # a pattern's answer is never changed
-        assert gateway.ask("Which?", model="auto", temperature=0).text == "OPS-204"
+        noted = gateway.ask("Which?", model="auto", temperature=0, stream=False, sluicegate={"retrieve": True})
+        assert noted.text == "OPS-204"
+        assert [one["source"] for one in noted.body["sluicegate"]["retrieval"]["documents"]] == ["tickets.md"]
         assert gateway.ask("word " * 50).error["code"] == "content_filter"
         assert gateway.ask("Once more?").status == 429
         assert gateway.model.jobs[0].prompt.text.startswith("system: Be kind.\nuser: Which?")

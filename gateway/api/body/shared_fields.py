@@ -53,6 +53,7 @@ class Extension(BaseModel):
     variables: dict[str, Any] = Field(default_factory=dict)
     context: list[ContextDocument] = Field(default_factory=list, max_length=1000)
     context_tokens: Annotated[int, Field(ge=1)] | None = None
+    retrieve: bool | None = None
 
 
 class StreamOptions(Wire):
@@ -169,6 +170,7 @@ class Wishes(TypedDict):
     explain: bool
     confidence: bool
     partial: bool
+    retrieve: bool | None
 
 
 def wishes_of(asked: Extension) -> Wishes:
@@ -181,6 +183,7 @@ def wishes_of(asked: Extension) -> Wishes:
         "explain": asked.explain,
         "confidence": asked.confidence,
         "partial": asked.partial,
+        "retrieve": asked.retrieve,
     }
 
 

@@ -23,7 +23,7 @@ from sluicegate.plugins import Message, Request, RequestError
 
 MAX_PROMPTS = 32
 DEFAULT_MAX_TOKENS = 16
-OF_MESSAGES = ("reasoning", "template", "variables", "context", "context_tokens")
+OF_MESSAGES = ("reasoning", "template", "variables", "context", "context_tokens", "retrieve")
 """Our own fields that act on messages, of which there are none here."""
 Text = Annotated[str, Field(min_length=1)]
 

@@ -1,0 +1,1 @@
+"""Documents found for a question: retrievers at addresses and in Redis, and what ranks what they found."""

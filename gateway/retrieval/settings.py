@@ -1,0 +1,43 @@
+"""Settings of the built-in retrievers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sluicegate.plugins.settings import Count
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRetrieverSettings:
+    """A search service of your own: `{"query": ..., "top_k": ...}` in, `{"documents": [{"text", "source", "score"}]}`
+    out."""
+
+    url: str
+    key_env: str = ""
+    """The variable that holds its key, sent as a bearer token."""
+    count: Count = 32
+    """Documents that are asked for."""
+    max_bytes: Count = 4 * 1024 * 1024
+    """A longer answer fails."""
+    send_tenant: bool = False
+    """Send the caller's tenant along, as `tenant`: for services that keep documents apart by it."""
+
+    def __post_init__(self) -> None:
+        if not self.url.startswith(("http://", "https://")):
+            raise ValueError(f"url is {self.url!r}; give one that begins with http:// or https://")
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSetSettings:
+    """A vector set in Redis 8 (VADD, VSIM) whose elements have a JSON attribute with `text` and `source`."""
+
+    url: str = "redis://127.0.0.1:6379/0"
+    key: str = "sluicegate:documents"
+    """Name of the set; `{tenant}` in it stands for the caller's tenant, so that tenants have sets of their own."""
+    embedder: str = ""
+    """As in the semantic cache: empty = hashed n-grams, `served:MODEL`, `folder:PATH`, a URL with its model."""
+    embedder_key_env: str = ""
+    count: Count = 32
+    """Documents that are asked for."""
+    tls_ca_file: str | None = None
+    """PEM file of the authority, for `rediss://`."""
