@@ -93,6 +93,7 @@ class Attempts:
         exchange.answers = refused
 
     async def _generate(self, exchange: Exchange) -> None:
+        slots.shed(exchange)
         await slots.constrain(exchange, self._validator)
         await slots.generate(exchange)
 

@@ -242,7 +242,7 @@ class Exchange:
         if delivery.first_at is None:
             delivery.first_at = now
             if self.attempt.awaited is not None:
-                self.attempt.awaited.came()
+                self.attempt.awaited.came(now - self.entry.started_at)
         else:
             delivery.gaps_s.append(now - delivery.last_at)
         delivery.last_at = now

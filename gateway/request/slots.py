@@ -39,6 +39,7 @@ from sluicegate.plugins import (
     FairConstrainer,
     GrammarError,
     Job,
+    Overloaded,
     PermissionDenied,
     Piece,
     Prompt,
@@ -197,6 +198,22 @@ async def _grammars_of_tools(exchange: Exchange) -> dict[str, CompiledGrammar]:
     return found
 
 
+def shed(exchange: Exchange) -> None:
+    """Let the request in, or refuse it before its schema is compiled. Raises `Overloaded`. Not asked where an answer is
+    kept, or generated once more."""
+    attempt, request = exchange.attempt, exchange.request
+    if attempt.cached is not None or attempt.awaited is not None:
+        return
+    (name, generator), queues = exchange.stages.generate, exchange.stages.queues
+    model, tenant = exchange.served.name, exchange.caller.tenant
+    try:
+        queues.shed(generator, model, request.priority, tenant)
+    except Overloaded:
+        with Timed(exchange, "generate", name):
+            raise
+    attempt.awaited = queues.expect(model, request.priority, tenant)
+
+
 async def generate(exchange: Exchange) -> None:
     """Wait for a turn at the model and begin. Raises `Overloaded`, and what the generator raises."""
     exchange.supersede()
@@ -208,9 +225,6 @@ async def generate(exchange: Exchange) -> None:
     settle_states(exchange)
     with Timed(exchange, "generate", name) as note:
         job, queues = _job(exchange), exchange.stages.queues
-        if attempt.awaited is None:  # not where an answer is generated once more
-            queues.shed(generator, job.model, job.priority, job.tenant)
-            attempt.awaited = queues.expect(job.model, job.priority, job.tenant)
         if attempt.ticket is None:
             attempt.ticket = await queues.take(job.model, job.priority)
         attempt.generation = await generator.generate(job)

@@ -98,7 +98,7 @@ class ModelQueues:
         """`shed_s`: interactive requests that would wait longer for their first text are refused; 0 = none."""
         self._queues = {name: Queue(name, one) for name, one in settings.items()}
         self._shed_s = shed_s
-        self._first_texts: defaultdict[str, FirstTexts] = defaultdict(FirstTexts)
+        self._first_texts: defaultdict[str, FirstTexts] = defaultdict(lambda: FirstTexts(shed_s))
         self._shed = 0
 
     async def take(self, model: str, priority: int) -> QueueTicket | None:
@@ -111,13 +111,14 @@ class ModelQueues:
         if not self._shed_s or priority > 0:
             return
         place_s = generator.load(model).wait_s if isinstance(generator, LoadReporter) else 0.0
-        wait_s = max(place_s, self._first_texts[model].wait_s(tenant))
-        if wait_s > self._shed_s:
+        texts = self._first_texts[model]
+        wait_s = max(place_s, texts.wait_s(tenant))
+        if wait_s > texts.aim_s:
             self._shed += 1
             raise Overloaded(
-                f"model {model!r} is busy: a first text is expected in {wait_s:.1f} s, more than the "
+                f"model {model!r} is busy: a first text is expected in {wait_s:.1f} s, too long to be sure of the "
                 f"{self._shed_s:g} s that anybody waits here; try again later",
-                retry_after_s=wait_s - self._shed_s,
+                retry_after_s=wait_s - texts.aim_s,
             )
 
     def expect(self, model: str, priority: int, tenant: str) -> Awaited | None:
@@ -132,5 +133,6 @@ class ModelQueues:
             "places_taken": float(running),
             "places_awaited": float(waiting),
             "first_texts_awaited": float(first),
+            "shed_aim_ratio": min((texts.aim for texts in self._first_texts.values()), default=1.0),
             "shed_total": float(self._shed),
         }
