@@ -36,6 +36,7 @@ def bearer(key: str) -> dict[str, str]:
 def operated(folder: Path, **settings: Any) -> Iterator[TestApp]:
     """With books, a cache, rails with hostile labels, and a policy of a hostile name."""
     tables = {
+        "audit": {"path": str(folder / "audit.jsonl")},
         "review": {"path": str(folder / "reviews.sqlite3")},
         "policies": {MARKUP: {"teams": ["nobody"], "screen": {"injection": {"mode": "shadow"}}}},
         **settings,
@@ -54,6 +55,13 @@ def operated(folder: Path, **settings: Any) -> Iterator[TestApp]:
 def say(app: TestApp, text: str, key: str = "secret-a", **fields: Any) -> int:
     body = {"model": "scripted", "messages": [{"role": "user", "content": text}], "temperature": 0, **fields}
     return int(app.client.post("/v1/chat/completions", json=body, headers=bearer(key)).status_code)
+
+
+def audited(app: TestApp) -> list[tuple[str, str]]:
+    """(action, what it was about) of every change that was done, in order."""
+    lines = Path(app.runtime.settings.audit.path).read_text("utf-8").splitlines()
+    found = [json.loads(line) for line in lines]
+    return [(entry["action"], entry["target"]) for entry in found if entry["state"] == "done"]
 
 
 def enter(browser: Browser, app: TestApp, place: str) -> None:

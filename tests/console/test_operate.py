@@ -17,6 +17,7 @@ from tests.console.operating import (
     MARKUP,
     SHORT,
     answer,
+    audited,
     bearer,
     choose,
     enter,
@@ -106,6 +107,8 @@ def test_limits_rotation_and_revocation_ask_first_and_leave_audit_lines(app: Tes
     answer(browser, "Revoke")
     shows(browser, "doomed is revoked.")
     assert say(app, "hi", secret) == 401
+    lines = [action for action, target in audited(app) if target == "doomed"]
+    assert lines == ["keys.create", "keys.limits", "keys.rotate", "keys.revoke"]
 
 
 def test_keys_of_the_configuration_have_no_buttons(app: TestApp, browser: Browser) -> None:
@@ -212,6 +215,7 @@ def test_a_reported_false_alarm_is_read_and_removed(app: TestApp, browser: Brows
     answer(browser, "Remove")
     shows(browser, "The report is removed.")
     assert app.client.get("/v1/safety/false_positives", headers=bearer(KEY)).json()["data"] == []
+    assert ("false_positives.remove", id) in audited(app)
 
 
 # --- cache ------------------------------------------------------------------------------------------------------------
@@ -233,6 +237,7 @@ def test_hits_saved_cost_and_entries_are_shown_and_a_tenant_is_purged(app: TestA
     press(browser, f"Purge the entries of {MARKUP}")
     answer(browser, "Purge")
     shows(browser, 'entries of "memory" are gone')
+    assert ("cache.purge", MARKUP) in audited(app)
     held = app.client.get("/admin/cache/entries", headers=bearer(KEY)).json()["caches"]["memory"]
     assert MARKUP not in {one["tenant"] for one in held}
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sluicegate.gateway.admin.review import SCOPE, queue_of
 from sluicegate.gateway.http.admission import admitted
-from sluicegate.gateway.http.guard import operator_of
+from sluicegate.gateway.http.guard import name_of, operator_of
 from sluicegate.gateway.review import Report
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import RequestError
@@ -71,6 +71,7 @@ def add_false_positive_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.delete("/v1/safety/false_positives/{id}", tags=["safety"])
     async def forget(request: Request, id: str) -> Any:
         """For those who read the set: its tenant may then report another."""
-        operator_of(runtime, request, SCOPE)
-        await queue_of(runtime).remove_report(id)
+        by, queue = operator_of(runtime, request, SCOPE), queue_of(runtime)
+        async with runtime.audit.change(name_of(by), "false_positives.remove", id):
+            await queue.remove_report(id)
         return {"id": id, "object": "safety.false_positive", "deleted": True}
