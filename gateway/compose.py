@@ -21,6 +21,8 @@ from sluicegate.gateway.deployment import Deployment
 from sluicegate.gateway.feedback import feedback_book
 from sluicegate.gateway.history import History
 from sluicegate.gateway.http.body_budget import BodyBudget
+from sluicegate.gateway.mcp.hop import McpHop
+from sluicegate.gateway.mcp.screening import MODEL as TOOL_SERVER
 from sluicegate.gateway.prompts import PromptBuilder
 from sluicegate.gateway.readiness import DiskSpace, Source, TroubleList, TroubleMetrics
 from sluicegate.gateway.recording.recorder import recorder_of
@@ -106,6 +108,7 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
         pipeline.when_over(recorder.note)
     reloader = Reloader(stage_set, pipeline, accounts)
     shared = None if database is None else SharedModels(database, lambda: _host(pipeline))
+    mcp = _mcp(settings, pipeline, accounts, audit, database)
     runtime = Runtime(
         stage_set=stage_set,
         database=database,
@@ -118,6 +121,7 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
             models=shared if isinstance(stages.generate[1], ModelHost) else None,
             reloader=reloader,
             caches=lambda: pipeline.stages.recall,
+            pins=None if mcp is None else mcp.catalogue.read_pins,
         ),
         shelf=shared or LocalModels(lambda: _host(pipeline)),
         pipeline=pipeline,
@@ -125,6 +129,7 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
         accounts=accounts,
         batches=Batches(settings.batches, database, settings.database),
         reviews=reviews,
+        mcp=mcp,
         audit=audit,
         routes=routes,
         queues=queues,
@@ -151,6 +156,16 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
     return runtime
 
 
+def _mcp(
+    settings: Settings, pipeline: Pipeline, accounts: Accounts, audit: AuditTrail, database: Database | None
+) -> McpHop | None:
+    """Raises `ConfigurationError` where the extra is not installed."""
+    if not settings.mcp.enabled:
+        return None
+    most = settings.server.max_body_bytes
+    return McpHop(settings.mcp, pipeline, lambda key: accounts.keyring.identify(key)[1], audit, database, most)
+
+
 def _host(pipeline: Pipeline) -> ModelHost:
     """Raises `RequestError`."""
     generator = pipeline.stages.generate[1]
@@ -171,6 +186,7 @@ def written_folders(settings: Settings) -> dict[str, Path]:
         "feedback": settings.feedback.path,
         "recordings": settings.recording.path,
         "history": settings.telemetry.history,
+        "mcp": settings.mcp.path,
     }
     return {name: Path(path).absolute() for name, path in named.items() if path}
 
@@ -186,6 +202,8 @@ def _watch_troubles(runtime: Runtime) -> None:
     watch("batches", runtime.batches.troubles)
     watch("rollouts", runtime.rollouts.troubles)
     watch("compiled loops", _uncompiled)
+    if runtime.mcp is not None:
+        watch("mcp", runtime.mcp.troubles)
     if (deployment := runtime.deployment) is not None:
         watch("models", lambda: [Trouble(f"{name}: {reason}") for name, reason in deployment.troubles.items()])
     runtime.troubles.watch_all(lambda: _of_stages(runtime.stage_set))
@@ -211,6 +229,8 @@ def _uncompiled() -> Sequence[Trouble]:
 
 def _reach(routing: Routing, name: str, pipeline: Pipeline) -> Reach:
     """Who may come to answer where `name` is asked for, as the routes are now."""
+    if name.startswith(TOOL_SERVER):
+        return Reach((name,))
     found, served = routing.reach(name), pipeline.stages.generate[1].models
     lengths = [served[n].context_length for n in (served if found is None else found) if n in served]
     return Reach(found, max(lengths, default=UNKNOWN_CONTEXT))
@@ -241,6 +261,8 @@ def _expose(runtime: Runtime) -> None:
         metrics.watch(runtime.feedback.stats, "feedback_")
     if runtime.recorder is not None:
         metrics.watch(runtime.recorder.stats, "recording_")
+    if runtime.mcp is not None:
+        metrics.watch(runtime.mcp.stats, "mcp_")
     metrics.watch(runtime.audit.stats, "audit_")
     metrics.watch(runtime.workers.stats)
     if BESIDE.builder is not None:

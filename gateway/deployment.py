@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from sluicegate.cache import TieredCache
 from sluicegate.gateway.database import Announcements, Changes, Database, DatabaseUnavailable, unavailable
 from sluicegate.gateway.database.announcements import KIND as ANNOUNCEMENTS
+from sluicegate.gateway.mcp.pins import KIND as PINS
 from sluicegate.gateway.reload import Reloader
 from sluicegate.gateway.routing import RouteTable
 from sluicegate.gateway.routing.stores import KIND as ROUTES
@@ -32,8 +33,9 @@ class Deployment:
         models: SharedModels | None,
         reloader: Reloader,
         caches: Caches,
+        pins: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`models` None: the generator keeps those that it started with."""
+        """`models` None: the generator keeps those that it started with. `pins` reads those of MCP tools again."""
         self._models = models
         self._reloader = reloader
         self._caches = caches
@@ -45,6 +47,8 @@ class Deployment:
         self._changes.on(ROUTES, routes.refresh)
         if models is not None:
             self._changes.on(MODELS, models.refresh)
+        if pins is not None:
+            self._changes.on(PINS, pins)
         self._changes.on(ANNOUNCEMENTS, self._announcements.read)
 
     async def start(self) -> None:

@@ -58,6 +58,9 @@ async def start(runtime: Runtime, dialects: Iterable[Dialect] = DIALECTS) -> Non
         if runtime.deployment is not None:
             progress.state = "reading what other gateways changed"
             await runtime.deployment.start()
+        if runtime.mcp is not None:
+            progress.state = "asking MCP servers for their tools"
+            await runtime.mcp.start()
         await _warm(runtime)
         progress.state = "opening rollouts"
         await runtime.rollouts.start()
@@ -85,6 +88,8 @@ async def close(runtime: Runtime) -> None:
     runtime.progress.state = "shutting down"
     if runtime.deployment is not None:
         await runtime.deployment.close()
+    if runtime.mcp is not None:
+        await runtime.mcp.close()
     await runtime.shadows.close()
     await runtime.rollouts.close()
     for part in (runtime.feedback, runtime.recorder):

@@ -16,6 +16,7 @@ from sluicegate.gateway.deployment import Deployment
 from sluicegate.gateway.feedback import FeedbackBook
 from sluicegate.gateway.history import History
 from sluicegate.gateway.http.body_budget import BodyBudget
+from sluicegate.gateway.mcp.hop import McpHop
 from sluicegate.gateway.readiness import DiskSpace, Readiness, TroubleList
 from sluicegate.gateway.recording.recorder import RequestRecorder
 from sluicegate.gateway.reload import Reloader
@@ -34,7 +35,7 @@ from sluicegate.gateway.telemetry import Metrics, TraceSink
 from sluicegate.gateway.telemetry.loop_lag import LoopLag
 from sluicegate.gateway.telemetry.push import Pusher
 from sluicegate.gateway.workers import Workers
-from sluicegate.plugins import Caller, Overloaded, RequestError, ServedModel, SluicegateError
+from sluicegate.plugins import Caller, NotFound, Overloaded, RequestError, ServedModel, SluicegateError
 
 
 @dataclass(slots=True)
@@ -69,6 +70,8 @@ class Runtime:
     accounts: Accounts
     batches: Batches
     reviews: ReviewQueue | None
+    mcp: McpHop | None
+    """None where the configuration names no MCP servers and wants no own tools served."""
     audit: AuditTrail
     routes: RouteTable
     queues: ModelQueues
@@ -128,6 +131,13 @@ class Runtime:
         detail = self.progress.detail()
         starting = "" if self.ready else self.progress.state + (f" ({detail})" if detail else "")
         return self.troubles.assess(stopping=self.progress.leaving, starting=starting)
+
+    @property
+    def hop(self) -> McpHop:
+        """Raises `NotFound` where there is none."""
+        if self.mcp is None:
+            raise NotFound("there are no MCP servers here; [mcp] in the configuration names them", code="mcp_off")
+        return self.mcp
 
     async def tell_others(self, what: str, content: Mapping[str, object]) -> None:
         """Have the other gateways of the deployment do what was done here. Raises `Overloaded` where that cannot be."""

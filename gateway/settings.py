@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_args
 
+from sluicegate.gateway.mcp.settings import McpSettings
 from sluicegate.plugins import SlotName, Within
 from sluicegate.plugins.compiled.beside import CompileKind
 
@@ -105,6 +106,15 @@ class Limits:
     budget_day: Money | None = None
     """Money of one day (UTC), in the currency of the prices."""
     budget_month: Money | None = None
+    run_calls: Number | None = None
+    """Requests and calls of tools of one run of an agent."""
+    run_tokens: Number | None = None
+    """Of one run, prompts, answers, arguments and results together."""
+    run_cost: Money | None = None
+    run_s: Number | None = None
+    """Seconds from the first request of a run to its last."""
+    run_depth: Number | None = None
+    """Agents that may have called each other above a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +125,8 @@ class PriceSettings:
     output: float = 0.0
     cached_input: float | None = None
     """Prompt tokens whose KV blocks were reused; None = as `input`."""
+    call: float = 0.0
+    """Of an MCP server, which is named `mcp/SERVER`: what one call costs besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +166,9 @@ class KeySettings:
     """Models this key may ask; none named = all."""
     tools: tuple[str, ...] = ()
     """Tools this key may let a model call; none named = all."""
+    mcp: tuple[str, ...] = ()
+    """Tools of MCP servers this key may call: `SERVER` or `SERVER/TOOL`, `*` for any characters; none named = those of
+    all servers that are `open`."""
     routes: tuple[str, ...] = ()
     """Paths this key may call, `*` at the end for all below; none named = all."""
     rails: tuple[str, ...] = ()
@@ -512,6 +527,7 @@ class Settings:
     audit: AuditSettings = AuditSettings()
     feedback: FeedbackSettings = FeedbackSettings()
     recording: RecordingSettings = RecordingSettings()
+    mcp: McpSettings = McpSettings()  # noqa: RUF009 - frozen
     policies: Mapping[str, Any] = field(default_factory=dict)
     """Policies by name; `gateway/rails/policy.py` checks them."""
     policy_file: str = ""

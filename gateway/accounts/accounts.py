@@ -25,6 +25,7 @@ from sluicegate.gateway.accounts.limits.estimates import Reach, ReachOf, need_of
 from sluicegate.gateway.accounts.limits.leases import BEAT_S, Shared, SharedMeter, covered
 from sluicegate.gateway.accounts.limits.meter import Need, Taken
 from sluicegate.gateway.accounts.limits.prices import Prices
+from sluicegate.gateway.accounts.limits.runs import MARK, Runs, RunUse
 from sluicegate.gateway.accounts.limits.totals import Totals
 from sluicegate.gateway.accounts.meters import AnyMeter, Meters
 from sluicegate.gateway.accounts.records import (
@@ -66,6 +67,7 @@ class Held:
     key: UsageKey
     need: Need
     taken: tuple[Taken, ...]
+    runs: tuple[RunUse, ...] = ()
 
 
 class Accounts:
@@ -96,6 +98,7 @@ class Accounts:
         self._features = Features()
         self._totals = Totals()
         self._held: dict[str, Held] = {}
+        self._runs = Runs()
         self._thread = ThreadPoolExecutor(1, "accounts")
         self._reader = ThreadPoolExecutor(1, "accounts-keys")
         self._flusher = Flusher(self.store, self.journal, self.health, self.on_thread)
@@ -196,6 +199,7 @@ class Accounts:
         try:
             for meter in meters:
                 meter.check(need, now_s)
+                self._runs.check(meter.name, meter.limits, MARK.get(), need)
         except (RateLimited, RequestError) as error:
             self.refusals[error.code] = self.refusals.get(error.code, 0) + 1
             raise
@@ -207,10 +211,16 @@ class Accounts:
         key = UsageKey(day_of(now_s), caller.key_id or "", caller.team or "", self._features.of(request), model)
         if self.journal is not None:
             self.journal.reserved(request.id, key, UsageSum(requests=1, interrupted=1, cost_nanos=need.nanos))
-        self._held[request.id] = Held(key, need, tuple(meter.take(need, now_s) for meter in meters))
+        runs = [self._runs.take(meter.name, meter.limits, MARK.get(), need) for meter in meters]
+        taken = tuple(meter.take(need, now_s) for meter in meters)
+        self._held[request.id] = Held(key, need, taken, tuple(use for use in runs if use is not None))
 
     def _need(self, request: Request, meters: Sequence[AnyMeter]) -> Need:
-        budgeted = any(m.limits.budget_day is not None or m.limits.budget_month is not None for m in meters)
+        budgeted = any(
+            limit is not None
+            for m in meters
+            for limit in (m.limits.budget_day, m.limits.budget_month, m.limits.run_cost)
+        )
         need = need_of(request, self.prices, self.reach_of, budgeted=budgeted or self.journal is not None)
         return need if need.nanos <= MAX_NANOS else Need(need.tokens, MAX_NANOS)
 
@@ -234,6 +244,9 @@ class Accounts:
         used = tokens_a_minute(outcome, counted)
         for taken in held.taken if held is not None else ():
             taken.meter.settle(taken, used, cost, now_s)
+        if held is not None:
+            for use in held.runs:
+                use.settle(held.need, used, cost)
         usage = UsageSum(
             requests=0 if refused else 1,
             errors=1 if outcome.error is not None else 0,

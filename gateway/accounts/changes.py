@@ -15,7 +15,7 @@ from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import RequestError
 
 MAX_GRACE_S = 10 * 366 * 86400.0
-TOLD = ("tenant", "team", "scopes", "models", "tools", "routes", "rails", "expires_at_s", "limits")
+TOLD = ("tenant", "team", "scopes", "models", "tools", "mcp", "routes", "rails", "expires_at_s", "limits")
 _ID = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 
 

@@ -34,6 +34,7 @@ class KeyRecord:
     scopes: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+    mcp: tuple[str, ...] = ()
     routes: tuple[str, ...] = ()
     rails: tuple[str, ...] = ()
     limits: Limits = Limits()  # noqa: RUF009 - frozen
@@ -54,6 +55,7 @@ class KeyRecord:
             team=self.team or None,
             models=frozenset(self.models) or None,
             tools=frozenset(self.tools) or None,
+            mcp=frozenset(self.mcp) or None,
             rails=frozenset(self.rails),
             routes=frozenset(self.routes) or None,
         )
@@ -94,6 +96,7 @@ def from_settings(key: KeySettings) -> KeyRecord:
         scopes=key.scopes,
         models=key.models,
         tools=key.tools,
+        mcp=key.mcp,
         routes=key.routes,
         rails=key.rails,
         limits=key.limits,

@@ -30,6 +30,11 @@ class LimitsBody(BaseModel):
     concurrency: Annotated[int, Field(ge=0, le=MAX_LIMIT)] | None = None
     budget_day: Annotated[float, Field(ge=0, le=MAX_LIMIT, allow_inf_nan=False)] | None = None
     budget_month: Annotated[float, Field(ge=0, le=MAX_LIMIT, allow_inf_nan=False)] | None = None
+    run_calls: Annotated[int, Field(ge=0, le=MAX_LIMIT)] | None = None
+    run_tokens: Annotated[int, Field(ge=0, le=MAX_LIMIT)] | None = None
+    run_cost: Annotated[float, Field(ge=0, le=MAX_LIMIT, allow_inf_nan=False)] | None = None
+    run_s: Annotated[int, Field(ge=0, le=MAX_LIMIT)] | None = None
+    run_depth: Annotated[int, Field(ge=0, le=MAX_LIMIT)] | None = None
 
 
 class NewKey(BaseModel):
@@ -42,6 +47,7 @@ class NewKey(BaseModel):
     scopes: Names = []
     models: Names = []
     tools: Names = []
+    mcp: Names = []
     routes: Names = []
     rails: Names = []
     expires: str | None = None
@@ -67,7 +73,7 @@ def add_key_routes(router: APIRouter, runtime: Runtime) -> None:
         """The answer's `key` is said this once."""
         by = operator_of(runtime, request)
         runtime.check_store()
-        lists = {name: tuple(getattr(asked, name)) for name in ("scopes", "models", "tools", "routes", "rails")}
+        lists = {name: tuple(getattr(asked, name)) for name in ("scopes", "models", "tools", "mcp", "routes", "rails")}
         record, secret = create(
             accounts,
             asked.id,

@@ -14,6 +14,7 @@ from sluicegate.gateway.admin.evaluations import add_evaluation_routes
 from sluicegate.gateway.admin.feedback import add_feedback_admin_routes
 from sluicegate.gateway.admin.keys import add_key_routes
 from sluicegate.gateway.admin.lint import add_lint_routes
+from sluicegate.gateway.admin.mcp import add_mcp_admin_routes
 from sluicegate.gateway.admin.models import add_model_admin_routes
 from sluicegate.gateway.admin.rails import add_rail_routes
 from sluicegate.gateway.admin.recordings import add_recording_routes
@@ -42,6 +43,7 @@ def admin_routes(runtime: Runtime) -> APIRouter:
     add_lint_routes(router, runtime)
     add_evaluation_routes(router, runtime)
     add_reload_routes(router, runtime)
+    add_mcp_admin_routes(router, runtime)
     return router
 
 

@@ -13,6 +13,7 @@ from sluicegate.gateway.api.endpoints.false_positives import add_false_positive_
 from sluicegate.gateway.api.endpoints.feedback import add_feedback_routes
 from sluicegate.gateway.api.endpoints.files import add_files_routes
 from sluicegate.gateway.api.endpoints.health import add_health_routes
+from sluicegate.gateway.api.endpoints.mcp import add_mcp_routes
 from sluicegate.gateway.api.endpoints.models import add_model_routes
 from sluicegate.gateway.api.endpoints.rerank import add_rerank_routes
 from sluicegate.gateway.api.endpoints.reviews import add_review_routes
@@ -35,6 +36,7 @@ def api_routes(runtime: Runtime, dialects: Sequence[Dialect]) -> APIRouter:
         add_review_routes,
         add_false_positive_routes,
         add_feedback_routes,
+        add_mcp_routes,
     ):
         add(router, runtime)
     return router

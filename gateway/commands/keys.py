@@ -28,7 +28,7 @@ from sluicegate.gateway.database import Database
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import ConfigurationError, RequestError
 
-LISTS = ("scopes", "models", "tools", "routes", "rails")
+LISTS = ("scopes", "models", "tools", "mcp", "routes", "rails")
 
 
 def define(keys: argparse.ArgumentParser) -> None:

@@ -104,7 +104,12 @@ create table sluicegate.recordings (
 );
 """
 """What SQLite understands as well: `gateway/database/tables.py` makes these tables in files of one machine."""
-STEPS: Sequence[str] = (_FIRST, KEPT_TABLES)
+_MCP_PINS = """
+create table sluicegate.mcp_pins (
+    server text not null, tool text not null, pin text not null, primary key (server, tool)
+);
+"""
+STEPS: Sequence[str] = (_FIRST, KEPT_TABLES, _MCP_PINS)
 LOCK = 0x51CE6A7E
 """Advisory lock of who takes the steps: gateways that start at once wait for each other."""
 

@@ -11,10 +11,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from sluicegate.gateway.accounts.accounts import Accounts
 from sluicegate.gateway.accounts.features import FEATURE, HEADER
 from sluicegate.gateway.accounts.limits.meter import Standing
+from sluicegate.gateway.accounts.limits.runs import MARK, mark_of_headers
 from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.http.errors import ErrorForms
 from sluicegate.gateway.http.guard import allowed, route_refused
-from sluicegate.plugins import AuthenticationError, BooksUnavailable, Caller
+from sluicegate.plugins import AuthenticationError, BooksUnavailable, Caller, PermissionDenied, RequestError
 
 RawHeaders = list[tuple[bytes, bytes]]
 
@@ -33,19 +34,27 @@ class KeyGate:
             return
         caller = self._caller(scope)
         if caller is not None and caller.routes is not None and not allowed(scope["path"], caller.routes):
-            await self._refuse(caller, scope, receive, send)
+            await self._refuse(route_refused(scope["path"], caller), scope, receive, send)
             return
-        token = FEATURE.set(dict(scope["headers"]).get(HEADER, b"").decode("latin-1"))
+        headers = dict(scope["headers"])
+        try:
+            mark = MARK.set(mark_of_headers(headers))
+        except RequestError as error:
+            await self._refuse(error, scope, receive, send)
+            return
+        token = FEATURE.set(headers.get(HEADER, b"").decode("latin-1"))
         try:
             await self._app(scope, receive, self._telling(send, caller) if scope["type"] == "http" else send)
         finally:
             FEATURE.reset(token)
+            MARK.reset(mark)
 
-    async def _refuse(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _refuse(self, error: RequestError, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008, "reason": "this key may not call this route"})
+            reason = "this key may not call this route" if isinstance(error, PermissionDenied) else error.code
+            await send({"type": "websocket.close", "code": 1008, "reason": reason})
             return
-        answer = self._forms.answer(Request(scope), route_refused(scope["path"], caller))
+        answer = self._forms.answer(Request(scope), error)
         await answer(scope, receive, send)
 
     def _caller(self, scope: Scope) -> Caller | None:

@@ -83,6 +83,8 @@ class Moderation:
         """(rail, reason) of every place that a person is to look at."""
         self.failures: list[str] = []
         """Rails that failed, in the order they did."""
+        self.reasons: dict[str, str] = {}
+        """Why a rail stopped a choice, for operators."""
         self._seconds = 0.0
         self._judging_s: Mapping[str, float] = {}
         self._scores: Mapping[str, Mapping[str, float]] = {}
@@ -348,6 +350,7 @@ class Moderation:
             if step.blocked is not None and step.blocked not in WHY:
                 self._found(step.rail, step.blocked)
             self._worsen(step.rail, "block")
+            self.reasons.setdefault(step.rail, step.blocked or "")
 
     def _found(self, rail: str, reason: str) -> None:
         """Count a finding. A reason may go on with a place or a score behind its category."""

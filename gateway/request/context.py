@@ -17,6 +17,7 @@ from sluicegate.gateway.routing.first_texts import Awaited
 from sluicegate.gateway.routing.queues import QueueTicket
 from sluicegate.gateway.routing.table import Draw
 from sluicegate.gateway.telemetry import ToldFailure, TraceIds, semconv
+from sluicegate.gateway.telemetry.finished import ToolCalled
 from sluicegate.gateway.telemetry.tries import Try, TryReporter
 from sluicegate.gateway.upstream.reading.counting import added, within_one
 from sluicegate.plugins import (
@@ -128,6 +129,10 @@ class Exchange:
     """The request as the input rails left it."""
     draw: Draw | None = None
     """How the version was drawn, where several stand behind the name."""
+    elsewhere: str = ""
+    """Who does the work where no model does: `mcp/` and the name of a server."""
+    tool: ToolCalled | None = None
+    """What is called there."""
     safety: Safety = field(default_factory=Safety)
     attempt: Attempt = field(default_factory=Attempt)
     unarranged: Request | None = None
@@ -260,7 +265,7 @@ class Exchange:
         return Outcome(
             request=self.request,
             caller=self.caller,
-            model=self.model.name if self.model else "",
+            model=self.model.name if self.model else self.elsewhere,
             answers=tuple(self.answers),
             usage=self.usage,
             decisions=tuple(self.decisions),

@@ -29,6 +29,7 @@ from sluicegate.gateway.request.guarding.holding import Holding
 from sluicegate.gateway.request.guarding.judge import Judgement, judge
 from sluicegate.gateway.request.guarding.restore import Restoring, restored_answer
 from sluicegate.gateway.request.guarding.selection import choose_rails
+from sluicegate.gateway.request.output import Replay
 from sluicegate.gateway.request.recall import remember
 from sluicegate.gateway.request.retrieval import retrieve
 from sluicegate.gateway.request.stages import Stages
@@ -203,6 +204,47 @@ class Pipeline:
         """How well texts of an entered exchange answer `query`, by the generator; the exchange is then over."""
         async with self._until_over(exchange):
             return await scored(exchange, query, texts)
+
+    @asynccontextmanager
+    async def elsewhere(
+        self, request: Request, parent: otel.Context | None = None, *, route: str = "", by: str = ""
+    ) -> AsyncIterator[Exchange]:
+        """Admit a request whose work `by` does, and record it when that is over; texts are shown to the rails by
+        `screen_again` and `moderate_answer`."""
+        exchange = self._live.begin(request, parent, self.stages, route=route)
+        exchange.elsewhere = by
+        async with self._until_over(exchange):
+            await slots.admit(exchange)
+            choose_rails(exchange)
+            yield exchange
+
+    async def screen_again(self, exchange: Exchange, request: Request) -> Request:
+        """Show `request`, which came up on the way of an exchange, to its input rails, and return what they leave of
+        it. What a person would have to look at is refused."""
+        exchange.request = request
+        await slots.screen(exchange, NOBODY)
+        return exchange.request
+
+    async def moderate_answer(self, exchange: Exchange, answer: Answer) -> Answer:
+        """Show a whole answer that nothing here generated to the output rails, and return what they leave of it."""
+        exchange.attempt.generation = Replay((answer,))
+        try:
+            async for _ in slots.moderate(exchange):
+                pass
+        finally:
+            exchange.attempt.generation = None
+        return exchange.answers[0]
+
+    async def look_at(self, request: Request, caller: Caller, *, route: str = "") -> Request:
+        """Show texts of an operator's own to the input rails; nobody is charged. Raises as `screen_again`."""
+        exchange = self._live.begin(request, None, self.stages, route=route)
+        exchange.caller = caller
+        try:
+            choose_rails(exchange)
+            return await self.screen_again(exchange, request)
+        finally:
+            self._live.forget(exchange)
+            exchange.stages.rail_health.left()
 
     async def answer_with(self, request: Request, caller: Caller, model: str) -> Exchange:
         """A request that was admitted and screened already goes to `model`, without fallback. The exchange is over.

@@ -78,6 +78,17 @@ class Asked:
     """What was asked for, as OpenTelemetry names it."""
 
 
+@dataclass(frozen=True, slots=True)
+class ToolCalled:
+    """A call of a tool of an MCP server. `request_id`: of JSON-RPC; `run`: of the agent, as it names it."""
+
+    server: str
+    tool: str
+    request_id: str = ""
+    protocol: str = ""
+    run: str = ""
+
+
 @quick
 @dataclass(frozen=True, slots=True)
 class Finished:
@@ -115,6 +126,8 @@ class Finished:
     policy: str = ""
     not_enforced: tuple[str, ...] = ()
     """Rails that did not act, and why."""
+    tool: ToolCalled | None = None
+    """What was called, where no model was asked."""
     review: str | None = None
     """The id under which part of it waits for a person."""
     particulars: Particulars = Particulars()

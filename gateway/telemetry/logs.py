@@ -38,6 +38,9 @@ def begin_log(level: str, form: LogForm) -> None:
     handler.setFormatter(JsonFormatter() if form == "json" else logging.Formatter(TEXT))
     logging.basicConfig(level=max(wanted, logging.INFO), handlers=[handler])
     logging.getLogger("sluicegate").setLevel(wanted)
+    # The SDK quotes what MCP servers send, and its client each address.
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
     # What uvicorn says of its start, we say.
     logging.getLogger("uvicorn.error").setLevel(max(wanted, logging.WARNING))
 

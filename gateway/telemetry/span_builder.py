@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sluicegate.gateway.telemetry import semconv
-from sluicegate.gateway.telemetry.finished import LEFT, Asked, Content, Finished
+from sluicegate.gateway.telemetry.finished import LEFT, Asked, Content, Finished, ToolCalled
 from sluicegate.gateway.telemetry.tries import Try
 from sluicegate.plugins import Decision, Timeline
 
@@ -45,7 +45,8 @@ def spans_of(done: Finished) -> list[SpanFact]:
     another server."""
     spans = [_root(done)]
     for decision in done.decisions:
-        spans.append(_stage(decision))
+        called = done.tool is not None and (decision.slot, decision.stage) == ("generate", done.tool.server)
+        spans.append(_sent(done.tool, decision) if called and done.tool is not None else _stage(decision))
         if (decision.slot, decision.stage) == ("generate", "deliver"):
             spans[-1] = _delivery(done, spans[-1])
             if done.timeline is not None:
@@ -54,9 +55,52 @@ def spans_of(done: Finished) -> list[SpanFact]:
 
 
 def _root(done: Finished) -> SpanFact:
+    if done.tool is not None:
+        attributes = _of_tool(done, done.tool)
+        return SpanFact(_tool_span(done.tool), 0.0, done.duration_s, attributes, None, failed=done.failed)
     name = f"{done.asked.operation} {done.asked.model}"
     attributes = {**_request(done), **_response(done), **_content(done.content)}
     return SpanFact(name, 0.0, done.duration_s, attributes, None, failed=done.failed)
+
+
+def _tool_span(tool: ToolCalled) -> str:
+    return f"{semconv.CALL_TOOL} {tool.tool}"
+
+
+def _of_tool(done: Finished, tool: ToolCalled) -> dict[str, Value]:
+    """The call as it came from an agent, by the conventions for MCP."""
+    found: dict[str, Value] = {
+        semconv.MCP_METHOD: semconv.CALL_TOOL,
+        semconv.OPERATION_NAME: semconv.OPERATION_TOOL,
+        semconv.TOOL_NAME: tool.tool,
+        semconv.MCP_SERVER: tool.server,
+        semconv.MCP_PROTOCOL: tool.protocol,
+        semconv.JSONRPC_REQUEST_ID: tool.request_id,
+        semconv.RUN: tool.run,
+        semconv.TENANT: done.caller.tenant,
+        semconv.POLICY: done.policy,
+        semconv.RAILS: done.rails,
+        semconv.NOT_ENFORCED: done.not_enforced,
+        semconv.ERROR_TYPE: done.error or "",
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _sent(tool: ToolCalled, decision: Decision) -> SpanFact:
+    """The call as it went on to the server."""
+    attributes: dict[str, Value] = {
+        semconv.MCP_METHOD: semconv.CALL_TOOL,
+        semconv.OPERATION_NAME: semconv.OPERATION_TOOL,
+        semconv.TOOL_NAME: tool.tool,
+        semconv.MCP_SERVER: tool.server,
+        semconv.STAGE_OUTCOME: decision.outcome,
+    }
+    if protocol := decision.detail.get("protocol"):
+        attributes[semconv.MCP_PROTOCOL] = str(protocol)
+    if decision.outcome != "called":
+        attributes[semconv.ERROR_TYPE] = decision.outcome
+    ended_s = decision.began_s + decision.duration_s
+    return SpanFact(_tool_span(tool), decision.began_s, ended_s, attributes, failed=decision.outcome != "called")
 
 
 def _request(done: Finished) -> dict[str, Value]:

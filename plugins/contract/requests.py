@@ -252,6 +252,8 @@ class Caller:
     """Names of the models it may ask; None = all."""
     tools: frozenset[str] | None = None
     """Names of the tools it may let a model call; None = all."""
+    mcp: frozenset[str] | None = None
+    """Tools of MCP servers it may call, `SERVER` or `SERVER/TOOL`; None = those of all servers that are open."""
     rails: frozenset[str] = frozenset()
     """Names of rails without which it is not served."""
     routes: frozenset[str] | None = None

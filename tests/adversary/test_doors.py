@@ -352,6 +352,8 @@ IDENTIFIED = {
     "/v1/messages/batches/x": "the same",
     "/v1/messages/batches/x/results": "the same",
     "/v1/messages/batches/x/cancel": "the same",
+    "/mcp": "lists from memory; each call of a tool is counted",
+    "/mcp/x": "the same",
 }
 """A key is asked for, and nothing is counted: no work is done and nothing is kept."""
 BODIES: dict[str, Any] = {

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from sluicegate.gateway.accounts.records import NANOS
 from sluicegate.gateway.settings import PriceSettings
 from sluicegate.plugins import Usage
 
 EVERY_OTHER = "*"
+TOOLS = "mcp/"
+"""Begins the names of MCP servers: what is for every other model is not for tools."""
 
 
 class Prices:
@@ -15,6 +18,7 @@ class Prices:
 
     def __init__(self, prices: Mapping[str, PriceSettings]) -> None:
         self._rates = {model: _rates(price) for model, price in prices.items()}
+        self._calls = {name: round(price.call * NANOS) for name, price in prices.items() if name.startswith(TOOLS)}
 
     def cost_nanos(self, model: str, usage: Usage) -> int:
         """Of what was used; a model without a price is free."""
@@ -23,17 +27,19 @@ class Prices:
             (usage.prompt_tokens - usage.cached_tokens) * fresh
             + usage.cached_tokens * cached
             + usage.completion_tokens * out
+            + self._calls.get(model, 0)
         )
 
     def most_nanos(self, models: Collection[str] | None, prompt_tokens: int, completion_tokens: int) -> int:
         """What so many tokens cost at most, whichever of `models` writes them; None: any that has a price."""
         rates = [self._of(model) for model in models] if models is not None else list(self._rates.values())
         costs = [prompt_tokens * max(fresh, cached) + completion_tokens * out for fresh, cached, out in rates]
-        return max(costs, default=0)
+        calls = [self._calls.get(model, 0) for model in models] if models is not None else []
+        return max(costs, default=0) + max(calls, default=0)
 
     def _of(self, model: str) -> tuple[int, int, int]:
         """(prompt, reused prompt, answer); a version `model@v2` without a price of its own costs what `model` does."""
-        for name in (model, model.partition("@")[0], EVERY_OTHER):
+        for name in (model, model.partition("@")[0], *(() if model.startswith(TOOLS) else (EVERY_OTHER,))):
             if name in self._rates:
                 return self._rates[name]
         return 0, 0, 0

@@ -58,6 +58,10 @@ class LiveRequests:
         stages.rail_health.entered()
         return exchange
 
+    def forget(self, exchange: Exchange) -> None:
+        """It was nobody's request, and leaves no trace."""
+        self._live.pop(exchange.request.id, None)
+
     def finish(self, exchange: Exchange) -> None:
         self._live.pop(exchange.request.id, None)
         self._sink.hand_in(self._finished(exchange))
@@ -73,7 +77,7 @@ class LiveRequests:
             began_ns=time.time_ns() - int(duration_s * 1e9),
             duration_s=duration_s,
             caller=exchange.caller,
-            model=exchange.model.name if exchange.model else "",
+            model=exchange.model.name if exchange.model else exchange.elsewhere,
             version=exchange.model.version if exchange.model else "",
             decisions=tuple(exchange.decisions),
             usage=exchange.usage,
@@ -91,6 +95,7 @@ class LiveRequests:
             rails_version=entry.stages.fingerprint[:12] + safety.policy.fingerprint[:4],
             policy=safety.policy.name,
             not_enforced=tuple(safety.unenforced),
+            tool=exchange.tool,
             review=exchange.review["id"] if exchange.review else None,
             particulars=self._particulars(exchange),
         )

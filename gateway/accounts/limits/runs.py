@@ -1,0 +1,133 @@
+"""What one run of an agent has used: all requests and calls of tools that name the run, or that name none.
+
+A run is named by its caller, so that a limit of runs keeps an agent that goes round in circles from going on, and not a
+caller who begins a new run for each request: that is what limits a minute and budgets are for. Counted by each gateway
+for itself.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from sluicegate.gateway.accounts.limits.meter import Need
+from sluicegate.gateway.accounts.records import NANOS
+from sluicegate.gateway.settings import Limits
+from sluicegate.plugins import RateLimited, RequestError
+
+RUN_HEADER = b"x-sluicegate-run"
+DEPTH_HEADER = b"x-sluicegate-depth"
+IDLE_S = 3600.0
+"""A run that was not heard of for so long is forgotten."""
+MOST = 1000
+"""Runs of one key, or team, that are told apart at a time."""
+DEEPEST = 1000
+_RUN = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
+
+
+@dataclass(frozen=True, slots=True)
+class RunMark:
+    """What a request says of its run: "" = none. `depth`: agents above it that called each other."""
+
+    run: str = ""
+    depth: int = 0
+
+
+NO_RUN = RunMark()
+MARK: ContextVar[RunMark] = ContextVar("sluicegate_run", default=NO_RUN)
+"""Of the request being served."""
+
+
+def mark_of(run: str, depth: object) -> RunMark:
+    """Raises `RequestError` for what names no run: a name that is passed over would count for another run."""
+    if run and not _RUN.fullmatch(run):
+        raise RequestError("a run is named by 1 to 128 of A-Z, a-z, 0-9, . _ : / and -", code="invalid_run")
+    if isinstance(depth, str):
+        depth = int(depth) if depth.isascii() and depth.isdecimal() and len(depth) <= 4 else -1
+    if type(depth) is not int or not 0 <= depth <= DEEPEST:
+        raise RequestError(f"the depth of a run is a whole number from 0 to {DEEPEST}", code="invalid_run")
+    return RunMark(run, depth)
+
+
+def mark_of_headers(headers: Mapping[bytes, bytes]) -> RunMark:
+    run, depth = headers.get(RUN_HEADER, b""), headers.get(DEPTH_HEADER, b"0")
+    return mark_of(run.decode("latin-1"), depth.decode("latin-1")) if run or depth != b"0" else NO_RUN
+
+
+@dataclass(slots=True)
+class RunUse:
+    """`reserved_...`: of requests that have not ended."""
+
+    began_s: float
+    used_s: float
+    calls: int = 0
+    tokens: int = 0
+    nanos: int = 0
+
+    def settle(self, need: Need, tokens: int, nanos: int) -> None:
+        """Replace what was reserved by what was used."""
+        self.tokens += tokens - need.tokens
+        self.nanos += nanos - need.nanos
+
+
+def limits_runs(limits: Limits) -> bool:
+    given = (limits.run_calls, limits.run_tokens, limits.run_cost, limits.run_s, limits.run_depth)
+    return any(one is not None for one in given)
+
+
+class Runs:
+    """Of all keys and teams that limit runs. Used on the event loop."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, dict[str, RunUse]] = {}
+
+    def check(self, name: str, limits: Limits, mark: RunMark, need: Need) -> None:
+        """`name`: of the key or team, as it is told. Raises `RateLimited`."""
+        if not limits_runs(limits):
+            return
+        if limits.run_depth is not None and mark.depth > limits.run_depth:
+            raise _over(name, mark, f"is {mark.depth} agents deep, its most is {limits.run_depth}")
+        runs, now = self._of(name), time.monotonic()
+        found = runs.get(mark.run)
+        if found is None and len(runs) >= MOST:
+            raise RateLimited(f"{name} has {MOST} runs at a time; end some", retry_after_s=60.0)
+        use = found or RunUse(now, now)
+        if limits.run_calls is not None and use.calls >= limits.run_calls:
+            raise _over(name, mark, f"has made {use.calls} requests and calls, its most")
+        if limits.run_s is not None and now - use.began_s > limits.run_s:
+            raise _over(name, mark, f"has gone on for {now - use.began_s:.0f} s of {limits.run_s:g} s")
+        if limits.run_tokens is not None and use.tokens + need.tokens > limits.run_tokens:
+            raise _over(
+                name, mark, f"has used {use.tokens} of its {limits.run_tokens} tokens; this needs {need.tokens}"
+            )
+        if limits.run_cost is not None and use.nanos + need.nanos > round(limits.run_cost * NANOS):
+            raise _over(name, mark, f"has spent {use.nanos / NANOS:.6f} of {limits.run_cost:g}")
+
+    def take(self, name: str, limits: Limits, mark: RunMark, need: Need) -> RunUse | None:
+        """Count what `check` let pass; None where nothing is counted."""
+        if not limits_runs(limits):
+            return None
+        now = time.monotonic()
+        use = self._of(name).setdefault(mark.run, RunUse(now, now))
+        use.used_s = now
+        use.calls += 1
+        use.tokens += need.tokens
+        use.nanos += need.nanos
+        return use
+
+    def _of(self, name: str) -> dict[str, RunUse]:
+        runs = self._kept.setdefault(name, {})
+        oldest = time.monotonic() - IDLE_S
+        for run in [run for run, use in runs.items() if use.used_s < oldest]:
+            del runs[run]
+        return runs
+
+
+def _over(name: str, mark: RunMark, said: str) -> RequestError:
+    run = f"the run {mark.run!r}" if mark.run else "the run of all requests that name none"
+    error = RequestError(f"{run} of {name} {said}; begin another run, or raise the limit", code="run_limit_exceeded")
+    error.status = 429
+    return error

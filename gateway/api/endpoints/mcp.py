@@ -1,0 +1,45 @@
+"""`/mcp/SERVER` and `/mcp`: where agents connect as to an MCP server of streamable HTTP.
+
+GET and DELETE belong to sessions, which there are none of: 405, as the protocol says.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from sluicegate.gateway.api.body.parsing import read_json
+from sluicegate.gateway.api.body.reader import check_values
+from sluicegate.gateway.http.api_key import api_key_of
+from sluicegate.gateway.http.disconnects import unless_disconnected
+from sluicegate.gateway.runtime import Runtime
+
+
+def add_mcp_routes(router: APIRouter, runtime: Runtime) -> None:
+    async def all_servers(request: Request) -> Any:
+        """The tools of all MCP servers that the key may use, as `SERVER__TOOL`."""
+        return await _answered(runtime, request, "")
+
+    async def one_server(request: Request, server: str) -> Any:
+        """The tools of one MCP server."""
+        return await _answered(runtime, request, server)
+
+    router.add_api_route("/mcp", all_servers, methods=["POST"], tags=["mcp"])
+    router.add_api_route("/mcp/{server}", one_server, methods=["POST"], tags=["mcp"])
+
+
+async def _answered(runtime: Runtime, request: Request, server: str) -> Response:
+    caller = runtime.identify(api_key_of(request))
+    hop = runtime.hop
+    runtime.check_ready()
+    hop.check(caller, server)
+    body = await request.body()
+    check_values(body, runtime.settings.server.max_values)
+    read_json(body)  # what two readers could read differently is refused before either does
+    work = hop.serve(request.scope, body)
+    status, headers, answer = await unless_disconnected(request.scope, request.receive, work)
+    response = Response(answer, status)
+    response.raw_headers = headers
+    return response

@@ -1,0 +1,206 @@
+"""One call of a tool: find it, admit the caller, check the arguments, send them, check what comes back.
+
+find -> admit -> inputSchema -> flows -> output rails -> send -> outputSchema -> input rails -> remember
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from opentelemetry import context as otel
+
+from sluicegate.gateway.accounts.limits.estimates import CHARS_PER_TOKEN
+from sluicegate.gateway.accounts.limits.runs import RunMark
+from sluicegate.gateway.mcp.catalogue import Catalogue
+from sluicegate.gateway.mcp.definitions import ToolDefinition
+from sluicegate.gateway.mcp.errors import CarriedOver, InvalidArguments, InvalidResult
+from sluicegate.gateway.mcp.flows import RunMemories, RunMemory
+from sluicegate.gateway.mcp.results import ResultTexts
+from sluicegate.gateway.mcp.schemas import SchemaJudge
+from sluicegate.gateway.mcp.screening import MODEL, moderated, request_of, screened
+from sluicegate.gateway.mcp.servers.connections import McpUpstreams
+from sluicegate.gateway.mcp.settings import McpSettings
+from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.request.pipeline import Pipeline
+from sluicegate.gateway.request.tracing.timing import Timed
+from sluicegate.gateway.telemetry.finished import ToolCalled
+from sluicegate.plugins import Caller, ContentBlocked, SluicegateError, Usage
+
+log = logging.getLogger("sluicegate.mcp")
+NOT_ENFORCED = "sluicegate/not_enforced"
+RUN, DEPTH = "sluicegate/run", "sluicegate/depth"
+"""Members of `_meta` by which a run and its depth go with a call, to a server and from an agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedCall:
+    """A call as an agent made it."""
+
+    server: str
+    tool: str
+    arguments: Mapping[str, Any]
+    caller: Caller
+    mark: RunMark
+    api_key: str | None = None
+    parent: otel.Context | None = None
+    request_id: str = ""
+    protocol: str = ""
+
+
+class ToolCalls:
+    """Used on the event loop."""
+
+    def __init__(
+        self, settings: McpSettings, catalogue: Catalogue, upstreams: McpUpstreams, pipeline: Pipeline
+    ) -> None:
+        self._settings = settings
+        self._catalogue = catalogue
+        self._upstreams = upstreams
+        self._pipeline = pipeline
+        self._memories = RunMemories()
+        self.counts = {"calls_total": 0.0, "refused_total": 0.0, "failed_total": 0.0}
+
+    async def call(self, asked: AskedCall) -> dict[str, Any]:
+        """The result as the agent gets it. Raises a `SluicegateError`."""
+        started, outcome = time.monotonic(), "ok"
+        self.counts["calls_total"] += 1
+        try:
+            return await self._called(asked)
+        except SluicegateError as error:
+            reason = getattr(error, "reason", "")
+            outcome = f"{error.code} ({reason})" if reason else error.code
+            self.counts["failed_total" if getattr(error, "status", 500) >= 500 else "refused_total"] += 1
+            raise
+        except BaseException as error:
+            outcome = type(error).__name__
+            raise
+        finally:
+            self._log(asked, outcome, time.monotonic() - started)
+
+    def _log(self, asked: AskedCall, outcome: str, took_s: float) -> None:
+        """One line a call: who, what, how it ended; neither arguments nor results."""
+        facts = {
+            "server": asked.server,
+            "tool": asked.tool,
+            "key": asked.caller.key_id or "",
+            "tenant": asked.caller.tenant,
+            "run": asked.mark.run,
+            "depth": asked.mark.depth,
+            "outcome": outcome,
+            "seconds": round(took_s, 4),
+        }
+        log.info(
+            "call of %s/%a by %s: %s in %.3f s",
+            *(asked.server, asked.tool[:64], asked.caller.key_id or asked.caller.tenant, outcome, took_s),
+            extra={"facts": facts},
+        )
+
+    async def _called(self, asked: AskedCall) -> dict[str, Any]:
+        request = request_of(asked.server, asked.tool, (json.dumps(asked.arguments),), asked.api_key)
+        way = self._pipeline.elsewhere(request, asked.parent, route=f"/mcp/{asked.server}", by=f"{MODEL}{asked.server}")
+        async with way as exchange:
+            exchange.tool = ToolCalled(asked.server, asked.tool, asked.request_id, asked.protocol, asked.mark.run)
+            definition = self._catalogue.tool(asked.server, asked.tool)
+            memory = self._memories.of(f"{asked.caller.tenant}\0{asked.caller.key_id}", asked.mark.run)
+            arguments = await self._checked(exchange, definition, asked, memory)
+            result = await self._sent(exchange, definition, asked, arguments)
+            return await self._received(exchange, definition, result, memory)
+
+    async def _checked(
+        self, exchange: Exchange, definition: ToolDefinition, asked: AskedCall, memory: RunMemory
+    ) -> dict[str, Any]:
+        """The arguments that may be sent."""
+        server, tool, arguments = definition.server, definition.name, dict(asked.arguments)
+        judge = self._catalogue.judges.of_input(definition)
+        size = len(exchange.request.messages[0].content)
+        await self._judged_input(exchange, judge, definition, arguments, size)
+        settings = self._settings.servers[server]
+        look = partial(memory.carried, server, tool, arguments, settings.takes_from, self._settings.carried_chars)
+        if source := await exchange.stages.workers.run(asked.caller.tenant, size, look):
+            raise CarriedOver(server, source, self._settings.carried_chars)
+        left = await moderated(self._pipeline, exchange, definition, arguments, memory)
+        if left != arguments:
+            await self._judged_input(exchange, judge, definition, left, size)
+        memory.note_sent(server, tool, left)
+        exchange.read = Usage(prompt_tokens=-(-size // CHARS_PER_TOKEN))
+        return left
+
+    async def _judged_input(
+        self,
+        exchange: Exchange,
+        judge: SchemaJudge,
+        definition: ToolDefinition,
+        value: Mapping[str, Any],
+        size: int,
+    ) -> None:
+        said = await exchange.stages.workers.run(exchange.caller.tenant, size, judge.complaint, value)
+        if said is not None:
+            raise InvalidArguments(definition.server, definition.name, said)
+
+    async def _sent(
+        self, exchange: Exchange, definition: ToolDefinition, asked: AskedCall, arguments: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """What the server answers. From here on the tool may have done its work."""
+        meta = {
+            "traceparent": exchange.entry.trace.traceparent,
+            RUN: asked.mark.run,
+            DEPTH: asked.mark.depth + 1,
+        }
+        with Timed(exchange, "generate", definition.server) as note:
+            upstream = await self._upstreams.of(definition.server, asked.caller.tenant)
+            note.detail["protocol"] = upstream.protocol_version
+            result = await upstream.call(definition.name, arguments, meta)
+            note.outcome = "tool_error" if result.get("isError") else "called"
+        return result
+
+    async def _received(
+        self, exchange: Exchange, definition: ToolDefinition, result: Mapping[str, Any], memory: RunMemory
+    ) -> dict[str, Any]:
+        server, tool = definition.server, definition.name
+        try:
+            texts = ResultTexts.of(result, media=self._settings.servers[server].media)
+        except ValueError as error:
+            raise InvalidResult(server, tool, str(error)) from error
+        size = len(texts.shown)
+        exchange.read = Usage(exchange.read.prompt_tokens, -(-size // CHARS_PER_TOKEN))
+        await self._judged_output(exchange, definition, result, size)
+        left = await screened(self._pipeline, exchange, server, tool, texts.texts) if texts.texts else []
+        found = await self._rebuilt(exchange, definition, texts, left)
+        memory.remember(server, tool, "\n".join(left), self._settings.carried_chars)
+        notes = [*exchange.not_enforced, *(note for note in texts.left_out if "unread" in note)]
+        if notes:
+            found["_meta"] = {NOT_ENFORCED: notes}
+        return found
+
+    async def _judged_output(
+        self, exchange: Exchange, definition: ToolDefinition, result: Mapping[str, Any], size: int
+    ) -> None:
+        """Raises `InvalidResult`. A tool that says that it failed owes nothing of the form of a success."""
+        judge = self._catalogue.judges.of_output(definition)
+        if judge is None or result.get("isError"):
+            return
+        structured = result.get("structuredContent")
+        said: str | None = "there is no structuredContent"
+        if structured is not None:
+            said = await exchange.stages.workers.run(exchange.caller.tenant, size, judge.complaint, structured)
+        if said is not None:
+            raise InvalidResult(definition.server, definition.name, said)
+
+    async def _rebuilt(
+        self, exchange: Exchange, definition: ToolDefinition, texts: ResultTexts, left: list[str]
+    ) -> dict[str, Any]:
+        """Raises `ContentBlocked` where what a rail replaced leaves no valid result."""
+        try:
+            found = texts.rebuilt(left)
+            if texts.structured is not None and left[-1] != texts.texts[-1]:
+                await self._judged_output(exchange, definition, found, len(left[-1]))
+            return found
+        except (ValueError, InvalidResult) as error:
+            reason = f"what a rail replaces leaves no valid result of {definition.server}/{definition.name}"
+            raise ContentBlocked("redaction", reason, reason) from error

@@ -1,0 +1,268 @@
+"""What each server lists, against its pins: tools that are as they were agreed to are served, all others wait."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from sluicegate.gateway.mcp.definitions import ToolDefinition, complaint, definition_of, suspicions
+from sluicegate.gateway.mcp.errors import ToolHeld, unknown_tool
+from sluicegate.gateway.mcp.pins import Names, Pin, PinStore, seen
+from sluicegate.gateway.mcp.schemas import SchemaJudges
+from sluicegate.gateway.mcp.servers.connections import McpUpstreams
+from sluicegate.gateway.mcp.settings import McpSettings
+from sluicegate.plugins import NotFound, Overloaded, RequestError, Trouble, UpstreamFailed
+
+log = logging.getLogger("sluicegate.mcp")
+CATALOGUE = "\0catalogue"
+"""The tenant whose connection lists are asked on."""
+FIRST = "first listing"
+Reasons = Callable[[ToolDefinition], Awaitable[tuple[str, ...]]]
+"""What the rails have against a definition."""
+Heard = Callable[[str, str, Pin], Awaitable[None]]
+"""(server, tool, pin): called when a tool begins to wait."""
+
+
+@dataclass(slots=True)
+class Listing:
+    """The newest list of one server."""
+
+    definitions: dict[str, ToolDefinition] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    """Tools that nobody can approve, and why."""
+    looked_s: float | None = None
+    trouble: str = ""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Catalogue:
+    """Used on the event loop."""
+
+    def __init__(
+        self, settings: McpSettings, upstreams: McpUpstreams, store: PinStore, reasons: Reasons, heard: Heard
+    ) -> None:
+        self.judges = SchemaJudges()
+        self._settings = settings
+        self._upstreams = upstreams
+        self.store = store
+        self._reasons = reasons
+        self._heard = heard
+        self._pins: dict[Names, Pin] = {}
+        self._listings = {name: Listing() for name in settings.servers}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Read the pins, then all lists; a server that does not answer keeps nobody from starting. Raises
+        `ConfigurationError`."""
+        await asyncio.to_thread(self.store.open)
+        await self.read_pins()
+        await asyncio.gather(*(self._listed(name) for name in self._listings))
+        for name in self._listings:  # once all are known: a description may speak of any server's tools
+            await self._judged(name)
+        self._tasks = [asyncio.create_task(self._keep(name)) for name in self._listings]
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.to_thread(self.store.close)
+
+    async def read_pins(self) -> None:
+        """Take what other gateways decided."""
+        self._pins = await asyncio.to_thread(self.store.load)
+
+    def served(self, server: str) -> dict[str, ToolDefinition]:
+        """Tools that are listed now, as they were agreed to."""
+        found = {}
+        for name, definition in self._listings[server].definitions.items():
+            if self._pin_fits(server, name, definition):
+                found[name] = definition
+        return found
+
+    def tool(self, server: str, tool: str) -> ToolDefinition:
+        """Raises `ToolHeld`, `NotFound`, or `UpstreamFailed` where the server has never listed anything."""
+        listing = self._listings[server]
+        if listing.looked_s is None:
+            raise UpstreamFailed(f"the MCP server {server!r} cannot be asked for its tools: {listing.trouble}")
+        definition = listing.definitions.get(tool)
+        if definition is not None and self._pin_fits(server, tool, definition):
+            return definition
+        pin = self._pins.get((server, tool))
+        if tool in listing.refused or (pin is not None and (definition is not None or pin.waiting is not None)):
+            raise ToolHeld(server, tool)
+        raise unknown_tool(server, tool)
+
+    async def look(self, server: str) -> None:
+        """Ask a server again now."""
+        await self._listed(server)
+        await self._judged(server)
+
+    async def decide(self, server: str, tool: str, fingerprint: str, verdict: str, by: str) -> Pin:
+        """Approve or deny the definition with `fingerprint`; `deny` of one that is served takes it away. Raises
+        `NotFound`, or `RequestError` where the definition is another one by now."""
+        if server not in self._listings:
+            raise NotFound(f"there is no MCP server {server[:40]!r} here", code="server_not_found")
+
+        def edit(pin: Pin | None) -> Pin:
+            held = None if pin is None else pin.held(server) or pin.definition(server)
+            if pin is None or held is None:
+                raise NotFound(f"nothing of {server}/{tool[:64]} waits or is served", code="tool_not_found")
+            if held.fingerprint != fingerprint:
+                raise RequestError(
+                    f"the definition of {server}/{tool} is another one by now ({held.fingerprint}); read it again",
+                    param="fingerprint",
+                    code="definition_changed",
+                )
+            if verdict == "approve":
+                return Pin(dict(held.content), None, (), time.time(), by)
+            return Pin(None, None, (), time.time(), by, denied=fingerprint)
+
+        pin = await asyncio.to_thread(self.store.edit, (server, tool), edit)
+        assert pin is not None
+        self._pins[server, tool] = pin
+        return pin
+
+    def shown(self) -> list[dict[str, Any]]:
+        """Every tool with its state, for operators."""
+        names = sorted({*self._pins, *((s, t) for s, one in self._listings.items() for t in one.definitions)})
+        found = [self._shown(server, tool) for server, tool in names if server in self._listings]
+        for server, listing in self._listings.items():
+            found += [
+                {"server": server, "tool": tool[:80], "status": "refused", "reasons": [why], "listed": True}
+                for tool, why in listing.refused.items()
+            ]
+        return found
+
+    def troubles(self) -> list[Trouble]:
+        return [Trouble(f"{name}: {one.trouble}") for name, one in self._listings.items() if one.trouble]
+
+    def stats(self) -> Mapping[str, float]:
+        waiting = sum(pin.waiting is not None for (server, _), pin in self._pins.items() if server in self._listings)
+        return {
+            "tools": float(sum(len(self.served(name)) for name in self._listings)),
+            "tools_waiting": float(waiting + sum(len(one.refused) for one in self._listings.values())),
+            "servers_in_trouble": float(len(self.troubles())),
+        }
+
+    # --- listing --------------------------------------------------------------------------------------------------
+
+    async def _keep(self, server: str) -> None:
+        while True:
+            await asyncio.sleep(self._settings.look_s)
+            try:
+                await self.look(server)
+            except Exception:
+                log.exception("the list of MCP server %s could not be looked at", server)
+
+    async def _listed(self, server: str) -> None:
+        listing = self._listings[server]
+        async with listing.lock:
+            try:
+                upstream = await self._upstreams.of(server, CATALOGUE)
+                wire = await upstream.tools()
+            except (UpstreamFailed, Overloaded) as error:
+                if listing.trouble != error.message:
+                    log.warning("%s", error.message)
+                listing.trouble = error.message
+                return
+            listing.trouble = ""
+            listing.looked_s = time.monotonic()
+            listing.definitions, listing.refused = self._sorted(server, wire)
+
+    def _sorted(self, server: str, wire: list[Mapping[str, Any]]) -> tuple[dict[str, ToolDefinition], dict[str, str]]:
+        found: dict[str, ToolDefinition] = {}
+        refused: dict[str, str] = {}
+        if len(wire) > self._settings.max_tools:
+            log.warning(
+                "MCP server %s lists %d tools; those after %d count for nothing",
+                server,
+                len(wire),
+                self._settings.max_tools,
+            )
+        wanted = self._settings.servers[server].tools
+        for one in wire[: self._settings.max_tools]:
+            definition = definition_of(server, one)
+            name = definition.name
+            if wanted and not any(fnmatchcase(name, pattern) for pattern in wanted):
+                continue
+            wrong = complaint(definition, self._settings.max_definition_bytes) or self.judges.check(definition)
+            if name in found or name in refused:
+                wrong = "it is listed twice"
+                found.pop(name, None)
+            if wrong is None:
+                found[name] = definition
+            else:
+                refused[name[:80]] = wrong
+        return found, refused
+
+    async def _judged(self, server: str) -> None:
+        """Compare the list with the pins, and keep what comes of it."""
+        listing = self._listings[server]
+        async with listing.lock:
+            is_first = not any(name == server for name, _ in self._pins)
+            trusted = is_first and self._settings.servers[server].first == "trust"
+            for name, definition in listing.definitions.items():
+                await self._pin(server, name, definition, trusted=trusted)
+
+    async def _pin(self, server: str, tool: str, definition: ToolDefinition, *, trusted: bool) -> None:
+        before = self._pins.get((server, tool))
+        if before is not None and before.by != FIRST and self._is_known(server, before, definition):
+            return
+        found = list(suspicions(definition, self._others(server)))
+        if before is not None and before.by == FIRST and self._pin_fits(server, tool, definition) and not found:
+            return
+        found += await self._reasons(definition)
+        reasons = tuple(found)
+
+        def edit(pin: Pin | None) -> Pin:
+            if pin is not None and pin.by == FIRST and reasons:  # nobody has looked at it yet
+                pin = dataclasses.replace(pin, approved=None)
+            return seen(pin, definition, reasons, trusted=trusted)
+
+        after = await asyncio.to_thread(self.store.edit, (server, tool), edit)
+        assert after is not None
+        self._pins[server, tool] = after
+        if after.waiting is not None and (before is None or before.waiting != after.waiting):
+            log.warning("the tool %s/%s waits for an operator: %s", server, tool, "; ".join(after.reasons))
+            await self._heard(server, tool, after)
+
+    def _is_known(self, server: str, pin: Pin, definition: ToolDefinition) -> bool:
+        """Whether somebody decided about this very definition, or is asked to."""
+        found = definition.fingerprint
+        if pin.denied == found:
+            return True
+        held = pin.held(server)
+        approved = pin.definition(server)
+        current = held if held is not None else approved
+        return current is not None and current.fingerprint == found
+
+    def _others(self, server: str) -> dict[str, list[str]]:
+        return {name: list(one.definitions) for name, one in self._listings.items() if name != server}
+
+    def _pin_fits(self, server: str, tool: str, definition: ToolDefinition) -> bool:
+        pin = self._pins.get((server, tool))
+        approved = None if pin is None or pin.waiting is not None else pin.definition(server)
+        return approved is not None and approved.fingerprint == definition.fingerprint
+
+    def _shown(self, server: str, tool: str) -> dict[str, Any]:
+        pin = self._pins.get((server, tool), Pin())
+        held, approved = pin.held(server), pin.definition(server)
+        found: dict[str, Any] = {
+            "server": server,
+            "tool": tool,
+            "status": pin.status,
+            "reasons": list(pin.reasons),
+            "listed": tool in self._listings[server].definitions,
+            "by": pin.by,
+            "at": int(pin.at_s),
+        }
+        for name, one in (("approved", approved), ("waiting", held)):
+            if one is not None:
+                found[name] = {"fingerprint": one.fingerprint, "definition": dict(one.content)}
+        return found

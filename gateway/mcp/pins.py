@@ -1,0 +1,189 @@
+"""Pins: which definition of each tool an operator, or the first listing, let in, and what waits to take its place."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from sluicegate.gateway.database import Database, note_change
+from sluicegate.gateway.mcp.definitions import ToolDefinition
+from sluicegate.plugins import ConfigurationError
+
+KIND = "mcp_pins"
+Names = tuple[str, str]
+"""(server, tool)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """`approved` is what agents get, `waiting` what the server says now and nobody has agreed to. `reasons`: why it
+    waits."""
+
+    approved: Mapping[str, Any] | None = None
+    waiting: Mapping[str, Any] | None = None
+    reasons: tuple[str, ...] = ()
+    at_s: float = 0.0
+    by: str = ""
+    denied: str = ""
+    """Fingerprint of a definition that an operator refused."""
+
+    def definition(self, server: str) -> ToolDefinition | None:
+        return None if self.approved is None else ToolDefinition(server, self.approved)
+
+    def held(self, server: str) -> ToolDefinition | None:
+        return None if self.waiting is None else ToolDefinition(server, self.waiting)
+
+    @property
+    def status(self) -> str:
+        if self.waiting is None:
+            return "approved" if self.approved is not None else "denied"
+        return "new" if self.approved is None else "changed"
+
+
+Edit = Callable[[Pin | None], Pin | None]
+
+
+class PinStore(Protocol):
+    """Calls block; they are made beside the event loop."""
+
+    def open(self) -> None: ...
+
+    def load(self) -> dict[Names, Pin]: ...
+
+    def edit(self, names: Names, edit: Edit) -> Pin | None:
+        """Replace a pin by what `edit` makes of it, one caller after another; return it. What `edit` raises passes, and
+        nothing has changed then."""
+
+    def close(self) -> None: ...
+
+
+class SqlitePinStore:
+    """A `PinStore` in one file, on the disk before anybody hears of it; without a path, in memory. Raises
+    `ConfigurationError` where it cannot be read: pins that are lost must not look like a first listing."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._database: sqlite3.Connection | None = None
+
+    def open(self) -> None:
+        try:
+            if self._path is not None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+            db = sqlite3.connect(self._path or ":memory:", check_same_thread=False)
+            db.executescript("pragma journal_mode = wal; pragma synchronous = full;")
+            db.execute(
+                "create table if not exists pins (server text not null, tool text not null, pin text not null, "
+                "primary key (server, tool)) without rowid"
+            )
+            self._database = db
+            self.load()
+        except (OSError, sqlite3.Error) as error:
+            raise ConfigurationError(
+                f"[mcp] path: {self._path} cannot be read ({error}); put it back from a backup; without it every tool "
+                "counts as listed for the first time"
+            ) from error
+
+    def load(self) -> dict[Names, Pin]:
+        with self._lock:
+            rows = self._db.execute("select server, tool, pin from pins").fetchall()
+        return {(server, tool): _read(pin) for server, tool, pin in rows}
+
+    def edit(self, names: Names, edit: Edit) -> Pin | None:
+        with self._lock, self._db as db:
+            row = db.execute("select pin from pins where server = ? and tool = ?", names).fetchone()
+            after = edit(None if row is None else _read(row[0]))
+            if after is None:
+                db.execute("delete from pins where server = ? and tool = ?", names)
+            else:
+                db.execute("insert or replace into pins values (?, ?, ?)", (*names, _written(after)))
+        return after
+
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        assert self._database is not None, "open comes first"
+        return self._database
+
+
+class PostgresPinStore:
+    """A `PinStore` that the gateways of a deployment share."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def open(self) -> None:
+        """The database is opened by whoever owns it."""
+
+    def load(self) -> dict[Names, Pin]:
+        rows = self._database.execute("select server, tool, pin from sluicegate.mcp_pins").fetchall()
+        return {(server, tool): _read(pin) for server, tool, pin in rows}
+
+    def edit(self, names: Names, edit: Edit) -> Pin | None:
+        with self._database.transaction() as db:
+            db.execute("select pg_advisory_xact_lock(hashtextextended(%s, 7))", ("/".join(names),))
+            found = "select pin from sluicegate.mcp_pins where server = %s and tool = %s"
+            row = db.execute(found, names).fetchone()
+            after = edit(None if row is None else _read(row[0]))
+            db.execute("delete from sluicegate.mcp_pins where server = %s and tool = %s", names)
+            if after is not None:
+                db.execute("insert into sluicegate.mcp_pins values (%s, %s, %s)", (*names, _written(after)))
+            note_change(db, KIND)
+        return after
+
+    def close(self) -> None:
+        """As `open`."""
+
+
+def seen(pin: Pin | None, definition: ToolDefinition, reasons: tuple[str, ...], *, trusted: bool) -> Pin:
+    """What a listing makes of a pin. `trusted`: a definition that nothing is wrong with needs nobody's word."""
+    now = dict(definition.content)
+    if pin is not None and pin.approved is not None and _same(pin.approved, now):
+        return pin if pin.waiting is None else dataclasses.replace(pin, waiting=None, reasons=())
+    if pin is not None and pin.waiting is not None and _same(pin.waiting, now):
+        return pin
+    if pin is not None and pin.denied == definition.fingerprint:
+        return dataclasses.replace(pin, approved=None, waiting=None, reasons=())
+    if pin is None and trusted and not reasons:
+        return Pin(approved=now, at_s=time.time(), by="first listing")
+    kept = pin.approved if pin is not None else None
+    denied = pin.denied if pin is not None else ""
+    changed = ("changed: " + ", ".join(_differing(kept, now)),) if kept is not None else ("new",)
+    return Pin(kept, now, (*changed, *reasons), time.time(), pin.by if pin is not None else "", denied)
+
+
+def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """JSON equality: 1 is not true, and the order of keys means nothing."""
+    return ToolDefinition("", one).canonical == ToolDefinition("", other).canonical
+
+
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    return sorted(k for k in {*one, *other} if not _same({k: one.get(k)}, {k: other.get(k)}))
+
+
+def _read(text: str) -> Pin:
+    """A pin as it was written; one that cannot be read approves nothing."""
+    try:
+        tree = json.loads(text)
+        reasons = tuple(map(str, tree["reasons"]))
+        pin = Pin(tree["approved"], tree["waiting"], reasons, float(tree["at_s"]), str(tree["by"]), str(tree["denied"]))
+        if all(one is None or (isinstance(one, dict) and "name" in one) for one in (pin.approved, pin.waiting)):
+            return pin
+    except (ValueError, TypeError, KeyError):
+        pass
+    return Pin(reasons=("its pin could not be read",))
+
+
+def _written(pin: Pin) -> str:
+    return json.dumps(dataclasses.asdict(pin))

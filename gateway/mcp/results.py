@@ -1,0 +1,95 @@
+"""Results of tools as texts that rails read, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+MAX_BLOCKS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class ResultTexts:
+    """`texts` are read by rails: one for each block of content that has any, the last one `structured`, if there is
+    such. `blocks`: (block as the agent would get it, or None for one that is a text alone; number of its text)."""
+
+    blocks: tuple[tuple[Mapping[str, Any] | None, int], ...]
+    texts: tuple[str, ...]
+    structured: Mapping[str, Any] | None
+    failed: bool
+    left_out: tuple[str, ...]
+    """What of the result is not passed on, or is passed on unread."""
+
+    @classmethod
+    def of(cls, result: Mapping[str, Any], *, media: bool) -> ResultTexts:
+        """Raises `ValueError` for more blocks than anybody reads."""
+        content = result.get("content") or []
+        if len(content) > MAX_BLOCKS:
+            raise ValueError(f"it has {len(content)} blocks of content, more than {MAX_BLOCKS}")
+        blocks: list[tuple[Mapping[str, Any] | None, int]] = []
+        texts: list[str] = []
+        left_out: list[str] = []
+        for block in content:
+            text, kept, note = _read(block, media=media)
+            if note:
+                left_out.append(note)
+            if text is not None:
+                texts.append(text)
+                blocks.append((None, len(texts) - 1))
+            if kept is not None:
+                blocks.append((kept, -1))
+        structured = result.get("structuredContent")
+        if structured is not None:
+            texts.append(json.dumps(structured, ensure_ascii=False))
+        return cls(tuple(blocks), tuple(texts), structured, bool(result.get("isError")), tuple(left_out))
+
+    @property
+    def shown(self) -> str:
+        """All of it as one text, for what is remembered of a run."""
+        return "\n".join(self.texts)
+
+    def rebuilt(self, texts: Sequence[str]) -> dict[str, Any]:
+        """The result with other texts in their places. Raises `ValueError` where what is structured is no JSON then."""
+        content = [
+            kept if kept is not None else {"type": "text", "text": texts[number]} for kept, number in self.blocks
+        ]
+        content += [
+            {"type": "text", "text": f"[not passed on: {note}]"} for note in self.left_out if "unread" not in note
+        ]
+        found: dict[str, Any] = {"content": content, "isError": self.failed}
+        if self.structured is not None:
+            again = json.loads(texts[-1])
+            if type(again) is not type(self.structured):
+                raise ValueError("what is structured is another kind of value")
+            found["structuredContent"] = again
+        return found
+
+
+def _read(block: Mapping[str, Any], *, media: bool) -> tuple[str | None, Mapping[str, Any] | None, str]:
+    """(text to read, block to pass on as it is, what to tell about it)."""
+    kind = block.get("type")
+    if kind == "text":
+        return str(block.get("text", "")), None, ""
+    if kind == "resource_link":
+        said = [str(block[name]) for name in ("uri", "name", "title", "description") if block.get(name)]
+        return "\n".join(said), None, ""
+    resource = block.get("resource") if kind == "resource" else None
+    if isinstance(resource, Mapping) and "text" in resource:
+        return f"{resource.get('uri', '')}\n{resource['text']}".strip(), None, ""
+    if kind in ("image", "audio"):
+        return _media(str(kind), block, block.get("data"), media=media)
+    if isinstance(resource, Mapping) and "blob" in resource:
+        return _media("file", block, resource["blob"], media=media)
+    return None, None, "content of a kind that is not known here"
+
+
+def _media(
+    kind: str, block: Mapping[str, Any], data: Any, *, media: bool
+) -> tuple[None, Mapping[str, Any] | None, str]:
+    size = len(str(data or "")) * 3 // 4
+    if not media:
+        return None, None, f"{kind} of {size} bytes, which no rail reads"
+    bare = {name: block[name] for name in ("type", "data", "mimeType", "resource") if name in block}
+    return None, bare, f"{kind} of {size} bytes, passed on unread"

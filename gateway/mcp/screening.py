@@ -1,0 +1,102 @@
+"""The configured rails on texts of MCP servers: definitions and results are untrusted, arguments a model's call."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sluicegate.gateway.mcp.definitions import ToolDefinition
+from sluicegate.gateway.mcp.errors import UntrustedTarget
+from sluicegate.gateway.mcp.flows import RunMemory
+from sluicegate.gateway.mcp.settings import BETWEEN
+from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.request.pipeline import Pipeline
+from sluicegate.plugins import (
+    Answer,
+    Caller,
+    ContentBlocked,
+    Message,
+    Request,
+    Sampling,
+    SluicegateError,
+    Tool,
+    ToolCall,
+)
+
+OPERATOR = Caller(tenant="deployment", scopes=frozenset({"admin"}))
+MODEL = "mcp/"
+"""Begins the name under which a server stands in usage, prices and policies."""
+
+
+def request_of(server: str, tool: str, texts: Sequence[str] = (), api_key: str | None = None) -> Request:
+    """A request whose messages are untrusted texts of a tool, each with its source."""
+    return Request(
+        id=f"mcp-{uuid.uuid4().hex}",
+        model=f"{MODEL}{server}",
+        messages=messages_of(server, tool, texts),
+        api_key=api_key,
+        sampling=Sampling(max_tokens=1),  # limits reserve no room for an answer that nobody generates
+        cache=False,
+        nbytes=sum(map(len, texts)),
+    )
+
+
+def messages_of(server: str, tool: str, texts: Sequence[str]) -> tuple[Message, ...]:
+    return tuple(Message("tool", text, name=f"{server}{BETWEEN}{tool}") for text in texts)
+
+
+async def reasons_against(pipeline: Pipeline, definition: ToolDefinition) -> tuple[str, ...]:
+    """What the input rails have against a definition: anything that they block, replace or want looked at. A rail that
+    fails is a reason, too."""
+    server, tool = definition.server, definition.name
+    places = definition.texts()
+    asked = request_of(server, tool, [text for _, text in places])
+    try:
+        seen = await pipeline.look_at(asked, OPERATOR, route=f"/mcp/{server}")
+    except ContentBlocked as error:
+        return (f"{error.rail}: {error.reason} (in its definition)",)
+    except SluicegateError as error:
+        return (f"{error.code}: {error.message}",)
+    changed = [place for (place, text), now in zip(places, seen.messages, strict=True) if now.content != text]
+    return (f"a rail would replace a part of its {changed[0]}",) if changed else ()
+
+
+async def moderated(
+    pipeline: Pipeline, exchange: Exchange, definition: ToolDefinition, arguments: Mapping[str, Any], memory: RunMemory
+) -> dict[str, Any]:
+    """`arguments` after the output rails, which read them as a call that a model wrote after it read the results of the
+    run. Raises `UntrustedTarget`."""
+    server, tool = definition.server, f"{definition.server}{BETWEEN}{definition.name}"
+    read = [Message("tool", text, name=source.replace("/", BETWEEN, 1)) for source, text in memory.raw]
+    said = json.dumps(arguments, ensure_ascii=False)
+    call = Answer(0, "", "tool_calls", tool_calls=(ToolCall("call", tool, said),))
+    described = Tool(tool, str(definition.content.get("description", "")), definition.input_schema)
+    exchange.request = dataclasses.replace(exchange.request, messages=tuple(read), tools=(described,))
+    answer = await pipeline.moderate_answer(exchange, call)
+    if answer.refusal is not None or not answer.tool_calls:
+        found_by = exchange.moderation.reasons if exchange.moderation is not None else {}
+        reason = "; ".join(f"{rail}: {why}" for rail, why in found_by.items())
+        raise UntrustedTarget(server, definition.name, answer.refusal or "a safety rail took it out", reason)
+    found = json.loads(answer.tool_calls[0].arguments)
+    assert isinstance(found, dict)
+    return found
+
+
+async def screened(pipeline: Pipeline, exchange: Exchange, server: str, tool: str, texts: Sequence[str]) -> list[str]:
+    """`texts` of a result after the input rails. Raises `ContentBlocked`, whose reason names the source."""
+    asked = dataclasses.replace(
+        exchange.request, messages=messages_of(server, tool, texts), tools=(), nbytes=sum(map(len, texts))
+    )
+    try:
+        seen = await pipeline.screen_again(exchange, asked)
+    except ContentBlocked as error:
+        told = ContentBlocked(error.rail, f"{error.reason} (in a result of {server}/{tool})")
+        told.message = (
+            f"the safety check {error.rail!r} refused a result of {server}/{tool}: it holds something that is not "
+            "allowed here"
+        )
+        raise told from error
+    return [message.content for message in seen.messages]

@@ -1,0 +1,160 @@
+"""What agents connect to: an MCP server of the SDK, without sessions, whose tools are those of all servers behind it.
+
+Each request stands for itself: no session is begun, so none can be fixed, guessed or taken over. The revision of
+2026-07-28 has none; clients of earlier ones are told of none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mcp import types
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError
+from starlette.requests import Request
+from starlette.types import Message, Receive, Scope, Send
+
+from sluicegate import __version__
+from sluicegate.gateway.http.errors import error_detail
+from sluicegate.gateway.mcp.calls import DEPTH, RUN
+from sluicegate.gateway.mcp.definitions import ToolDefinition
+from sluicegate.plugins import RequestError, SluicegateError
+
+log = logging.getLogger("sluicegate.mcp")
+REFUSED = -32003
+"""JSON-RPC code of what this gateway refuses; `data.code` says why, as over HTTP."""
+FAILED = -32004
+"""Of what did not work."""
+AS_RESULT = frozenset({"invalid_arguments"})
+"""Errors that a model can mend by itself: by the protocol they are results of the tool."""
+NAMES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class AgentCall:
+    """`server` "": the path that has all servers. `meta`: what an agent sends beside the arguments."""
+
+    server: str
+    http: Request
+    meta: Mapping[str, Any]
+    request_id: str
+    protocol: str
+
+
+class Tools(Protocol):
+    """Who knows the tools. What is raised is a `SluicegateError`."""
+
+    def listed(self, call: AgentCall) -> list[tuple[str, ToolDefinition]]: ...
+
+    async def called(self, call: AgentCall, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]: ...
+
+
+class AgentServer:
+    """`start` before the first request, `close` after the last."""
+
+    def __init__(self, tools: Tools, max_body_bytes: int) -> None:
+        self._tools = tools
+        self._server: Server[Any] = Server(
+            "sluicegate",
+            version=__version__,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+            get_tool_input_schema=lambda name: None,  # arguments are judged as they come in the body
+        )
+        self._server.middleware.clear()  # our own spans say more
+        self._manager = StreamableHTTPSessionManager(
+            self._server, json_response=True, stateless=True, max_request_body_size=max_body_bytes
+        )
+        self._stop = asyncio.Event()
+        self._owner: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        ready = asyncio.Event()
+        self._owner = asyncio.create_task(self._own(ready))
+        await ready.wait()
+
+    async def close(self) -> None:
+        self._stop.set()
+        if self._owner is not None:
+            await asyncio.wait({self._owner}, timeout=5.0)
+            self._owner.cancel()
+
+    async def serve(self, scope: Scope, body: bytes) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        """(status, headers, body) of the answer to a POST whose body was read, and checked, before."""
+        sent: list[Message] = []
+        waiting = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> Message:
+            if waiting:
+                return waiting.pop()
+            await asyncio.Event().wait()  # whoever calls us watches for a client that leaves
+            raise AssertionError
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        await _handled(self._manager, scope, receive, send)
+        head = next(one for one in sent if one["type"] == "http.response.start")
+        parts = [one.get("body", b"") for one in sent if one["type"] == "http.response.body"]
+        return head["status"], list(head["headers"]), b"".join(parts)
+
+    async def _own(self, ready: asyncio.Event) -> None:
+        """Enter and leave the manager in one task, as its cancel scopes need."""
+        with contextlib.suppress(asyncio.CancelledError):
+            async with self._manager.run():
+                ready.set()
+                await self._stop.wait()
+
+    async def _list(self, context: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        try:
+            found = self._tools.listed(_call_of(context))
+        except SluicegateError as error:
+            raise protocol_error(error) from error
+        tools = [types.Tool.model_validate({**definition.content, "name": name}) for name, definition in found]
+        return types.ListToolsResult(tools=tools)
+
+    async def _call(self, context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        try:
+            result = await self._tools.called(_call_of(context), params.name[:NAMES], params.arguments or {})
+        except SluicegateError as error:
+            if error.code in AS_RESULT:
+                return types.CallToolResult(
+                    content=[types.TextContent(type="text", text=error.message)],
+                    is_error=True,
+                    _meta={"sluicegate/error": error_detail(error)},
+                )
+            raise protocol_error(error) from error
+        except Exception as error:
+            log.exception("a call of a tool failed")
+            raise MCPError(types.INTERNAL_ERROR, "the gateway failed on this call; its log says why") from error
+        return types.CallToolResult.model_validate(result)
+
+
+async def _handled(manager: StreamableHTTPSessionManager, scope: Scope, receive: Receive, send: Send) -> None:
+    await manager.handle_request(scope, receive, send)
+
+
+def protocol_error(error: SluicegateError) -> MCPError:
+    """The same facts as in a body of HTTP, in `data`."""
+    detail = error_detail(error)
+    retry_after_s = getattr(error, "retry_after_s", None)
+    if retry_after_s is not None:
+        detail["retry_after_s"] = retry_after_s
+    code = REFUSED if isinstance(error, RequestError) else FAILED
+    if detail["code"] in ("tool_not_found", "invalid_run"):
+        code = types.INVALID_PARAMS
+    return MCPError(code, error.message, detail)
+
+
+def _call_of(context: Any) -> AgentCall:
+    http: Request = context.request
+    meta = dict(context.meta or {})
+    kept = {name: meta[name] for name in ("traceparent", RUN, DEPTH) if name in meta}
+    request_id = "" if context.request_id is None else str(context.request_id)[:128]
+    return AgentCall(http.path_params.get("server", ""), http, kept, request_id, context.protocol_version)

@@ -1,0 +1,56 @@
+"""The part of the SDK's client that is used: connect, list, call; everything that it would do by itself is left out.
+
+No answer is believed or judged here: a schema that a server sends is not run against anything on the event loop. A
+server that wants to ask a model, or a person, through the caller (sampling, elicitation) is told that there is none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from mcp import Client, types
+from mcp.client.session import ClientSession
+from pydantic import TypeAdapter
+
+from sluicegate import __version__
+from sluicegate.gateway.mcp.servers.transports import WireWatch as WireWatch
+from sluicegate.gateway.mcp.servers.transports import transport_of
+from sluicegate.gateway.mcp.settings import McpServerSettings
+
+RESULT: TypeAdapter[Any] = TypeAdapter(types.CallToolResult | types.InputRequiredResult)
+
+
+@contextlib.asynccontextmanager
+async def connected(settings: McpServerSettings, watch: WireWatch) -> AsyncIterator[ClientSession]:
+    """Speak the newest revision that both sides know."""
+    ours = types.Implementation(name="sluicegate", version=__version__)
+    async with Client(transport_of(settings, watch), mode="auto", cache=None, client_info=ours) as client:
+        yield client.session
+
+
+async def listed(session: ClientSession, most_pages: int) -> list[Mapping[str, Any]]:
+    """Every tool as its wire form. Raises `ValueError` where the pages never end."""
+    found: list[Mapping[str, Any]] = []
+    cursor: str | None = None
+    for _ in range(most_pages):
+        page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+        found += [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in page.tools]
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+    raise ValueError(f"a list of tools of more than {most_pages} pages")
+
+
+async def called(
+    session: ClientSession, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Raises `MCPError`, `ValueError` for what is no result."""
+    params = types.CallToolRequestParams.model_validate(
+        {"name": tool, "arguments": dict(arguments), "_meta": dict(meta)}
+    )
+    result = await session.send_request(types.CallToolRequest(params=params), RESULT)
+    if isinstance(result, types.InputRequiredResult):
+        raise ValueError("the server wants to ask a person, which this gateway does not pass on")
+    return result.model_dump(by_alias=True, mode="json", exclude_none=True)  # type: ignore[no-any-return]

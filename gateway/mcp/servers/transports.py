@@ -1,0 +1,187 @@
+"""Ways to MCP servers that read no more than an operator allows: streamable HTTP, and a program's standard streams.
+
+The SDK's own transports read a line, or a body of JSON, of any length. What a program writes to its standard error goes
+into the log in the end, as far as its last words go, and never to a caller.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import anyio
+import httpx2
+from anyio.abc import Process
+from mcp.client.stdio import get_default_environment
+from mcp.client.streamable_http import streamable_http_client
+from mcp.os.posix.utilities import terminate_posix_process_tree
+from mcp.shared.message import SessionMessage
+from mcp.types.jsonrpc import jsonrpc_message_adapter
+
+from sluicegate.gateway.mcp.settings import McpServerSettings
+
+log = logging.getLogger("sluicegate.mcp")
+EXIT_S = 1.0
+"""How long a program may take to end once its input has ended; then it is killed, with all it started."""
+TAIL = 2000
+
+
+@dataclass(slots=True)
+class WireWatch:
+    """What happened on a connection. `oversized`: messages that were longer than allowed; `said`: the last words on
+    standard error."""
+
+    oversized: int = 0
+    malformed: int = 0
+    said: bytearray = field(default_factory=bytearray)
+
+
+def transport_of(settings: McpServerSettings, watch: WireWatch) -> Any:
+    """A context manager that yields the streams which the SDK's client takes."""
+    return over_http(settings, watch) if settings.url else over_stdio(settings, watch)
+
+
+# --- streamable HTTP ------------------------------------------------------------------------------------------------
+
+
+@contextlib.asynccontextmanager
+async def over_http(settings: McpServerSettings, watch: WireWatch) -> AsyncIterator[Any]:
+    headers = {**settings.headers, "accept-encoding": "identity"}  # a few bytes of gzip can be gigabytes of text
+    timeout = httpx2.Timeout(settings.timeout_s + 5, connect=settings.start_s)
+    bounded = BoundedTransport(httpx2.AsyncHTTPTransport(), settings.max_result_bytes, watch)
+    async with (
+        httpx2.AsyncClient(transport=bounded, headers=headers, timeout=timeout, trust_env=False) as client,
+        streamable_http_client(
+            settings.url, http_client=client, max_sse_event_size=settings.max_result_bytes
+        ) as streams,
+    ):
+        yield streams
+
+
+class BoundedTransport(httpx2.AsyncBaseTransport):
+    """Ends an answer that grows past `most` bytes; streams that a client opened to listen have no end to count to."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, most: int, watch: WireWatch) -> None:
+        self._inner = inner
+        self._most = most
+        self._watch = watch
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await self._inner.handle_async_request(request)
+        if response.headers.get("content-encoding", "identity") != "identity":
+            await response.aclose()
+            raise httpx2.RemoteProtocolError("the answer is compressed, which was not asked for", request=request)
+        if request.method != "GET":
+            stream = cast(httpx2.AsyncByteStream, response.stream)
+            response.stream = BoundedStream(stream, self._most, self._watch)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class BoundedStream(httpx2.AsyncByteStream):
+    def __init__(self, inner: httpx2.AsyncByteStream, most: int, watch: WireWatch) -> None:
+        self._inner = inner
+        self._most = most
+        self._watch = watch
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        seen = 0
+        async for part in self._inner:
+            seen += len(part)
+            if seen > self._most:
+                self._watch.oversized += 1
+                raise httpx2.StreamError(f"the answer is longer than {self._most} bytes")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+# --- standard streams -----------------------------------------------------------------------------------------------
+
+
+@contextlib.asynccontextmanager
+async def over_stdio(settings: McpServerSettings, watch: WireWatch) -> AsyncIterator[Any]:
+    """Raises `OSError` where the program cannot be started."""
+    environ = {**get_default_environment(), **settings.env}
+    process = await anyio.open_process(
+        list(settings.command), env=environ, cwd=settings.cwd or None, start_new_session=True
+    )
+    found, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write, written = anyio.create_memory_object_stream[SessionMessage](0)
+    try:
+        async with found, read, write, written, anyio.create_task_group() as tasks:
+            tasks.start_soon(_read_lines, process, found, settings.max_result_bytes, watch)
+            tasks.start_soon(_write_lines, process, written, found)
+            tasks.start_soon(_read_tail, process, watch)
+            try:
+                yield read, write
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await _ended(process)
+                tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await _ended(process)
+            with contextlib.suppress(Exception):
+                await process.aclose()
+
+
+async def _read_lines(process: Process, found: Any, most: int, watch: WireWatch) -> None:
+    assert process.stdout is not None
+    rest = bytearray()
+    async with found:
+        with contextlib.suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
+            while True:
+                part = await process.stdout.receive(65_536)
+                *lines, last = part.split(b"\n")
+                for line in lines:
+                    await found.send(_parsed(bytes(rest + line), watch))
+                    rest.clear()
+                rest += last
+                if len(rest) > most:
+                    watch.oversized += 1
+                    return  # what follows is the rest of the same line: the connection is of no more use
+
+
+def _parsed(line: bytes, watch: WireWatch) -> SessionMessage | Exception:
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError:
+        watch.malformed += 1
+        return ValueError("a line that is no JSON-RPC message")
+
+
+async def _write_lines(process: Process, written: Any, found: Any) -> None:
+    assert process.stdin is not None
+    try:
+        async for message in written:
+            line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            await process.stdin.send(line.encode() + b"\n")
+    except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
+        await found.aclose()  # whoever waits for an answer hears that none will come
+
+
+async def _read_tail(process: Process, watch: WireWatch) -> None:
+    assert process.stderr is not None
+    with contextlib.suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
+        while True:
+            watch.said += await process.stderr.receive(4096)
+            del watch.said[:-TAIL]
+
+
+async def _ended(process: Process) -> None:
+    """Close the program's input, wait a moment, and kill what is left of it and of what it started."""
+    if process.stdin is not None:
+        with contextlib.suppress(Exception):
+            await process.stdin.aclose()
+    with anyio.move_on_after(EXIT_S):
+        while process.returncode is None:  # noqa: ASYNC110 - `wait` waits for the pipes, too
+            await anyio.sleep(0.01)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        await terminate_posix_process_tree(process, EXIT_S)

@@ -1,0 +1,97 @@
+"""What an operator can set about MCP servers: the table `[mcp]`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from sluicegate.plugins import Within
+
+OWN = "sluicegate"
+"""The server whose tools are this gateway's own."""
+BETWEEN = "__"
+"""Stands between server and tool in the names of `/mcp`, where all servers are one."""
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class McpServerSettings:
+    """One server; exactly one of `url` and `command` is set."""
+
+    url: str = ""
+    """Of a server that speaks streamable HTTP."""
+    command: tuple[str, ...] = ()
+    """Of a server that speaks over its standard input and output: the program and its arguments."""
+    cwd: str = ""
+    """Where `command` runs; empty = where the gateway does."""
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Environment of `command`, besides PATH, HOME and the like: nothing else of the gateway's own is passed on."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Sent to `url` with each request; callers' own keys never are."""
+    tools: tuple[str, ...] = ()
+    """Tools that are served, `*` for any characters; none named = all."""
+    open: bool = True
+    """Keys that name no MCP tools may use it; False: only those whose `mcp` names it."""
+    takes_from: tuple[str, ...] = ()
+    """Other servers whose results may stand in arguments sent to this one; `*` = any."""
+    share: Literal["tenant", "all"] = "tenant"
+    """Who uses one connection, or process, together."""
+    first: Literal["trust", "hold"] = "trust"
+    """What its first listing means: its tools are pinned as they are, or each waits for an operator."""
+    timeout_s: Annotated[float, Within(0.05, 3600)] = 60.0
+    """How long a call may take."""
+    start_s: Annotated[float, Within(0.05, 600)] = 15.0
+    """How long connecting and listing may take."""
+    idle_s: Annotated[float, Within(1, 86_400)] = 300.0
+    """A connection that nobody used for so long is closed."""
+    concurrency: Annotated[int, Within(1, 10_000)] = 16
+    """Calls that run at the same time; further ones are refused."""
+    max_connections: Annotated[int, Within(1, 10_000)] = 64
+    max_result_bytes: Annotated[int, Within(1024, 256 * 1024**2)] = 1024**2
+    """Of one message of the server, a result or a list."""
+    media: bool = False
+    """Pass on images, sound and files, which no rail reads; False: a line of text says what was left out."""
+
+    def __post_init__(self) -> None:
+        if bool(self.url) == bool(self.command):
+            raise ValueError("an MCP server needs exactly one of `url` and `command`")
+        if self.url and not self.url.startswith(("http://", "https://")):
+            raise ValueError("`url` of an MCP server begins with http:// or https://")
+
+
+@dataclass(frozen=True, slots=True)
+class McpSettings:
+    """Servers whose tools agents may call through this gateway; none and no own tools = `/mcp` is off."""
+
+    servers: Mapping[str, McpServerSettings] = field(default_factory=dict)
+    """By name: lower-case letters, digits and hyphens."""
+    own_tools: bool = False
+    """Serve `generate` and `screen` as MCP tools."""
+    path: str = ""
+    """SQLite file with the pins of tools; empty = forgotten at the end, and what is listed first counts."""
+    look_s: Annotated[float, Within(0.1, 86_400)] = 60.0
+    """How often a server is asked again what tools it has."""
+    max_tools: Annotated[int, Within(1, 10_000)] = 256
+    """Of one server; further ones are left out, with a line in the log."""
+    max_definition_bytes: Annotated[int, Within(256, 4 * 1024**2)] = 65_536
+    """Of one tool's name, description and schemas together."""
+    carried_chars: Annotated[int, Within(12, 100_000)] = 40
+    """So many characters in a row of another server's result count as carried over."""
+
+    def __post_init__(self) -> None:
+        for name in self.servers:
+            if not _NAME.fullmatch(name) or name == OWN:
+                raise ValueError(
+                    f"[mcp.servers.{name[:40]!r}]: a server's name is 1 to 32 lower-case letters, digits and hyphens, "
+                    f"and not {OWN!r}"
+                )
+        for name, server in self.servers.items():
+            unknown = sorted(set(server.takes_from) - {*self.servers, OWN, "*"})
+            if unknown:
+                raise ValueError(f"[mcp.servers.{name}] takes_from names {unknown[0]!r}, which is no server here")
+
+    @property
+    def enabled(self) -> bool:
+        return bool(self.servers) or self.own_tools
