@@ -510,7 +510,6 @@ class AuditSettings:
 @dataclass(frozen=True, slots=True)
 class Settings:
     server: ServerSettings = ServerSettings()
-    grpc: GrpcSettings = GrpcSettings()
     pipeline: PipelineSettings = PipelineSettings()
     keys: tuple[KeySettings, ...] = ()
     accounts: AccountSettings = AccountSettings()
@@ -520,6 +519,7 @@ class Settings:
     prompts: PromptSettings = PromptSettings()
     retrieval: RetrievalSettings = RetrievalSettings()
     work: WorkSettings = WorkSettings()
+    grpc: GrpcSettings = GrpcSettings()
     stages: Mapping[SlotName, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     """Settings of stages by slot and name; each stage checks its own."""
     telemetry: TelemetrySettings = TelemetrySettings()

@@ -6,38 +6,20 @@ one that `SLUICEGATE_CLIENTS_PYTHON` names.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sluicegate.gateway.testing import TestApp
-from sluicegate.plugins import Job
+from tests.clients.finding import SCRIPTS, environ, find_python, say
+from tests.clients.matrix import features, outcomes
 from tests.gateway.conftest import RunningGateway, running
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
-SCRIPTS = {
-    "use_openai.py": "openai",
-    "use_anthropic.py": "anthropic",
-    "use_instructor.py": "instructor",
-    "use_langchain.py": "langchain_openai",
-    "use_pydantic_ai.py": "pydantic_ai",
-    "use_litellm.py": "litellm",
-}
 LIMIT_S = 120
-
-
-def say(job: Job) -> list[str]:
-    """A tool is called once; its result is put into words."""
-    prompt = job.prompt.text
-    text = "It is sunny in Oslo." if "<tool_response>" in prompt else CALL if "<tools>" in prompt else "Plainly said."
-    return [text[i : i + 4] for i in range(0, len(text), 4)]
 
 
 @pytest.fixture(scope="module")
@@ -54,27 +36,16 @@ def scripted() -> Iterator[TestApp]:
 
 def python_with(module: str) -> str:
     """Skips the test where no Python has `module`."""
-    named = os.environ.get("SLUICEGATE_CLIENTS_PYTHON")
-    made = [str(folder / "bin" / "python") for folder in sorted(ROOT.glob(".venv-clients*"))]
-    for python in (sys.executable, *([named] if named else []), *made):
-        if Path(python).exists() and _imports(python, module):
-            return python
-    pytest.skip(f"{module} is not installed; `make clients` installs the clients that are too heavy for `make test`")
-
-
-def _imports(python: str, module: str) -> bool:
-    code = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
-    return subprocess.run([python, "-c", code], env=_environ(), check=False).returncode == 0
-
-
-def _environ() -> dict[str, str]:
-    """Without our own path, and without what would send a request elsewhere."""
-    gone = ("PYTHONPATH", "OPENAI_", "ANTHROPIC_", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
-    return {name: value for name, value in os.environ.items() if not name.startswith(gone)}
+    python = find_python(module)
+    if python is None:
+        pytest.skip(
+            f"{module} is not installed; `make clients` installs the clients that are too heavy for `make test`"
+        )
+    return python
 
 
 def run(command: list[str]) -> None:
-    done = subprocess.run(command, env=_environ(), capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    done = subprocess.run(command, env=environ(), capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip().endswith("ok")
 
@@ -99,3 +70,15 @@ def test_openai_for_javascript(
         pytest.skip(f"npm could not fetch openai: {fetched.stderr[-300:]}")
     script = shutil.copy(HERE / "scripts" / "use_openai.mjs", folder)
     run([node, str(script), real.url, scripted.url])
+
+
+def test_the_matrix_says_which_part_failed_and_with_what_words() -> None:
+    """By the first line of the script in the trace; what stands behind it was not tried."""
+    script = "import x\n# parse\na()\n# tools\nb()\n# errors\nc()\n"
+    trace = 'File "/tmp/use_x.py", line 5, in <module>\n  File "/lib/x.py", line 2\nNotFoundError: 404 | gone'
+    assert features(script) == [(2, "parse"), (4, "tools"), (6, "errors")]
+    assert outcomes(script, 0, "", "use_x.py") == [(name, "works") for name in ("parse", "tools", "errors")]
+    found = outcomes(script, 1, trace, "use_x.py")
+    assert found == [("parse", "works"), ("tools", "fails: NotFoundError: 404 / gone"), ("errors", "not tried")]
+    [(_, broken), *_] = outcomes(script, 1, "", "use_x.py")
+    assert broken == "fails: ended with status 1"
