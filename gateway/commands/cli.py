@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, str] = {
     "eval": "ask a running gateway cases with known answers; compare two versions",
     "replay": "ask recorded requests again: another model, version or policy",
     "redteam": "run attack and harmless texts against a running gateway",
+    "safety": "learn from reported false alarms and misses; go back",
     "probe": "train and judge probes on a model's hidden states",
     "lint": "say what makes a model do better with a schema",
     "mask": "show why a mask takes as long as it does",

@@ -109,12 +109,16 @@ async def _attack(parsed: argparse.Namespace, rows: list[RedteamRow]) -> list[Re
             model = parsed.model or (await _got(client, "/v1/models"))["data"][0]["id"]
             if parsed.regressions:
                 told = (await _got(client, "/v1/safety/false_positives?limit=10000"))["data"]
-                rows = [*rows, *(RedteamRow(one["text"], False, f"reported {one['rail']}".strip()) for one in told)]
+                rows = [*rows, *map(_reported, told)]
         except httpx.HTTPError as error:
             raise ConfigurationError(f"no gateway answers at {parsed.url}: {error}") from error
         places = asyncio.Semaphore(max(1, parsed.parallel))
         asking = _judged if parsed.via == "moderations" else _chatted
         return list(await asyncio.gather(*(_one(client, places, asking, model, row) for row in rows)))
+
+
+def _reported(one: dict[str, Any]) -> RedteamRow:
+    return RedteamRow(one["text"], one.get("kind") == "miss", f"reported {one['rail']}".strip())
 
 
 async def _got(client: httpx.AsyncClient, path: str) -> Any:

@@ -142,8 +142,9 @@ class ReviewQueue:
             )
         return rail, text
 
-    async def report(self, report: Report, text: str) -> None:
-        """Raises `QuotaExceeded` where the tenant has reported as much as is kept of one."""
+    async def report(self, report: Report, text: str, kind: str = "false_positive") -> None:
+        """`kind`: `false_positive`, or `miss`. Raises `QuotaExceeded` where the tenant has reported as much as is
+        kept of one."""
 
         def put() -> None:
             count, size = self._store.reported(report.tenant)
@@ -155,7 +156,7 @@ class ReviewQueue:
                     "with DELETE /v1/safety/false_positives/ID",
                     code="report_quota_exceeded",
                 )
-            self._store.put_report(report, {"text": text})
+            self._store.put_report(report, {"text": text, "kind": kind})
 
         await self._call(put)
 

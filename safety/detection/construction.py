@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 from sluicegate.plugins import Role
@@ -47,9 +47,14 @@ def _patient(stage: str, own: DetectionSettings) -> JudgePolicy:
     return policy(stage, own, ("user", "tool"), _MODEL_BUDGET_S)
 
 
-@cache
 def detector(path: Path) -> Detector:
-    """One copy in memory, whatever the number of stages; it never changes."""
+    """Return one copy in memory, whatever the number of stages; a file that was put in its place is read anew."""
+    found = path.stat() if path.exists() else None
+    return _detector(path, (found.st_mtime_ns, found.st_ino, found.st_size) if found is not None else ())
+
+
+@lru_cache(4)
+def _detector(path: Path, state: tuple[int, ...]) -> Detector:
     return Detector(weights.load(path))
 
 

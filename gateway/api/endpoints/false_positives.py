@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -27,6 +27,8 @@ class FalsePositive(BaseModel):
     text: Annotated[str, Field(max_length=200_000)] = ""
     rail: Annotated[str, Field(max_length=128)] = ""
     note: Annotated[str, Field(max_length=4096)] = ""
+    kind: Literal["false_positive", "miss"] = "false_positive"
+    """`miss`: the `text` should have been refused."""
 
 
 def add_false_positive_routes(router: APIRouter, runtime: Runtime) -> None:
@@ -35,6 +37,8 @@ def add_false_positive_routes(router: APIRouter, runtime: Runtime) -> None:
         caller, queue = await admitted(runtime, request), queue_of(runtime)
         if bool(given.request_id) == bool(given.text):
             raise RequestError("give either the `request_id` of a refused request or its `text`", param="text")
+        if given.kind == "miss" and not given.text:
+            raise RequestError("a miss was not refused: give its `text`", param="text")
         rail, text = queue.recall(given.request_id, caller.tenant) if given.request_id else (given.rail, given.text)
         kept = Report(
             id=f"fp_{uuid.uuid4().hex}",
@@ -45,9 +49,10 @@ def add_false_positive_routes(router: APIRouter, runtime: Runtime) -> None:
             request_id=given.request_id,
             note=given.note,
         )
-        await queue.report(kept, text)
-        runtime.metrics.false_positives.labels(rail if rail in runtime.rail_names else "other").inc()
-        return {"id": kept.id, "object": "safety.false_positive", "rail": rail}
+        await queue.report(kept, text, given.kind)
+        if given.kind == "false_positive":
+            runtime.metrics.false_positives.labels(rail if rail in runtime.rail_names else "other").inc()
+        return {"id": kept.id, "object": f"safety.{given.kind}", "rail": rail}
 
     @router.get("/v1/safety/false_positives", tags=["safety"])
     async def regressions(request: Request, limit: Annotated[int, Query(ge=1, le=10_000)] = 1000) -> Any:
@@ -60,6 +65,7 @@ def add_false_positive_routes(router: APIRouter, runtime: Runtime) -> None:
                 "rail": report.rail,
                 "note": report.note,
                 "text": body["text"],
+                "kind": body.get("kind", "false_positive"),
                 "tenant": report.tenant,
                 "request_id": report.request_id,
                 "created_s": report.created_s,
