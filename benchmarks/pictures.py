@@ -84,6 +84,19 @@ def pipeline() -> str:
     return _svg("What a request passes", len(STAGES) * (wide + gap) + 32, high, parts)
 
 
+def long_context(found: dict[str, Any]) -> str:
+    """Accuracy over length, a row for each kind of case and length, with its count."""
+    title = (
+        f"Right answers of {found['model']} by length of the prompt (cases made here, {found['rows'][0]['n']} a bar)"
+    )
+    bars: list[Bar] = [
+        (f"{row['kind']}, {row['tokens']:,} tokens", "ours", row["value"], f"{row['value']:.0%}")
+        for row in found["rows"]
+        if row["n"]
+    ]
+    return _bars(title, bars)
+
+
 def _bars(title: str, rows: Sequence[Bar]) -> str:
     parts = [f'<text class="head" x="8" y="22">{escape(title)}</text>']
     for at, (label, kind, share, value) in enumerate(rows):
@@ -107,7 +120,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "images")
     parsed = parser.parse_args()
-    for name, draw in (("leaks", leaks), ("masks", masks)):
+    for name, draw in (("leaks", leaks), ("masks", masks), ("long_context", long_context)):
         found = json.loads((parsed.results / f"{name}.json").read_text("utf-8"))
         (parsed.out / f"{name}.svg").write_text(draw(found), "utf-8")
     (parsed.out / "pipeline.svg").write_text(pipeline(), "utf-8")
