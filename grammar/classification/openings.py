@@ -31,7 +31,7 @@ def of_scalar(lexeme: Lexeme, punctuation: PunctuationTrie) -> tuple[int, int]:
 def opening_of(lexeme: Lexeme, punctuation: PunctuationTrie) -> Opening:
     found: Opening | None = punctuation.lexemes.get(lexeme)
     if found is None:
-        if type(lexeme) is Literals:
+        if isinstance(lexeme, Literals):
             return _of_literals(lexeme, punctuation)
         start = punctuation.root.below(QUOTE) if lexeme.is_string else punctuation.root
         if start is None:

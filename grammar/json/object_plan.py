@@ -10,7 +10,8 @@ from sluicegate.grammar.budget.meter import look
 from sluicegate.grammar.classification.openings import of_word
 from sluicegate.grammar.json.existentials import Claims
 from sluicegate.grammar.lexemes.base import Lexeme
-from sluicegate.grammar.lexemes.literals import plain, sorted_spellings
+from sluicegate.grammar.lexemes.literals import Literals, plain, sorted_spellings
+from sluicegate.grammar.lexemes.remaining import Remaining, SharedWords
 from sluicegate.grammar.reading.guards import DistinctKey, Guard
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.containers import Conjunction
@@ -18,6 +19,8 @@ from sluicegate.grammar.schema.strings import Strings
 from sluicegate.grammar.vocabulary.punctuation import PunctuationTrie
 from sluicegate.plugins.errors import GrammarLimit
 
+_LONG = 64
+"""Listed names from which on sets of them share their spellings."""
 _FEW = 8
 _MOST = 256
 """Sets of demands met that are followed separately on the way to an object's end."""
@@ -55,6 +58,8 @@ class ObjectPlan:
     """How many free names there are, where they may be too few."""
     _read: dict[PunctuationTrie, list[tuple[int, int]]] = field(default_factory=dict)
     _read_from: dict[PunctuationTrie, list[tuple[int, int]]] = field(default_factory=dict)
+    _read_groups: dict[PunctuationTrie, dict[tuple[int, int], int]] = field(default_factory=dict)
+    """Names (a bit set) by what they read."""
 
     @cached_property
     def ends(self) -> Ends:
@@ -87,6 +92,30 @@ class ObjectPlan:
         return found[::-1]
 
     @cached_property
+    def unordered(self) -> bool:
+        """Any listed name that has not come may come next."""
+        return self.any_order and not self.counts and not self.some
+
+    @cached_property
+    def required_set(self) -> int:
+        """Bit set of the required names."""
+        return sum(1 << i for i, needed in enumerate(self.required) if needed)
+
+    def left(self, given: int) -> int:
+        """Bit set of the listed names that are not in `given`."""
+        return (1 << len(self.names)) - 1 & ~given
+
+    def names_left(self, given: int) -> Literals:
+        """The lexeme of these."""
+        if len(self.names) <= _LONG:
+            return Literals([pair for pair in self.spelled if not given >> pair[1] & 1])
+        return Remaining(self._shared, self.left(given))
+
+    @cached_property
+    def _shared(self) -> SharedWords:
+        return SharedWords(self.spelled)
+
+    @cached_property
     def spelled(self) -> list[tuple[bytes, int]]:
         """Usual spellings of the names, sorted, with their indices."""
         return sorted_spellings(self.names)
@@ -97,6 +126,21 @@ class ObjectPlan:
         if found is None:
             found = self._read[punctuation] = [of_word(plain(name) + b'"', punctuation) for name in self.names]
         return found
+
+    def read_of(self, left: int, punctuation: PunctuationTrie) -> tuple[int, int]:
+        """The same of all names of the bit set `left` together."""
+        groups = self._read_groups.get(punctuation)
+        if groups is None:
+            groups = {}
+            for i, known in enumerate(self.names_read(punctuation)):
+                groups[known] = groups.get(known, 0) | 1 << i
+            self._read_groups[punctuation] = groups
+        read = ends = 0
+        for (inside, over), names in groups.items():
+            if names & left:
+                read |= inside
+                ends |= over
+        return read, ends
 
     def read_from(self, at: int, punctuation: PunctuationTrie) -> tuple[int, int]:
         """The same of all names that may come next from index `at` on, where they come in order."""

@@ -83,7 +83,7 @@ class ObjectState(Container):
         plan = self.plan
         if not plan.any_order:
             return plan.required_from[self.at]
-        return sum(1 for i, needed in enumerate(plan.required) if needed and not self.at >> i & 1)
+        return (plan.required_set & ~self.at).bit_count()
 
     def may_close(self) -> bool:
         plan = self.plan
@@ -113,6 +113,10 @@ class ObjectState(Container):
                 break
         self._offered = found
         return found
+
+    def _is_offered(self) -> bool:
+        """Some listed name may come next."""
+        return bool(self.plan.left(self.at)) if self.plan.unordered else bool(self.offered())
 
     def _enough_left(self, i: int) -> bool:
         """After name `i`, the names left can still reach the least number of members."""
@@ -146,7 +150,7 @@ class ObjectState(Container):
         return plan.any_order or not missing
 
     def may_go_on(self) -> bool:
-        return self.offers_free() or bool(self.offered())
+        return self.offers_free() or self._is_offered()
 
     # --- names ---
 
@@ -157,16 +161,23 @@ class ObjectState(Container):
 
     def in_name(self) -> tuple[Reading, ...]:
         plan = self.plan
-        offered = self.offered()
         readings: list[Reading] = []
-        if offered:
-            chosen = range(offered[0], offered[-1] + 1) if plan.in_order else frozenset(offered)
-            lexeme = Literals([pair for pair in plan.spelled if pair[1] in chosen])
+        if self._is_offered():
+            lexeme = self._listed()
             readings.append(InLexeme(lexeme, lexeme.start, ListedName(self)))
         if self.offers_free():
             kinds = [(k, lexeme) for k, lexeme in self.kinds if not plan.some or self.ways(-1 - k)]
             readings.extend(InLexeme(lexeme, lexeme.start, FreeName(self, k)) for k, lexeme in kinds)
         return tuple(readings)
+
+    def _listed(self) -> Literals:
+        """The listed names that may come next, of which there is one at least."""
+        plan = self.plan
+        if plan.unordered:
+            return plan.names_left(self.at)
+        offered = self.offered()
+        chosen = range(offered[0], offered[-1] + 1) if plan.in_order else frozenset(offered)
+        return Literals([pair for pair in plan.spelled if pair[1] in chosen])
 
     # --- members ---
 
@@ -261,6 +272,8 @@ class ObjectState(Container):
             read = ends = 0
             if plan.in_order:
                 read, ends = plan.read_from(self.at, punctuation)
+            elif plan.unordered:
+                read, ends = plan.read_of(plan.left(self.at), punctuation)
             else:
                 known = plan.names_read(punctuation)
                 for i in self.offered():
@@ -364,7 +377,7 @@ class FreeName(Continuation):
         name = run.tape.last_string()
         if not state.used and not strings.ends_at(state.plan.free_names, name):
             return readings
-        used = (run.tape.open.keys | {name}) - state.plan.refused
+        used = (run.tape.open.keys.all() | {name}) - state.plan.refused
         return FreeName(state.without(used), self.index).after(outcome)
 
     def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -12,6 +13,8 @@ from sluicegate.grammar.lexemes.words import WordList
 
 _SHORT = {'"': b'"', "\\": b"\\", "/": b"/", "\b": b"b", "\f": b"f", "\n": b"n", "\r": b"r", "\t": b"t"}
 _HEX = b"0123456789abcdefABCDEF"
+_LONG = 16
+"""Lists with more words are halved instead of passed."""
 
 
 class Window(NamedTuple):
@@ -56,15 +59,11 @@ class Literals(WordList):
         low, high, at, begun = state
         if begun:
             return self._next_escaped(state, byte)
-        if byte == BACKSLASH:
-            more = self._between(state) and any(word[at] != QUOTE for word in self.words[low:high])
-            return Window(low, high, at, b"\\") if more else None
         words = self.words
-        while low < high and words[low][at] < byte:
-            low += 1
-        end = low
-        while end < high and words[end][at] == byte:
-            end += 1
+        if byte == BACKSLASH:
+            more = self._between(state) and (high - low > 1 or words[low][at] != QUOTE)  # no two words end here
+            return Window(low, high, at, b"\\") if more else None
+        low, end = _with_byte(words, low, high, at, byte)
         if low == end:
             return None
         if byte != QUOTE:
@@ -79,16 +78,21 @@ class Literals(WordList):
         low, high, at, _ = state
         begun = _lowered(state.begun, byte)
         found = False
-        for k in range(low, high):
-            size, spellings = _escapes_at(self.words[k], at)
+        for k, end, size in self._characters(low, high, at):
+            spellings = _escapes_at(self.words[k], at)[1]
             if begun in spellings:
-                end = k + 1
-                character = self.words[k][at : at + size]
-                while end < high and self.words[end][at : at + size] == character:
-                    end += 1
                 return Window(k, end, at + size)
             found = found or any(spelling.startswith(begun) for spelling in spellings)
         return Window(low, high, at, begun) if found else None
+
+    def _characters(self, low: int, high: int, at: int) -> Iterator[tuple[int, int, int]]:
+        """For each character that the words `low` to `high` have at byte `at`: its words, and the bytes it takes."""
+        words = self.words
+        while low < high:
+            size = _escapes_at(words[low], at)[0]
+            end = _behind(words, low, high, at, words[low][at : at + size])
+            yield low, end, size
+            low = end
 
     def outcome(self, state: Window) -> int | None:
         return self.outcomes[state.low] if state.at < 0 else None
@@ -113,25 +117,59 @@ class Literals(WordList):
 
     def usual_bytes(self, state: Window) -> set[int]:
         low, high, at, begun = state
-        return set() if begun else {self.words[k][at] for k in range(low, high)}
+        return set() if begun else _bytes_at(self.words, low, high, at)
 
     def characters(self, state: Window) -> set[str]:
         if not self._between(state):
             return set()
-        return {_character(word, state.at) for word in self.words[state.low : state.high]} - {""}
+        low, high, at, _ = state
+        return {_character(self.words[k], at) for k, _, _ in self._characters(low, high, at)} - {""}
 
     def next_bytes(self, state: Window) -> set[int]:
         low, high, at, begun = state
         if not begun:
-            found = {self.words[k][at] for k in range(low, high)}
+            found = _bytes_at(self.words, low, high, at)
             return found | {BACKSLASH} if self._between(state) and found != {QUOTE} else found
         found = set()
-        for k in range(low, high):
+        for k, _, _ in self._characters(low, high, at):
             for spelling in _escapes_at(self.words[k], at)[1]:
                 if spelling.startswith(begun) and len(spelling) > len(begun):
                     byte = spelling[len(begun)]
-                    found |= {byte, ord(chr(byte).upper())} if begun[:2] == b"\\u" else {byte}
+                    found |= {byte, ord(chr(byte).upper())} if _expects_hex(begun) else {byte}
         return found
+
+
+def _bytes_at(words: Sequence[bytes], low: int, high: int, at: int) -> set[int]:
+    """The bytes that the sorted words `low` to `high`, alike before byte `at`, have there."""
+    found = set()
+    while low < high:
+        found.add(words[low][at])
+        low = _behind(words, low, high, at, words[low][at : at + 1])
+    return found
+
+
+def _with_byte(words: Sequence[bytes], low: int, high: int, at: int, byte: int) -> tuple[int, int]:
+    """Those of the words `low` to `high` that have `byte` at `at`, from and to."""
+    wanted = bytes([byte])
+    if high - low > _LONG:
+        low = bisect_left(words, wanted, low, high, key=lambda word: word[at : at + 1])
+    else:
+        while low < high and words[low][at] < byte:
+            low += 1
+    if low == high or words[low][at] != byte:
+        return low, low
+    return low, _behind(words, low, high, at, wanted)
+
+
+def _behind(words: Sequence[bytes], low: int, high: int, at: int, part: bytes) -> int:
+    """Where those of the words `low` to `high` end that have `part` at `at`, as word `low` has."""
+    size = at + len(part)
+    if high - low > _LONG:
+        return bisect_right(words, part, low, high, key=lambda word: word[at:size])
+    low += 1
+    while low < high and words[low][at:size] == part:
+        low += 1
+    return low
 
 
 def sorted_spellings(words: Iterable[str]) -> list[tuple[bytes, int]]:
@@ -173,8 +211,13 @@ def escapes_of(char: str) -> tuple[bytes, ...]:
     return (b"\\u%04x" % code,)
 
 
+def _expects_hex(begun: bytes) -> bool:
+    """A digit of a \\u escape comes next, or of the second one of a pair."""
+    return begun[:2] == b"\\u" and len(begun) not in (6, 7)
+
+
 def _lowered(begun: bytes, byte: int) -> bytes:
     """Append; hex digits of a \\u escape compare without case, the escape letters themselves with it."""
-    if begun[:2] == b"\\u" and len(begun) not in (6, 7) and byte in _HEX:
+    if _expects_hex(begun) and byte in _HEX:
         return begun + bytes([byte]).lower()
     return begun + bytes([byte])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sluicegate.grammar.budget.meter import look
 
@@ -22,6 +23,12 @@ class SortedWords:
         self.ends = np.cumsum(sizes)
         self.starts = self.ends - sizes
         self.data = np.frombuffer(b"".join(words) or b"\0", np.uint8).copy()
+
+    def of(self, places: npt.NDArray[np.int64]) -> SortedWords:
+        """Those at `places`, ascending, of the same bytes."""
+        found = SortedWords.__new__(SortedWords)
+        found.data, found.starts, found.ends = self.data, self.starts[places], self.ends[places]
+        return found
 
 
 class WordList:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any, Protocol
 
@@ -37,7 +37,7 @@ class DistinctKey:
     def refused(self, tape: Tape) -> frozenset[str] | None:
         assert tape.open is not None
         if tape.mode == 0:
-            return self.listed | tape.open.keys
+            return self.listed | tape.open.keys.all()
         begun = tape.begun_string()
         if begun is None:
             return None
@@ -128,6 +128,6 @@ def all_of(*guards: Guard | None) -> Guard | None:
     return real[0] if real else None
 
 
-def _rests(begun: str, names: frozenset[str]) -> frozenset[str]:
+def _rests(begun: str, names: Iterable[str]) -> frozenset[str]:
     """Rests of those `names` that begin with `begun`."""
     return frozenset([name[len(begun) :] for name in names if name.startswith(begun)])

@@ -8,12 +8,16 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+from sluicegate.grammar.reading.given_names import GivenNames
+
+NO_NAMES = GivenNames()
+
 
 class OpenBracket(NamedTuple):
     """An open bracket: where it stands, and the decoded property names of its object so far."""
 
     start: int
-    keys: frozenset[str]
+    keys: GivenNames
     outer: OpenBracket | None
 
 
@@ -70,12 +74,12 @@ class Tape:
         elif byte == 0x22:
             self.mode, self.string = 1, (at, at)
         elif byte in b"{[":
-            self.open = OpenBracket(at, frozenset(), self.open)
+            self.open = OpenBracket(at, NO_NAMES, self.open)
         elif byte in b"}]" and self.open is not None:
             self.closed = (self.open.start, at + 1)
             self.open = self.open.outer
         elif byte == 0x3A and self.open is not None:
-            self.open = self.open._replace(keys=self.open.keys | {self.last_string()})
+            self.open = self.open._replace(keys=self.open.keys.plus(self.last_string()))
 
     def push_all(self, word: bytes) -> None:
         if self.mode == 1 and b'"' not in word and b"\\" not in word:

@@ -1,0 +1,138 @@
+"""Objects of hundreds of names in any order: what is left of a long list is the list less what came."""
+
+from __future__ import annotations
+
+import json
+import random
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sluicegate.grammar import GrammarOptions, LazyGrammar, compile_json_schema
+from sluicegate.grammar.json.object_plan import _LONG
+from sluicegate.grammar.lexemes.literals import Literals, sorted_spellings
+from sluicegate.grammar.lexemes.remaining import Remaining, SharedWords
+from sluicegate.grammar.reading.given_names import GivenNames
+from tests.grammar.grammar_checks import byte_vocabulary, check_masks
+
+ALPHABETS = ("ab", "aé\u20ac😀", 'a"\\/\n\u0001', "\ud800ab")
+ANY = GrammarOptions(property_order="any")
+
+
+def names(seed: int, alphabet: str, count: int) -> list[str]:
+    pick = random.Random(seed)
+    return sorted({"".join(pick.choices(alphabet, k=pick.randint(0, 7))) for _ in range(count)})
+
+
+@pytest.mark.parametrize("alphabet", ALPHABETS)
+def test_what_is_left_reads_as_a_list_of_its_own(alphabet: str) -> None:
+    """Step for step, in usual spellings and with escapes, from every state that random texts lead to."""
+    for seed in range(3):
+        listed = names(seed, alphabet, 90)
+        pick = random.Random(seed)
+        chosen = sum(1 << i for i in range(len(listed)) if pick.random() < 0.5) or 1
+        spelled = sorted_spellings(listed)
+        left = Remaining(SharedWords(spelled), chosen)
+        alone = Literals([(word, number) for word, number in spelled if chosen >> number & 1])
+        assert (left.words, left.outcomes) == (alone.words, alone.outcomes)
+        for _ in range(5):
+            state = left.start
+            assert state == alone.start
+            while left.grows(state):
+                steps = left.next_bytes(state)
+                tried = sorted({*steps, *pick.sample(range(256), 5)})
+                one_by_one = {byte for byte in tried if plainly(alone, state, byte) is not None}
+                assert steps == alone.next_bytes(state) == one_by_one
+                assert left.characters(state) == alone.characters(state)
+                byte = pick.choice(sorted(steps))
+                after = left.next(state, byte)
+                assert after == alone.next(state, byte) == plainly(alone, state, byte)
+                assert after is not None
+                state = after
+            assert left.outcome(state) == alone.outcome(state)
+
+
+def plainly(lexeme: Literals, state: Any, byte: int) -> Any:
+    """The same step where the other words are so few that none is skipped: each word by itself, joined."""
+    low, high, at, begun = state
+    found = []
+    for k in range(low, high):
+        word = Literals([(lexeme.words[k], lexeme.outcomes[k])])
+        after = word.next(word.start._replace(at=at, begun=begun), byte)
+        if after is not None:
+            found.append((k, after))
+    if not found:
+        return None
+    begun = found[0][1].begun
+    whole = (low, high) if begun else (found[0][0], found[-1][0] + 1)
+    return state._replace(low=whole[0], high=whole[1], at=found[0][1].at, begun=begun)
+
+
+def wide(count: int, **more: Any) -> dict[str, Any]:
+    listed = [f"name {k}" for k in range(count)]
+    properties = {name: {"type": "integer"} for name in listed}
+    return {"type": "object", "properties": properties, "required": listed[: count // 2], **more}
+
+
+@pytest.mark.parametrize("more", [{"additionalProperties": False}, {}, {"patternProperties": {"^x": True}}])
+def test_masks_are_those_of_trying_every_token(more: dict[str, Any]) -> None:
+    schema = wide(_LONG + 6, **more)
+    check_masks(compile_json_schema(schema, byte_vocabulary(), options=ANY), seed=1)
+
+
+def test_a_name_comes_once_and_all_that_are_required_come() -> None:
+    schema = wide(2 * _LONG, additionalProperties=False)
+    grammar = compile_json_schema(schema, byte_vocabulary(), options=ANY)
+    listed = list(schema["properties"])
+    random.Random(2).shuffle(listed)
+    whole = dict.fromkeys(listed, 1)
+    assert follows(grammar, json.dumps(whole))
+    assert follows(grammar, json.dumps(dict.fromkeys(reversed(schema["required"]), 1)))
+    assert not follows(grammar, json.dumps(dict.fromkeys(schema["required"][1:], 1)))
+    text = json.dumps(whole)[:-1] + f', "{listed[0]}": 1}}'
+    assert not follows(grammar, text)
+
+
+def follows(grammar: LazyGrammar, text: str) -> bool:
+    """Every byte is in its mask, and the text may end."""
+    matcher = grammar.matcher()
+    row = np.zeros(grammar.vocabulary.row_words, np.int32)
+    for byte in text.encode():
+        matcher.fill_mask(row)
+        if not int(row[byte >> 5]) >> (byte & 31) & 1:
+            return False
+        matcher.accept(byte)
+    return matcher.can_stop
+
+
+def test_memory_grows_with_the_text_and_not_with_its_square() -> None:
+    """Twice the names in a text with all of them takes at most three times the memory."""
+    assert held(160) < 3 * held(80)
+
+
+def held(count: int) -> int:
+    grammar = compile_json_schema(wide(count, additionalProperties=False), byte_vocabulary(), options=ANY)
+    matcher = grammar.matcher()
+    row = np.zeros(grammar.vocabulary.row_words, np.int32)
+    text = json.dumps({f"name {k}": 1 for k in random.Random(3).sample(range(count), count)}).encode()
+    tracemalloc.start()
+    for byte in text:
+        matcher.fill_mask(row)
+        matcher.accept(byte)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert matcher.can_stop
+    return held
+
+
+def test_given_names_are_a_set_that_can_be_gone_back_to() -> None:
+    given, history = GivenNames(), [GivenNames()]
+    for k in range(100):
+        given = given.plus(f"n{k}")
+        history.append(given)
+    for size, kept in enumerate(history):
+        expected = {f"n{k}" for k in range(size)}
+        assert set(kept) == kept.all() == expected
+        assert all((f"n{k}" in kept) == (k < size) for k in range(101))
