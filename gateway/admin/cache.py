@@ -66,6 +66,7 @@ def add_cache_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.get("/admin/cache", tags=["admin"])
     async def stats(request: Request) -> Any:
+        """What each cache holds and has saved, in numbers."""
         operator_of(runtime, request)
         return {name: dict(cache.stats()) for name, cache in runtime.caches}
 

@@ -75,6 +75,7 @@ def _file(files: dict[str, bytes], name: str) -> Response:
 def _add_data(router: APIRouter, runtime: Runtime, views: Views) -> None:
     @router.get("/admin/console/overview", tags=["admin"])
     async def overview(request: Request) -> Response:
+        """The figures of the first page."""
         operator_of(runtime, request)
         return _json(views.overview())
 
@@ -86,6 +87,7 @@ def _add_data(router: APIRouter, runtime: Runtime, views: Views) -> None:
 
     @router.get("/admin/console/models", tags=["admin"])
     async def models(request: Request) -> Response:
+        """Health, servers, versions and the engine of each model."""
         operator_of(runtime, request)
         return _json({"data": views.models(), "engine": views.overview()["engine"]})
 

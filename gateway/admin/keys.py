@@ -64,6 +64,7 @@ def add_key_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.get("/admin/keys", tags=["admin"])
     async def keys(request: Request) -> Any:
+        """All keys, without their secrets."""
         operator_of(runtime, request)
         data = [_shown(record) for record in accounts.keyring.records.values()]
         return {"data": data, "kept": runtime.settings.keeps_keys}
@@ -89,6 +90,7 @@ def add_key_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.delete("/admin/keys/{key_id}", tags=["admin"])
     async def revoke_key(request: Request, key_id: str) -> Any:
+        """Refuse a key from now on."""
         by = operator_of(runtime, request)
         record = revoke(accounts.key(key_id))
         async with runtime.audit.change(name_of(by), "keys.revoke", key_id):
@@ -106,6 +108,7 @@ def add_key_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.put("/admin/keys/{key_id}/limits", tags=["admin"])
     async def key_limits(request: Request, key_id: str, asked: LimitsBody) -> Any:
+        """The limits of a key from now on."""
         by, before = operator_of(runtime, request), accounts.key(key_id)
         record = dataclasses.replace(before, limits=limits_of(asked.model_dump()))
         change = {"before": before.public()["limits"], "limits": record.public()["limits"]}
@@ -115,11 +118,13 @@ def add_key_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.get("/admin/teams", tags=["admin"])
     async def teams(request: Request) -> Any:
+        """Teams and their limits."""
         operator_of(runtime, request)
         return {"data": [{"team": name, "limits": limits} for name, limits in accounts.teams.items()]}
 
     @router.put("/admin/teams/{name:path}", tags=["admin"])
     async def team_limits(request: Request, name: Name, asked: LimitsBody) -> Any:
+        """The limits of a team from now on."""
         by = operator_of(runtime, request)
         runtime.check_store()
         limits = asked.model_dump(exclude_none=True)

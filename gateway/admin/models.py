@@ -32,6 +32,7 @@ class Weights(BaseModel):
 def add_model_admin_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.get("/admin/models", tags=["admin"])
     async def models(request: Request) -> Any:
+        """What is served, with versions and load."""
         operator_of(runtime, request)
         return {"data": [_model(runtime, name) for name in runtime.models]}
 
@@ -47,6 +48,7 @@ def add_model_admin_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.delete("/admin/models/{name:path}", tags=["admin"])
     async def remove_model(request: Request, name: str) -> Any:
+        """New requests do not find it; those that run finish."""
         by = operator_of(runtime, request)
         async with runtime.audit.change(name_of(by), "models.remove", name):
             await runtime.shelf.remove(name)
@@ -54,6 +56,7 @@ def add_model_admin_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.get("/admin/routes", tags=["admin"])
     async def routes(request: Request) -> Any:
+        """Routes with weights and their history."""
         operator_of(runtime, request)
         return {"data": [_route(name, route) for name, route in runtime.routes.routes.items()]}
 

@@ -48,6 +48,7 @@ def add_review_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.get("/admin/review/{id}", tags=["admin"])
     async def one(request: Request, id: str, reveal: bool = False) -> Any:
+        """One held item; its text with `reveal`, which is audited."""
         by = operator_of(runtime, request, SCOPE)
         return shown(*await queue_of(runtime).get(id), reveal=reveal, by=by)
 

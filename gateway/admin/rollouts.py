@@ -34,6 +34,7 @@ class RolloutOrder(BaseModel):
 def add_rollout_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.get("/admin/rollouts", tags=["admin"])
     async def listing(request: Request) -> Any:
+        """Every rollout as it stands."""
         operator_of(runtime, request)
         now = time.time()
         return {
@@ -44,6 +45,7 @@ def add_rollout_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.get("/admin/rollouts/{route:path}", tags=["admin"])
     async def one(request: Request, route: str) -> Any:
+        """One rollout, with its tests and decisions."""
         operator_of(runtime, request)
         if (found := runtime.rollouts.found.get(route)) is None:
             raise NotFound(f"route {route!r} has no rollout", code="rollout_not_found")

@@ -52,6 +52,24 @@ def test_every_operation_is_on_the_page_of_http() -> None:
     assert [key for key in operations(DIALECTS) if f"### {key[0].upper()} {key[1]}\n" not in page] == []
 
 
+def test_every_operation_is_told_in_words_of_its_own() -> None:
+    """Not by the name of a function, which is what FastAPI falls back to."""
+    named = re.compile(r"(?:[A-Z][a-z]*)(?: [A-Z][a-z]*)*")
+    found = http_page.document()
+    told = {
+        f"{method} {path}": operation["summary"]
+        for path, methods in found["paths"].items()
+        for method, operation in methods.items()
+    }
+    assert {place: words for place, words in told.items() if named.fullmatch(words)} == {}
+
+
+def test_every_tag_is_explained() -> None:
+    found = http_page.document()
+    used = {operation["tags"][0] for methods in found["paths"].values() for operation in methods.values()}
+    assert used <= {tag["name"] for tag in found["tags"]}
+
+
 def test_every_stage_and_its_settings_are_on_the_page_of_settings() -> None:
     page = settings_page.page()
     for (slot, name), kinds in settings_page.stages().items():

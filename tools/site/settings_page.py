@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 import sluicegate.gateway.stage
+from sluicegate.engine.encoders.settings import EncoderSettings
 from sluicegate.engine.settings import EngineSettings
 from sluicegate.gateway.accounts import Accounts
 from sluicegate.gateway.config import load
@@ -51,6 +52,7 @@ READ_BY_HAND: Mapping[tuple[str, str], tuple[type, ...]] = {
     **{("moderate", name): (kind, OutputSettings) for name, kind in RULES.items()},
     **{("screen", name): (kind, InputSettings) for name, kind in RULES.items()},
     ("assemble", "chat-template"): (ChatTemplateSettings,),
+    ("generate", "encoders"): (EncoderSettings,),
     ("generate", "engine"): (EngineSettings,),
     ("route", "tiers"): (TierSettings,),
 }
@@ -77,7 +79,9 @@ class StageList:
         self.found: dict[tuple[str, str], tuple[type, ...]] = {}
 
     def add(self, slot: str, name: str, factory: Any, *, api_version: int = 0) -> None:
-        kinds = (factory.kind,) if isinstance(factory, StageOfSettings) else READ_BY_HAND[slot, name]
+        kinds = (factory.kind,) if isinstance(factory, StageOfSettings) else READ_BY_HAND.get((slot, name), ())
+        if not kinds:
+            raise LookupError(f"say in READ_BY_HAND what the settings of {slot}/{name} are read as")
         self.found[slot, name] = tuple(kind for kind in kinds if kind is not NoSettings)
 
     def build(self, slot: str, name: str, settings: Mapping[str, Any]) -> Any:

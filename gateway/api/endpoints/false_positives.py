@@ -34,6 +34,7 @@ class FalsePositive(BaseModel):
 def add_false_positive_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.post("/v1/safety/false_positives", tags=["safety"])
     async def report(request: Request, given: FalsePositive) -> Any:
+        """Report that a rail was wrong, by request id or by text."""
         caller, queue = await admitted(runtime, request), queue_of(runtime)
         if bool(given.request_id) == bool(given.text):
             raise RequestError("give either the `request_id` of a refused request or its `text`", param="text")

@@ -45,6 +45,8 @@ TAGS = {
     "safety": "What the rails say of texts, and where they were wrong",
     "reviews": "What waits until a person has decided",
     "batches": "Many requests from a file, behind everybody who waits",
+    "feedback": "What users say of answers",
+    "mcp": "Tools of MCP servers, and the gateway's own",
     "cache": "Answers withdrawn, and told to be wrong",
     "models": "What is served",
     "tokens": "What a prompt is made of; nothing is generated",
@@ -179,7 +181,9 @@ def _complete(operation: dict[str, Any], path: str, known: Operation | None, err
             answers.setdefault(status, {"description": text, "content": {JSON: {"schema": _ref(error)}}})
     if path in ("/readyz", "/health", "/ping"):
         answers["503"] = {"description": "not yet; the text says what is under way", "content": {TEXT: {}}}
-    if known is None:
+    if known is None:  # told by the docstring of its function
+        operation["summary"], _, rest = operation.pop("description", operation["summary"]).partition("\n\n")
+        operation.update({"description": rest} if rest else {})
         return
     operation["tags"], operation["summary"] = [known.tag], known.summary
     answers["200"] = {"description": "done", "content": _content(known)}
