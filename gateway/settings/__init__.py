@@ -1,0 +1,55 @@
+"""What an operator can set, as facts: one dataclass for each table of the configuration, with its defaults."""
+
+from sluicegate.gateway.settings.accounts import AccountSettings, KeySettings, Limits, PriceSettings
+from sluicegate.gateway.settings.keeping import (
+    AuditSettings,
+    BatchSettings,
+    DatabaseSettings,
+    FeedbackSettings,
+    RecordingSettings,
+    ReviewSettings,
+)
+from sluicegate.gateway.settings.listening import GrpcSettings, ServerSettings, WorkSettings
+from sluicegate.gateway.settings.numbers import MAX_LIMIT, Money, Number, Part
+from sluicegate.gateway.settings.prompting import PromptSettings, RetrievalSettings
+from sluicegate.gateway.settings.routing import (
+    OnlineChecks,
+    QueueSettings,
+    RolloutMetric,
+    RolloutSettings,
+    RouteSettings,
+    RoutingSettings,
+)
+from sluicegate.gateway.settings.telemetry import TelemetrySettings
+from sluicegate.gateway.settings.whole import PipelineSettings, Settings
+
+__all__ = [
+    "MAX_LIMIT",
+    "AccountSettings",
+    "AuditSettings",
+    "BatchSettings",
+    "DatabaseSettings",
+    "FeedbackSettings",
+    "GrpcSettings",
+    "KeySettings",
+    "Limits",
+    "Money",
+    "Number",
+    "OnlineChecks",
+    "Part",
+    "PipelineSettings",
+    "PriceSettings",
+    "PromptSettings",
+    "QueueSettings",
+    "RecordingSettings",
+    "RetrievalSettings",
+    "ReviewSettings",
+    "RolloutMetric",
+    "RolloutSettings",
+    "RouteSettings",
+    "RoutingSettings",
+    "ServerSettings",
+    "Settings",
+    "TelemetrySettings",
+    "WorkSettings",
+]

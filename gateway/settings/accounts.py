@@ -1,0 +1,92 @@
+"""Keys, limits, prices, and where they are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sluicegate.gateway.settings.numbers import Money, Number
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a key, or all keys of a team together, may use; None = as much as they like."""
+
+    requests_per_minute: Number | None = None
+    tokens_per_minute: Number | None = None
+    """Prompt and answer together."""
+    concurrency: Number | None = None
+    """Requests that run at the same time."""
+    budget_day: Money | None = None
+    """Money of one day (UTC), in the currency of the prices."""
+    budget_month: Money | None = None
+    run_calls: Number | None = None
+    """Requests and calls of tools of one run of an agent."""
+    run_tokens: Number | None = None
+    """Of one run, prompts, answers, arguments and results together."""
+    run_cost: Money | None = None
+    run_s: Number | None = None
+    """Seconds from the first request of a run to its last."""
+    run_depth: Number | None = None
+    """Agents that may have called each other above a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class PriceSettings:
+    """What a million tokens of a model cost."""
+
+    input: float = 0.0
+    output: float = 0.0
+    cached_input: float | None = None
+    """Prompt tokens whose KV blocks were reused; None = as `input`."""
+    call: float = 0.0
+    """Of an MCP server, which is named `mcp/SERVER`: what one call costs besides."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountSettings:
+    """Where keys, usage and shared limits are kept, and what tokens cost."""
+
+    path: str = ""
+    """SQLite file with keys and usage; empty = only `[[keys]]`, and usage is forgotten at the end."""
+    url: str = field(default="", repr=False)
+    """Redis that several gateways share instead: keys, usage, limits."""
+    journal: str = ""
+    """Folder of what is not in the store yet, so that a killed gateway loses nothing; empty = beside `path`."""
+    flush_s: float = 1.0
+    """How often the journal moves into the store, and how soon a key changed elsewhere counts."""
+    keep_keys_s: float = 3600.0
+    """How long the last known keys are served when the store has lost them or cannot be read."""
+    sync: bool = False
+    """Have the disk confirm every line of the journal; without, a power failure may lose the last `flush_s`."""
+    currency: str = "USD"
+    prices: Mapping[str, PriceSettings] = field(default_factory=dict)
+    """By model; `*` = every other."""
+    teams: Mapping[str, Limits] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KeySettings:
+    """One API key; exactly one of `sha256` (hex of the key's UTF-8 bytes) and `key` is set."""
+
+    id: str
+    sha256: str = ""
+    key: str = field(default="", repr=False)
+    tenant: str = ""
+    team: str = ""
+    scopes: tuple[str, ...] = ()
+    """`admin` opens everything under `/admin`."""
+    models: tuple[str, ...] = ()
+    """Models this key may ask; none named = all."""
+    tools: tuple[str, ...] = ()
+    """Tools this key may let a model call; none named = all."""
+    mcp: tuple[str, ...] = ()
+    """Tools of MCP servers this key may call: `SERVER` or `SERVER/TOOL`, `*` for any characters; none named = those of
+    all servers that are `open`."""
+    routes: tuple[str, ...] = ()
+    """Paths this key may call, `*` at the end for all below; none named = all."""
+    rails: tuple[str, ...] = ()
+    """Rails without which this key is not served."""
+    expires: str = ""
+    """Date or time (ISO 8601, UTC where nothing else is said) from which the key is refused."""
+    limits: Limits = Limits()

@@ -1,0 +1,115 @@
+"""Which model answers, and how a new version takes over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, get_args
+
+from sluicegate.gateway.settings.numbers import Money, Part
+from sluicegate.plugins import Within
+
+RolloutMetric = Literal["failures", "validity", "safety", "latency", "checks", "judge", "feedback"]
+
+
+@dataclass(frozen=True, slots=True)
+class OnlineChecks:
+    """What holds of every good answer, whatever was asked."""
+
+    must_match: tuple[str, ...] = ()
+    """Regular expressions (RE2), each to be found in the answer's text."""
+    must_not_match: tuple[str, ...] = ()
+    min_chars: int = 0
+    max_chars: int = 0
+    """0 = any number."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutSettings:
+    """How a new version takes over a public name by itself, or does not."""
+
+    canary: str
+    """The served model that is new."""
+    baseline: str
+    """The one that it is to replace."""
+    steps: tuple[float, ...] = (0.05, 0.25, 0.5)
+    """Shares of the canary, rising, each below 1; after the last it gets all."""
+    hold_s: float = 600.0
+    """The least time at each step."""
+    hold_requests: int = 50
+    """The fewest requests that the canary answers at each step."""
+    alpha: Annotated[float, Within(above=0, below=1)] = 0.05
+    """Probability, at most, that a canary which is no worse is ever stopped; shared out by `weights`."""
+    beta: Annotated[float, Within(above=0, below=1)] = 0.05
+    """Probability, at most, that a canary which is worse by more than `tolerance` in a metric of `prove` gets all."""
+    tolerance: Mapping[RolloutMetric, Part] = field(default_factory=dict)
+    """By metric, how much worse counts as no worse, on its scale from 0 to 1; 0.1 where nothing is said."""
+    weights: Mapping[RolloutMetric, Money] = field(default_factory=dict)
+    """Parts of `alpha` by metric; 1 where nothing is said, 0 = the metric stops nothing."""
+    prove: tuple[RolloutMetric, ...] = ("failures", "validity", "safety", "latency", "checks", "judge")
+    """Metrics that have to show the canary fine before it gets all; those without any observation are named instead."""
+    checks: OnlineChecks = OnlineChecks()
+    judge: str = ""
+    """A served model that marks answers; empty = none does."""
+    judge_share: Part = 0.1
+    """Of the answers, drawn at random."""
+    rubric: str = ""
+    """What the judge marks by; empty = whether the answer does what was asked."""
+
+    def __post_init__(self) -> None:
+        shares = (0.0, *self.steps)
+        if not self.steps or any(not low < high < 1 for low, high in zip(shares, self.steps, strict=False)):
+            raise ValueError(f"steps must be rising shares between 0 and 1, found {list(self.steps)}")
+        if self.canary == self.baseline:
+            raise ValueError(f"canary and baseline are both {self.canary!r}; name two served models")
+        if self.weights and not any(self.weight(metric) for metric in get_args(RolloutMetric)):
+            raise ValueError("weights are 0 for every metric, so that nothing could stop the canary")
+
+    def weight(self, metric: RolloutMetric) -> float:
+        return self.weights.get(metric, 1.0)
+
+    def tolerated(self, metric: RolloutMetric) -> float:
+        return self.tolerance.get(metric, 0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class RouteSettings:
+    """What one public name stands for."""
+
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """Versions (names of served models) and their shares; empty = the model of that name."""
+    sticky: Literal["user", "tenant", "none"] = "user"
+    """Who always gets the same version: `user` (of a tenant), `tenant`, or `none`."""
+    fallback: tuple[str, ...] = ()
+    """Models that are asked, in order, where this one is overloaded or fails before anything has left."""
+    shadow: str = ""
+    """A model that gets a copy of some requests; its answers are only recorded."""
+    shadow_share: Part = 1.0
+    rollout: RolloutSettings | None = None
+    """A canary that is to take over by itself; `weights` are then its own."""
+
+    def __post_init__(self) -> None:
+        if self.rollout is not None and self.weights:
+            raise ValueError("a route with a rollout takes its weights from it; leave out `weights`")
+        if self.rollout is not None and self.sticky != "none":
+            raise ValueError('a rollout compares requests that are drawn one by one; set sticky = "none" beside it')
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """Places of one model, whoever asks."""
+
+    max_running: int
+    max_waiting: int = 64
+    wait_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingSettings:
+    models: Mapping[str, RouteSettings] = field(default_factory=dict)
+    """By public name."""
+    queues: Mapping[str, QueueSettings] = field(default_factory=dict)
+    """By served model."""
+    state: str = ""
+    """File that keeps changes of weights over a restart; empty = the configuration counts again. What rollouts have
+    seen lies beside it, in `FILE.rollouts`."""

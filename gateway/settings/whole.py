@@ -1,0 +1,92 @@
+"""The whole configuration, and which stages run."""
+
+# ruff: noqa: RUF009 - all of them are frozen
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sluicegate.gateway.mcp.settings import McpSettings
+from sluicegate.gateway.settings.accounts import AccountSettings, KeySettings
+from sluicegate.gateway.settings.keeping import (
+    AuditSettings,
+    BatchSettings,
+    DatabaseSettings,
+    FeedbackSettings,
+    RecordingSettings,
+    ReviewSettings,
+)
+from sluicegate.gateway.settings.listening import GrpcSettings, ServerSettings, WorkSettings
+from sluicegate.gateway.settings.prompting import PromptSettings, RetrievalSettings
+from sluicegate.gateway.settings.routing import RoutingSettings
+from sluicegate.gateway.settings.telemetry import TelemetrySettings
+from sluicegate.plugins import SlotName
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSettings:
+    """Which stages run in each slot, in order."""
+
+    admit: tuple[str, ...] = ("api-keys", "limits")
+    screen: tuple[str, ...] = ("secrets",)
+    route: tuple[str, ...] = ("by-name",)
+    retrieve: tuple[str, ...] = ()
+    assemble: tuple[str, ...] = ("chat-template",)
+    recall: tuple[str, ...] = ("memory",)
+    constrain: tuple[str, ...] = ("grammar",)
+    generate: tuple[str, ...] = ("engine",)
+    moderate: tuple[str, ...] = ("secrets",)
+    record: tuple[str, ...] = ("ledger", "metrics", "log")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    server: ServerSettings = ServerSettings()
+    pipeline: PipelineSettings = PipelineSettings()
+    keys: tuple[KeySettings, ...] = ()
+    accounts: AccountSettings = AccountSettings()
+    routing: RoutingSettings = RoutingSettings()
+    batches: BatchSettings = BatchSettings()
+    database: DatabaseSettings = DatabaseSettings()
+    prompts: PromptSettings = PromptSettings()
+    retrieval: RetrievalSettings = RetrievalSettings()
+    work: WorkSettings = WorkSettings()
+    grpc: GrpcSettings = GrpcSettings()
+    stages: Mapping[SlotName, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    """Settings of stages by slot and name; each stage checks its own."""
+    telemetry: TelemetrySettings = TelemetrySettings()
+    review: ReviewSettings = ReviewSettings()
+    audit: AuditSettings = AuditSettings()
+    feedback: FeedbackSettings = FeedbackSettings()
+    recording: RecordingSettings = RecordingSettings()
+    mcp: McpSettings = McpSettings()
+    policies: Mapping[str, Any] = field(default_factory=dict)
+    """Policies by name; `gateway/rails/policy.py` checks them."""
+    policy_file: str = ""
+    """More policies, in a TOML file of their own."""
+
+    def __post_init__(self) -> None:
+        alone = {
+            "[accounts] path": self.accounts.path,
+            "[review] path": self.review.path,
+            "[routing] state": self.routing.state,
+            "[feedback] path": self.feedback.path,
+            "[recording] path": self.recording.path,
+        }
+        named = [name for name, value in alone.items() if value]
+        if self.database.url and named:
+            raise ValueError(
+                f"[database] url keeps what {named[0]} would keep on this machine alone; set one of the two"
+            )
+        if self.recording.enabled and not self.recording.path and not self.database.url:
+            raise ValueError("[recording] needs a path, or a [database] url, to keep requests in")
+
+    @property
+    def keeps_keys(self) -> bool:
+        """Whether keys can be made and revoked while the gateway runs."""
+        return bool(self.accounts.path or self.accounts.url or self.database.url)
+
+    def of_stage(self, slot: SlotName, name: str) -> Mapping[str, Any]:
+        return self.stages.get(slot, {}).get(name, {})
