@@ -32,18 +32,18 @@ def add_mcp_admin_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.post("/admin/mcp/servers/{server}/look", tags=["admin"])
     async def look(request: Request, server: str) -> Any:
         """Ask a server for its tools now."""
-        operator_of(runtime, request)
-        hop = runtime.hop
-        if server not in hop.settings.servers:
-            raise NotFound(f"there is no MCP server {server[:40]!r} here", code="server_not_found")
-        await hop.catalogue.look(server)
+        by = operator_of(runtime, request)
+        async with runtime.audit.change(name_of(by), "mcp.look", server):
+            hop = runtime.hop
+            if server not in hop.settings.servers:
+                raise NotFound(f"there is no MCP server {server[:40]!r} here", code="server_not_found")
+            await hop.catalogue.look(server)
         return {"data": [one for one in hop.catalogue.shown() if one["server"] == server]}
 
     @router.post("/admin/mcp/tools/{server}/{tool}/{verb}", tags=["admin"])
     async def decide(request: Request, server: str, tool: str, verb: PinVerb, verdict: PinVerdict) -> Any:
         """Let the definition with `fingerprint` in, or keep it out."""
-        by, hop = operator_of(runtime, request), runtime.hop
-        who = name_of(by)
+        who = name_of(operator_of(runtime, request))
         async with runtime.audit.change(who, f"mcp.{verb}", f"{server}/{tool}", fingerprint=verdict.fingerprint):
-            pin = await hop.catalogue.decide(server, tool, verdict.fingerprint, verb, who)
+            pin = await runtime.hop.catalogue.decide(server, tool, verdict.fingerprint, verb, who)
         return {"server": server, "tool": tool, "status": pin.status}

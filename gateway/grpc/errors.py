@@ -16,7 +16,10 @@ from sluicegate.plugins import PendingReview, SluicegateError
 
 DOMAIN = "sluicegate"
 LONGEST = 1000
-"""Characters of a message: the head that carries it is bounded, commonly to 8 KiB."""
+FACT = 500
+CUT = "…"
+"""Bytes of a message, and of what else is told: the head that carries all of it is bounded, commonly to 8 KiB, and the
+message stands in it three times."""
 CODES: Mapping[int, grpc.StatusCode] = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
     401: grpc.StatusCode.UNAUTHENTICATED,
@@ -60,10 +63,20 @@ def code_of(error: SluicegateError) -> grpc.StatusCode:
     return CODES.get(error_status(error), grpc.StatusCode.INTERNAL)
 
 
-def shortened(text: str) -> str:
-    """Return at most `LONGEST` characters, without what cannot be sent."""
-    cut = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-    return cut.encode("utf-8", "replace").decode()
+def shortened(text: str, longest: int = LONGEST) -> str:
+    """Return the beginning that takes at most `longest` bytes as gRPC writes a message, without what cannot be sent."""
+    sent = text[: longest + 1].encode("utf-8", "replace").decode()
+    if _written(sent) <= longest:
+        return sent
+    room, end = longest - _written(CUT), 0
+    while (room := room - _written(sent[end])) >= 0:
+        end += 1
+    return sent[:end] + CUT
+
+
+def _written(text: str) -> int:
+    """Bytes of a text as a message is written: printable ASCII as it is, every other byte as `%XX`."""
+    return sum(1 if 0x20 <= byte < 0x7F and byte != 0x25 else 3 for byte in text.encode())
 
 
 def _details(error: SluicegateError, message: str) -> list[any_pb2.Any]:
@@ -72,7 +85,7 @@ def _details(error: SluicegateError, message: str) -> list[any_pb2.Any]:
     found: list[Any] = [error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN, metadata=_facts(detail))]
     if detail["param"]:
         violation = error_details_pb2.BadRequest.FieldViolation(
-            field=shortened(detail["param"]), description=message, reason=reason
+            field=shortened(detail["param"], FACT), description=message, reason=reason
         )
         found.append(error_details_pb2.BadRequest(field_violations=[violation]))
     if (wait_s := _wait_s(error)) is not None:
@@ -89,7 +102,7 @@ def _facts(detail: Mapping[str, Any]) -> dict[str, str]:
     """Return what the body of an error over HTTP holds besides its message, in one level."""
     flat = {**detail, **{f"review_{name}": value for name, value in detail.get("review", {}).items()}}
     wanted = {name: value for name, value in flat.items() if name not in ("message", "review") and value is not None}
-    return {name: shortened(str(value)) for name, value in wanted.items()}
+    return {name: shortened(str(value), FACT) for name, value in wanted.items()}
 
 
 def _wait_s(error: SluicegateError) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from sluicegate.gateway.history.rows import LEFT, RequestLine, summary, verdicts_of
 from sluicegate.gateway.request.tracing.explain import engine_times, token_steps
@@ -118,12 +118,18 @@ def _parameters(done: Finished) -> dict[str, Any]:
     sampling = done.asked.sampling
     plain = type(sampling)()
     found: dict[str, Any] = {"n": done.asked.n} if done.asked.n != 1 else {}
-    for name in sampling.__dataclass_fields__:
+    for name, hint in get_type_hints(type(sampling)).items():
         value = getattr(sampling, name)
         if value != getattr(plain, name):
-            known = value is None or isinstance(value, bool | int | float) or name == "early_stopping"
+            known = value is None or isinstance(value, bool | int | float) or _is_listed(hint, value)
             found[name] = value if known else _counted(value)
     return found
+
+
+def _is_listed(hint: Any, value: Any) -> bool:
+    """Whether `value` is one of the words that a `Literal` in `hint` has."""
+    inner = get_args(hint)
+    return value in inner if get_origin(hint) is Literal else any(_is_listed(one, value) for one in inner)
 
 
 def _counted(value: Any) -> str:

@@ -131,9 +131,9 @@ async def arrange(exchange: Exchange) -> None:
 async def assemble(exchange: Exchange) -> None:
     name, assembler = exchange.stages.assemble
     if isinstance(exchange.served, ReadingModel):
-        where = "/v1/embeddings" if exchange.served.reads_for == "embed" else "/v1/rerank"
+        use = "it makes embeddings" if exchange.served.reads_for == "embed" else "it reranks and scores"
         raise RequestError(
-            f"model {exchange.served.name!r} reads texts and writes none; it answers {where}",
+            f"model {exchange.served.name!r} reads texts and writes none: {use}",
             param="model",
             code="unsupported_model",
         )

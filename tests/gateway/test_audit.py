@@ -196,12 +196,14 @@ CALLS: dict[str, tuple[str, str, Any]] = {
     "cache.purge": ("POST", "/v1/cache/purge", {"all_tenants": True}),
     "cache.false_hit": ("POST", "/v1/cache/false_hits", {"entry": "0" * 64, "model": "scripted"}),
     "review.approve": ("POST", "/admin/review/none/approve", None),
+    "mcp.look": ("POST", "/admin/mcp/servers/none/look", None),
+    "mcp.approve": ("POST", "/admin/mcp/tools/none/any/approve", {"fingerprint": "0" * 64}),
     "gateway.reload": ("POST", "/admin/reload", None),
 }
 """A call of every route that changes something. Some fail here, which is written too."""
 FIXED = {"models.add", "models.remove"}
 """The scripted generator hosts no models: refused before anything is begun."""
-ABSENT = {"review.approve", "rollouts.begin", "rollouts.stop", "recordings.replay"}
+ABSENT = {"review.approve", "mcp.look", "mcp.approve", "rollouts.begin", "rollouts.stop", "recordings.replay"}
 """What is asked for is not there, which is found once it is begun."""
 
 
@@ -241,7 +243,9 @@ def test_each_of_them_leaves_a_line_before_and_one_after(tmp_path: Path) -> None
     assert {action for action, worked in ended.items() if not worked} == {*FIXED, *ABSENT}
     assert len(secrets) == 4
     assert not any(secret in trail.read_text() for secret in secrets)
-    assert not re.search("[0-9a-f]{64}", re.sub(r'"(prev|hash|configuration|target)":"\w{64}"', "", trail.read_text()))
+    assert not re.search(
+        "[0-9a-f]{64}", re.sub(r'"(prev|hash|configuration|target|fingerprint)":"\w{64}"', "", trail.read_text())
+    )
     names = [entry["action"] for entry in entries_of(trail)]
     assert (names[0], names[-1]) == ("gateway.start", "gateway.stop")
     assert audited(trail.read_bytes().splitlines(keepends=True), b"").broken is None

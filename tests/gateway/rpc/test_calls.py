@@ -6,12 +6,13 @@ import inspect
 import json
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import grpc
 import numpy as np
 import pytest
 
-from sluicegate.gateway.grpc.errors import CODES, code_of
+from sluicegate.gateway.grpc.errors import CODES, code_of, failure_of
 from sluicegate.gateway.grpc.messages import EmbedRequest, GenerateRequest, Message, Tool, ToolCall
 from sluicegate.gateway.http.errors import error_status
 from sluicegate.gateway.testing import TestApp
@@ -287,11 +288,26 @@ def test_every_error_of_the_tree_has_a_status_code() -> None:
             assert code is grpc.StatusCode.INVALID_ARGUMENT
 
 
-def test_long_messages_are_shortened_to_what_a_head_may_hold(scripted: Any) -> None:
+PRINTABLE = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
+
+
+@pytest.mark.parametrize("letter", ["x", "%", "ü", "😀", "\x01"])
+def test_long_messages_are_shortened_to_what_a_head_may_hold(scripted: Any, letter: str) -> None:
     _, client = scripted
-    found = refused(lambda: client.generate(asking(model="ü" * 200_000)))
+    found = refused(lambda: client.generate(asking(model=letter * 50_000)))
     assert len(found.message) <= 1000
     assert found.code is grpc.StatusCode.NOT_FOUND
+
+
+@pytest.mark.parametrize("letter", ["x", "%", "ü", "😀", "\ud800", "\x01"])
+def test_the_head_of_the_longest_error_is_one_that_clients_read(letter: str) -> None:
+    """8 KiB with the heads that are not ours: details are sent as base64, the message percent-encoded."""
+    for size in (0, 1, 332, 333, 334, 999, 1000, 1001, 100_000):
+        text = letter * size
+        failure = failure_of(errors.RequestError(text, param=text))
+        details = dict(failure.metadata)["grpc-status-details-bin"]
+        assert len(quote(failure.message, safe=PRINTABLE)) + len(details) * 4 / 3 < 7_000
+        assert size > 100 or failure.message == text.encode("utf-8", "replace").decode()
 
 
 # --- rails --------------------------------------------------------------------------------------------------------
