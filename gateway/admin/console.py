@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
@@ -21,7 +20,7 @@ from sluicegate.gateway.admin.console_filters import REVIEW, RequestFilter, Requ
 from sluicegate.gateway.console import Views
 from sluicegate.gateway.http.guard import name_of, operator_of
 from sluicegate.gateway.runtime import Runtime
-from sluicegate.plugins import Caller, NotFound, PermissionDenied
+from sluicegate.plugins import Caller, NotFound, PermissionDenied, exact_json
 
 STATIC = Path(__file__).parent.parent / "console" / "static"
 KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -147,13 +146,13 @@ async def _ticks(runtime: Runtime, views: Views) -> AsyncIterator[bytes]:
         new = runtime.trace_sink.seen - seen
         seen += new
         state = {**views.now(), "ended": views.recent(min(new, 100)) if new else []}
-        yield b"data: " + orjson.dumps(state, default=str) + b"\n\n"
+        yield b"data: " + exact_json.write(state, default=str) + b"\n\n"
         await asyncio.sleep(TICK_S)
 
 
 def _json(found: Any) -> Response:
     try:
-        body = orjson.dumps(found, default=str)
+        body = exact_json.write(found, default=str)
     except TypeError:  # halves of characters and numbers past 64 bits, which other servers may send
         body = json.dumps(found, default=str).encode()
     return Response(body, media_type="application/json")

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from sluicegate.plugins import RequestError
+from sluicegate.plugins import RequestError, exact_json
 
 MAX_LINES = 50_000
 MAX_ID = 512
@@ -58,8 +56,8 @@ def lines_of(path: Path, endpoint: str) -> Iterator[Line]:
 
 def _line(number: int, raw: bytes, endpoint: str) -> Line:
     try:
-        tree = orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
+        tree = exact_json.read(raw)
+    except ValueError as error:
         raise BadLine(number, f"not JSON: {error}") from error
     if not isinstance(tree, dict):
         raise BadLine(number, f"must be a JSON object, found {type(tree).__name__}")

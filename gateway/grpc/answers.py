@@ -7,7 +7,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
 from sluicegate.gateway.answer.custom_text import TextDecoder, text_of
 from sluicegate.gateway.answer.delta import Delta
@@ -17,7 +16,7 @@ from sluicegate.gateway.api.dialects.chat_answer import answered_content
 from sluicegate.gateway.api.extras import delta_notes, extension, finite, late_notes
 from sluicegate.gateway.grpc import messages
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.plugins import Answer, SluicegateError, TokenLogprob
+from sluicegate.plugins import Answer, SluicegateError, TokenLogprob, exact_json
 
 
 def whole(exchange: Exchange, parsed: Parsed) -> bytes:
@@ -154,4 +153,4 @@ def _usage(exchange: Exchange) -> messages.Usage:
 
 
 def _text(notes: dict[str, Any]) -> str:
-    return orjson.dumps(notes).decode() if notes else ""
+    return exact_json.write(notes).decode() if notes else ""

@@ -8,8 +8,6 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import orjson
-
 from sluicegate.gateway.database import Database, DatabaseUnavailable, Tables, tables_of, unavailable
 from sluicegate.gateway.database.sealing import secret_bytes
 from sluicegate.gateway.recording.store import Chosen, ListedRecording, Recording, RecordingStore
@@ -17,7 +15,7 @@ from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.tracing.capture import hidden
 from sluicegate.gateway.review.items import request_to_json
 from sluicegate.gateway.settings import RecordingSettings
-from sluicegate.plugins import Answer, NotFound, Request, Usage
+from sluicegate.plugins import Answer, NotFound, Request, Usage, exact_json
 
 log = logging.getLogger("sluicegate.recording")
 FLUSH_S = 1.0
@@ -63,7 +61,7 @@ class RequestRecorder:
         request = self._wanted(exchange)
         if request is None or random.random() >= self._settings.share:
             return
-        body = orjson.dumps({"request": request_to_json(request), "answers": said(exchange)})
+        body = exact_json.write({"request": request_to_json(request), "answers": said(exchange)})
         fits = len(body) <= self._settings.max_request_bytes
         if not fits or self._waiting_bytes + len(body) > MAX_WAITING_BYTES:
             self._counts["left_out_total"] += 1

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-import orjson
 from pydantic import TypeAdapter
 
-from sluicegate.plugins import Request
+from sluicegate.plugins import Request, exact_json
 
 Status = Literal["pending", "approved", "denied", "expired"]
 Kind = Literal["request", "answer"]
@@ -56,7 +55,7 @@ def _requests() -> TypeAdapter[Request]:
 
 def request_to_json(request: Request) -> Any:
     """Everything but the caller's key."""
-    return orjson.loads(_requests().dump_json(dataclasses.replace(request, api_key=None)))
+    return exact_json.read(_requests().dump_json(dataclasses.replace(request, api_key=None)))
 
 
 def request_from_json(tree: Any) -> Request:

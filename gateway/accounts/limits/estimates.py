@@ -6,11 +6,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from sluicegate.gateway.accounts.limits.meter import Need
 from sluicegate.gateway.accounts.limits.prices import Prices
-from sluicegate.plugins import Message, Request
+from sluicegate.plugins import Message, Request, exact_json
 
 ASSUMED_ANSWER_TOKENS = 1024
 """Counted against tokens a minute for an answer without `max_tokens`; the true number is settled afterwards."""
@@ -96,4 +94,4 @@ def _shown_bytes(request: Request) -> int:
     shown: list[Any] = [[tool.name, tool.description, tool.parameters] for tool in request.callable_tools]
     if constraint is not None and constraint.kind == "json_schema":
         shown.append(constraint.value)
-    return len(orjson.dumps(shown, option=orjson.OPT_NON_STR_KEYS)) + TOOL_TOKENS * len(shown) if shown else 0
+    return len(exact_json.write(shown)) + TOOL_TOKENS * len(shown) if shown else 0

@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
-import orjson
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sluicegate.gateway.api.body.depth import check_depth, check_values_inside
 from sluicegate.gateway.api.body.shared_fields import SharedFields, contradiction
 from sluicegate.gateway.api.body.unknown_fields import Listed, Wire
-from sluicegate.plugins import Constraint, ConstraintKind, RequestError
+from sluicegate.plugins import Constraint, ConstraintKind, RequestError, exact_json
 
 Found = tuple[str, Constraint]
 """A field's name, and the constraint it asks for."""
@@ -175,10 +174,9 @@ def _parsed(value: dict[str, Any] | bool | str, name: str) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        tree = orjson.loads(check_values_inside(value))
+        tree = exact_json.read(check_values_inside(value), lambda rounded: check_depth(rounded, value, at=name))
     except ValueError as error:
         raise RequestError(f"`{name}` cannot be read as JSON: {error}", param=name.partition(".")[0]) from error
-    check_depth(tree, value, at=name)
     return tree
 
 

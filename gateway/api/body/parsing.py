@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-import orjson
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from sluicegate.gateway.api.body.depth import check_depth
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, W
-from sluicegate.plugins import Request, RequestError
+from sluicegate.plugins import Request, RequestError, exact_json
 from sluicegate.plugins.frozen import quick
 
 M = TypeVar("M", bound=BaseModel)
@@ -63,12 +62,11 @@ def in_words_of(parsed: Parsed) -> Iterator[None]:
 def read_json(body: bytes) -> dict[str, Any]:
     """Raises `RequestError` where the body is no JSON object, or nests too deeply."""
     try:
-        tree = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
+        tree = exact_json.read(body, lambda rounded: check_depth(rounded, body))
+    except ValueError as error:
         raise RequestError(f"the body is not valid JSON: {error}", code="invalid_json") from error
     if not isinstance(tree, dict):
         raise RequestError(f"the body must be a JSON object, found {type(tree).__name__}", code="invalid_json")
-    check_depth(tree, body)
     return tree
 
 

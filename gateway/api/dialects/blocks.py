@@ -9,12 +9,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import orjson
-
 from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.answer.partial import PartialValues
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.plugins import Channel, TokenLogprob, ToolCall
+from sluicegate.plugins import Channel, TokenLogprob, ToolCall, exact_json
 
 Key = tuple[str, int]
 """A text of the answer: its channel and the number of its call."""
@@ -120,4 +118,4 @@ class BlockWriter(ABC):
 
 def event(name: str, fields: dict[str, Any]) -> bytes:
     """Write one server-sent event, with its type in both places where these formats have it."""
-    return b"event: %b\ndata: %b\n\n" % (name.encode(), orjson.dumps({"type": name, **fields}))
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), exact_json.write({"type": name, **fields}))

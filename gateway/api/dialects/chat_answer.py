@@ -13,7 +13,7 @@ from sluicegate.gateway.api.body.parsing import Parsed
 from sluicegate.gateway.api.dialects.chunks import ChunkStream, envelope
 from sluicegate.gateway.api.extras import delta_notes, extended, logprobs, usage
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.plugins import Answer, ToolCall
+from sluicegate.plugins import Answer, ToolCall, exact_json
 
 
 def completion(exchange: Exchange, *, explain: bool) -> bytes:
@@ -21,7 +21,7 @@ def completion(exchange: Exchange, *, explain: bool) -> bytes:
     body = envelope(exchange, "chat.completion")
     body["choices"] = [_choice(answer, exchange) for answer in exchange.answers]
     body["usage"] = usage(exchange)
-    return orjson.dumps(extended(body, exchange, explain=explain))
+    return exact_json.write(extended(body, exchange, explain=explain))
 
 
 class ChunkWriter(ChunkStream):
@@ -77,7 +77,7 @@ class ChunkWriter(ChunkStream):
 
     def _notes(self, delta: Delta) -> bytes:
         notes = delta_notes(self._exchange, self._partial, delta)
-        return b',"sluicegate":' + orjson.dumps(notes) if notes else b""
+        return b',"sluicegate":' + exact_json.write(notes) if notes else b""
 
 
 def _other_channel(delta: Delta) -> dict[str, Any]:

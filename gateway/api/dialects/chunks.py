@@ -12,7 +12,7 @@ from sluicegate.gateway.api.body.parsing import Parsed
 from sluicegate.gateway.api.extras import extension, late_notes, usage
 from sluicegate.gateway.http.errors import error_body
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.plugins import SluicegateError
+from sluicegate.plugins import SluicegateError, exact_json
 
 DONE = b"data: [DONE]\n\n"
 
@@ -44,7 +44,7 @@ class ChunkStream(ABC):
         """Write what could not be enforced, before any text."""
         notes = extension(self._exchange, explain=False)
         self._reported = self._exchange.not_enforced
-        return self._opened(b',"sluicegate":' + orjson.dumps(notes) if notes else b"")
+        return self._opened(b',"sluicegate":' + exact_json.write(notes) if notes else b"")
 
     @abstractmethod
     def delta(self, delta: Delta) -> bytes: ...

@@ -12,7 +12,7 @@ from sluicegate.gateway.api.body.parsing import Parsed
 from sluicegate.gateway.api.dialects.chunks import ChunkStream, envelope
 from sluicegate.gateway.api.extras import extension, finite, usage
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.plugins import TokenLogprob
+from sluicegate.plugins import TokenLogprob, exact_json
 
 
 def completions(exchanges: Sequence[Exchange], parsed: Parsed) -> bytes:
@@ -26,7 +26,7 @@ def completions(exchanges: Sequence[Exchange], parsed: Parsed) -> bytes:
     spent = _summed([usage(exchange) for exchange in exchanges])
     body = {**envelope(first, "text_completion"), "choices": choices, "usage": spent}
     extra = _extension(exchanges, explain=parsed.explain)
-    return orjson.dumps({**body, "sluicegate": extra} if extra else body)
+    return exact_json.write({**body, "sluicegate": extra} if extra else body)
 
 
 def _summed(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from sluicegate.gateway.api.body.parsing import Parsed
 from sluicegate.gateway.api.dialects.blocks import Block, BlockWriter, event
 from sluicegate.gateway.api.extras import extended
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.plugins import Answer, RequestError, ServiceError, SluicegateError, TokenLogprob
+from sluicegate.plugins import Answer, RequestError, ServiceError, SluicegateError, TokenLogprob, exact_json
 
 STOP = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
 KINDS = {
@@ -37,7 +37,7 @@ def message(exchange: Exchange, parsed: Parsed) -> bytes:
         "stop_details": _details(answer.refusal),
         "usage": _usage(exchange),
     }
-    return orjson.dumps(extended(body, exchange, explain=parsed.explain))
+    return exact_json.write(extended(body, exchange, explain=parsed.explain))
 
 
 def _content(answer: Answer, exchange: Exchange) -> list[dict[str, Any]]:
@@ -50,8 +50,8 @@ def _content(answer: Answer, exchange: Exchange) -> list[dict[str, Any]]:
         blocks.append({"type": "text", "text": answer.text})
     for call in () if stopped else answer.tool_calls:
         try:
-            given = orjson.loads(call.arguments)
-        except orjson.JSONDecodeError:
+            given = exact_json.read(call.arguments)
+        except ValueError:
             continue
         blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": given})
     return blocks

@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-import orjson
 from pydantic import ConfigDict, Field
 
 from sluicegate.gateway.api.body.parsing import Parsed, Tree, read_body
@@ -22,7 +21,17 @@ from sluicegate.gateway.api.body.shared_fields import (
 )
 from sluicegate.gateway.api.body.tool_fields import OfferedTool, choice_of, tools_of
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, Listed, Wire
-from sluicegate.plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
+from sluicegate.plugins import (
+    Constraint,
+    Message,
+    Request,
+    RequestError,
+    Sampling,
+    Tool,
+    ToolCall,
+    ToolChoice,
+    exact_json,
+)
 
 NAMES = {"stop": "stop_sequences", "structured_outputs": "output_config.format"}
 """What this dialect calls parameters of chat, where it differs."""
@@ -228,7 +237,7 @@ def _turn(turn: MessagesTurn) -> Iterator[Message]:
         if isinstance(block, TextBlock):
             text.append(block.text)
         elif isinstance(block, ToolUse):
-            calls.append(ToolCall(block.id, block.name, orjson.dumps(block.input).decode()))
+            calls.append(ToolCall(block.id, block.name, exact_json.write(block.input).decode()))
         elif isinstance(block, ToolResult):
             failed = "The call failed: " if block.is_error else ""
             yield Message("tool", failed + _text(block.content or ""), tool_call_id=block.tool_use_id)

@@ -6,15 +6,13 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import orjson
-
 from sluicegate.gateway.answer.custom_text import TextDecoder, text_of
 from sluicegate.gateway.api.dialects.blocks import Block, BlockWriter, event
 from sluicegate.gateway.api.dialects.responses_request import ParsedResponse
 from sluicegate.gateway.api.extras import extended, token_logprobs
 from sluicegate.gateway.http.errors import error_detail
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.plugins import Answer, SluicegateError, TokenLogprob
+from sluicegate.plugins import Answer, SluicegateError, TokenLogprob, exact_json
 
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
@@ -23,7 +21,7 @@ def response(exchange: Exchange, parsed: ParsedResponse) -> bytes:
     """Write the body of a non-streamed answer."""
     [answer] = exchange.answers
     items = [_item(exchange, block, done=True) for block in _blocks(answer, exchange)]
-    return orjson.dumps(_response(exchange, parsed.echo, items, answer, explain=parsed.explain))
+    return exact_json.write(_response(exchange, parsed.echo, items, answer, explain=parsed.explain))
 
 
 def _blocks(answer: Answer, exchange: Exchange) -> Iterator[Block]:

@@ -24,7 +24,7 @@ from sluicegate.gateway.review import Item, ReviewQueue
 from sluicegate.gateway.review.items import request_from_json
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context
-from sluicegate.plugins import Caller
+from sluicegate.plugins import Caller, exact_json
 
 
 def add_review_routes(router: APIRouter, runtime: Runtime) -> None:
@@ -41,7 +41,7 @@ def add_review_routes(router: APIRouter, runtime: Runtime) -> None:
                 )
             except ClientDisconnected:
                 return NoResponse()
-        return Response(orjson.dumps(_shown(item, body)), 202 if item.status == "pending" else 200, media_type=JSON)
+        return Response(exact_json.write(_shown(item, body)), 202 if item.status == "pending" else 200, media_type=JSON)
 
 
 def _shown(item: Item, body: Any) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from sluicegate.gateway.http.errors import JSON
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context
-from sluicegate.plugins import NotFound, RequestError, Sampling, ServedModel
+from sluicegate.plugins import NotFound, RequestError, Sampling, ServedModel, exact_json
 
 MOST_TOKENS = 100_000
 """Of one `/detokenize`."""
@@ -73,7 +73,7 @@ async def _counted(runtime: Runtime, request: Request, parse: Parse[Parsed], wri
             exchange = await unless_disconnected(request.scope, request.receive, work)
     except ClientDisconnected:
         return NoResponse()
-    return Response(orjson.dumps(write(exchange)), media_type=JSON)
+    return Response(exact_json.write(write(exchange)), media_type=JSON)
 
 
 def _limited(parse: Parse[Parsed]) -> Parse[Parsed]:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import orjson
 
 from sluicegate.gateway.review.items import Item, Report, Status
+from sluicegate.plugins import exact_json
 
 
 class Sealer(Protocol):
@@ -64,7 +65,7 @@ class Sealing:
         self._sealer = sealer
 
     def sealed(self, facts: Item | Report, body: Any) -> bytes:
-        data = orjson.dumps(body)
+        data = exact_json.write(body)
         return data if self._sealer is None else self._sealer.seal(facts.tenant, data, _bound(facts.id))
 
     def opened(self, facts: Item | Report, data: bytes) -> Any:

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import aiohttp
-import orjson
 
 from sluicegate.gateway.telemetry.tries import Try
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
@@ -18,7 +17,7 @@ from sluicegate.gateway.upstream.transport.interim import bounded
 from sluicegate.gateway.upstream.transport.reply import AT_ONCE, Reply
 from sluicegate.gateway.upstream.transport.server import PROBES_TO_LEAVE, Tries, TryFailed, UpstreamServer
 from sluicegate.gateway.upstream.transport.watch import ServerWatch
-from sluicegate.plugins import Overloaded, SluicegateError, UpstreamFailed, UpstreamUnavailable
+from sluicegate.plugins import Overloaded, SluicegateError, UpstreamFailed, UpstreamUnavailable, exact_json
 
 log = logging.getLogger("sluicegate.upstream")
 LONGEST_WAIT_S = 2.0
@@ -98,7 +97,7 @@ class Client:
         """Return the head of an answer, after retries where they may help; `tries` is always up to date. Raises
         `RequestError` for the caller's faults, `Overloaded` where the servers are busy or their breakers open, else
         `UpstreamFailed`."""
-        data = orjson.dumps(body, option=orjson.OPT_NON_STR_KEYS)
+        data = exact_json.write(body)
         limit_s = self._settings.first_s if body.get("stream") else self._settings.whole_s
         digests = beginnings(body.get("messages", ())) if self._known is not None else []
         failed: dict[int, TryFailed] = {}

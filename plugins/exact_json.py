@@ -1,0 +1,42 @@
+"""JSON by `orjson`, but integers of any length stay what they are: `orjson` reads those past 64 bits as floats, and
+writes none of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+LONG_TEXT = re.compile(r"[0-9]{19}")
+LONG_BYTES = re.compile(rb"[0-9]{19}")
+"""What no integer of 64 bits is without; where it stands in a string, reading is slower and no other."""
+WHOLE = re.compile(r"(-?[0-9]{17,})\.0+")
+"""An integer past what a double holds, written with a fraction: it is one all the same."""
+
+
+def read(data: bytes | bytearray | str, check: Callable[[Any], None] | None = None) -> Any:
+    """Return the value. `check` sees it first, with rounded integers. Raises `ValueError` for what is no JSON, or has
+    an integer of more digits than Python reads (4,300)."""
+    found = orjson.loads(data)
+    if check is not None:
+        check(found)
+    long = LONG_TEXT.search(data) if isinstance(data, str) else LONG_BYTES.search(data)
+    return found if long is None else json.loads(data, parse_float=_number)
+
+
+def _number(text: str) -> int | float:
+    whole = WHOLE.fullmatch(text)
+    return float(text) if whole is None else int(whole[1])
+
+
+def write(tree: Any, default: Callable[[Any], Any] | None = None) -> bytes:
+    """Return the text of a value, without blanks. `default` makes something of what JSON has not; without it that is a
+    `TypeError`."""
+    try:
+        return orjson.dumps(tree, default=default)
+    except TypeError:
+        text = json.dumps(tree, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=default)
+        return text.encode()
