@@ -79,7 +79,19 @@ def create_app(
     )
     app.add_middleware(HostCheck, own=own, keyed=lambda: built.closed_to_strangers, forms=forms)
     app.add_middleware(RequestId, forms=forms)
+    _build_routes(app)
     return app
+
+
+def _build_routes(app: FastAPI) -> None:
+    """Make FastAPI read the signatures of all handlers now, by asking for a path that none serves.
+
+    It would do so at the first request, which would wait for it, and with the process's warnings turned off
+    meanwhile, which two applications in threads of one process do not survive.
+    """
+    nowhere = {"type": "http", "method": "GET", "path": "", "root_path": "", "headers": []}
+    for route in app.router.routes:
+        route.matches(dict(nowhere))
 
 
 @asynccontextmanager

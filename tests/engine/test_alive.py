@@ -227,18 +227,25 @@ async def test_requests_that_have_ended_leave_no_object_behind(model: LoadedMode
         kinds = ("LiveGeneration", "Sequence", "ChoiceText", "PromptLookup", "Submission")
         return len(objects), sum(type(thing).__name__ in kinds for thing in objects)
 
+    async def settled(at_most: int) -> tuple[int, int]:
+        """Count once the engine's thread has let go of the last request, a moment after it was answered."""
+        for _ in range(2000):
+            if alive()[1] <= at_most:
+                break
+            await asyncio.sleep(0.02)
+        return alive()
+
     async with serving(model) as engine:
         await some(engine, 30)
         before, own_before = alive()
-        await some(engine, 60)
-        after, own_after = alive()
-        for _ in range(2000):  # the engine thread lets go of the last request a moment after it was answered
-            if own_after <= own_before:
+        for _ in range(3):  # what leaks does so every time; what is made once, by whatever runs beside, does not
+            await some(engine, 60)
+            after, own_after = await settled(own_before)
+            grown, before = after - before, after
+            if own_after <= own_before and grown < 60:
                 break
-            await asyncio.sleep(0.02)
-            after, own_after = alive()
     assert own_after <= own_before
-    assert after - before < 60, "less than one object a request"
+    assert grown < 60, "less than one object a request"
 
 
 # --- threads end before the interpreter does -----------------------------------------------------------------------
