@@ -21,10 +21,12 @@ STAGE = "stages.generate.engine"
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """`path`: a local folder, a name on the Hugging Face hub, or `bundled`. `name`: what requests call it."""
+    """One model, its adapter or draft, and where it runs."""
 
     path: str = "bundled"
+    """A local folder, a name on the Hugging Face hub, or `bundled`."""
     name: str | None = None
+    """What requests call it; none = the last part of `path`."""
     version: str | None = None
     """The operator's own word for these weights; it comes before the digest of the files, which stays what counts."""
     aliases: tuple[str, ...] = ()
@@ -41,7 +43,9 @@ class ModelSettings:
     probes: tuple[str, ...] = ()
     """Folders of probes on its hidden states, as `sluicegate probe train` writes them."""
     dtype: str | None = None
+    """Of the weights, such as `bfloat16`; none = float32 on a CPU, elsewhere as they are stored."""
     device: str = "cpu"
+    """`cpu`, `cuda` or `cuda:N`."""
 
     @classmethod
     def of(cls, entry: Any) -> ModelSettings:
@@ -79,12 +83,15 @@ class RepetitionSettings:
     max_pattern_size: Annotated[int, Within(0, 1_024)] = 128
     """0 = never."""
     min_count: Annotated[int, Within(2, 10_000)] = 12
+    """Times in a row that the pattern must be there."""
     min_tokens: Annotated[int, Within(32, 1_000_000)] = 384
+    """Tokens that it must fill."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
     models: tuple[ModelSettings, ...] = (ModelSettings(),)
+    """Loaded at start: a list, or a table by name."""
     block_size: Count = 16
     """Positions in a KV block; prefixes are reused in whole blocks."""
     num_blocks: Count | None = None
@@ -97,6 +104,7 @@ class EngineSettings:
     graphs: bool = True
     """On CUDA devices, replay decode steps as captured graphs where that is possible."""
     max_batch_size: Count = 32
+    """Requests that run at the same time."""
     max_batch_tokens: int = 512
     """New tokens of a step, prompts' chunks and decode rows together: bounds how long a prompt can hold up others."""
     prefill_slowdown: float = 1.8
@@ -107,6 +115,7 @@ class EngineSettings:
     threads: Count | None = None
     """Threads of a forward pass; None = one for tiny models, else all cores but one, left to the event loop."""
     prefix_caching: bool = True
+    """Keep KV blocks after a request, for prompts that begin alike."""
     offload_bytes: int = 0
     """For each model: evicted blocks of the prefix cache go to a file of at most this size, and come back from there;
     0 = they are forgotten."""

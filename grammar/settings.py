@@ -21,6 +21,7 @@ class GrammarSettings:
     cache_dir: str | None = None
     """Where what was worked out for a vocabulary is kept for the next start (see `disk`); "" = nowhere."""
     cache_bytes: Count = MOST_BYTES
+    """Memory that kept grammars may take."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of `GrammarOptions`, which a request may change."""
     limits: GrammarLimits = GrammarLimits()  # noqa: RUF009 - frozen
@@ -28,3 +29,4 @@ class GrammarSettings:
     blocklist: tuple[str, ...] = ()
     """Phrases that no answer may hold, whatever the request says."""
     blocklist_patterns: tuple[str, ...] = ()
+    """Regular expressions that no answer may match anywhere."""

@@ -14,20 +14,24 @@ Mode = Literal["enforce", "shadow", "off"]
 
 @dataclass(frozen=True, slots=True)
 class RailPolicy:
-    """One rail's terms. `mode` `shadow`: it decides, which is told, and nothing is done about it. `budget_s`: seconds
-    for one call (an input rail's whole judgement, an output rail's look at one piece). `escalate`, `block`: scores from
-    which on a person is asked, or the request refused, in place of what the rail itself made of its score; above 1 =
-    never. `on_block`: what becomes of a block. `failures_to_open` failures in a row take the rail out of the way for
-    `pause_s`; a rail that fails `open` is then passed over, for any other requests are refused at once."""
+    """One rail's terms. A score counts where the rail gives one."""
 
     mode: Mode = "enforce"
+    """`shadow`: it decides, which is told, and nothing is done about it."""
     failure_mode: Literal["closed", "open"] = "closed"
+    """What the rail's failure means: requests are refused, or (`open`) it is passed over."""
     budget_s: Positive | None = None
+    """For one call: an input rail's whole judgement, an output rail's look at one piece; none = no limit."""
     escalate: Positive | None = None
+    """Score from which a person is asked, in place of what the rail made of it; above 1 = never."""
     block: Positive | None = None
+    """Score from which the request is refused, in place of what the rail made of it; above 1 = never."""
     on_block: Literal["block", "escalate"] = "block"
+    """What becomes of a block; `escalate`: a person decides."""
     failures_to_open: Count = 5
+    """Failures in a row that take the rail out of the way."""
     pause_s: Positive = 10.0
+    """How long it stays so; `closed`, all requests are refused meanwhile."""
 
     def __post_init__(self) -> None:
         if self.escalate is not None and self.block is not None and self.escalate > self.block:

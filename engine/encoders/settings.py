@@ -18,11 +18,13 @@ class EncoderModelSettings:
     """`path`: a local folder, or a name on the Hugging Face hub."""
 
     path: str
+    """A local folder, or a name on the Hugging Face hub."""
     name: str | None = None
     """What requests call it; None = the last part of `path`."""
     version: str | None = None
     """The operator's own word for these weights; it comes before the digest of the files."""
     aliases: tuple[str, ...] = ()
+    """Other names that requests may use."""
     task: ReadsFor = "auto"
     """`auto`: a cross-encoder where config.json names a model for sequence classification, else an embedder."""
     truncate: bool = False
@@ -33,6 +35,7 @@ class EncoderModelSettings:
     """Lengths that vectors may be cut to, where the model was trained for it (matryoshka), beside those that
     config.json names."""
     device: str = "cpu"
+    """`cpu`, `cuda` or `cuda:N`."""
 
     @property
     def served_name(self) -> str:
@@ -42,6 +45,7 @@ class EncoderModelSettings:
 @dataclass(frozen=True, slots=True)
 class EncoderSettings:
     models: tuple[EncoderModelSettings, ...]
+    """Loaded at start: a list, or a table by name."""
     max_batch_tokens: Count = 4096
     """Of a forward pass, padding included; a longer text is read alone."""
     max_waiting: Count = 256

@@ -49,6 +49,7 @@ class McpServerSettings:
     concurrency: Annotated[int, Within(1, 10_000)] = 16
     """Calls that run at the same time; further ones are refused."""
     max_connections: Annotated[int, Within(1, 10_000)] = 64
+    """To this server; beyond, calls that would need another get a 503."""
     max_result_bytes: Annotated[int, Within(1024, 256 * 1024**2)] = 1024**2
     """Of one message of the server, a result or a list."""
     media: bool = False

@@ -35,7 +35,9 @@ _NAME = re.compile(r"(?P<name>[A-Za-z0-9._-]+)@(?P<version>[A-Za-z0-9._-]+)")
 @dataclass(frozen=True, slots=True)
 class TemplateExample:
     user: str
+    """A question."""
     assistant: str
+    """The answer to it that the model is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,13 @@ class TemplateSettings:
     """A file of the folder, or a table below `[prompts.templates]`."""
 
     system: str = ""
+    """The system message, with variables in `{{ }}`; empty = none."""
     user: str = PLAIN_FRAME
+    """The frame of the question: `{{ question }}`, and `{{ context }}` for the documents."""
     examples: tuple[TemplateExample, ...] = ()
+    """Put between the system message and the question."""
     context_tokens: int | None = None
+    """That documents may fill; none = `context_share` of the model's context."""
 
 
 @dataclass(frozen=True, slots=True)

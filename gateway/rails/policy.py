@@ -42,13 +42,21 @@ class PolicySettings:
     """One table of `[policies]`. A list that is given must fit: its patterns have `*` for any run of characters."""
 
     keys: tuple[str, ...] | None = None
+    """Ids of keys that the policy claims."""
     tenants: tuple[str, ...] | None = None
+    """Tenants that it claims."""
     teams: tuple[str, ...] | None = None
+    """Teams that it claims."""
     models: tuple[str, ...] | None = None
+    """Models that it claims, by the name that was asked for."""
     routes: tuple[str, ...] | None = None
+    """Paths of the API that it claims."""
     screen: RailTables = field(default_factory=dict)
+    """How rails on what comes in act, by their names."""
     moderate: RailTables = field(default_factory=dict)
+    """How rails on what goes out act, by their names."""
     max_hold: Count | None = None
+    """Characters of an answer that may be held before it is blocked; none = 8192."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ class HttpRetrieverSettings:
     out."""
 
     url: str
+    """Where questions are POSTed to."""
     key_env: str = ""
     """The variable that holds its key, sent as a bearer token."""
     count: Count = 32
@@ -32,11 +33,13 @@ class VectorSetSettings:
     """A vector set in Redis 8 (VADD, VSIM) whose elements have a JSON attribute with `text` and `source`."""
 
     url: str = "redis://127.0.0.1:6379/0"
+    """Of the Redis."""
     key: str = "sluicegate:documents"
     """Name of the set; `{tenant}` in it stands for the caller's tenant, so that tenants have sets of their own."""
     embedder: str = ""
     """As in the semantic cache: empty = hashed n-grams, `served:MODEL`, `folder:PATH`, a URL with its model."""
     embedder_key_env: str = ""
+    """The variable that holds the key of that API."""
     count: Count = 32
     """Documents that are asked for."""
     tls_ca_file: str | None = None

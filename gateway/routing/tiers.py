@@ -28,22 +28,29 @@ class TierRule:
     """Conditions that are given must all hold."""
 
     to: str
+    """The model that answers."""
     min_chars: int | None = None
+    """Of all messages together."""
     max_chars: int | None = None
     """Of all messages together."""
     matches: str | None = None
     """A regular expression (RE2) found in the last message."""
     structured: bool | None = None
+    """Whether the request has a schema or a grammar."""
     tools: bool | None = None
+    """Whether it has tools that may be called."""
     metadata: Mapping[str, str] | None = None
+    """Entries that its metadata must have."""
 
 
 @dataclass(frozen=True, slots=True)
 class TierSettings:
     default: str
+    """The model of requests that nothing else decides."""
     names: tuple[str, ...] = ("auto",)
     """Public names that are decided here; others are taken as they are."""
     rules: tuple[TierRule, ...] = ()
+    """The first whose every condition holds decides."""
     examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Questions by tier."""
     margin: float = 0.05

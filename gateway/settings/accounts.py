@@ -13,6 +13,7 @@ class Limits:
     """What a key, or all keys of a team together, may use; None = as much as they like."""
 
     requests_per_minute: Number | None = None
+    """Of every kind."""
     tokens_per_minute: Number | None = None
     """Prompt and answer together."""
     concurrency: Number | None = None
@@ -20,11 +21,13 @@ class Limits:
     budget_day: Money | None = None
     """Money of one day (UTC), in the currency of the prices."""
     budget_month: Money | None = None
+    """Money of one calendar month (UTC)."""
     run_calls: Number | None = None
     """Requests and calls of tools of one run of an agent."""
     run_tokens: Number | None = None
     """Of one run, prompts, answers, arguments and results together."""
     run_cost: Money | None = None
+    """Money of one run."""
     run_s: Number | None = None
     """Seconds from the first request of a run to its last."""
     run_depth: Number | None = None
@@ -36,7 +39,9 @@ class PriceSettings:
     """What a million tokens of a model cost."""
 
     input: float = 0.0
+    """Of prompts."""
     output: float = 0.0
+    """Of answers."""
     cached_input: float | None = None
     """Prompt tokens whose KV blocks were reused; None = as `input`."""
     call: float = 0.0
@@ -60,9 +65,11 @@ class AccountSettings:
     sync: bool = False
     """Have the disk confirm every line of the journal; without, a power failure may lose the last `flush_s`."""
     currency: str = "USD"
+    """Of all prices and budgets; only told, never converted."""
     prices: Mapping[str, PriceSettings] = field(default_factory=dict)
     """By model; `*` = every other."""
     teams: Mapping[str, Limits] = field(default_factory=dict)
+    """Limits by team."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +77,15 @@ class KeySettings:
     """One API key; exactly one of `sha256` (hex of the key's UTF-8 bytes) and `key` is set."""
 
     id: str
+    """What logs, metrics and the books call the key."""
     sha256: str = ""
+    """Digest of the key, so that the file does not hold it."""
     key: str = field(default="", repr=False)
+    """The key itself, in the clear."""
     tenant: str = ""
+    """Whose data it is: caches, files and batches of other tenants are never seen."""
     team: str = ""
+    """Whose limits and budget count besides the key's own."""
     scopes: tuple[str, ...] = ()
     """`admin` opens everything under `/admin`."""
     models: tuple[str, ...] = ()
@@ -90,3 +102,4 @@ class KeySettings:
     expires: str = ""
     """Date or time (ISO 8601, UTC where nothing else is said) from which the key is refused."""
     limits: Limits = Limits()
+    """Of this key alone."""

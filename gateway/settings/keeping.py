@@ -24,6 +24,7 @@ class ReviewSettings:
     keep_s: float = 604_800.0
     """How long a decided item can be fetched."""
     max_pending: int = 10_000
+    """Items that wait for a decision; beyond, requests that would add one are refused."""
     max_reports: int = 1000
     """False positives of a tenant that are kept; 0 = any number."""
     max_report_bytes: int = 16 * 1024**2
@@ -35,6 +36,7 @@ class FeedbackSettings:
     """What callers say of answers: `/v1/feedback`."""
 
     enabled: bool = True
+    """Take it; otherwise the path is unknown."""
     path: str = ""
     """SQLite file; empty = in memory, or the database where one is shared."""
     secret: str = field(default="", repr=False)
@@ -44,6 +46,7 @@ class FeedbackSettings:
     keep_s: float = 604_800.0
     """How long they, and the feedback, are kept."""
     max_comment_chars: Annotated[int, Within(0, 100_000)] = 4096
+    """Of one comment; 0 = no comments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ class RecordingSettings:
     """Requests that are kept with their answers, to be asked again: `sluicegate replay`."""
 
     enabled: bool = False
+    """Record; otherwise nothing is kept."""
     path: str = ""
     """SQLite file, where no database is shared."""
     secret: str = field(default="", repr=False)
@@ -60,6 +64,7 @@ class RecordingSettings:
     share: Part = 1.0
     """Of the requests, drawn at random."""
     keep_s: float = 604_800.0
+    """How long a request is kept."""
     max_bytes: int = 1024**3
     """Of all that is kept; the oldest goes first."""
     max_request_bytes: int = 1024**2

@@ -12,9 +12,11 @@ from sluicegate.plugins.compiled.beside import CompileKind
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
     host: str = "127.0.0.1"
+    """Address or name that is listened on; `0.0.0.0` = all."""
     port: Annotated[int, Within(0, 65_535)] = 8000
     """0 = a free one."""
     max_body_bytes: int = 8 * 1024 * 1024
+    """Of the body of one request."""
     tenant_bodies_bytes: int = 128 * 1024 * 1024
     """Of all bodies of one tenant (without keys: of one address) that are coming in or being answered."""
     all_bodies_bytes: int = 512 * 1024 * 1024
@@ -26,6 +28,7 @@ class ServerSettings:
     max_parts: int = 8192
     """Of content, in all messages of a request."""
     max_tools: int = 1024
+    """Of one request."""
     max_moderated_chars: int = 1_000_000
     """Of all texts of one request to `/v1/moderations`."""
     heartbeat_s: float = 15.0
@@ -39,6 +42,7 @@ class ServerSettings:
     deadline_s: Annotated[float, Within(0, 86_400)] = 600.0
     """Of requests that name none, batches aside; 0 = none."""
     log_level: Literal["debug", "info", "warning", "error", "critical"] = "info"
+    """The least that is logged."""
     log_form: Literal["text", "json"] = "text"
     """`json`: one object a line."""
     compile: CompileKind = "background"
@@ -47,6 +51,7 @@ class ServerSettings:
     tls_cert: str = ""
     """PEM file of the certificate and its chain; with `tls_key` the gateway speaks HTTPS."""
     tls_key: str = ""
+    """PEM file of the certificate's key."""
     tls_client_ca: str = ""
     """PEM file: only clients with a certificate of this authority are let in."""
     renew_s: Annotated[float, Within(0, 86_400)] = 10.0
@@ -54,7 +59,9 @@ class ServerSettings:
     max_connections: int = 20_000
     """Further connections get a 503."""
     max_head_bytes: int = 65_536
+    """Of the head of a request: its line and all its headers."""
     max_headers: int = 128
+    """Of one request."""
     head_s: float = 15.0
     """How long the head of a request may take."""
     body_s: float = 120.0
@@ -74,6 +81,7 @@ class GrpcSettings:
     """gRPC beside HTTP, with the certificates and bounds of `[server]`; needs the extra `grpc`."""
 
     enabled: bool = False
+    """Serve it."""
     host: str = ""
     """Empty = that of `[server]`."""
     port: Annotated[int, Within(0, 65_535)] = 50051

@@ -48,6 +48,7 @@ class RetrievalSettings:
     rerank_key_env: str = ""
     """The variable that holds the key of that API."""
     rerank_timeout_s: Annotated[float, Within(0.001, 3600)] = 5.0
+    """How long the reranker may take."""
     min_score: float | None = None
     """Documents below it are left out: the reranker's score, else the retriever's."""
     on_failure: Literal["refuse", "without"] = "refuse"

@@ -19,7 +19,9 @@ class OnlineChecks:
     must_match: tuple[str, ...] = ()
     """Regular expressions (RE2), each to be found in the answer's text."""
     must_not_match: tuple[str, ...] = ()
+    """Regular expressions (RE2), none of them to be found in the answer's text."""
     min_chars: int = 0
+    """Of the answer's text."""
     max_chars: int = 0
     """0 = any number."""
 
@@ -49,6 +51,7 @@ class RolloutSettings:
     prove: tuple[RolloutMetric, ...] = ("failures", "validity", "safety", "latency", "checks", "judge")
     """Metrics that have to show the canary fine before it gets all; those without any observation are named instead."""
     checks: OnlineChecks = OnlineChecks()
+    """What every answer is checked for; failures count in the metric `checks`."""
     judge: str = ""
     """A served model that marks answers; empty = none does."""
     judge_share: Part = 0.1
@@ -85,6 +88,7 @@ class RouteSettings:
     shadow: str = ""
     """A model that gets a copy of some requests; its answers are only recorded."""
     shadow_share: Part = 1.0
+    """Of the requests that `shadow` gets a copy of, drawn at random."""
     rollout: RolloutSettings | None = None
     """A canary that is to take over by itself; `weights` are then its own."""
 
@@ -100,8 +104,11 @@ class QueueSettings:
     """Places of one model, whoever asks."""
 
     max_running: int
+    """Requests that the model works on at the same time."""
     max_waiting: int = 64
+    """Further ones that wait for a place; beyond, a 503."""
     wait_s: float = 30.0
+    """How long one may wait before it gets a 503."""
 
 
 @dataclass(frozen=True, slots=True)

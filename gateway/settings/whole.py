@@ -30,15 +30,25 @@ class PipelineSettings:
     """Which stages run in each slot, in order."""
 
     admit: tuple[str, ...] = ("api-keys", "limits")
+    """Who may ask, and how much."""
     screen: tuple[str, ...] = ("secrets",)
+    """Rails that judge what comes in."""
     route: tuple[str, ...] = ("by-name",)
+    """Which model answers; the first stage that decides."""
     retrieve: tuple[str, ...] = ()
+    """Where documents for the question come from."""
     assemble: tuple[str, ...] = ("chat-template",)
+    """Makes the prompt of the messages."""
     recall: tuple[str, ...] = ("memory",)
+    """Caches of answers."""
     constrain: tuple[str, ...] = ("grammar",)
+    """Makes masks of schemas and grammars."""
     generate: tuple[str, ...] = ("engine",)
+    """What runs models."""
     moderate: tuple[str, ...] = ("secrets",)
+    """Rails that judge what goes out, as it streams."""
     record: tuple[str, ...] = ("ledger", "metrics", "log")
+    """Told of each request when it is over."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ class UpstreamModelSettings:
     """`url` ends before `/chat/completions`; `model` is the model's name there."""
 
     url: str = ""
+    """Address of the server, up to what stands before `/chat/completions`."""
     urls: tuple[str, ...] = ()
     """Or several servers of one model, all alike."""
     model: str = ""
@@ -34,9 +35,11 @@ class UpstreamModelSettings:
     dialect: Dialect = "openai"
     """What that server is. `vllm` is Sluicegate's own too."""
     context_length: int = 131_072
+    """Tokens of prompt and answer together that the model there takes."""
     allow_private: bool = False
     """Also addresses that are not public: loopback, private networks, link-local."""
     connect_s: float = 5.0
+    """How long connecting may take."""
     first_s: float = 60.0
     """How long a stream may take to begin."""
     whole_s: float = 600.0
@@ -95,6 +98,7 @@ class UpstreamModelSettings:
 @dataclass(frozen=True, slots=True)
 class UpstreamSettings:
     models: Mapping[str, UpstreamModelSettings] = field(default_factory=dict)
+    """By the name that requests call them."""
 
     def __post_init__(self) -> None:
         if not self.models:

@@ -21,9 +21,13 @@ class ThresholdSettings:
     untrusted text."""
 
     escalate: Positive | None = None
+    """From which a person is asked about a message; none = the judge's own."""
     block: Positive | None = None
+    """From which a message is refused; none = the judge's own."""
     document_escalate: Positive | None = None
+    """From which a person is asked about untrusted text."""
     document_block: Positive | None = None
+    """From which untrusted text is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +37,23 @@ class DetectionSettings(ThresholdSettings):
     beside_escalate: Positive | None = None
     """For tools and schemas."""
     beside_block: Positive | None = None
+    """For tools and schemas."""
     models: Mapping[str, ThresholdSettings] = field(default_factory=dict)
     """Thresholds by name of the model asked for."""
     roles: tuple[Role, ...] | None = None
+    """Whose messages are judged; none = all that are not the operator's."""
     document_names: tuple[str, ...] = ("document",)
+    """Names of messages that hold documents, which are judged as untrusted text."""
     document_tags: tuple[str, ...] = ("document", "context", "untrusted")
+    """Tags around documents in messages."""
     shadow: bool = False
+    """Decide and tell, but do nothing about it."""
     time_budget_s: Positive | None = None
+    """For each 50,000 characters of a request; none = the judge's own."""
     max_chars: Count = 1_000_000
+    """Of all texts of a request; a longer one is refused, or not judged with `fail_open`."""
     fail_open: bool = False
+    """Let requests through that could not be judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +71,14 @@ class ClassifierSettings(DetectionSettings):
     categories: Mapping[str, str] = field(default_factory=dict)
     """Label to reported name."""
     window_tokens: Count = 512
+    """That the model reads at a time; longer texts are cut into overlapping windows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardSettings(DetectionSettings):
     model: str
+    """A folder or hub name."""
     form: GuardForm
+    """Whose prompt and labels the guard was trained with."""
     policy: str = ""
     """Text in place of the guard's own."""

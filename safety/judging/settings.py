@@ -21,7 +21,9 @@ class CategoryLimits:
     """Limits of one category, in place of the rail's."""
 
     escalate: Positive | None = None
+    """From which a person is asked; none = the rail's."""
     block: Positive | None = None
+    """From which the answer is stopped; none = the rail's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +31,17 @@ class JudgingSettings:
     """What every judge of answers has."""
 
     escalate: Positive = NEVER
+    """Score from which a person is asked; above 1 = never."""
     block: Positive = 0.9
+    """Score from which the answer is stopped."""
     categories: Mapping[str, CategoryLimits] = field(default_factory=dict)
+    """Other limits by category."""
     channels: tuple[Channel, ...] = ("content", "reasoning", "tool_arguments")
+    """Parts of an answer that are judged."""
     unit_chars: Count = 120
     """A unit ends with the first sentence that makes it so long."""
     longest_unit: Count = 500
+    """Characters after which a unit ends anyway; so many may be held."""
     time_budget_s: Positive = 10.0
     """For one judgement."""
 
@@ -58,6 +65,7 @@ class AnswerHarmSettings(JudgingSettings):
     window_chars: int = 1_200
     """Characters before a unit that are read with it."""
     weights: str = str(WEIGHTS)
+    """A file of your own, from `training.detector.train`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +75,7 @@ class AnswerGuardSettings(JudgingSettings):
     model: str
     """The name of a served model."""
     form: GuardForm
+    """Whose prompt and labels the guard was trained with."""
     block: Positive = 0.5
     unit_chars: Count = 200
     longest_unit: Count = 800
@@ -75,6 +84,7 @@ class AnswerGuardSettings(JudgingSettings):
     context_chars: Count = 8_000
     """Of the messages that led to the answer, the newest so many characters."""
     max_new_tokens: Count = 48
+    """Of one judgement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +100,7 @@ class AnswerProbeSettings(JudgingSettings):
     token_block: Positive = 0.99
     """For a token: the mean of the last `token_window`. Above 1 = only sentences stop an answer."""
     token_window: Count = 16
+    """Tokens whose scores are averaged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +110,9 @@ class GuardServiceSettings(JudgingSettings):
     url: str
     """Up to `/v1`, where `chat/completions` or `moderations` follows."""
     form: ServiceForm
+    """`moderations`: that API; else whose prompt and labels the guard was trained with."""
     model: str = ""
+    """Its name at that address."""
     key_variable: str = ""
     """Name of the environment variable with the key; empty = none is sent."""
     block: Positive = 0.5
@@ -107,10 +120,13 @@ class GuardServiceSettings(JudgingSettings):
     longest_unit: Count = 800
     time_budget_s: Positive = 5.0
     context_chars: Count = 8_000
+    """Of the messages that led to the answer, the newest so many characters."""
     window_chars: Count = 2_000
     """With `moderations`: characters before a unit that are scored with it."""
     max_new_tokens: Count = 48
+    """Of one judgement."""
     max_connections: Count = 100
+    """To that address."""
 
     def __post_init__(self) -> None:
         JudgingSettings.__post_init__(self)
@@ -130,11 +146,15 @@ class CascadeSettings(JudgingSettings):
     """Of `cascade`: a cheap judge first, a guard where it rings. Limits are those of what the guard says."""
 
     first: Literal["probe", "harm"] = "probe"
+    """The cheap judge."""
     rings: Positive
     """The score of the first judge from which the guard is asked."""
     guard: AnswerGuardSettings | None = None
+    """A guard that this gateway serves, or"""
     service: GuardServiceSettings | None = None
+    """one behind an address."""
     labels: tuple[str, ...] = ()
+    """Of the probes that count, where `first` is `probe`; none named = all that the model has."""
     block: Positive = 0.5
     unit_chars: Count = 200
     longest_unit: Count = 800

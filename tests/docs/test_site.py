@@ -80,6 +80,15 @@ def test_every_stage_and_its_settings_are_on_the_page_of_settings() -> None:
             assert [field.name for field in fields(kind) if f"| `{field.name}` |" not in section] == []
 
 
+def test_no_setting_is_without_its_meaning_and_none_speaks_of_this_machine() -> None:
+    rows = re.findall(r"^\| (`\w+`) \| .* \| (.*) \|$", page := settings_page.page(), re.MULTILINE)
+    assert len(rows) > 500
+    assert [name for name, meaning in rows if not meaning.strip()] == []
+    assert str(settings_page.HERE) not in page
+    headings = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
+    assert sorted(set(headings)) == sorted(headings), "a table that is told twice"
+
+
 def test_a_setting_is_told_with_its_bounds_its_default_and_its_meaning() -> None:
     row = "| `port` | a whole number from 0 to 65535 | `8000` | 0 = a free one. |"
     assert row in settings_page.page()

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 import sluicegate.gateway.stage
@@ -23,7 +24,6 @@ from sluicegate.gateway.registry import PACKAGES
 from sluicegate.gateway.routing.tiers import TierSettings
 from sluicegate.gateway.settings import Settings
 from sluicegate.gateway.telemetry.metrics import Metrics
-from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 from sluicegate.plugins.settings import NoSettings, StageOfSettings, in_words
 from sluicegate.safety.rail_policy import RailPolicy
 from sluicegate.safety.settings import (
@@ -36,6 +36,8 @@ from sluicegate.safety.settings import (
 )
 from tools.site.tables import table
 
+HERE = Path(sluicegate.gateway.stage.__file__).parents[2]
+"""Where the packages are installed."""
 HEAD = """# Settings
 
 Made from the dataclasses that read the configuration, so that it says what the gateway does.
@@ -62,9 +64,6 @@ FREE_TABLES: Mapping[str, tuple[tuple[str, type], ...]] = {
 }
 BELOW: Mapping[type, tuple[tuple[str, type], ...]] = {
     sluicegate.gateway.settings.PromptSettings: (('prompts.templates."NAME@VERSION"', TemplateSettings),),
-    sluicegate.gateway.upstream.settings.UpstreamSettings: (
-        ("stages.generate.upstream.models.NAME", UpstreamModelSettings),
-    ),
 }
 """Tables that a setting holds as it was written, and a class of their own reads."""
 
@@ -151,7 +150,9 @@ def _default(field: Field[Any]) -> str:
     if default is None or default in ("", (), {}) or is_dataclass(default):
         return "none"
     if isinstance(default, tuple):
-        return ", ".join(f"`{one}`" for one in default)
+        return ", ".join("a table with its defaults" if is_dataclass(one) else f"`{one}`" for one in default)
+    if isinstance(default, str) and default.startswith(str(HERE)):
+        return f"the package's `{Path(default).name}`"
     return f"`{str(default).lower() if isinstance(default, bool) else default}`"
 
 
@@ -187,9 +188,7 @@ def documented(kind: type) -> Mapping[str, str]:
         assert isinstance(definition, ast.ClassDef)
         body = definition.body
         for before, after in itertools.pairwise(body):
-            if isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name):
-                text = (
-                    after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
-                )
-                found[before.target.id] = " ".join(str(text).split())
+            match before, after:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=text)):
+                    found[name] = " ".join(str(text).split())
     return found
