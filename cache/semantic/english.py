@@ -182,7 +182,8 @@ REWORDINGS = [
 
 MOVABLE = re.compile(
     r"^((?:at|in|on|for|during|since|as|with|using|if|when|after|before|without|according to) [^,]+), "
-    r"((?:what|how|why|where|when|who|which|is|are|do|does|did|can|could|will|should) .+)$"
+    r"((?:(?:at|in|on|for|to|from) (?:what|which)|what|how|why|where|when|who|which|is|are|do|does|did|can|could|will"
+    r"|should) .+)$"
 )
 """A clause that may stand before a question, with a comma, or after it."""
 

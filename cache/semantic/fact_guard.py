@@ -18,13 +18,16 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Literal
 
 from sluicegate.cache.semantic import english as known
-from sluicegate.cache.semantic import paraphrases
+from sluicegate.cache.semantic import paraphrases, phrases
 
 Guard = Literal["words", "facts"]
 MAX_CHARS = 2000
+MAX_QUESTION_CHARS = 400
+"""Of a text that is tried as a question in another construction; a longer one is compared without."""
 TOKEN = re.compile(
     r"\x00\d+\x00"  # a quotation
     r"|(?<![\w.])\.\d+"  # .5
@@ -34,6 +37,10 @@ TOKEN = re.compile(
 QUOTED = re.compile(r"\"[^\"\n]+\"|(?<!\w)'[^'\n]+'(?!\w)|`[^`\n]+`|“[^”\n]+”|«[^»\n]+»")
 LAYOUT = re.compile(r"```|^[ \t]{2,}\S|^\t|\|.*\|.*\||[{};]\s*$", re.MULTILINE)
 END = re.compile(r"(?:(?<!\d)!|[ .?])+$")
+BETWEEN = re.compile(r"[.,;:!?(\n]\s")
+OWNED = re.compile(
+    r"((?:^|\b)(?:is|are|was|name|know) (?:the )?)((?:[\w-]+ ){1,3}[\w-]+)'s ([\w-]+(?: [\w-]+){0,2})(?=$|[?.!]$)"
+)
 ARTICLE = re.compile(r"\bthe (?=\w)")
 NUMBER = re.compile(r"\d+(?:,\d{3})+(?!\d)")
 _COURTESIES = [re.compile(pattern) for pattern in (*known.COURTESIES, *paraphrases.COURTESIES)]
@@ -78,16 +85,18 @@ def _without_quotes(text: str) -> tuple[str, dict[str, str]]:
     return QUOTED.sub(keep, text), quotes
 
 
-def _tokens(text: str, *, paraphrased: bool) -> list[str]:
+def _tokens(text: str, *, paraphrased: bool) -> Sequence[str]:
     """`paraphrased`: constructions of one question are made one, and synonyms one word, too."""
     text = _reworded(_lowered(text))
+    paraphrased = paraphrased and len(text) <= MAX_QUESTION_CHARS
     if paraphrased:
         text = paraphrases.reworded(text)
     tokens = [_spelling(token) for token in TOKEN.findall(text)]
     if paraphrased:
         tokens = [paraphrases.SYNONYMS.get(token, token) for token in tokens]
     tokens = _with_units(tokens)
-    return [token for token in tokens if token != "the"]
+    tokens = [token for token in tokens if token != "the"]
+    return phrases.canonical(tokens, one_clause=BETWEEN.search(text) is None) if paraphrased else tokens
 
 
 def _lowered(text: str) -> str:
@@ -98,8 +107,9 @@ def _lowered(text: str) -> str:
     for word in text.split(" "):
         bare = word.strip(".,!?;:()")
         after_number = before[-1:].isdigit() and len(bare) <= 3  # 5 M is no 5 m
-        if not starts and bare.lower() in known.KEEPS_CASE and bare[:1].isupper():
-            words.append(word.replace(bare, f"{bare.lower()}_cap"))
+        name = bare.removesuffix("'s")
+        if not starts and name.lower() in known.KEEPS_CASE and name[:1].isupper():
+            words.append(word.replace(name, f"{name.lower()}_cap", 1))
         elif bare == "I" and len(words) > 1 and before[:1].isupper():
             words.append(word.replace("I", "roman1"))  # "World War I", but not "Can I"
         elif after_number or _is_code(bare) or (about_letters and not starts and bare != "I"):
@@ -127,7 +137,8 @@ def _opened(text: str) -> str:
         if opened.endswith("'s") and opened[:-2] in known.IS_SHORTENED:
             opened = opened[:-2] + " is"
         words.append(opened + tail)
-    return re.sub(r"\b([\w-]+)'s ([\w-]+)(?=$|[?.!])", r"\2 of \1", " ".join(words))
+    text = OWNED.sub(r"\1\3 of \2", " ".join(words), count=1)
+    return re.sub(r"\b([\w-]+)'s ([\w-]+)(?=$|[?.!])", r"\2 of \1", text)
 
 
 def _reworded(text: str) -> str:

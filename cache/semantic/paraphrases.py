@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import re
 
+from sluicegate.cache.semantic import constructions
+from sluicegate.cache.semantic.lexicon import stem
+
 SYNONYMS = {
     word: group[0]
     for group in map(
@@ -45,7 +48,6 @@ SYNONYMS = {
         fixed repaired
         change modify alter
         changing modifying altering
-        begin commence
         recommend suggest
         large big
         largest biggest
@@ -61,6 +63,35 @@ SYNONYMS = {
         disadvantages drawbacks downsides cons
         gasoline petrol
         buy purchase
+        buying purchasing
+        begin start
+        begins starts commences
+        beginning starting
+        began started
+        objective aim goal
+        ill sick
+        delicious tasty
+        enormous huge
+        wealthy rich
+        wealthiest richest
+        famous renowned
+        nearest closest
+        quickest fastest
+        quickly rapidly
+        cheap inexpensive
+        maximum max
+        subway metro
+        taxi cab
+        airplane aeroplane
+        shop store
+        shops stores
+        mother mom mum
+        father dad
+        sofa couch
+        company firm
+        companies firms
+        need require
+        symptoms signs
         """.strip().splitlines(),
     )
     for word in group[1:]
@@ -117,7 +148,7 @@ REWORDINGS = [
     (r"^(?:which is|name|tell me|give me) (\w+est \w+ (?:in|on|of) )", r"what is \1"),
     (r"^what makes (.+) so (\w+)$", r"why is \1 \2"),
     (r"^is (an? \w+|\w+) (?:needed|required|necessary) (to|for) (.+)$", r"do i need \1 \2 \3"),
-    (r"^is (.+) safe to (\w+)$", r"is it safe to \2 \1"),
+    (r"^(?:is|are) (.+) safe to (\w+)$", r"is it safe to \2 \1"),
     (r"^how (?:many people|many inhabitants) (?:live in|does|reside in) (.+?)(?: have)?$", r"what is population of \1"),
     (r"^(?:what|which) currency (?:does (.+) use|is used in (.+))$", r"what is currency of \1\2"),
     (r"^(?:what|which) language (?:do people speak|do they speak|is used) in (.+)$", r"which language is spoken in \1"),
@@ -151,10 +182,10 @@ REWORDINGS = [
     (r"^what can i do to ", "how-to "),
     (r"^(?:compose|create|produce|draft|make up|come up with) (?=(?:an? )?(?:\w+ ){0,2}(?:poem|haiku|story|letter|email"
      r"|essay|song|limerick|speech|tale|sonnet|toast)\b)", "write "),
-    (r"^(?:list|enumerate|name all|tell me) (?=\w+s\b)", "what are "),
-    (r"^(?:describe|explain) (?:process|concept|idea|notion) of ", "explain "),
-    (r"^(?:describe|explain) how (.+) works?$", r"explain \1"),
-    (r"^how do(?:es)? (.+) works?$", r"explain \1"),
+    (r"^(?:list|enumerate|name all|tell me) (?=(?:side )?\w+s\b)", "what are "),
+    (r"^(?:describe|explain) process of ", "how-works "),
+    (r"^(?:describe|explain) how (.+) works?$", r"how-works \1"),
+    (r"^how do(?:es)? (.+) works?$", r"how-works \1"),
     (r"^(?:give me|provide|can i have|i need|share) (?:an? )?recipe (?:for|of) ", "recipe for "),
     (r"^how-to (?:cook|make|prepare|bake) (?=(?:an? )?(?:\w+ ){0,2}(?:soup|bread|cake|pancakes|stew|salad|pie|pasta|curry"
      r"|sauce|cookies|pizza|risotto|omelette|omelet)$)", "recipe for "),
@@ -165,7 +196,9 @@ REWORDINGS = [
 ]  # fmt: skip
 """Tried in this order on lower-case text without "the", after those of `english.py`; each at most once."""
 
-_REWORDINGS = [(re.compile(pattern), becomes) for pattern, becomes in REWORDINGS]
+_REWORDINGS: list[tuple[re.Pattern[str], constructions.Becomes]] = [
+    (re.compile(pattern), becomes) for pattern, becomes in (*REWORDINGS, *constructions.REWORDINGS)
+]
 
 COURTESIES = [
     r"^(?:i was|i am|just) (?:wondering|curious)(?: about)?[:,]* (?=(?:what|how|why|where|when|who|which|if)\b)",
@@ -176,18 +209,32 @@ COURTESIES = [
     r"^(?:for me|briefly put)[:,] ",
 ]
 
-_HOW_TO = re.compile(r"^how-to (\w+)")
+PHRASAL = [
+    (re.compile(rf"(?<![\w-]){pattern}\b"), verb)
+    for pattern, verb in (
+        (r"get(?:ting)? rid of", "remove"),
+        (r"(?:opt(?:ing)? out of|stop (?:receiving|getting))", "unsubscribe from"),
+        (r"send(?:ing)? back", "send-back"),
+        (r"set(?:ting)? up", "set-up"),
+        (r"(turn|switch)(?:ing)? (on|off)", r"turn-\2"),
+        (r"(?:turn|switch)(?:ing)? ((?:(?!on\b|off\b)[\w-]+ ){1,3})(on|off)(?= in\b| at\b| with\b|$)", r"turn-\2 \1"),
+        (r"(?:log|sign)(?:ging|ing)? (?:in|on) ?(?:to|into)?", "log-in"),
+        (r"log into", "log-in"),
+        (r"(?:log|sign)(?:ging|ing)? (?:out|off) ?(?:of|from)?", "log-out"),
+        (r"sign(?:ing)? up", "sign-up"),
+        (r"find(?:ing)? out", "find"),
+        (r"work(?:ing)? out (?=(?:area|volume|average|mean|percentage|perimeter)\b)", "calculate "),
+    )
+]
+"""Verbs of several words as one."""
+
+_HOW_TO = re.compile(r"^how-to ([\w-]+)")
 
 
 def reworded(text: str) -> str:
     """One construction of a question; after "how-to" the verb has no ending, so that "deleting" is "delete"."""
     for pattern, becomes in _REWORDINGS:
         text = pattern.sub(becomes, text, count=1)
-    return _HOW_TO.sub(lambda found: "how-to " + _stem(found[1]), text)
-
-
-def _stem(verb: str) -> str:
-    if verb.endswith("ing") and len(verb) > 5:
-        verb = verb[:-3]
-    verb = verb.removesuffix("e")
-    return verb[:-1] if len(verb) > 3 and verb[-1] == verb[-2] and verb[-1] not in "aeiou" else verb
+    for several, verb in PHRASAL:
+        text = several.sub(verb, text)
+    return _HOW_TO.sub(lambda found: "how-to " + stem(found[1]), text)

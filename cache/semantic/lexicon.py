@@ -1,0 +1,144 @@
+"""Verbs that mean the same of some objects: "close my account" is "delete my account", "close the window" is neither.
+
+A row is: the verbs, of which the first stands for all, and the last words of what they may be done to ("*": anything).
+Antonyms never stand in one row, and a verb that is not in a row of its object stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sluicegate.cache.semantic.english import listed
+
+_ROWS = """
+cancel terminate end stop quit discontinue | subscription membership plan contract trial
+delete remove erase close terminate | account profile
+delete remove erase | file folder message email photo row column entry post comment history cookie
+change update modify edit alter amend | address email number name detail information profile
+change update modify edit alter amend | username preference setting card method
+change modify alter amend edit | order booking reservation appointment
+change switch | plan provider language theme
+reset recover restore | password
+contact reach | support
+create open register make set-up | account
+get obtain receive request claim | refund reimbursement
+get obtain | visa passport licence license permit certificate copy
+return send-back | item product purchase order
+download obtain get | invoice receipt statement
+fix repair mend | *
+close shut | *
+fix resolve solve troubleshoot | error problem issue bug
+book reserve | table room flight hotel ticket seat appointment
+schedule book arrange make | appointment meeting
+lose shed drop | weight pound kilo
+improve enhance boost | skill performance memory speed quality health sleep focus productivity
+reduce lower decrease | *
+increase raise boost | *
+merge combine join | list dictionary table file dataframe pdf
+sort order | list array dictionary
+calculate compute | *
+use utilize | *
+buy purchase | *
+begin commence start | *
+check verify see view | balance
+view see check access | history statement grade result schedule
+configure set-up setup | *
+activate enable turn-on switch-on | *
+deactivate disable turn-off switch-off | *
+log-in sign-in login | *
+log-out sign-out log-off sign-off logout | *
+sign-up register enroll | *
+unsubscribe opt-out | *
+submit file send lodge | complaint claim
+learn study | *
+choose select | *
+understand comprehend | *
+prevent avoid | *
+protect safeguard | *
+save conserve | energy water electricity
+locate find | *
+finish complete | *
+show display | *
+""".strip()
+
+
+IE = listed(
+    """
+    cookies movies calories brownies zombies pies ties lies cries hoodies selfies smoothies
+    """
+)
+
+
+def singular(word: str) -> str:
+    """Return the word without a plural's ending; what is no plural of a common form stays."""
+    if len(word) < 4 or not word.isalpha() or word.endswith(("ss", "us", "is", "news")):
+        return word
+    if word in IE:
+        return word[:-1]
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("xes", "ches", "shes", "sses", "zzes", "oes")):
+        return word[:-2]
+    return word[:-1] if word.endswith("s") else word
+
+
+WITH_E = listed(
+    """
+    activate advise approve arrange bake become believe browse cache calculate capture cause change charge
+    choose close code combine compare compile complete compose compute concatenate configure convince create
+    customize deactivate debate decide declare declutter decline decrease define delete describe disable
+    divide donate encode enable encourage enhance erase escape estimate evaluate examine excuse exercise
+    explore expose file finalize finance force generate give glue grade handle have hide hire ignore imagine
+    improve include increase initialize inquire invite invoice iterate judge leave like live locate lose make
+    manage measure merge migrate minimize move mute navigate negotiate note notice operate optimize organize
+    package page parse paste phase place practice practise prepare prescribe produce programme promote
+    pronounce prove provide prune purchase rate receive recharge recognize recycle reduce refinance release
+    relocate remove rename renegotiate replace require reschedule resize resolve restore resume retrieve
+    retire reuse reverse ride save scale schedule score scrape secure separate serve settle shape share shave
+    simulate slice smoke solve state store style subscribe substitute summarize survive syndicate tape taste
+    terminate tie trace trade translate type ununsubscribe update upgrade use utilize vaccinate validate vote
+    wake waste wipe write
+    """
+)
+"""Verbs that drop an "e" before "ing"."""
+SHORT = re.compile(r"[^aeiou]*[aeiou][bcdfgklmnprstvz]")
+
+
+def stem(verb: str) -> str:
+    """Return a verb without the ending "ing". A short one of which it is not known whether it had an "e" keeps it:
+    "taping" might be "tape" or, misspelled, "tap"."""
+    if not verb.endswith("ing") or len(verb) < 6:
+        return verb
+    base = verb[:-3]
+    if base + "e" in WITH_E:
+        return base + "e"
+    if base[-1] == base[-2] and base[-1] not in "aeiouflsz":
+        return base[:-1]
+    return verb if SHORT.fullmatch(base) else base
+
+
+def _table() -> dict[str, list[tuple[frozenset[str], str]]]:
+    """Of each verb's stem: sets of objects, and the stem that stands for it there."""
+    found: dict[str, list[tuple[frozenset[str], str]]] = {}
+    for row in _ROWS.splitlines():
+        verbs, objects = (part.split() for part in row.split("|"))
+        for verb in verbs[1:]:
+            found.setdefault(stem(verb), []).append((frozenset(map(singular, objects)), stem(verbs[0])))
+    return found
+
+
+_VERBS = _table()
+_STANDS = {stands for rows in _VERBS.values() for _, stands in rows}
+
+
+def is_known(verb: str) -> bool:
+    """Whether `verb`, a stem, stands in a row."""
+    return verb in _VERBS or verb in _STANDS
+
+
+def verb_of(verb: str, of: str) -> str:
+    """Return the stem that stands for `verb`, a stem, where it is done to `of`, a singular noun."""
+    for objects, stands in _VERBS.get(verb, ()):
+        if of in objects or "*" in objects:
+            return stands
+    return verb
