@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import time
 import uuid
@@ -10,13 +11,13 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from sluicegate.gateway.history.rail_counts import KEPT, SLICE_S
 from sluicegate.gateway.http.guard import operator_of
 from sluicegate.gateway.rails.policy import Policy, RailSlot
 from sluicegate.gateway.request.context import Entry, Exchange, Safety
 from sluicegate.gateway.request.guarding.trial import tried
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import TraceIds
-from sluicegate.gateway.telemetry.rail_history import KEPT, SLICE_S, summed
 from sluicegate.plugins import Message, NotFound, RequestTooLarge, Sampling, properties_of
 from sluicegate.plugins import Request as Asked
 
@@ -47,18 +48,9 @@ def add_rail_routes(router: APIRouter, runtime: Runtime) -> None:
         slices: Annotated[int, Query(ge=1, le=500)] = 60,
     ) -> Any:
         """Verdicts by rail, and requests in which a rail found something by category, of the last seconds: in slices
-        and in all. In memory alone; the last week since the start of this gateway."""
+        and in all. A week is kept, and outlives the gateway where `[telemetry] history` names a folder."""
         operator_of(runtime, request)
-        wide_s, found = runtime.trace_sink.rails.within(last, slices)
-        whole = summed(found).as_json()
-        return {
-            "now_s": time.time(),
-            "since_s": runtime.started_s,
-            "slice_s": wide_s,
-            "slices": [one.as_json() for one in found],
-            "verdicts": whole["verdicts"],
-            "categories": whole["categories"],
-        }
+        return await asyncio.to_thread(runtime.history.rails, last, slices)
 
     @router.post("/admin/rails/try", tags=["admin"])
     async def try_text(request: Request, given: TriedText) -> Any:

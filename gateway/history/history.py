@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from sluicegate.gateway.history.details import details_of
 from sluicegate.gateway.history.figures import Figures
+from sluicegate.gateway.history.rail_counts import RailCounter, bounds_of, rail_history
 from sluicegate.gateway.history.rows import RequestLine, Verdict, row_of, summary, verdicts_of
 from sluicegate.gateway.history.store import FILE, HistoryBounds, HistoryStore
 from sluicegate.gateway.history.wanted import Wanted
@@ -47,6 +48,7 @@ class History:
         rows = settings.history_rows if path is not None else min(IN_MEMORY, settings.history_rows)
         self.store = HistoryStore(path, HistoryBounds(rows, settings.history_bytes, settings.history_days), sealer)
         self._figures = Figures(self.store, self._objectives)
+        self._rails = RailCounter()
         self._pending: deque[Finished] = deque(maxlen=MOST_PENDING)
         self._taking = settings.console
         self._writing = threading.Lock()
@@ -89,7 +91,8 @@ class History:
             if not batch:
                 return
             try:
-                self.store.add([line for line in map(self._line, batch) if line is not None], time.time())
+                lines = [line for line in map(self._line, batch) if line is not None]
+                self.store.add(lines, time.time(), self._rails.of(batch))
                 self._reason = ""
             except (sqlite3.Error, OSError) as error:
                 self.lost += len(batch)
@@ -133,6 +136,21 @@ class History:
     def figures(self, wanted: Wanted) -> dict[str, Any]:
         self.write()
         return self._asked(lambda: self._figures.of(wanted, time.time()))
+
+    def rails(self, last_s: float, most: int) -> dict[str, Any]:
+        """What rails said and found in the last seconds: in at most `most` slices, and in all."""
+        self.write()
+        now_s = time.time()
+        wide_s, first_s = bounds_of(last_s, most, now_s)
+        rows = self._asked(lambda: self.store.query("select * from rail_counts where at_s >= ?", (first_s,)))
+        kept = self._asked(lambda: self.store.query("select min(at_s) from rail_counts"))
+        return {
+            "now_s": now_s,
+            "since_s": kept[0][0],
+            "survives": self.survives,
+            "slice_s": wide_s,
+            **rail_history(rows, wide_s),
+        }
 
     def choices(self) -> dict[str, list[str]]:
         """Values that the filters can take, the most frequent first."""

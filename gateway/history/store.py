@@ -10,11 +10,12 @@ import json
 import sqlite3
 import threading
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
+from sluicegate.gateway.history.rail_counts import TABLE, RailKey, add_counts
 from sluicegate.gateway.history.rows import COLUMNS, RequestLine, Verdict
 from sluicegate.gateway.history.wanted import Wanted
 from sluicegate.gateway.review.stores.base import Sealer
@@ -36,7 +37,7 @@ create index if not exists requests_id on requests (id);
 create index if not exists requests_trace on requests (trace);
 create table if not exists verdicts (seq integer, slot text, rail text, verdict text);
 create index if not exists verdicts_seq on verdicts (seq);
-pragma user_version = {LAYOUT};
+{TABLE}pragma user_version = {LAYOUT};
 """
 FREED = 0.05
 """Share of the rows that goes when the bytes are too many."""
@@ -69,9 +70,15 @@ class HistoryStore:
     def is_sealed(self) -> bool:
         return self._sealer is not None
 
-    def add(self, lines: Iterable[tuple[RequestLine, list[Verdict], Any]], now_s: float) -> None:
+    def add(
+        self,
+        lines: Iterable[tuple[RequestLine, list[Verdict], Any]],
+        now_s: float,
+        counts: Mapping[RailKey, int] | None = None,
+    ) -> None:
         """Each with its verdicts, and its details or None. Then the oldest go, as far as they are too many."""
         with self._lock, self._db as db:
+            add_counts(db, counts or {}, now_s)
             for row, verdicts, details in lines:
                 names = ", ".join((*COLUMNS, "details"))
                 marks = ", ".join("?" * (len(COLUMNS) + 1))

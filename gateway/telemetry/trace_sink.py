@@ -11,7 +11,6 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from sluicegate.gateway.telemetry.finished import Finished
 from sluicegate.gateway.telemetry.otlp.export import Exporter, exporter_of
-from sluicegate.gateway.telemetry.rail_history import RailHistory
 from sluicegate.gateway.telemetry.series import Series
 from sluicegate.gateway.telemetry.span_builder import Value
 from sluicegate.gateway.telemetry.tracing import TraceIds, Tracing, exports, sampler_of
@@ -29,7 +28,6 @@ class TraceSink:
         self.keep: Callable[[Finished], None] = lambda done: None
         """Called with each of them; whoever keeps a history sets it."""
         self.series = Series()
-        self.rails = RailHistory()
 
     def begin(self, operation: str, model: str, parent: context.Context | None) -> TraceIds:
         return self._tracing.begin(f"{operation} {model}", parent)
@@ -44,7 +42,6 @@ class TraceSink:
         if self._ring.maxlen:
             self._ring.append(done)
             self.series.add(done)
-            self.rails.add(done)
             self.keep(done)
         if done.ids.sampled and self.exporter is not None:
             self.exporter.take(done)

@@ -192,12 +192,17 @@ def test_every_figure_of_the_overview_leads_to_the_requests_it_counts(busy: Test
 @needs_chromium
 def test_a_bar_leads_to_the_requests_of_its_slice(busy: TestApp, browser: Browser) -> None:
     enter(busy, browser, "overview?last=900")
-    browser.until("document.querySelector('svg.slices rect')")
-    bar = "document.querySelector('svg.slices rect').getBoundingClientRect()"
-    x, y = browser.js(f"(r => [r.x + r.width / 2, r.y + 1])({bar})")
+    browser.until("document.querySelector('.column.opens')")
+    bar = "document.querySelector('.column.opens').getBoundingClientRect()"
+    x, y = browser.js(f"(r => [r.x + r.width / 2, r.bottom - 3])({bar})")
     for kind in ("mousePressed", "mouseReleased"):
         browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
     browser.until("location.hash.startsWith('#/requests?from=')")
+    browser.until("document.querySelectorAll('.paged tbody tr').length > 0")
+    enter(busy, browser, "overview?last=900&model=far")
+    browser.js("document.querySelector('.columns-chart ~ details').open = true")
+    browser.js("document.querySelector('.columns-chart ~ details a').click()")
+    browser.until("location.hash.startsWith('#/requests?model=far&from=')")
     browser.until("document.querySelectorAll('.paged tbody tr').length > 0")
 
 

@@ -39,14 +39,6 @@ def test_every_section_is_in_the_navigation_and_opens(gateway: RunningGateway, b
 
 
 @needs_chromium
-@pytest.mark.parametrize("name", SECTIONS)
-def test_nothing_is_clipped_on_a_phone(gateway: RunningGateway, phone: Browser, name: str) -> None:
-    enter(gateway, phone, name)
-    assert phone.js("document.documentElement.scrollWidth <= innerWidth")
-    assert phone.js(CLIPPED) == []
-
-
-@needs_chromium
 def test_the_sections_open_from_a_button_on_a_phone_and_close_with_escape(
     gateway: RunningGateway, phone: Browser
 ) -> None:

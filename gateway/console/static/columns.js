@@ -1,12 +1,14 @@
 // Stacked columns over time, as elements: their labels keep their size at every width.
-import { el, table } from "./dom.js";
+import { el } from "./dom.js";
+import { table } from "./tables.js";
 
-// `slots`: [{ name, parts: [[class, name, value]] }], oldest first. `format` writes a value.
+// `slots`: [{ name, parts: [[class, name, value]], href }], oldest first. `format` writes a value. A column with an address
+// opens it by a click; the keyboard and screen readers find it in the table, which has the same.
 export function columns({ label, slots, format, most = null }) {
   const sums = slots.map((slot) => slot.parts.reduce((all, [, , value]) => all + value, 0));
   const top = most ?? Math.max(...sums, 0), whole = sums.reduce((all, value) => all + value, 0);
   if (!top) return el("p", { class: "empty" }, "Nothing in this time.");
-  const drawn = slots.map((slot, at) => el("div", { class: "column", title: `${slot.name}: ${slot.parts.filter(([, , v]) => v > 0).map(([, name, v]) => `${name} ${format(v)}`).join(", ") || "nothing"}` },
+  const drawn = slots.map((slot, at) => el("div", { class: slot.href ? "column opens" : "column", on: slot.href ? { click: () => { location.hash = slot.href; } } : {}, title: `${slot.name}: ${slot.parts.filter(([, , v]) => v > 0).map(([, name, v]) => `${name} ${format(v)}`).join(", ") || "nothing"}` },
     slot.parts.filter(([, , value]) => value > 0).map(([kind, , value]) => el("span", { class: kind, style: { height: `${Math.max(1.5, (100 * value) / top)}%` } })), sums[at] ? null : el("span", { class: "none" })));
   const marked = slots.length > 2 ? [slots[0], slots[Math.floor(slots.length / 2)], slots.at(-1)] : slots;
   return el("div", { class: "columns-chart" },
@@ -17,18 +19,8 @@ export function columns({ label, slots, format, most = null }) {
 
 export function columnsTable(caption, slots, format) {
   const names = [...new Set(slots.flatMap((slot) => slot.parts.map(([, name]) => name)))];
-  const rows = slots.filter((slot) => slot.parts.length).map((slot) => el("tr", {}, el("td", {}, slot.name), names.map((name) => el("td", { class: "number" }, format(slot.parts.find((part) => part[1] === name)?.[2] ?? 0)))));
+  const rows = slots.filter((slot) => slot.parts.length).map((slot) => el("tr", {}, el("td", {}, slot.href ? el("a", { href: slot.href }, slot.name) : slot.name), names.map((name) => el("td", { class: "number" }, format(slot.parts.find((part) => part[1] === name)?.[2] ?? 0)))));
   return el("details", {}, el("summary", {}, "As a table"), table(caption, [["Time"], ...names.map((name) => [name, "number"])], rows, "Nothing in this time."));
-}
-
-// A table whose rows become cards where the screen is narrow; its roles are said, since the layout takes them away there.
-export function cards(shown) {
-  const names = [...shown.querySelectorAll("thead th")].map((head) => head.textContent);
-  shown.classList.add("cards");
-  const role = (query, name) => shown.querySelectorAll(query).forEach((node) => node.setAttribute("role", name));
-  role("table", "table"); role("thead, tbody", "rowgroup"); role("tr", "row"); role("th", "columnheader"); role("td", "cell");
-  for (const row of shown.querySelectorAll("tbody tr")) [...row.children].forEach((cell, at) => cell.setAttribute("data-label", names[at] ?? ""));
-  return shown;
 }
 
 // A share of a limit; red where it is used up.

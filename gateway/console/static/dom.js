@@ -22,16 +22,9 @@ export function panel(title, note, ...children) {
   return el("section", { class: "panel" }, el("header", {}, el("h2", {}, title), note ? el("p", {}, note) : null), ...children);
 }
 
-export function table(caption, columns, rows, empty) {
-  if (!rows.length) return el("p", { class: "empty" }, empty);
-  const head = el("tr", {}, columns.map(([name, kind]) => el("th", { scope: "col", class: kind ?? "" }, name)));
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    el("table", {}, el("caption", { class: "hidden" }, caption), el("thead", {}, head), el("tbody", {}, rows)));
-}
-
 // One cell of a table; names that somebody chose may be long and are broken.
 export function cell(content, kind = "") {
-  return el("td", { class: `${kind} ${typeof content === "string" && content.length > 18 ? "long" : ""}` }, content);
+  return el("td", { class: `${kind} ${typeof content === "string" && content.length > 16 ? "long" : ""}` }, content);
 }
 
 export function bars(entries, format) {
@@ -47,7 +40,7 @@ export function facts(pairs) {
     [el("dt", {}, k), el("dd", {}, v instanceof Node ? v : String(v))]));
 }
 
-export const chip = (text, kind = "") => el("span", { class: `chip ${kind}` }, text);
+export const chip = (text, kind = "") => el("span", { class: `chip ${kind} ${String(text).length > 32 ? "long" : ""}` }, text);
 
 export function ms(value) {
   if (value === null || value === undefined) return "–";

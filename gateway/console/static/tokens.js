@@ -1,4 +1,5 @@
-import { el, facts, ms, percent, table } from "./dom.js";
+import { el, facts, ms, percent } from "./dom.js";
+import { table } from "./tables.js";
 
 function kind(token) {
   if (token.forced) return "forced";

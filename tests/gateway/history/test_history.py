@@ -68,6 +68,22 @@ def test_requests_and_their_traces_outlive_the_gateway(tmp_path: Path) -> None:
         assert ask(app, "figures")["outcomes"]["refused"] == 1
 
 
+def test_what_rails_found_outlives_the_gateway(tmp_path: Path) -> None:
+    found = []
+    for _ in range(2):
+        with kept(tmp_path) as app:
+            send(app, "tell me of the halberd")
+            listed(app, len(found) + 1)
+            heads = {"authorization": "Bearer op"}
+            found.append(app.client.get("/admin/rails/history?last=3600", headers=heads).json())
+    before, after = found
+    assert before["verdicts"] == [["screen", "blocklist", "block", 1]]
+    assert after["verdicts"] == [["screen", "blocklist", "block", 2]]
+    assert after["categories"] == [["screen", "blocklist", "blocklist", "block", 2]]
+    assert after["since_s"] == before["since_s"]
+    assert after["survives"]
+
+
 def test_without_a_folder_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with kept() as app:

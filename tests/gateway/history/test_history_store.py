@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sqlite3
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate.cache.stores.sealing import TenantSealer
-from sluicegate.gateway.history import RequestLine, Wanted
+from sluicegate.gateway.history import RequestLine, Wanted, rail_counts
 from sluicegate.gateway.history.figures import LEEWAY, SLOTS, Figures, step_of
+from sluicegate.gateway.history.rail_counts import KEPT, SLICE_S, RailKey, bounds_of, rail_history
 from sluicegate.gateway.history.rows import ENDINGS, Verdict
 from sluicegate.gateway.history.store import HistoryBounds, HistoryStore
 from sluicegate.gateway.telemetry.metrics import Objectives
@@ -208,3 +210,60 @@ def test_a_request_too_large_to_keep_in_full_keeps_its_line(tmp_path: Path) -> N
     store.add([(line_of(1), [], {"noise": noise})], NOW_S)
     assert store.rows(Wanted(), None, 10)[1] == 1
     assert store.details("r1") is None
+
+
+# --- what rails said ----------------------------------------------------------------------------------------------
+
+KEYS = st.tuples(
+    st.integers(0, 4000).map(lambda ago: (int(NOW_S) // SLICE_S - ago) * SLICE_S),
+    st.sampled_from(["screen", "moderate"]),
+    RAILS,
+    st.sampled_from(["", "email", "it's; --"]),
+    VERDICTS,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.dictionaries(KEYS, st.integers(1, 9), max_size=12), max_size=4),
+    st.integers(SLICE_S, SLICE_S * KEPT),
+    st.integers(1, 80),
+)
+def test_counts_of_rails_add_up_over_batches_and_restarts(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[dict[RailKey, int]], last_s: int, most: int
+) -> None:
+    """Within the week and the range that was asked for; at most so many slices, oldest first."""
+    path = tmp_path_factory.mktemp("rails") / "h.sqlite3"
+    expected: Counter[RailKey] = Counter()
+    for batch in batches:
+        store = HistoryStore(path, WIDE)
+        store.add([], NOW_S, batch)
+        store.close()
+        expected.update(batch)
+    wide_s, first_s = bounds_of(last_s, most, NOW_S)
+    store = HistoryStore(path, WIDE)
+    told = rail_history(store.query("select * from rail_counts where at_s >= ?", (first_s,)), wide_s)
+    store.close()
+    wanted = {key: n for key, n in expected.items() if key[0] >= first_s and key[0] > NOW_S - KEPT * SLICE_S}
+    for what, is_category in (("verdicts", False), ("categories", True)):
+        sums: Counter[tuple[str, ...]] = Counter()
+        for (_, slot, rail, category, outcome), n in wanted.items():
+            if bool(category) is is_category:
+                sums[(slot, rail, *([category] if category else []), outcome)] += n
+        assert {tuple(key): n for *key, n in told[what]} == sums
+        assert sum(n for one in told["slices"] for *_, n in one[what]) == sums.total()
+    begins = [one["at_s"] for one in told["slices"]]
+    assert begins == sorted(set(begins))
+    assert len(begins) <= most
+
+
+def test_counts_of_rails_are_bounded_in_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rail_counts, "MOST_ROWS", 50)
+    store = HistoryStore(None, WIDE)
+    for slice_ in range(30):
+        at_s = (int(NOW_S) // SLICE_S - 30 + slice_) * SLICE_S
+        store.add([], NOW_S, {(at_s, "screen", f"r{n}", "", "pass"): 1 for n in range(5)})
+    rows = store.query("select at_s, count(*) from rail_counts group by at_s order by at_s")
+    assert sum(n for _, n in rows) <= 50
+    assert rows[-1] == ((int(NOW_S) // SLICE_S - 1) * SLICE_S, 5)
+    store.close()

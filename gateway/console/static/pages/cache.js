@@ -1,8 +1,8 @@
 import { ask } from "../api.js";
-import { cards } from "../columns.js";
-import { bars, count, el, panel, percent, table } from "../dom.js";
+import { bars, count, el, panel, percent } from "../dom.js";
 import { choice, labelled, outcome, sure, textInput } from "../forms.js";
 import { money } from "../money.js";
+import { cards, table } from "../tables.js";
 
 const KINDS = [["", "all entries"], ["tag", "those with the tag"], ["model_version", "of a model's version"], ["template_version", "of a template's version"], ["rails", "made under the rails"]];
 
@@ -19,7 +19,7 @@ function entriesPanel(name, held, purge) {
   if (held === null) return panel(`Entries of "${name}"`, null, el("p", { class: "empty" }, "This cache cannot say whose entries it holds, or did not answer now."));
   const rows = held.map((one) => el("tr", {}, el("td", { class: "breaks" }, one.tenant), el("td", { class: "breaks" }, one.model || "all models"), el("td", { class: "number" }, count(one.entries)), el("td", { class: "number" }, size(one.bytes)),
     el("td", {}, el("button", { type: "button", class: "danger", "aria-label": `Purge the entries of ${one.tenant}`, disabled: one.tenant.startsWith("digest "), on: { click: () => purge({ tenant: one.tenant }) } }, "Purge"))));
-  return panel(`Entries of "${name}"`, `${count(held.reduce((all, one) => all + one.entries, 0))} in all`, cards(table(`Entries of ${name}`, [["Tenant"], ["Model"], ["Entries", "number"], ["Size", "number"], ["Withdraw"]], rows, "It is empty.")));
+  return panel(`Entries of "${name}"`, `${count(held.reduce((all, one) => all + one.entries, 0))} in all`, cards(`Entries of ${name}`, [["Tenant"], ["Model"], ["Entries", "number"], ["Size", "number"], ["Withdraw"]], rows, "It is empty."));
 }
 
 function savedPanel(told) {

@@ -1,8 +1,9 @@
 import { ask } from "../api.js";
-import { cards, whisker } from "../columns.js";
-import { chip, count, el, panel, percent, table } from "../dom.js";
+import { whisker } from "../columns.js";
+import { chip, count, el, panel, percent } from "../dom.js";
 import { choice, labelled } from "../forms.js";
 import { address } from "../navigation.js";
+import { cards, table } from "../tables.js";
 
 const FIGURES = [["quality", "Quality"], ["passed", "Cases passed"], ["valid_json", "Valid JSON"], ["refused", "Refused"], ["false_alarms", "False alarms"], ["missed", "Attacks missed"], ["leaks", "Leaks"]];
 const CASES = 50;
@@ -28,7 +29,7 @@ async function list({ signal }) {
       el("td", {}, Object.entries(one.variants).map(([name, figures]) => el("div", { class: "breaks" }, el("span", { class: "note" }, `${name} `), whisker(figures.quality, percent)))), el("td", { class: "breaks" }, judged(one.comparison) ?? "–")));
   const empty = told.folder === null ? "This gateway has no folder of reports. Name one with [telemetry] evaluations, and write to it with `sluicegate eval SUITE --save FOLDER`." : "The folder holds no report. `sluicegate eval SUITE --save FOLDER` writes one.";
   return [el("div", { class: "head" }, el("h1", {}, "Evaluations"), el("p", {}, told.folder === null ? "reports of sluicegate eval" : `reports in ${told.folder}`)),
-    panel("Reports", `newest first${told.left_out ? `; ${told.left_out} older ones are left out` : ""}`, cards(table("Reports", [["Suite"], ["When"], ["Cases", "number"], ["Quality"], ["Compared"]], rows, empty)))];
+    panel("Reports", `newest first${told.left_out ? `; ${told.left_out} older ones are left out` : ""}`, cards("Reports", [["Suite"], ["When"], ["Cases", "number"], ["Quality"], ["Compared"]], rows, empty))];
 }
 
 async function report({ signal, detail, params, go }) {

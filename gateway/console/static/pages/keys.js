@@ -1,10 +1,11 @@
 import { ask } from "../api.js";
-import { cards, columns, columnsTable, gauge } from "../columns.js";
-import { chip, count, el, panel, table } from "../dom.js";
+import { columns, columnsTable, gauge } from "../columns.js";
+import { chip, count, el, panel } from "../dom.js";
 import { choice, copyButton, labelled, outcome, question, sure, textInput } from "../forms.js";
 import { limitFields, limitWords, limitsOf } from "../limits.js";
 import { filterBar, keepAddress } from "../list.js";
 import { daysAgo, daysSince, money, spentBy, stacked, usageRows } from "../money.js";
+import { cards, table } from "../tables.js";
 
 const MOST = 200; // rows of one table; more are found by the filter
 const STATES = { active: "good", expired: "warn", revoked: "bad" };
@@ -79,7 +80,7 @@ function keysPanel(records, all, spent, currency, acts) {
       el("td", {}, fixed ? el("span", { class: "note" }, "in the configuration") : gone ? null : el("div", { class: "row" }, [["Limits", () => acts.limit("key", record.id, record.limits)], ["Rotate", () => acts.rotate(record)], ["Revoke", () => acts.revoke(record), "danger"]].map(([name, act, kind]) => el("button", { type: "button", class: kind ?? "", "aria-label": `${name}: ${record.id}`, on: { click: act } }, name)))));
   });
   const head = [["Key"], ["Tenant"], ["Scopes", "minor"], ["Limits"], ["Today"], ["This month"], ["Change"]];
-  return panel("Keys", `${records.length === all ? `${all} in all` : `${records.length} of ${all}`}${records.length > MOST ? `; the first ${MOST} are shown, find others by name` : ""}`, cards(table("Keys", head, rows, all ? "No key matches." : "There are no keys: whoever sits at this machine operates the gateway.")));
+  return panel("Keys", `${records.length === all ? `${all} in all` : `${records.length} of ${all}`}${records.length > MOST ? `; the first ${MOST} are shown, find others by name` : ""}`, cards("Keys", head, rows, all ? "No key matches." : "There are no keys: whoever sits at this machine operates the gateway."));
 }
 
 function teamsOf(known, keys) {
@@ -96,7 +97,7 @@ function teamsPanel(teams, spent, currency, acts, kept) {
       el("td", {}, kept ? el("button", { type: "button", "aria-label": `Limits: team ${team}`, on: { click: () => acts.limit("team", team, limits) } }, "Limits") : null));
   });
   const form = el("form", { class: "row", on: { submit: (event) => { event.preventDefault(); acts.limit("team", name.value.trim(), {}); } } }, labelled("Limit another team", name), el("button", { type: "submit" }, "Set limits"));
-  return panel("Teams", "a team's limits hold for all its keys together", el("div", { class: "stack" }, kept ? form : null, cards(table("Teams", [["Team"], ["Limits"], ["Today"], ["This month"], ["Change"]], rows, "No key names a team."))));
+  return panel("Teams", "a team's limits hold for all its keys together", el("div", { class: "stack" }, kept ? form : null, cards("Teams", [["Team"], ["Limits"], ["Today"], ["This month"], ["Change"]], rows, "No key names a team.")));
 }
 
 function newKeyPanel(create) {

@@ -1,6 +1,8 @@
 import { Failure, ask } from "../api.js";
-import { cell, chip, clock, count, el, facts, ms, panel, percent, table } from "../dom.js";
+import { cell, chip, clock, count, el, facts, ms, panel, percent } from "../dom.js";
+import { outcome, sure } from "../forms.js";
 import { address } from "../navigation.js";
+import { table } from "../tables.js";
 
 const WINDOW_S = 900;
 const STATES = { well: ["well", "good"], failing: ["failing", "warn"], left_alone: ["left alone", "bad"] };
@@ -53,14 +55,11 @@ function share(weights) {
   return Object.entries(weights).map(([name, w]) => `${name} ${Math.round((100 * w) / sum)} %`).join(", ");
 }
 
-function routePanel(route, figures, refresh, said) {
-  const roll = async () => {
-    try {
-      const now = await ask(`/admin/routes/${encodeURIComponent(route.name)}/rollback`, { method: "POST", body: {} });
-      said.textContent = `${route.name} is back at ${share(now.weights)}.`;
-      await refresh();
-    } catch (error) { said.textContent = error.message; }
-  };
+function routePanel(route, figures, act) {
+  const roll = () => act(`Roll ${route.name} back?`, `New requests get the weights before these: ${share(route.history.at(-2).weights)}. A rollout of ${route.name} ends with it.`, "Roll back", async () => {
+    const now = await ask(`/admin/routes/${encodeURIComponent(route.name)}/rollback`, { method: "POST", body: {} });
+    return `${route.name} is back at ${share(now.weights)}.`;
+  });
   const sum = Object.values(route.weights).reduce((all, w) => all + w, 0) || 1, least = Math.min(...Object.values(route.weights).filter((w) => w > 0));
   const seen = new Map(figures.by_model.map((line) => [line.name, line]));
   const rows = Object.entries(route.weights).map(([name, w]) => {
@@ -77,30 +76,42 @@ function routePanel(route, figures, refresh, said) {
 }
 
 const ROLLOUT = { running: "info", held: "warn", stopped: "bad", promoted: "good", superseded: "" };
+const ORDERS = {
+  hold: ["Hold", "It keeps its share and takes no further step until it is resumed. It may still be stopped."],
+  resume: ["Resume", "It goes on to the next step as soon as that is earned."],
+  promote: ["Promote", "All requests go to the canary at once, whatever was observed so far."],
+  stop: ["Stop", "All requests go to the baseline at once. This pair is not tried again by itself."],
+};
 const mean = (arm) => (arm.mean === null ? "–" : String(Number(arm.mean.toFixed(4))));
 
 // A canary that advances or stops by itself: where it stands, what it waits for, and what was decided why.
-function rolloutPanel(found) {
-  const rows = Object.entries(found.metrics).map(([name, m]) => el("tr", {}, cell(name.replaceAll("_", " ")), cell(`${mean(m.canary)} of ${count(m.canary.n)}`, "number"), cell(`${mean(m.baseline)} of ${count(m.baseline.n)}`, "number"), cell(String(m.tolerance), "number")));
+function rolloutPanel(found, act) {
+  const order = (verb, button, what) => act(`${button} ${found.canary}?`, what, button, async () => {
+    const now = await ask(`/admin/rollouts/${encodeURIComponent(found.route)}/${verb}`, { method: "POST", body: { reason: "by the console" } });
+    return `The rollout of ${found.canary}: ${now.pending ? `${verb} is under way` : now.state}.`;
+  });
+  const orders = { running: ["hold", "promote", "stop"], held: ["resume", "promote", "stop"] }[found.state] ?? [];
+  const rows = Object.entries(found.metrics).map(([name, m]) => el("tr", {}, cell(name.replaceAll("_", " ")), cell(`${mean(m.canary)} of ${count(m.canary.n)}`, "number"), cell(`${mean(m.baseline)} of ${count(m.baseline.n)}`, "number"), cell(String(m.tolerance), "number minor"), cell(m.worse.p.toFixed(3), "number")));
   const decided = [...found.decisions].reverse().map((one) => el("tr", {}, cell(clock(one.at_s)), cell(one.action), cell(one.by, "name"), cell(one.reason)));
   return el("section", { class: "panel" },
     el("header", {}, el("h2", {}, `Canary ${found.canary}`), chip(found.state, ROLLOUT[found.state] ?? ""), el("p", {}, `${percent(found.share)} of ${found.route}, step ${found.step} of ${found.steps.length}; compared with ${found.baseline}`)),
-    el("div", { class: "stack" }, found.waits_for.length ? el("p", { class: "note" }, `Waits for ${found.waits_for.join(", ")}.`) : null,
-      table(`Canary and baseline of ${found.route}`, [["Measure"], ["Canary", "number"], ["Baseline", "number"], ["Tolerance", "number"]], rows, "Nothing was observed yet."),
+    el("div", { class: "stack" }, orders.length ? el("div", { class: "row" }, orders.map((verb) => el("button", { type: "button", class: verb === "stop" ? "danger" : "", "aria-label": `${ORDERS[verb][0]}: ${found.canary}`, on: { click: () => order(verb, ...ORDERS[verb]) } }, ORDERS[verb][0]))) : null, found.waits_for.length ? el("p", { class: "note" }, `Waits for ${found.waits_for.join(", ")}.`) : null,
+      table(`Canary and baseline of ${found.route}`, [["Measure"], ["Canary", "number"], ["Baseline", "number"], ["Tolerance", "number minor"], ["p, no worse", "number"]], rows, "Nothing was observed yet."),
       decided.length ? el("details", {}, el("summary", {}, "Decisions, the newest first"), table(`Decisions on ${found.canary}`, [["At"], ["What"], ["By"], ["Why"]], decided, "")) : null));
 }
 
 const noRoutes = () => panel("Versions and canaries", null, el("p", { class: "empty" }, "No public name stands for versions yet. A route with weights (docs/operations.md) shows here which version answers, and the button that rolls back."));
 
 export async function page({ signal, onTick }) {
-  const body = el("div", { class: "grid" }), said = el("p", { role: "status", class: "note" });
+  const body = el("div", { class: "grid" }), { line, attempt } = outcome();
+  const act = async (title, what, button, done) => { if (await sure(title, what, button) && await attempt(done)) await refresh(); };
   let last = 0;
   const refresh = async () => {
     last = Date.now();
     const [served, routes, rollouts, figures] = await Promise.all([ask("/admin/console/models", { signal }), read("/admin/routes", signal), read("/admin/rollouts", signal), ask(`/admin/console/figures?from_s=${Date.now() / 1000 - WINDOW_S}`, { signal })]);
-    body.replaceChildren(...[servedPanel(served.data, figures), serversPanel(served.data), ...(routes.length ? routes.map((route) => routePanel(route, figures, refresh, said)) : [noRoutes()]), ...rollouts.map(rolloutPanel), enginePanel(served.engine)].filter(Boolean));
+    body.replaceChildren(...[servedPanel(served.data, figures), serversPanel(served.data), ...(routes.length ? routes.map((route) => routePanel(route, figures, act)) : [noRoutes()]), ...rollouts.map((found) => rolloutPanel(found, act)), enginePanel(served.engine)].filter(Boolean));
   };
   await refresh();
   onTick(() => { if (!document.hidden && Date.now() - last > 3000 && !body.contains(document.activeElement) && !body.querySelector("details[open]")) refresh().catch(() => {}); });
-  return [el("div", { class: "head" }, el("h1", {}, "Models"), el("p", {}, "what is served, how it is, which version answers, and the way back")), body, said];
+  return [el("div", { class: "head" }, el("h1", {}, "Models"), el("p", {}, "what is served, how it is, which version answers, and the way back")), line, body];
 }

@@ -1,9 +1,10 @@
 import { ask } from "../api.js";
 import { histogram, legend, slices } from "../charts.js";
-import { cell, chip, clock, count, el, ms, panel, percent, table } from "../dom.js";
+import { cell, chip, clock, count, el, ms, panel, percent } from "../dom.js";
 import { RANGES, filterBar, keepAddress, localMoment, rangeOf } from "../list.js";
 import { address } from "../navigation.js";
 import { ENDINGS, money } from "../outcome.js";
+import { table } from "../tables.js";
 
 const STANDARD = "3600", EVERY_MS = 4000;
 const SERIES = ["answered", "refused", "rejected", "failed", "left"];
@@ -66,14 +67,14 @@ function spread(title, data, format) {
   return panel(title, note, histogram({ counts: data.counts, count: data.count, bounds_s: data.bounds_ms.map((b) => b / 1000), sum_s: (half ?? 0) * data.count / 1000 }, { label: title, objective: data.objective_ms / 1000, format }));
 }
 
-function drawn(found, to) {
-  const open = (from, until) => { location.hash = address("requests", { from: localMoment(from), until: localMoment(until) }); };
-  const chart = { fromS: found.from_s, untilS: found.until_s, stepS: found.step_s, open };
+function drawn(found, to, model) {
+  const within = (from, until) => address("requests", { ...(model ? { model } : {}), from: localMoment(from), until: localMoment(until) });
+  const chart = { fromS: found.from_s, untilS: found.until_s, stepS: found.step_s, to: within };
   return [
     tiles(found, to),
     el("div", { class: "grid two" },
-      panel("Requests", "click a bar for its requests", slices(found.series, { label: "Requests", ...chart, split: (s) => SERIES.map((kind) => [kind, s[kind] ?? 0]) }), legend(SERIES.map((kind) => [kind, ENDINGS[kind]]))),
-      panel("Tokens answered", "click a bar for its requests", slices(found.series, { label: "Tokens answered", ...chart, split: (s) => [["answered", s.tokens]] }))),
+      panel("Requests", "click a bar for its requests", slices(found.series, { label: "Requests", ...chart, split: (s) => SERIES.map((kind) => [kind, ENDINGS[kind], s[kind] ?? 0]) }), legend(SERIES.map((kind) => [kind, ENDINGS[kind]]))),
+      panel("Tokens answered", "click a bar for its requests", slices(found.series, { label: "Tokens answered", ...chart, split: (s) => [["answered", "tokens", s.tokens]] }))),
     el("div", { class: "grid two" }, objectives(found, to), endings(found, to)),
     el("div", { class: "grid three" }, spread("To the first text", found.latency.first_ms, seconds), spread("For each further token", found.latency.token_ms, seconds), spread("Whole request", found.latency.ms, seconds)),
     el("div", { class: "grid two" }, rails(found, to), by(found, "model", "By model", to)),
@@ -82,8 +83,8 @@ function drawn(found, to) {
 }
 
 function stripOf(now) {
-  const e = now.engine, entries = [["Running", count(now.live.length)], ["Waiting", count(e.requests_waiting ?? 0)], ["KV cache", percent(e.kv_cache_usage_ratio)], ["Event loop behind by", now.lag.p99_s === undefined ? "–" : seconds(now.lag.p99_s)]];
-  return el("dl", { class: "strip", "aria-label": "Now" }, entries.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+  const e = now.engine, entries = [["Running", count(now.live.length), "#/requests"], ["Waiting", count(e.requests_waiting ?? 0), "#/models"], ["KV cache", percent(e.kv_cache_usage_ratio), "#/models"], ["Event loop behind by", now.lag.p99_s === undefined ? "–" : seconds(now.lag.p99_s)]];
+  return el("dl", { class: "strip", "aria-label": "Now" }, entries.map(([name, value, href]) => el("div", {}, el("dt", {}, name), el("dd", {}, href ? el("a", { href }, value) : value))));
 }
 
 const troublesOf = (now) => (now.troubles.length ? el("section", { class: "notice", "aria-label": "What does not work now" }, now.troubles.map((one) => el("p", {}, el("strong", {}, one.part), `: ${one.reason}`))) : null);
@@ -101,7 +102,7 @@ export async function page({ signal, params: given, onTick }) {
     const kept = found.kept_since_s === null ? "" : `, requests kept since ${new Date(found.kept_since_s * 1000).toLocaleString()}`;
     note.textContent = `${now.readiness === "ready" ? now.state : now.readiness} since ${new Date(now.started_s * 1000).toLocaleString()}${kept}${found.survives ? "" : " (in memory; [telemetry] history keeps them)"}`;
     strip.replaceChildren(...[troublesOf(now), stripOf(now)].filter(Boolean));
-    body.replaceChildren(...drawn(found, to));
+    body.replaceChildren(...drawn(found, to, params.get("model")));
     failed.hidden = true;
     return now;
   }

@@ -1,9 +1,10 @@
 import { ask, events, key } from "../api.js";
 import { asCurl, asPythonClient, asTypeScript, bodyOf } from "../copies.js";
-import { el, facts, ms, panel, table } from "../dom.js";
+import { el, facts, ms, panel } from "../dom.js";
 import { choice, copyButton, labelled, textInput } from "../forms.js";
 import { compact } from "../raw_json.js";
 import { schemaLint } from "../schema_lint.js";
+import { table } from "../tables.js";
 import { tokenView } from "../tokens.js";
 
 const PROMPT = "Invoice TM-40917 of 14 March 2026 from Tidewater Marine Supply for Kestrel Boatworks.\nThe total is 1,284.50 EUR and it is not paid.";

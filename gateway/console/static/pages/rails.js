@@ -1,23 +1,24 @@
 import { Failure, ask } from "../api.js";
-import { cards, columns, columnsTable } from "../columns.js";
-import { chip, count, el, ms, panel, percent, table } from "../dom.js";
+import { columns, columnsTable } from "../columns.js";
+import { chip, count, el, ms, panel, percent } from "../dom.js";
 import { choice, labelled, outcome, sure } from "../forms.js";
 import { filterBar, keepAddress } from "../list.js";
+import { cards } from "../tables.js";
 
 const SLOTS = { screen: "input", moderate: "output" };
 const ACTIONS = ["pass", "redact", "escalate", "block", "failed", "shadow"];
 const WORST = { pass: 0, redact: 1, escalate: 2, block: 3, failed: 4 };
 const CHIPS = { pass: "good", redact: "warn", escalate: "info", block: "bad", failed: "bad" };
-const FILTERS = (rails) => [{ name: "last", label: "Time", standard: "86400", options: [["3600", "Last hour"], ["21600", "Last 6 hours"], ["86400", "Last 24 hours"], ["604800", "Last 7 days"]] }, { name: "rail", label: "Rail", options: [["", "All"], ...[...new Set(rails)].map((name) => [name, name])] }];
+const FILTERS = (rails) => [{ name: "last", label: "Time", standard: "86400", options: [["3600", "Last hour"], ["21600", "Last 6 hours"], ["86400", "Last 24 hours"], ["604800", "Last 7 days"]] }, { name: "by", label: "Columns by", standard: "outcome", options: [["outcome", "outcome"], ["rail", "rail"], ["category", "category"]] }, { name: "rail", label: "Rail", options: [["", "All"], ...[...new Set(rails)].map((name) => [name, name])] }];
 
 const kindOf = (outcome) => outcome.startsWith("shadow") ? "shadow" : outcome.startsWith("failed") ? "failed" : ACTIONS.includes(outcome) ? outcome : "failed";
 
 export async function page({ signal, params }) {
   const listed = await ask("/admin/rails", { signal }), body = el("div", { class: "grid" }), alarms = el("div", {}), said = outcome();
   const draw = async (set) => {
-    const last = Number(set.get("last") ?? 86400), told = await ask(`/admin/rails/history?last=${Number.isFinite(last) ? last : 86400}&slices=60`, { signal }), wanted = set.get("rail") ?? "";
+    const last = Number(set.get("last") ?? 86400), told = await ask(`/admin/rails/history?last=${Number.isFinite(last) ? last : 86400}&slices=60`, { signal }), wanted = set.get("rail") ?? "", by = PARTS[set.get("by")] ? set.get("by") : "outcome";
     const keep = (found) => !wanted || found[1] === wanted;
-    body.replaceChildren(el("div", { class: "grid two" }, verdictsPanel(told, last, keep), categoriesPanel(told.categories.filter(keep))), railsPanel(listed.data.filter((rail) => !wanted || rail.rail === wanted), told.verdicts, listed.policies));
+    body.replaceChildren(el("div", { class: "grid two" }, verdictsPanel(told, last, by, keep), categoriesPanel(told.categories.filter(keep))), railsPanel(listed.data.filter((rail) => !wanted || rail.rail === wanted), told.verdicts, listed.policies));
   };
   const refreshAlarms = async () => alarms.replaceChildren(await alarmsPanel(signal, async (report) => {
     if (!(await sure("Remove the report?", "Its text leaves the set of texts that must not be flagged.", "Remove"))) return;
@@ -30,21 +31,40 @@ export async function page({ signal, params }) {
 
 // --- over time ------------------------------------------------------------------------------------------------------
 
-function slotsOf(told, last, keep) {
+const shadowed = "would have acted (shadow)";
+// What a column is made of: [name, count] of one slice.
+const PARTS = {
+  outcome: (one, keep) => one.verdicts.filter(keep).map(([, , outcome, n]) => [kindOf(outcome), n]),
+  rail: (one, keep) => one.verdicts.filter(keep).filter(([, , outcome]) => outcome !== "pass").map(([, rail, , n]) => [rail, n]),
+  category: (one, keep) => one.categories.filter(keep).map(([, , category, , n]) => [category, n]),
+};
+const HUES = 5;
+
+// [class, text] by name: outcomes have colours of their own, else the most frequent names get one each and all others share one.
+function huesOf(slices, by, keep) {
+  if (by === "outcome") return new Map(ACTIONS.map((action) => [action, [action, action === "shadow" ? shadowed : action]]));
+  const sums = new Map();
+  for (const one of slices) for (const [name, n] of PARTS[by](one, keep)) sums.set(name, (sums.get(name) ?? 0) + n);
+  const names = [...sums.keys()].sort((a, b) => sums.get(b) - sums.get(a)), others = `${names.length - HUES} others`;
+  return new Map(names.map((name, at) => [name, at < HUES ? [`c${at}`, name] : [`c${HUES}`, others]]));
+}
+
+function slotsOf(told, last, by, keep, hues) {
   const wide = told.slice_s, first = Math.floor((told.now_s - last) / wide + 1) * wide, found = new Map(told.slices.map((one) => [one.at_s, one])), slots = [];
   const short = last <= 86400 ? { hour: "2-digit", minute: "2-digit" } : { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" };
   for (let at = first; at <= told.now_s; at += wide) {
-    const sums = {};
-    for (const [, , outcome, n] of (found.get(at)?.verdicts ?? []).filter(keep)) sums[kindOf(outcome)] = (sums[kindOf(outcome)] ?? 0) + n;
-    slots.push({ name: new Date(at * 1000).toLocaleString([], { ...short, hour12: false }), parts: ACTIONS.filter((action) => sums[action]).map((action) => [action, action === "shadow" ? "would have acted (shadow)" : action, sums[action]]) });
+    const sums = new Map();
+    for (const [name, n] of found.has(at) ? PARTS[by](found.get(at), keep) : []) sums.set(hues.get(name)[0], (sums.get(hues.get(name)[0]) ?? 0) + n);
+    const kinds = new Map([...hues.values()]);
+    slots.push({ name: new Date(at * 1000).toLocaleString([], { ...short, hour12: false }), parts: [...kinds].filter(([kind]) => sums.has(kind)).map(([kind, text]) => [kind, text, sums.get(kind)]) });
   }
   return slots;
 }
 
-function verdictsPanel(told, last, keep) {
-  const slots = slotsOf(told, last, keep);
-  return panel("Verdicts over time", `each column ${told.slice_s < 3600 ? `${told.slice_s / 60} minutes` : `${(told.slice_s / 3600).toFixed(1)} hours`}; since the start of the gateway, a week at most`, columns({ label: "Verdicts of rails", slots, format: count }),
-    el("p", { class: "kinds" }, ACTIONS.map((action) => el("span", {}, el("span", { class: `kind ${action}` }), action === "shadow" ? "would have acted (shadow)" : action))), columnsTable("Verdicts of rails", slots, count));
+function verdictsPanel(told, last, by, keep) {
+  const hues = huesOf(told.slices, by, keep), slots = slotsOf(told, last, by, keep, hues), kinds = new Map([...hues.values()]), label = { outcome: "Verdicts of rails", rail: "Rails that found something", category: "What rails found" }[by];
+  return panel(by === "outcome" ? "Verdicts over time" : `${label}, over time`, `each column ${told.slice_s < 3600 ? `${told.slice_s / 60} minutes` : `${(told.slice_s / 3600).toFixed(1)} hours`}; a week is kept${told.survives ? "" : ", in memory"}`, columns({ label, slots, format: count }),
+    el("p", { class: "kinds" }, [...kinds].map(([kind, text]) => el("span", {}, el("span", { class: `kind ${kind}` }), text))), columnsTable(label, slots, count));
 }
 
 function categoriesPanel(found) {
@@ -59,7 +79,7 @@ function categoriesPanel(found) {
     const [slot, rail, category] = JSON.parse(key);
     return el("tr", {}, el("td", { class: "breaks" }, category), el("td", { class: "breaks" }, rail), el("td", { class: "minor" }, SLOTS[slot]), el("td", {}, Object.entries(sum.parts).map(([outcome, n]) => [chip(`${outcome} ${count(n)}`, outcome.startsWith("shadow") ? "" : CHIPS[kindOf(outcome)]), " "])), el("td", { class: "number" }, count(sum.whole)));
   });
-  return panel("What was found", "requests by category, in the same time", cards(table("Categories", [["Category"], ["Rail"], ["Reads", "minor"], ["Outcome"], ["Requests", "number"]], rows, "No rail found anything in this time.")));
+  return panel("What was found", "requests by category, in the same time", cards("Categories", [["Category"], ["Rail"], ["Reads", "minor"], ["Outcome"], ["Requests", "number"]], rows, "No rail found anything in this time."));
 }
 
 function railsPanel(rails, verdicts, policies) {
@@ -78,7 +98,7 @@ function railsPanel(rails, verdicts, policies) {
       el("td", { class: "number" }, count(sums.failed ?? 0)), el("td", { class: "mono minor" }, rail.version ?? "–"));
   });
   const head = [["Rail"], ["Reads"], ["Acts"], ["Asked", "number"], ["Acted", "number"], ["In shadow", "number"], ["Failed", "number"], ["Version", "minor"]];
-  return panel("Active and in shadow", "in the same time; a rail in shadow decides and does nothing", cards(table("Rails", head, rows, "No rail is configured ([pipeline] screen and moderate).")));
+  return panel("Active and in shadow", "in the same time; a rail in shadow decides and does nothing", cards("Rails", head, rows, "No rail is configured ([pipeline] screen and moderate)."));
 }
 
 // --- false alarms ---------------------------------------------------------------------------------------------------
@@ -93,7 +113,7 @@ async function alarmsPanel(signal, remove) {
   for (const report of found) sums.set(report.rail || "no rail named", (sums.get(report.rail || "no rail named") ?? 0) + 1);
   const rows = [...found].reverse().map((report) => el("tr", {}, el("td", {}, new Date(report.created_s * 1000).toLocaleString([], { hour12: false })), el("td", { class: "breaks" }, report.rail || "–"), el("td", { class: "breaks minor" }, report.tenant),
     el("td", { class: "breaks" }, el("details", {}, el("summary", {}, report.note || "Read the text"), el("pre", { class: "text" }, report.text))), el("td", {}, el("button", { type: "button", "aria-label": `Remove the report ${report.id}`, on: { click: () => remove(report) } }, "Remove"))));
-  return panel("Reported false alarms", found.length ? [...sums].map(([rail, n]) => `${rail}: ${n}`).join(", ") : null, cards(table("Reported false alarms", [["Reported"], ["Rail"], ["Tenant", "minor"], ["Note and text"], ["Change"]], rows, "Nobody has reported one. Callers do with POST /v1/safety/false_positives; `sluicegate redteam --regressions` tries them.")));
+  return panel("Reported false alarms", found.length ? [...sums].map(([rail, n]) => `${rail}: ${n}`).join(", ") : null, cards("Reported false alarms", [["Reported"], ["Rail"], ["Tenant", "minor"], ["Note and text"], ["Change"]], rows, "Nobody has reported one. Callers do with POST /v1/safety/false_positives; `sluicegate redteam --regressions` tries them."));
 }
 
 // --- a text on all rails --------------------------------------------------------------------------------------------
@@ -117,7 +137,7 @@ function tryPanel(policies, signal) {
 function triedNodes(text, trials) {
   const rows = trials.map((one) => el("tr", {}, el("td", { class: "breaks" }, el("strong", {}, one.rail)), el("td", {}, SLOTS[one.slot]), el("td", {}, chip(one.action, CHIPS[one.action]), one.mode === "enforce" ? null : [" ", chip(one.mode)]),
     el("td", { class: "breaks" }, one.reason || "–"), el("td", { class: "number" }, one.score === null ? "–" : one.score.toFixed(3)), el("td", { class: "number" }, one.action === "pass" ? "–" : one.places.length || "the whole"), el("td", { class: "number" }, ms(one.seconds * 1000))));
-  return [marked(text, trials), cards(table("What each rail would do", [["Rail"], ["Reads"], ["Would"], ["Why"], ["Score", "number"], ["Places", "number"], ["Took", "number"]], rows, "No rail is configured."))];
+  return [marked(text, trials), cards("What each rail would do", [["Rail"], ["Reads"], ["Would"], ["Why"], ["Score", "number"], ["Places", "number"], ["Took", "number"]], rows, "No rail is configured.")];
 }
 
 // Places count characters as the gateway does: code points, not the units of JavaScript's strings.

@@ -1,8 +1,9 @@
 import { ask } from "../api.js";
-import { cell, chip, clock, count, el, ms, panel, table } from "../dom.js";
+import { cell, chip, clock, count, el, ms, panel } from "../dom.js";
 import { betweenFields, filterBar, keepAddress, pagedTable, rangeOf, timeField } from "../list.js";
 import { address } from "../navigation.js";
 import { ENDINGS, ended, money, verdict } from "../outcome.js";
+import { table } from "../tables.js";
 
 const PAGE = 50;
 const BARE = "-"; // as the gateway reads it: those that have none
@@ -39,7 +40,7 @@ function query(params, more = {}) {
   return sent;
 }
 
-const COLUMNS = [["At"], ["Outcome"], ["Model"], ["Key", "minor"], ["Route", "minor"], ["Feature", "minor"], ["Rails", "minor"], ["Tokens", "number minor"], ["Cost", "number minor"], ["First text", "number minor roomy"], ["Whole", "number"]];
+const COLUMNS = [["At"], ["Outcome"], ["Model"], ["Key", "minor"], ["Route", "minor roomy"], ["Feature", "minor"], ["Rails", "minor"], ["Tokens", "number minor"], ["Cost", "number minor"], ["First text", "number minor roomy"], ["Whole", "number"]];
 const LIVE = [["Request"], ["Model"], ["Key", "minor"], ["Doing"], ["Prompt", "number minor"], ["Tokens", "number"], ["For", "number"]];
 
 function when(seconds) {
@@ -47,11 +48,14 @@ function when(seconds) {
   return today ? clock(seconds) : `${at.toLocaleDateString([], { month: "short", day: "numeric" })} ${clock(seconds)}`;
 }
 
+// A route breaks behind its slashes.
+const parted = (route) => route.split(/(?<=\/)/).flatMap((part) => [part, el("wbr")]);
+
 function row(line) {
   const href = address("trace", {}, line.id);
   return el("tr", { class: "link", on: { click: (event) => { if (!event.target.closest("a")) location.hash = href; } } },
-    cell(el("a", { href, "aria-label": `Trace of the request at ${when(line.at_s)}`, title: new Date(line.at_s * 1000).toLocaleString() }, when(line.at_s))),
-    cell(ended(line)), cell(line.model || "–", "name"), cell(line.key ?? line.tenant, "name minor"), cell(line.route.replace(/^\/v1/, "") || "–", "minor"), cell(line.feature || "–", "name minor"),
+    cell(el("a", { href, "aria-label": `Trace of the request at ${when(line.at_s)}`, title: new Date(line.at_s * 1000).toLocaleString() }, when(line.at_s)), "time"),
+    cell(ended(line)), cell(line.model || "–", "name"), cell(line.key ?? line.tenant, "name minor"), cell(parted(line.route.replace(/^\/v1/, "") || "–"), "route minor roomy"), cell(line.feature || "–", "name minor"),
     cell(line.verdicts.map(verdict), "minor"), cell(`${count(line.prompt_tokens)} + ${count(line.completion_tokens)}`, "number minor"),
     cell(line.cost_nanos ? money(line.cost_nanos) : "–", "number minor"), cell(ms(line.first_ms), "number minor roomy"), cell(ms(line.ms), "number"));
 }

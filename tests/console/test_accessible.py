@@ -1,0 +1,120 @@
+"""Every page of the console at four widths, in both themes, for axe, and by keyboard: with a hostile name in each place
+that takes one. A page is opened once for all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.console.axe import findings
+from tests.console.browser import Browser
+from tests.console.conftest import needs_chromium
+from tests.console.operating import answer, press, shows
+from tests.console.whole import HOSTILE, NEW, PLACES, Whole, enter, whole
+
+pytestmark = needs_chromium
+WIDTHS = (390, 768, 1180, 1440)
+CLIPPED = """[...document.querySelectorAll('header *, #main *')].filter((node) => {
+    if (node.closest('.hidden, svg') || !node.getClientRects().length) return false;
+    const { left, right } = node.getBoundingClientRect();
+    const hides = node.clientWidth && getComputedStyle(node).overflowX !== 'visible';
+    return left < -1 || right > innerWidth + 1 || (hides && node.scrollWidth > node.clientWidth + 1);
+}).map((node) => node.outerHTML.slice(0, 160))"""
+DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
+CONTROLS = """[...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex="0"]')]
+    .filter((node) => !node.disabled && node.tabIndex >= 0 && node.checkVisibility({ visibilityProperty: true }))"""
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
+    with whole(tmp_path_factory.mktemp("whole"), HOSTILE) as found:
+        yield found
+
+
+@pytest.fixture(scope="module", params=PLACES)
+def page(request: pytest.FixtureRequest, shown: Whole, browser: Browser) -> Iterator[Browser]:
+    """A page with all that can be unfolded unfolded."""
+    enter(browser, shown, shown.places()[request.param])
+    browser.js("document.querySelectorAll('details').forEach((found) => { found.open = true })")
+    yield browser
+    browser.size(1400, 1000)
+    browser.go("about:blank")
+
+
+def resize(browser: Browser, width: int) -> None:
+    """Until it is drawn: tables fit themselves to their new width then."""
+    browser.size(width, 900)
+    browser.until(f"innerWidth === {width}")
+    for _ in range(2):
+        browser.until(DRAWN)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_is_clipped_and_nothing_scrolls_sideways(page: Browser, width: int) -> None:
+    resize(page, width)
+    page.until(f"!({CLIPPED}).length", 60)  # tables are fitted once they are drawn
+    assert page.js("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize(("width", "theme"), [(1180, "light"), (390, "dark")])
+def test_axe_finds_nothing(page: Browser, width: int, theme: str) -> None:
+    resize(page, width)
+    page.js(f"document.documentElement.dataset.theme = '{theme}'")
+    assert findings(page) == []
+
+
+def test_the_keyboard_reaches_every_control(page: Browser) -> None:
+    """By Tab alone, from the top; a field for a moment takes several, one for each of its parts."""
+    page.size(1400, 1000)
+    page.js(
+        f"window.missed = new Set({CONTROLS}), addEventListener('focusin', (e) => missed.delete(e.target)),"
+        "document.activeElement.blur(), document.querySelector('.skip').focus(), true"
+    )
+    steps = page.js(
+        "missed.size + 8 * document.querySelectorAll('input[type=datetime-local], input[type=date]').length"
+    )
+    assert steps > 10
+    for _ in range(steps):
+        page.press("Tab")
+    assert page.js("[...missed].filter((node) => node.isConnected).map((node) => node.outerHTML.slice(0, 160))") == []
+
+
+def test_what_somebody_wrote_stays_text(page: Browser) -> None:
+    assert page.js("window.pwned === undefined")
+    assert page.js("document.querySelectorAll('#main img, #main script, #main b:not(.legend b)').length") == 0
+
+
+def test_axe_finds_nothing_in_questions_menus_and_at_the_gate(shown: Whole, browser: Browser) -> None:
+    enter(browser, shown, "models")
+    press(browser, f"Stop: {NEW}")
+    browser.until("document.querySelector('dialog[open]')")
+    assert findings(browser) == []
+    answer(browser, "Cancel")
+    resize(browser, 390)
+    browser.js("document.getElementById('menu').click()")
+    assert findings(browser) == []
+    browser.js("document.getElementById('forget').click()")
+    browser.until("document.getElementById('key')")
+    assert findings(browser) == []
+    browser.size(1400, 1000)
+    browser.go("about:blank")
+
+
+def test_a_rollout_is_held_resumed_and_stopped_after_a_question(shown: Whole, browser: Browser) -> None:
+    """Each order asks first, and is a line of the audit log under the name of who gave it."""
+
+    def state() -> str:
+        return str(shown.read("/admin/rollouts")["data"][0]["state"])
+
+    enter(browser, shown, "models")
+    for order, became in (("Hold", "held"), ("Resume", "running"), ("Stop", "stopped")):
+        press(browser, f"{order}: {NEW}")
+        answer(browser, "Cancel")
+        assert state() != became
+        press(browser, f"{order}: {NEW}")
+        answer(browser, order)
+        shows(browser, f"The rollout of {NEW}:")
+        browser.until(f"document.querySelector('#main').innerText.includes('{became}')")
+        assert state() == became
+    browser.go("about:blank")
