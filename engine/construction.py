@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from math import inf
 from pathlib import Path
 
 import torch
@@ -22,6 +23,8 @@ from sluicegate.engine.memory.offload import OffloadStore
 from sluicegate.engine.model.loading import load_lora, load_model
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import LoadedModel, describe
+from sluicegate.engine.parallel.messages import Begin
+from sluicegate.engine.parallel.team import Team
 from sluicegate.engine.probes.probe import ProbeSet, read_probe
 from sluicegate.engine.sequences.delivery import Outbox
 from sluicegate.engine.settings import EngineSettings, ModelSettings, WeightsKind, thread_count
@@ -31,6 +34,8 @@ from sluicegate.engine.speculation.proposer import BatchDrafter, Speculation
 from sluicegate.plugins import ModelLoadError
 
 CPU_CACHE_BYTES = 512 << 20
+PATIENCE_S = 60.0
+"""Longest time that one process of a shared model waits for the others within a pass."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -55,6 +60,51 @@ def load(wanted: ModelSettings, on_progress: OnProgress | None = None, *, weight
         refuse_other_vocabulary(model, model.draft)
     _LOG.info("loaded %s", describe(model))
     return model
+
+
+def load_for(settings: EngineSettings, wanted: ModelSettings, on_progress: OnProgress | None = None) -> LoadedModel:
+    """Load one model as the engine's settings say, in as many processes as its own say. Raises `ModelLoadError`."""
+    if wanted.tensor_parallel == 1:
+        return load(wanted, on_progress, weights=settings.weights)
+    if refusal := settings.refusal_to_share(wanted):
+        raise ModelLoadError(refusal)
+    size, name = wanted.tensor_parallel, wanted.served_name
+    begin = Begin(0, size, wanted.path, wanted.dtype, wanted.device, settings.threads)
+    place = _first_device(wanted)
+    team = Team(begin, name, place, min(PATIENCE_S, (settings.watchdog_s or inf) / 2))
+    try:
+        model = load_model(
+            wanted.path,
+            name=name,
+            version=wanted.version,
+            dtype=wanted.dtype,
+            device=str(place),
+            on_progress=_logged(on_progress),
+            share=team.share,
+        )
+        team.confirm(model.version.removeprefix(f"{wanted.version}+"))
+        if wanted.draft is not None:
+            model.draft = load_model(wanted.draft, dtype=wanted.dtype, device=str(place))
+            refuse_other_vocabulary(model, model.draft)
+    except BaseException:
+        team.close()
+        raise
+    model.team = team
+    _LOG.info("loaded %s, shared by %d processes", describe(model), size)
+    return model
+
+
+def _first_device(wanted: ModelSettings) -> torch.device:
+    """Return the device of the first process. Raises `ModelLoadError` where there is not one for each."""
+    if wanted.device == "cpu":
+        return torch.device("cpu")
+    there = torch.cuda.device_count()
+    if wanted.device != "cuda" or there < wanted.tensor_parallel:
+        raise ModelLoadError(
+            f"{wanted.served_name!r} is to be shared by {wanted.tensor_parallel} processes on {wanted.device!r}, and "
+            f"{there} CUDA devices are there; name device = 'cuda' or 'cpu', and no more processes than devices"
+        )
+    return torch.device("cuda", 0)
 
 
 def _probes(wanted: ModelSettings, model: LoadedModel) -> ProbeSet:
@@ -108,7 +158,8 @@ def make_core(
         runner = _runner(model, settings, num_blocks, compiled, expected)
         drafter = _batch_drafter(model, settings, num_blocks, runner) if settings.draft_tokens else None
         runner.warm_up_graphs()
-        later = runner.expected() if not compiled and program_kernels(model.module, model.layers) else None
+        has_program = not model.is_shared and program_kernels(model.module, model.layers)
+        later = runner.expected() if not compiled and has_program else None
     offload = (
         OffloadStore(runner.pool, settings.offload_bytes, settings.offload_path) if settings.offload_bytes else None
     )
@@ -166,7 +217,7 @@ def _runner(
         expected=expected,
         probes=model.probes,
     )
-    if model.device.type == "cuda" and settings.graphs and runner.can_capture:
+    if model.device.type == "cuda" and settings.graphs and runner.can_capture and not model.is_shared:
         runner.capture(CudaCapture(model.device), _tokens_of_a_graph(settings))
     return runner
 

@@ -14,7 +14,7 @@ from math import inf
 from typing import Any
 
 from sluicegate.engine.checkpoints.progress import LoadProgress, OnProgress
-from sluicegate.engine.construction import load, load_adapter, make_core
+from sluicegate.engine.construction import load_adapter, load_for, make_core
 from sluicegate.engine.kernel_list import kernels_of
 from sluicegate.engine.loop.admission import load_of, max_length, refuse_too_late
 from sluicegate.engine.loop.core import EngineCore
@@ -25,6 +25,7 @@ from sluicegate.engine.model.embedding import EmbeddingTask, Texts, read_texts
 from sluicegate.engine.model.loading import load_lora
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import LoadedModel
+from sluicegate.engine.parallel.team import Team
 from sluicegate.engine.registry import ModelRegistry
 from sluicegate.engine.sampling.params import check_choices, draw_rule
 from sluicegate.engine.search.best_of import BestOf, widen
@@ -44,6 +45,8 @@ from sluicegate.plugins import (
 from sluicegate.plugins.compiled.beside import BESIDE
 
 _LOG = logging.getLogger(__name__)
+LONGEST_PAUSE_S = 60.0
+"""Between two attempts to start the processes of a shared model."""
 UNWATCHED_S = 120.0
 """Half of this is too long for one step where no watchdog says what is."""
 
@@ -65,6 +68,8 @@ class Engine:
         self._restarts = 0
         self._switches = 0
         """How often a model went over from its own code to compiled loops."""
+        self._regroupings = 0
+        """How often the processes of a shared model were started again."""
         self._switching: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
         for model in models:
@@ -86,6 +91,7 @@ class Engine:
         self._worker.start()
         for core in self._registry.cores:
             self._await_compiled(core)
+            self._await_loss(core)
         if self._settings.watchdog_s is not None and self._watching is None:
             self._watching = asyncio.create_task(self._watch(self._settings.watchdog_s))
 
@@ -124,6 +130,7 @@ class Engine:
             vocab_size=core.model.vocab_size,
             spell=lambda text: core.model.tokenizer.encode(text, add_special_tokens=False),
         )
+        _refuse_lost(core)
         longest = max_length(job, core)
         self._refuse_overload(core, self._waiting())
         refuse_too_late(job, (adapter or core.model).version, self.load(job.model))
@@ -172,6 +179,7 @@ class Engine:
             "adapters_loaded": float(self._registry.adapter_count),
             "models_uncompiled": float(len(computed) - sum(computed)),
             "compiled_switches_total": float(self._switches),
+            "shared_model_restarts_total": float(self._regroupings),
         }
 
     def troubles(self) -> Sequence[Trouble]:
@@ -184,7 +192,11 @@ class Engine:
             return (Trouble("the engine thread has died; it is replaced, or start the gateway again", refuses=True),)
         if stuck_s > limit_s:
             return (Trouble(f"the engine computes one step for {stuck_s:.0f} s; the watchdog ends it", refuses=True),)
-        return ()
+        lost = [core.model for core in self._registry.cores if core.model.team is not None and core.model.team.fate]
+        all_of_them = len(lost) == len(self._registry.cores)
+        return tuple(
+            Trouble(f"model {one.name}: its processes ended and are started again", refuses=all_of_them) for one in lost
+        )
 
     # --- models come and go ------------------------------------------------------------------------------------
 
@@ -213,6 +225,7 @@ class Engine:
             self._registry.renew_adapters(moved)
             if self._worker.is_serving:
                 self._await_compiled(core)
+                self._await_loss(core)
         if before is not None:
             await self._let_go(before, self._settings.drain_s)
         return model
@@ -253,7 +266,7 @@ class Engine:
             await asyncio.sleep(0.01)
 
     def _load(self, wanted: ModelSettings, on_progress: OnProgress | None) -> LoadedModel:
-        return load(wanted, on_progress, weights=self._settings.weights)
+        return load_for(self._settings, wanted, on_progress)
 
     def _core(self, model: LoadedModel) -> EngineCore:
         compiled = BESIDE.builder is None or all(one.load() for one in kernels_of(model, self._settings))
@@ -301,6 +314,46 @@ class Engine:
     def _compiled_core(self, core: EngineCore) -> EngineCore:
         return make_core(core.model, self._settings, self._worker.outbox, expected=core.expected)
 
+    # --- models of several processes ---------------------------------------------------------------------------
+
+    def _await_loss(self, core: EngineCore) -> None:
+        """Start the processes of a shared model again when one of them ends."""
+        if (team := core.model.team) is None:
+            return
+        loop, model = asyncio.get_running_loop(), core.model
+
+        def lost() -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(lambda: self._begin(self._regroup(model)))
+
+        team.watch(lost)
+
+    async def _regroup(self, model: LoadedModel) -> None:
+        """Start the processes of `model` again, as often as it takes, with KV pools of their own: requests that ran
+        have failed with the old ones."""
+        pause_s = 1.0
+        while True:
+            async with self._loading:
+                core = next((one for one in self._registry.cores if one.model is model), None)
+                if core is None or model.team is None or model.team.fate is None:
+                    return
+                _LOG.error("model %s: %s; its processes are started again", model.name, model.team.fate)
+                try:
+                    made = await asyncio.to_thread(self._renewed, model, model.team)
+                    break
+                except Exception:
+                    _LOG.exception("model %s: its processes could not be started", model.name)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        self._worker.adopt(made)
+        self._registry.exchange(core, made)
+        self._regroupings += 1
+        await self._let_go(core, inf)
+
+    def _renewed(self, model: LoadedModel, team: Team) -> EngineCore:
+        team.restart(model.version.rpartition("+")[2])
+        return self._core(model)
+
     # --- the watchdog ------------------------------------------------------------------------------------------
 
     async def _watch(self, limit_s: float) -> None:
@@ -321,6 +374,8 @@ class Engine:
         self._dropped = totals(self._registry.cores, self._dropped)
         for core in self._registry.cores:
             core.give_up_device()
+            if core.model.team is not None:
+                core.model.team.lose(f"a step took longer than {self._settings.watchdog_s} s")
         self._registry.renew(lambda core: self._core(core.model))
         for core in self._registry.cores:
             self._worker.adopt(core)
@@ -349,6 +404,14 @@ class Engine:
 def _reload_adapters(adapters: list[Adapter], model: LoadedModel) -> list[Adapter]:
     """Read adapters again, for a model that takes the place of theirs. Raises `ModelLoadError`."""
     return [load_lora(model, adapter.path, adapter.name, adapter.label) for adapter in adapters]
+
+
+def _refuse_lost(core: EngineCore) -> None:
+    if core.model.team is not None and core.model.team.fate is not None:
+        raise Overloaded(
+            f"the processes of model {core.model.name!r} have ended and are started again; send the request again",
+            retry_after_s=5.0,
+        )
 
 
 def _on_this_loop(on_progress: OnProgress | None) -> OnProgress | None:

@@ -33,7 +33,8 @@ def kernels_of(model: LoadedModel, settings: EngineSettings) -> list[Kernel]:
 def _forward_kernels(model: LoadedModel, settings: EngineSettings) -> list[Kernel]:
     if settings.attention != "auto":
         return []
-    found = program_kernels(model.module, model.layers) if settings.forward == "auto" else []
+    whole = settings.forward == "auto" and not model.is_shared
+    found = program_kernels(model.module, model.layers) if whole else []
     if settings.kv == "full" and str(model.dtype) == "torch.float32":
         found += [kernel_for(x.key_dim, x.value_dim, x.query_heads // x.kv_heads) for x in model.layers]
     return found

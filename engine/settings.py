@@ -46,6 +46,8 @@ class ModelSettings:
     """Of the weights, such as `bfloat16`; none = float32 on a CPU, elsewhere as they are stored."""
     device: str = "cpu"
     """`cpu`, `cuda` or `cuda:N`."""
+    tensor_parallel: Count = 1
+    """Processes of this machine that share its layers: on a CPU, or with `device = "cuda"` a device each."""
 
     @classmethod
     def of(cls, entry: Any) -> ModelSettings:
@@ -60,6 +62,13 @@ class ModelSettings:
             raise ValueError(
                 f"{self.served_name!r} has a base, so {(wrong or ['device'])[0]} means nothing: an adapter is computed "
                 "as its base is; set it there"
+            )
+        whole = [name for name in ("adapter", "base", "heads") if getattr(self, name) is not None]
+        whole += ["probes"] if self.probes else []
+        if self.tensor_parallel > 1 and whole:
+            raise ValueError(
+                f"{self.served_name!r} has tensor_parallel = {self.tensor_parallel} and {whole[0]}, which needs a "
+                "model that one process computes; leave out either"
             )
 
     @property
@@ -170,6 +179,17 @@ class EngineSettings:
             raise ValueError(f"prefill_slowdown is {self.prefill_slowdown:g}; give more than 1, or 0 for no limit")
         self._check_models()
 
+    def refusal_to_share(self, model: ModelSettings) -> str | None:
+        """Return why a model cannot have `tensor_parallel` with these settings; None = it can."""
+        odd = {"weights": self.weights != "full", "offload_bytes": self.offload_bytes > 0}
+        if model.tensor_parallel == 1 or not any(odd.values()):
+            return None
+        name = next(name for name, is_odd in odd.items() if is_odd)
+        return (
+            f"{model.served_name!r} has tensor_parallel = {model.tensor_parallel}, and {name} is "
+            f"{getattr(self, name)!r}, which only models of one process have; leave out either"
+        )
+
     def _check_models(self) -> None:
         if not self.models:
             raise ValueError("models is empty; name at least one, such as {path = 'bundled'}")
@@ -178,6 +198,8 @@ class EngineSettings:
             raise ValueError(f"{', '.join(twice)} would lead to more than one model; set other names")
         bases = {model.served_name for model in self.models if model.base is None}
         for model in self.models:
+            if refusal := self.refusal_to_share(model):
+                raise ValueError(refusal)
             if model.base is not None and model.base not in bases:
                 raise ValueError(
                     f"{model.served_name!r} is to stand beside {model.base!r}, which is not among the models "

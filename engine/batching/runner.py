@@ -22,6 +22,8 @@ from sluicegate.engine.cuda.staging import to_device
 from sluicegate.engine.memory.kv import KVPool
 from sluicegate.engine.model.lora_batch import Span
 from sluicegate.engine.model.model import LoadedModel, raw_logits
+from sluicegate.engine.parallel.messages import Open
+from sluicegate.engine.parallel.team import Mirror
 from sluicegate.engine.probes.probe import ProbeSet
 from sluicegate.engine.probes.states import LayerStates
 from sluicegate.engine.settings import AttentionKind, ForwardKind, KVKind
@@ -132,9 +134,14 @@ class ModelRunner:
         self._layer_states: list[Tensor] = []
         self._trial_length = min(24, block_size * num_blocks, model.context_length, max_tokens)
         self._uses_compiled = compiled
+        self._mirror: Mirror | None = None
+        if model.team is not None:
+            self._mirror = model.team.open(
+                Open(0, model.layers, num_blocks, block_size, attention if compiled else "reference", kv, max_tokens)
+            )
         if in_place:
             self._warm_up()
-        if attention == "auto" and forward == "auto":
+        if attention == "auto" and forward == "auto" and not model.is_shared:
             rounds = self.pool.is_small or model.weight_bytes < 4 * model.parameter_count
             if compiled:
                 watched = () if probes is None else probes.layers
@@ -240,6 +247,13 @@ class ModelRunner:
         return found
 
     def _run_module(self, inputs: StepInputs) -> Tensor:
+        if self._mirror is None:
+            return self.follow(inputs)
+        with self._mirror.computing(inputs):
+            return self.follow(inputs)
+
+    def follow(self, inputs: StepInputs) -> Tensor:
+        """Compute this process's share of a pass by the model's own code: all of it, where no others share it."""
         stretches = inputs.cut(self.pool.block_size)
         if self._graphs is not None and not inputs.spans:
             replayed = self._graphs.run(inputs.ids, inputs.positions, inputs.slots, stretches)
@@ -318,15 +332,21 @@ class ModelRunner:
         self.pool.give_up()
 
     def close(self) -> None:
-        """End the threads of the compiled program."""
+        """End the threads of the compiled program; other processes free their pools."""
+        if self._mirror is not None:
+            self._mirror.close()
         if self._decoder is not None:
             self._decoder.close()
 
     def scrub(self, blocks: Seq[int]) -> None:
+        if self._mirror is not None:
+            self._mirror.scrub(list(blocks))
         self.pool.scrub(blocks)
 
     def copy(self, copies: Seq[tuple[int, int]]) -> None:
         if copies:
+            if self._mirror is not None:
+                self._mirror.copy(list(copies))
             self.pool.copy(copies)
 
     def _upload(self, values: I64) -> Tensor:

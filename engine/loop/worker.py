@@ -274,7 +274,8 @@ class Worker:
 
     def _use_threads(self) -> None:
         largest = max((core.model.parameter_count for core in self._cores), default=0)
-        torch.set_num_threads(self.settings.threads or thread_count(largest))
+        sharers = max((1 if core.model.team is None else core.model.team.size for core in self._cores), default=1)
+        torch.set_num_threads(self.settings.threads or max(1, thread_count(largest) // sharers))
 
 
 def _end(thread: threading.Thread, abandoned: threading.Event, closing: threading.Event, wake: threading.Event) -> None:

@@ -111,6 +111,13 @@ def verify(
     return layers, frozenset(rowwise)
 
 
+def trusted(module: Any) -> tuple[tuple[LayerShape, ...], frozenset[str]]:
+    """Switch `module` to the paged attention without a trial. Returns nothing of its layers."""
+    register_attention()
+    module.set_attn_implementation(ATTENTION_NAME)
+    return (), frozenset()
+
+
 def _trial_ids(config: Any, device: torch.device) -> Tensor:
     window = getattr(config, "sliding_window", None) or 0
     length = 24 if window > _SHORT_WINDOW else max(24, window + 8)

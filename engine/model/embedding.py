@@ -28,6 +28,12 @@ Texts = Seq[str | Seq[int]]
 def read_texts(model: LoadedModel, texts: Texts) -> list[list[int]]:
     """Return the token ids of each text, with the tokenizer's own special tokens; ids are taken as they are. Raises
     `RequestError` for a text without tokens, `ContextLengthExceeded` for one that the model cannot read at once."""
+    if model.is_shared:
+        raise RequestError(
+            f"model {model.name!r} is shared by processes (tensor_parallel) and embeds no texts; name another, or an "
+            "encoder",
+            param="model",
+        )
     if not texts:
         raise RequestError("there are no texts to embed; send at least one", param="input")
     rows = [model.tokenizer.encode(text) if isinstance(text, str) else list(text) for text in texts]

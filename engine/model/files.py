@@ -23,6 +23,8 @@ from sluicegate.engine.checkpoints.progress import hushed, report
 from sluicegate.engine.checkpoints.quantised import fields_of, reads, whole_tensors
 from sluicegate.engine.checkpoints.stored_tensors import LazyTensor, stored_tensors
 from sluicegate.engine.cpu import shrink_module
+from sluicegate.engine.parallel.share import Share
+from sluicegate.engine.parallel.split import split_head, split_layers
 
 _WHOLE = "model.safetensors"
 _ASYNC = "HF_DEACTIVATE_ASYNC_LOAD"
@@ -35,9 +37,16 @@ def weight_files(folder: Path, where: str) -> list[Path]:
     return [folder / _WHOLE] if (folder / _WHOLE).exists() else []
 
 
-def module_of(files: list[Path], config: Any, dtype: torch.dtype | str, where: str, form: int | None) -> Any:
-    """Return a model with the tensors of `files`; `form`: weights are rounded so (`engine.cpu`) as they are read.
-    Raises `ModelLoadError` where tensors are not the model's."""
+def module_of(
+    files: list[Path],
+    config: Any,
+    dtype: torch.dtype | str,
+    where: str,
+    form: int | None,
+    share: Share | None = None,
+) -> Any:
+    """Return a model with the tensors of `files`; `form`: weights are rounded so (`engine.cpu`) as they are read;
+    `share`: only this share of its layers is read. Raises `ModelLoadError` where tensors are not the model's."""
     from transformers import GenerationConfig
 
     tensors = stored_tensors(files, where)
@@ -47,7 +56,10 @@ def module_of(files: list[Path], config: Any, dtype: torch.dtype | str, where: s
         tensors = whole_tensors(tensors, fields, where)
         del config.quantization_config
     kind = _dtype(dtype, config, tensors)
-    module = _filled(tensors, config, kind, where) if form is None else _rounded(tensors, config, kind, where, form)
+    if share is not None:
+        module = _shared(tensors, config, kind, where, share)
+    else:
+        module = _filled(tensors, config, kind, where) if form is None else _rounded(tensors, config, kind, where, form)
     if (said := files[0].parent / "generation_config.json").exists():
         module.generation_config = GenerationConfig.from_pretrained(said.parent)
     return module
@@ -101,12 +113,12 @@ def _one_after_another() -> Iterator[None]:
 class _Promised(LazyTensor):
     """A matrix that is read later: until then a tensor that takes the memory of one number stands in the model."""
 
-    def __init__(self, name: str, kept: LazyTensor) -> None:
+    def __init__(self, name: str, kept: LazyTensor, dtype: torch.dtype) -> None:
         self.name, self.kept = name, kept
-        self.stand_in = torch.zeros(1).expand(kept.shape)
+        self.stand_in = torch.zeros(1, dtype=dtype).expand(kept.shape)
         self.is_taken = False
         """Whether the model has a place for it: `transformers` passes over what it knows to be extra."""
-        super().__init__(kept.shape, torch.float32, self._take)
+        super().__init__(kept.shape, dtype, self._take)
 
     def _take(self) -> Tensor:
         self.is_taken = True
@@ -137,34 +149,54 @@ class _Promises:
         """Read those that stay whole: tables of embeddings, layers of other kinds."""
         for parameter in module.parameters():
             if parameter.data_ptr() in self.left:
-                whole = torch.empty(parameter.shape)
+                whole = torch.empty(parameter.shape, dtype=parameter.dtype)
                 for first, rows in self.runs(parameter):
                     whole[first : first + len(rows)] = rows
                 parameter.data = whole
 
 
 def _rounded(tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, where: str, form: int) -> Any:
-    """Return the model with rounded weights. What `transformers` would merge or tie by its numbers is read first."""
+    """Return the model with rounded weights."""
+    module, promises = _with_promises(tensors, config, dtype, where)
+    shrink_module(module, form, runs=promises.runs)
+    promises.keep(module)
+    return module
+
+
+def _shared(tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, where: str, share: Share) -> Any:
+    """Return the model with one process's share of its layers. Experts are merged by `transformers`, and split then."""
+    module, promises = _with_promises(tensors, config, dtype, where)
+    split_layers(module, share, promises.runs)
+    promises.keep(module)
+    split_head(module, share)
+    return module
+
+
+def _with_promises(
+    tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, where: str
+) -> tuple[Any, _Promises]:
+    """Return the model with matrices that are still to be read. What `transformers` would merge or tie by its numbers
+    is read first."""
     with hushed():
-        asked, promises = _promised(tensors, config, where)
+        asked, promises = _promised(tensors, config, dtype, where)
         module = _filled(asked, config, dtype, where)
     promises.left = {place: one for place, one in promises.left.items() if one.is_taken}
     there = {parameter.data_ptr() for parameter in module.parameters()}
     if not there >= promises.left.keys():  # some were computed with: read all of them
         del module
         module, promises = _filled(tensors, config, dtype, where), _Promises(where)
-    shrink_module(module, form, runs=promises.runs)
-    promises.keep(module)
-    return module
+    return module, promises
 
 
-def _promised(tensors: Mapping[str, LazyTensor], config: Any, where: str) -> tuple[dict[str, LazyTensor], _Promises]:
+def _promised(
+    tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, where: str
+) -> tuple[dict[str, LazyTensor], _Promises]:
     promises, asked = _Promises(where), dict(tensors)
     tied = bool(getattr(config.get_text_config(decoder=True), "tie_word_embeddings", False))
     heads = [name for name in tensors if name.endswith("lm_head.weight")]
     for name, one in tensors.items():
         alone = not (tied and heads and name.endswith(("lm_head.weight", "embed_tokens.weight", "wte.weight")))
         if len(one.shape) == 2 and one.dtype.is_floating_point and ".experts." not in name and alone:
-            asked[name] = made = _Promised(name, one)
+            asked[name] = made = _Promised(name, one, dtype)
             promises.left[made.stand_in.data_ptr()] = made
     return asked, promises

@@ -38,10 +38,12 @@ from sluicegate.engine.cpu import (
     whole_weights,
 )
 from sluicegate.engine.cuda.memory import fitting, usable_device
-from sluicegate.engine.model.checks import refuse_config, usable_context, verify
+from sluicegate.engine.model.checks import refuse_config, trusted, usable_context, verify
 from sluicegate.engine.model.files import module_of, weight_files
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import LoadedModel
+from sluicegate.engine.parallel.share import Share
+from sluicegate.engine.parallel.split import refuse_unsplittable
 from sluicegate.engine.settings import WeightsKind
 from sluicegate.engine.text.detokenizer import Detokenizer
 from sluicegate.plugins import ModelLoadError
@@ -62,12 +64,16 @@ def load_model(
     adapter: str | None = None,
     weights: WeightsKind = "full",
     on_progress: OnProgress | None = None,
+    share: Share | None = None,
+    proves: bool = True,
 ) -> LoadedModel:
     """Load a checkpoint: a local folder, a name on the Hugging Face hub, or `"bundled"`.
 
     `weights`: on a CPU in float32, round them to 8 or 4 bits once the model was proven with its own.
     `adapter`: a LoRA adapter, merged into the weights.
     `version` comes before the digest in the model's version; `on_progress` is called on this thread.
+    `share`: load only this process's share of the layers; not `proves`: another process has compared it with itself,
+    and `layers` are for the caller to fill in.
 
     `dtype` defaults to float32 on CPU (bfloat16 products are slower there without matrix extensions) and to the
     checkpoint's own elsewhere. Raises `ModelLoadError` with the reason: not found, not a decoder, not served exactly.
@@ -77,14 +83,17 @@ def load_model(
     place = usable_device(device, where)
     with fitting(f"{where!r}"):
         with reporting(name, on_progress):
-            config, tokenizer, module, known = _from_pretrained(where, dtype, place, weights, adapter is None)
+            config, tokenizer, module, known = _from_pretrained(where, dtype, place, weights, adapter is None, share)
         rounded = any(isinstance(part, CpuSmallLinear) for part in module.modules())
         merged = _merged(module, adapter)
         text_config = config.get_text_config(decoder=True)
-        (layers, rowwise), kept = verify(module, text_config, where, rounded=rounded), str(module.dtype)
+        if share is not None:
+            share.meet()
+        layers, rowwise = verify(module, text_config, where, rounded=rounded) if proves else trusted(module)
+        kept = str(module.dtype)
     vocab_size = int(module.get_output_embeddings().out_features)  # a rounded weight is no tensor to look at
     temperature, defaults = draw_defaults(module.generation_config, where)
-    heads = load_heads(_folder(where), module)
+    heads = load_heads(_folder(where), module) if share is None else None
     notes: tuple[str, ...] = ()
     if weights != "full":
         if not rounded:
@@ -110,6 +119,7 @@ def load_model(
         detokenizer=Detokenizer(tokenizer),
         heads=heads,
         rowwise=rowwise,
+        is_shared=share is not None,
     )
 
 
@@ -163,7 +173,12 @@ def _bundled() -> str:
 
 
 def _from_pretrained(
-    where: str, dtype: str | None, device: torch.device, weights: WeightsKind, as_read: bool
+    where: str,
+    dtype: str | None,
+    device: torch.device,
+    weights: WeightsKind,
+    as_read: bool,
+    share: Share | None = None,
 ) -> tuple[Any, Any, Any, dict[str, Packed]]:
     """Return (configuration, tokenizer, model, layers of a quantised checkpoint that have our form of 4 bits).
     `as_read`: weights may be rounded as they are read, where that is possible."""
@@ -174,6 +189,8 @@ def _from_pretrained(
         refuse_missing_files(Path(place), where)
         config = AutoConfig.from_pretrained(place, trust_remote_code=False, **more)
         refuse_config(config, where)
+        if share is not None:
+            _refuse_unshared(config, where, share.size)
         file = GgufFile(Path(where), where) if where.endswith(".gguf") else None
         if file is not None:
             scale_positions(config, file)
@@ -184,7 +201,7 @@ def _from_pretrained(
             module, known = _from_packed(where, config, scheme, kind, weights == "int4")
         elif files := _files(where, config):
             early = as_read and kind == torch.float32 and device.type == "cpu" and config.model_type != "bloom"
-            module = module_of(files, config, kind, where, _FORMS.get(weights) if early else None)
+            module = module_of(files, config, kind, where, _FORMS.get(weights) if early else None, share)
         else:
             module, found = AutoModelForCausalLM.from_pretrained(
                 place,
@@ -224,6 +241,16 @@ def _from_pretrained(
     _refuse_signature(module, where)
     _quieten(module)
     return config, tokenizer, module.to(device).eval().requires_grad_(False), known
+
+
+def _refuse_unshared(config: Any, where: str, size: int) -> None:
+    """Raise `ModelLoadError` where a model cannot be shared by `size` processes."""
+    refuse_unsplittable(config, size, where)
+    if where.endswith(".gguf") or fields_of(config) or not _files(where, config):
+        raise ModelLoadError(
+            f"{where!r} is no folder of whole numbers in safetensors files; only those can be shared by processes: "
+            "leave out tensor_parallel, or name the unquantised checkpoint"
+        )
 
 
 def _files(where: str, config: Any) -> list[Path]:
@@ -325,6 +352,11 @@ def _with_weights(where: str) -> Path:
 def load_lora(model: LoadedModel, path: str, name: str, version: str | None = None) -> Adapter:
     """Load the adapter at `path`, to be served beside `model`; `version`: the operator's own word for it. Raises
     `ModelLoadError`."""
+    if model.is_shared:
+        raise ModelLoadError(
+            f"model {model.name!r} is shared by processes (tensor_parallel), beside which no adapter is computed; "
+            "merge it into a checkpoint of its own"
+        )
     folder = adapter_folder(path)
     factors = read_adapter(model.module, folder)
     if others := sorted(set(factors) - model.rowwise):

@@ -32,7 +32,7 @@ def _warm(parsed: argparse.Namespace) -> int:
 def warm(settings: Settings) -> int:
     """Compile what the models of `settings` need, and print what and how long. Raises `ConfigurationError` where
     nothing can be kept, `ModelLoadError` for a model that cannot be served."""
-    from sluicegate.engine.construction import load
+    from sluicegate.engine.construction import load_for
     from sluicegate.engine.kernel_list import ADAPTER_KERNELS, kernels_of
     from sluicegate.engine.settings import EngineSettings
     from sluicegate.grammar.kernel_list import GRAMMAR_KERNELS
@@ -42,7 +42,7 @@ def warm(settings: Settings) -> int:
     kernels: list[Compilable] = [*GRAMMAR_KERNELS]
     made = _build(kernels)
     engine = EngineSettings.of(settings.of_stage("generate", "engine"))
-    models = [load(wanted, weights=engine.weights) for wanted in engine.models if wanted.base is None]
+    models = [load_for(engine, wanted) for wanted in engine.models if wanted.base is None]
     if any(wanted.base is not None for wanted in engine.models):
         kernels += ADAPTER_KERNELS
     kernels += [kernel for model in models for kernel in kernels_of(model, engine)]

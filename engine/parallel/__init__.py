@@ -1,0 +1,1 @@
+"""Compute one model's layers in several processes of a machine (tensor parallel)."""

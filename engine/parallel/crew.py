@@ -1,0 +1,117 @@
+"""The processes that compute the other shares of a model: started, watched, ended together."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from signal import Signals
+from typing import Any
+
+from sluicegate.engine.failures import first_line
+from sluicegate.engine.parallel.messages import Begin, Failed
+from sluicegate.plugins import ModelLoadError
+
+_FOLLOWER = "sluicegate.engine.parallel.follower"
+_EXIT_S = 2.0
+"""How long a broken pass waits for the process that broke it to be seen as ended."""
+
+
+class Crew:
+    """One group of processes. When one of them ends, all are ended, and `on_lost` is called on a thread of its own."""
+
+    def __init__(self, tasks: list[Begin], name: str, abort: Callable[[], None]) -> None:
+        """`abort` lets a pass of this process end that waits for one that is gone."""
+        self.name, self.size = name, len(tasks) + 1
+        self.fate: str | None = None
+        """Why there is no group any more."""
+        self.on_lost: Callable[[], None] | None = None
+        self._abort = abort
+        self._ending = threading.Lock()
+        self._noticed = threading.Event()
+        self._folder = Path(tempfile.mkdtemp(prefix="sluicegate-"))
+        """Of the file at which the processes meet; open to this user alone."""
+        self._members = [_Member(task) for task in tasks]
+        for member in self._members:
+            threading.Thread(target=self._watch, args=(member,), name="shared-model", daemon=True).start()
+
+    @property
+    def meeting_place(self) -> str:
+        return str(self._folder / "group")
+
+    def tell(self, message: Any) -> None:
+        """Send all of them a message. Raises `OSError` where one is gone."""
+        for member in self._members:
+            member.link.send(message)
+
+    def hear(self, kind: type[Any]) -> list[Any]:
+        """Return the answer of each. Raises `ModelLoadError` where one is another than a `kind`, or where one is
+        gone."""
+        return [self._hear(member, kind) for member in self._members]
+
+    def _hear(self, member: _Member, kind: type[Any]) -> Any:
+        try:
+            said = member.link.recv()
+        except (EOFError, OSError) as error:
+            raise ModelLoadError(f"{self.name!r}: {self.explain(error)}") from error
+        if isinstance(said, Failed):
+            raise ModelLoadError(said.reason)
+        assert isinstance(said, kind), f"{said} instead of {kind}"
+        return said
+
+    def explain(self, error: Exception) -> str:
+        """Return what ended the group, where a pass or an answer broke off with `error`."""
+        self._noticed.wait(_EXIT_S)
+        return self.fate or f"a pass of its {self.size} processes failed with {type(error).__name__}: " + first_line(
+            error
+        )
+
+    def end(self, fate: str, *, lost: bool = True) -> None:
+        """End all of them. Only the first call has an effect; not `lost`: nobody is told. From any thread."""
+        with self._ending:
+            if self.fate is not None:
+                return
+            self.fate = fate
+        self._noticed.set()
+        for member in self._members:
+            member.end()
+        self._abort()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        if lost and self.on_lost is not None:
+            self.on_lost()
+
+    def _watch(self, member: _Member) -> None:
+        code = member.process.wait()
+        how = f"killed by {Signals(-code).name}" if code < 0 else f"with status {code}"
+        self.end(f"process {member.rank} of the {self.size} that compute it ended {how}")
+
+
+class _Member:
+    """A process and the pipes to it. It ends when the second of them is closed, however this process ends."""
+
+    def __init__(self, task: Begin) -> None:
+        self.rank = task.rank
+        mine, theirs = socket.socketpair()
+        ending, self._alive = os.pipe()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", _FOLLOWER, str(theirs.fileno()), str(ending)],
+            pass_fds=(theirs.fileno(), ending),
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        )
+        theirs.close()
+        os.close(ending)
+        self.link: Connection[Any, Any] = Connection(mine.detach())
+        self.link.send(task)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._alive)

@@ -1,0 +1,124 @@
+"""Run one more process of a shared model: it has a share of the weights and of the KV pool, and computes what it is
+told. Started by `engine.parallel.crew`, with the numbers of two open files: a socket to hear by, and a pipe whose end
+is its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+
+from sluicegate.engine.attention.paged import Stretch
+from sluicegate.engine.batching.runner import ModelRunner, StepInputs
+from sluicegate.engine.failures import first_line
+from sluicegate.engine.model.loading import load_model
+from sluicegate.engine.model.model import LoadedModel
+from sluicegate.engine.parallel.messages import (
+    Begin,
+    Connect,
+    Copy,
+    Drop,
+    Failed,
+    Loaded,
+    Open,
+    Opened,
+    Ready,
+    Scrub,
+    Step,
+)
+from sluicegate.engine.parallel.share import Share
+
+
+def main(link: int, alive: int) -> None:
+    """Follow until the first process closes its end of `alive`, or ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the first process ends when it is done
+    threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
+    try:
+        follow(Connection(link))
+    except (EOFError, ConnectionError):
+        return
+
+
+def _end_with(alive: int) -> None:
+    """End this process, whatever it waits for, when nobody has the other end of `alive` any more."""
+    os.read(alive, 1)
+    os._exit(0)
+
+
+def follow(link: Connection[Any, Any]) -> None:
+    """Load a share, then do what comes. What a pass raises ends the process: the others wait for it in vain."""
+    begin = link.recv()
+    try:
+        model = _load(begin, link)
+    except Exception as error:
+        link.send(Failed(f"process {begin.rank} of {begin.size}: {error}"))
+        raise
+    link.send(Ready(model.version))
+    with torch.inference_mode():
+        _serve(link, model)
+
+
+def _load(begin: Begin, link: Connection[Any, Any]) -> LoadedModel:
+    device = torch.device(begin.device, begin.rank) if begin.device == "cuda" else torch.device(begin.device)
+
+    def meet() -> None:
+        torch.set_num_threads(begin.threads or max(1, (os.cpu_count() or 2) - 1) // begin.size or 1)
+        link.send(Loaded())
+        place: Connect = link.recv()
+        share.connect(place.path, device, place.timeout_s)
+
+    share = Share(begin.rank, begin.size, meet)
+    return load_model(begin.path, dtype=begin.dtype, device=str(device), share=share, proves=begin.proves)
+
+
+def _serve(link: Connection[Any, Any], model: LoadedModel) -> None:
+    runners: dict[int, ModelRunner] = {}
+    while True:
+        match link.recv():
+            case Step() as step:
+                runners[step.pool].follow(_inputs(step))
+            case Scrub(pool, blocks):
+                runners[pool].scrub(blocks)
+            case Copy(pool, copies):
+                runners[pool].copy(copies)
+            case Drop(pool):
+                del runners[pool]
+            case Open() as facts:
+                _answer(link, lambda facts=facts: runners.update({facts.pool: _runner(model, facts)}))  # type: ignore[misc]
+
+
+def _answer(link: Connection[Any, Any], act: Callable[[], None]) -> None:
+    try:
+        act()
+    except Exception as error:
+        link.send(Failed(f"another process of the model has no room for its KV cache: {first_line(error)}"))
+    else:
+        link.send(Opened())
+
+
+def _runner(model: LoadedModel, facts: Open) -> ModelRunner:
+    model.layers = facts.layers
+    return ModelRunner(
+        model,
+        facts.num_blocks,
+        facts.block_size,
+        attention=facts.attention,
+        forward="transformers",
+        kv=facts.kv,
+        max_tokens=facts.max_tokens,
+    )
+
+
+def _inputs(step: Step) -> StepInputs:
+    stretches = [Stretch(start, count, table) for start, count, table in step.stretches]
+    return StepInputs(step.ids, step.positions, step.slots, step.wanted, stretches)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,101 @@
+"""What the first process of a shared model sends the others, and what they answer. They are pickled, and go through
+pipes between a process and its own children alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sluicegate.engine.settings import AttentionKind, KVKind
+
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Load share `rank` of a model; not `proves`: the first process has compared the model with itself before."""
+
+    rank: int
+    size: int
+    path: str
+    dtype: str | None
+    device: str
+    threads: int | None
+    proves: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The weights are in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """All have their weights: meet at this file."""
+
+    path: str
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Steps may come; `version`: digest of what was loaded."""
+
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Make KV pool `pool`; answered by `Opened` or `Failed`."""
+
+    pool: int
+    layers: Any
+    """As the first process has them: all shares are equal."""
+    num_blocks: int
+    block_size: int
+    attention: AttentionKind
+    kv: KVKind
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The pool is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Compute the tokens `ids` [T] at `positions` [T], written to `slots` [T] of a pool; logits of `wanted` [R]."""
+
+    pool: int
+    ids: I64
+    positions: I64
+    slots: I64
+    wanted: I64
+    stretches: list[tuple[int, int, I64]]
+    """Start, count and block table of each sequence's new tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scrub:
+    pool: int
+    blocks: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    pool: int
+    copies: list[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    pool: int

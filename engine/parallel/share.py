@@ -1,0 +1,78 @@
+"""One process's share of a model, and the two exchanges that make a whole of all shares.
+
+Layers are split as Shoeybi et al., "Megatron-LM" (2019) do: a product whose outputs are split feeds one whose inputs
+are, so that one sum over all processes follows each attention and each MLP. Between them every process has the same
+states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+class Share:
+    """Share `rank` of `size`. For one thread at a time. The group is an object of its own, no default of the process:
+    several models can be shared at once."""
+
+    def __init__(self, rank: int, size: int, meet: Callable[[], None] | None = None) -> None:
+        """`meet` is called where the weights are in memory and no pass was computed yet: it waits for the other
+        processes, and connects."""
+        self.rank, self.size = rank, size
+        self._meet = meet
+        self._group: Any = None
+
+    def of(self, total: int) -> slice:
+        """Return this share of `total` rows, a multiple of `size`."""
+        each = total // self.size
+        return slice(self.rank * each, (self.rank + 1) * each)
+
+    def meet(self) -> None:
+        """Wait until all processes have their weights."""
+        if self._meet is not None:
+            self._meet()
+
+    def connect(self, path: str, device: torch.device, timeout_s: float) -> None:
+        """Form the group of all processes that name the same new file `path`, by gloo on CPUs and NCCL on CUDA devices.
+        An exchange that takes longer than `timeout_s` fails. Nothing listens but on this machine."""
+        store, limit = dist.FileStore(path, self.size), timedelta(seconds=timeout_s)
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+            own = dist.ProcessGroupNCCL.Options()
+            own._timeout = limit
+            self._group = dist.ProcessGroupNCCL(store, self.rank, self.size, own)
+            return
+        local = dist.ProcessGroupGloo._Options()
+        local._devices = [dist.ProcessGroupGloo.create_device(hostname="127.0.0.1")]
+        local._timeout = limit
+        self._group = dist.ProcessGroupGloo(store, self.rank, self.size, local)
+
+    def abort(self) -> None:
+        """Let an exchange that waits for a process that is gone fail; the group cannot be used any more. From any
+        thread."""
+        group, self._group = self._group, None
+        if group is not None and group.name() == "nccl":  # gloo's notices by itself that a connection was closed
+            group.abort()
+
+    def summed(self, part: Tensor) -> Tensor:
+        """Return the sum of every process's `part`, which is overwritten."""
+        part = part.contiguous()
+        self._live().allreduce([part]).wait()
+        return part
+
+    def joined(self, part: Tensor) -> Tensor:
+        """Return every process's `part` [..., w], one after another: [..., size * w]."""
+        part = part.contiguous()
+        parts = [torch.empty_like(part) for _ in range(self.size)]
+        self._live().allgather([parts], [part]).wait()
+        return torch.cat(parts, -1)
+
+    def _live(self) -> Any:
+        if self._group is None:
+            raise RuntimeError("the processes of a shared model are not connected")
+        return self._group

@@ -1,0 +1,189 @@
+"""A model shared by several processes answers as one process does, and outlives the loss of any of them."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
+from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.model.embedding import read_texts
+from sluicegate.engine.model.loading import load_lora
+from sluicegate.engine.parallel import split
+from sluicegate.engine.parallel.share import Share
+from sluicegate.engine.settings import ModelSettings
+from sluicegate.plugins import ConfigurationError, GenerationFailed, ModelLoadError, Overloaded, RequestError
+from tests.engine.driving import a_job, collect, prompts, run
+from tests.engine.tiny_models import FAMILIES, OTHERS, save_tiny
+from tests.waiting import soon
+
+SHARED = ("gemma2", "gemma3", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe")
+IDS = np.array(prompts([40])[0])
+
+
+def shared(folder: Path, size: int, place: Path) -> list[LoadedModel]:
+    """All shares of a model, each loaded on a thread of its own; what the processes of a team do."""
+    loading = threading.Lock()  # `transformers` keeps a setting of loading in the environment
+
+    def share(rank: int) -> LoadedModel:
+        def meet() -> None:
+            loading.release()
+            own.connect(str(place), torch.device("cpu"), 300.0)
+
+        own = Share(rank, size, meet)
+        loading.acquire()
+        return load_model(folder, share=own)
+
+    with ThreadPoolExecutor(size) as threads:
+        return list(threads.map(share, range(size)))
+
+
+def scores(*models: LoadedModel, **settings: Any) -> list[torch.Tensor]:
+    """Logprobs of `IDS` by each of the processes, prompts in chunks through the paged cache."""
+
+    def score(model: LoadedModel) -> torch.Tensor:
+        return ModelRunner(model, 16, 4, forward="transformers", **settings).score(IDS, 7)
+
+    with ThreadPoolExecutor(len(models)) as threads:
+        return list(threads.map(score, models))
+
+
+@pytest.mark.parametrize("family", SHARED)
+def test_shares_of_a_model_compute_what_the_whole_model_does(
+    tiny_folder: Callable[..., Path], tiny: Callable[..., LoadedModel], tmp_path: Path, family: str
+) -> None:
+    models = shared(tiny_folder(family), 2, tmp_path / "group")
+    (whole,) = scores(tiny(family))
+    for found in scores(*models):
+        torch.testing.assert_close(found, whole, atol=2e-4, rtol=1e-4)
+    assert models[0].version == tiny(family).version
+    weights = [sum(p.numel() for p in one.module.model.layers.parameters()) for one in (*models, tiny(family))]
+    assert weights[0] < 0.6 * weights[2], "a share holds about half of the layers"
+    heads = [layer.kv_heads for layer in tiny(family).layers]
+    assert [layer.kv_heads for layer in models[1].layers] == [count // 2 for count in heads]
+
+
+@pytest.mark.parametrize(("size", "kv_heads", "vocab"), [(2, 1, 266), (4, 2, 267)])
+def test_fewer_key_heads_than_processes_are_kept_by_several(
+    tmp_path: Path, size: int, kv_heads: int, vocab: int
+) -> None:
+    """And a vocabulary that no number of processes divides."""
+    folder = save_tiny(tmp_path, "qwen2", num_key_value_heads=kv_heads, vocab_size=vocab, tie_word_embeddings=True)
+    models = shared(folder, size, tmp_path / "group")
+    (whole,) = scores(load_model(folder))
+    for found in scores(*models):
+        torch.testing.assert_close(found, whole, atol=2e-4, rtol=1e-4)
+    assert {layer.kv_heads for model in models for layer in model.layers} == {1}
+
+
+def test_all_families_that_are_shared_are_compared() -> None:
+    kinds = {f"{(FAMILIES | OTHERS)[family][0]}" for family in SHARED}
+    assert len(kinds) == len(split.FAMILIES) == len(SHARED)
+
+
+def settings_of(folder: Path, **own: Any) -> EngineSettings:
+    model = ModelSettings(path=str(folder), name="shared", **own)
+    return EngineSettings(
+        models=(model,), block_size=4, num_blocks=64, max_batch_size=4, max_batch_tokens=64, threads=1
+    )
+
+
+async def answers(engine: Engine) -> list[list[list[int]]]:
+    """Greedy, seeded, several choices, and a beam search, of which some share a beginning."""
+    model = engine.models["shared"]
+    short, long, other = prompts([5, 30, 17])
+    jobs = [
+        a_job(model, long),
+        a_job(model, short, temperature=1.0, seed=7, n=2),
+        a_job(model, [*long, 3], logprobs=2),
+        a_job(model, other, n=3, use_beam_search=True, max_tokens=6),
+    ]
+    return [result.tokens for result in await run(engine, *jobs)]
+
+
+async def test_two_processes_answer_as_one_and_are_started_again_when_one_is_killed(tmp_path: Path) -> None:
+    folder = save_tiny(tmp_path, "qwen3_moe")
+    whole = Engine(settings_of(folder))
+    await whole.start()
+    expected = await answers(whole)
+    await whole.close()
+
+    engine = Engine(settings_of(folder, tensor_parallel=2))
+    await engine.start()
+    model: Any = engine.models["shared"]
+    try:
+        assert await answers(engine) == expected
+        (member,) = model.team._crew._members
+        member.process.send_signal(signal.SIGSTOP)  # the next pass waits for it
+        waiting = await engine.generate(a_job(model, prompts([9])[0]))
+        await soon(lambda: engine.stats()["requests_running"] == 1)
+        member.process.kill()
+        with pytest.raises(GenerationFailed, match=r"process 1 of the 2 .* ended killed by SIGKILL.* send the request"):
+            await collect(waiting)
+        assert [trouble.refuses for trouble in engine.troubles()] == [True]
+        with pytest.raises(Overloaded, match="are started again; send the request again"):
+            await engine.generate(a_job(model, [1, 2, 3]))
+        await soon(lambda: engine.stats()["shared_model_restarts_total"] == 1)
+        assert not engine.troubles()
+        assert await answers(engine) == expected
+        (member,) = model.team._crew._members
+    finally:
+        await engine.close()
+    assert member.process.poll() is not None, "no process is left behind"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"models": [{"path": "m", "tensor_parallel": 2, "adapter": "a"}]}, "tensor_parallel = 2 and adapter"),
+        ({"models": [{"path": "m", "tensor_parallel": 2, "heads": "h"}]}, "tensor_parallel = 2 and heads"),
+        ({"models": [{"path": "m", "tensor_parallel": 2, "probes": ["p"]}]}, "tensor_parallel = 2 and probes"),
+        ({"models": [{"path": "m", "tensor_parallel": 2}], "weights": "int8"}, "weights is 'int8', which only models"),
+        ({"models": [{"path": "m", "tensor_parallel": 2}], "offload_bytes": 9}, "offload_bytes is 9, which only"),
+        ({"models": [{"path": "m", "tensor_parallel": 0}]}, "tensor_parallel"),
+    ],
+)
+def test_what_a_shared_model_cannot_have_is_refused(wrong: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        EngineSettings.of(wrong)
+
+
+@pytest.mark.parametrize(
+    ("family", "changes", "size", "told"),
+    [
+        ("phi", {}, 2, "is a phi, whose layers are not split here; tensor_parallel is for gemma2, .*: leave it out"),
+        ("llama", {}, 3, "num_attention_heads = 4, intermediate_size = 64, num_key_value_heads = 2, which 3 processes"),
+        ("qwen3_moe", {"moe_intermediate_size": 33}, 2, "moe_intermediate_size = 33, which 2 processes"),
+    ],
+)
+def test_a_model_that_cannot_be_split_is_refused(
+    tmp_path: Path, family: str, changes: dict[str, Any], size: int, told: str
+) -> None:
+    with pytest.raises(ModelLoadError, match=told):
+        load_model(save_tiny(tmp_path, family, **changes), share=Share(0, size))
+
+
+def test_a_shared_model_embeds_nothing_and_takes_no_adapter(tmp_path: Path) -> None:
+    model = load_model(save_tiny(tmp_path))
+    model.is_shared = True
+    with pytest.raises(RequestError, match=r"shared by processes .* embeds no texts"):
+        read_texts(model, ["a text"])
+    with pytest.raises(ModelLoadError, match=r"shared by processes .* no adapter"):
+        load_lora(model, str(tmp_path), "adapter")
+
+
+async def test_a_process_that_cannot_start_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = save_tiny(tmp_path, "llama")
+    monkeypatch.setattr("sluicegate.engine.parallel.crew._FOLLOWER", "sluicegate.no_such_module")
+    engine = Engine(settings_of(folder, tensor_parallel=2))
+    with pytest.raises(ModelLoadError, match="process 1 of the 2 that compute it ended with status 1"):
+        await engine.start()
+    await engine.close()
