@@ -12,8 +12,10 @@ from datetime import timedelta
 from typing import Any
 
 import torch
-import torch.distributed as dist
+import torch.distributed
 from torch import Tensor
+
+_C10D: Any = torch.distributed  # its stubs leave out most of what it offers
 
 
 class Share:
@@ -40,17 +42,17 @@ class Share:
     def connect(self, path: str, device: torch.device, timeout_s: float) -> None:
         """Form the group of all processes that name the same new file `path`, by gloo on CPUs and NCCL on CUDA devices.
         An exchange that takes longer than `timeout_s` fails. Nothing listens but on this machine."""
-        store, limit = dist.FileStore(path, self.size), timedelta(seconds=timeout_s)
+        store, limit = _C10D.FileStore(path, self.size), timedelta(seconds=timeout_s)
         if device.type == "cuda":
             torch.cuda.set_device(device)
-            own = dist.ProcessGroupNCCL.Options()
+            own = _C10D.ProcessGroupNCCL.Options()
             own._timeout = limit
-            self._group = dist.ProcessGroupNCCL(store, self.rank, self.size, own)
+            self._group = _C10D.ProcessGroupNCCL(store, self.rank, self.size, own)
             return
-        local = dist.ProcessGroupGloo._Options()
-        local._devices = [dist.ProcessGroupGloo.create_device(hostname="127.0.0.1")]
+        local = _C10D.ProcessGroupGloo._Options()
+        local._devices = [_C10D.ProcessGroupGloo.create_device(hostname="127.0.0.1")]
         local._timeout = limit
-        self._group = dist.ProcessGroupGloo(store, self.rank, self.size, local)
+        self._group = _C10D.ProcessGroupGloo(store, self.rank, self.size, local)
 
     def abort(self) -> None:
         """Let an exchange that waits for a process that is gone fail; the group cannot be used any more. From any
