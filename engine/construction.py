@@ -23,8 +23,8 @@ from sluicegate.engine.memory.offload import OffloadStore
 from sluicegate.engine.model.loading import load_lora, load_model
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import LoadedModel, describe
-from sluicegate.engine.parallel.messages import Begin
-from sluicegate.engine.parallel.team import Team
+from sluicegate.engine.parallel.messages import LoadShare
+from sluicegate.engine.parallel.team import SharingTeam
 from sluicegate.engine.probes.probe import ProbeSet, read_probe
 from sluicegate.engine.sequences.delivery import Outbox
 from sluicegate.engine.settings import EngineSettings, ModelSettings, WeightsKind, thread_count
@@ -69,9 +69,9 @@ def load_for(settings: EngineSettings, wanted: ModelSettings, on_progress: OnPro
     if refusal := settings.refusal_to_share(wanted):
         raise ModelLoadError(refusal)
     size, name = wanted.tensor_parallel, wanted.served_name
-    begin = Begin(0, size, wanted.path, wanted.dtype, wanted.device, settings.threads)
+    begin = LoadShare(0, size, wanted.path, wanted.dtype, wanted.device, settings.threads)
     place = _first_device(wanted)
-    team = Team(begin, name, place, min(PATIENCE_S, (settings.watchdog_s or inf) / 2))
+    team = SharingTeam(begin, name, place, min(PATIENCE_S, (settings.watchdog_s or inf) / 2))
     try:
         model = load_model(
             wanted.path,

@@ -25,7 +25,7 @@ from sluicegate.engine.model.embedding import EmbeddingTask, Texts, read_texts
 from sluicegate.engine.model.loading import load_lora
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import LoadedModel
-from sluicegate.engine.parallel.team import Team
+from sluicegate.engine.parallel.team import SharingTeam
 from sluicegate.engine.registry import ModelRegistry
 from sluicegate.engine.sampling.params import check_choices, draw_rule
 from sluicegate.engine.search.best_of import BestOf, widen
@@ -350,7 +350,7 @@ class Engine:
         self._regroupings += 1
         await self._let_go(core, inf)
 
-    def _renewed(self, model: LoadedModel, team: Team) -> EngineCore:
+    def _renewed(self, model: LoadedModel, team: SharingTeam) -> EngineCore:
         team.restart(model.version.rpartition("+")[2])
         return self._core(model)
 

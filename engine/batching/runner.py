@@ -22,7 +22,7 @@ from sluicegate.engine.cuda.staging import to_device
 from sluicegate.engine.memory.kv import KVPool
 from sluicegate.engine.model.lora_batch import Span
 from sluicegate.engine.model.model import LoadedModel, raw_logits
-from sluicegate.engine.parallel.messages import Open
+from sluicegate.engine.parallel.messages import OpenPool
 from sluicegate.engine.parallel.team import Mirror
 from sluicegate.engine.probes.probe import ProbeSet
 from sluicegate.engine.probes.states import LayerStates
@@ -137,7 +137,9 @@ class ModelRunner:
         self._mirror: Mirror | None = None
         if model.team is not None:
             self._mirror = model.team.open(
-                Open(0, model.layers, num_blocks, block_size, attention if compiled else "reference", kv, max_tokens)
+                OpenPool(
+                    0, model.layers, num_blocks, block_size, attention if compiled else "reference", kv, max_tokens
+                )
             )
         if in_place:
             self._warm_up()

@@ -15,7 +15,7 @@ from sluicegate.engine.checkpoints.draft_heads import DraftHeads
 from sluicegate.engine.cpu import weight_bytes, weight_count
 from sluicegate.engine.memory.kv import LayerShape
 from sluicegate.engine.model.lora_batch import LoraBatch
-from sluicegate.engine.parallel.team import Team
+from sluicegate.engine.parallel.team import SharingTeam
 from sluicegate.engine.probes.probe import ProbeSet
 from sluicegate.engine.text.detokenizer import Detokenizer
 
@@ -51,7 +51,7 @@ class LoadedModel:
     """Draft heads on its own last state, to guess with."""
     probes: ProbeSet | None = field(default=None, repr=False)
     """What looks at the states of its answers."""
-    team: Team | None = field(default=None, repr=False)
+    team: SharingTeam | None = field(default=None, repr=False)
     """All processes that compute it, where they are several: `module` is then this one's share."""
     is_shared: bool = False
     """Whether `module` is one process's share of it."""

@@ -16,7 +16,7 @@ from signal import Signals
 from typing import Any
 
 from sluicegate.engine.failures import first_line
-from sluicegate.engine.parallel.messages import Begin, Failed
+from sluicegate.engine.parallel.messages import LoadShare, ShareFailed
 from sluicegate.plugins import ModelLoadError
 
 _FOLLOWER = "sluicegate.engine.parallel.follower"
@@ -27,7 +27,7 @@ _EXIT_S = 2.0
 class Crew:
     """One group of processes. When one of them ends, all are ended, and `on_lost` is called on a thread of its own."""
 
-    def __init__(self, tasks: list[Begin], name: str, abort: Callable[[], None]) -> None:
+    def __init__(self, tasks: list[LoadShare], name: str, abort: Callable[[], None]) -> None:
         """`abort` lets a pass of this process end that waits for one that is gone."""
         self.name, self.size = name, len(tasks) + 1
         self.fate: str | None = None
@@ -61,7 +61,7 @@ class Crew:
             said = member.link.recv()
         except (EOFError, OSError) as error:
             raise ModelLoadError(f"{self.name!r}: {self.explain(error)}") from error
-        if isinstance(said, Failed):
+        if isinstance(said, ShareFailed):
             raise ModelLoadError(said.reason)
         assert isinstance(said, kind), f"{said} instead of {kind}"
         return said
@@ -96,7 +96,7 @@ class Crew:
 class _Member:
     """A process and the pipes to it. It ends when the second of them is closed, however this process ends."""
 
-    def __init__(self, task: Begin) -> None:
+    def __init__(self, task: LoadShare) -> None:
         self.rank = task.rank
         mine, theirs = socket.socketpair()
         ending, self._alive = os.pipe()

@@ -20,17 +20,17 @@ from sluicegate.engine.failures import first_line
 from sluicegate.engine.model.loading import load_model
 from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.parallel.messages import (
-    Begin,
-    Connect,
-    Copy,
-    Drop,
-    Failed,
-    Loaded,
-    Open,
-    Opened,
-    Ready,
-    Scrub,
-    Step,
+    ComputeStep,
+    CopyBlocks,
+    DropPool,
+    LoadShare,
+    MeetAt,
+    OpenPool,
+    PoolOpened,
+    ScrubBlocks,
+    ShareFailed,
+    ShareLoaded,
+    ShareReady,
 )
 from sluicegate.engine.parallel.share import Share
 
@@ -57,20 +57,20 @@ def follow(link: Connection[Any, Any]) -> None:
     try:
         model = _load(begin, link)
     except Exception as error:
-        link.send(Failed(f"process {begin.rank} of {begin.size}: {error}"))
+        link.send(ShareFailed(f"process {begin.rank} of {begin.size}: {error}"))
         raise
-    link.send(Ready(model.version))
+    link.send(ShareReady(model.version))
     with torch.inference_mode():
         _serve(link, model)
 
 
-def _load(begin: Begin, link: Connection[Any, Any]) -> LoadedModel:
+def _load(begin: LoadShare, link: Connection[Any, Any]) -> LoadedModel:
     device = torch.device(begin.device, begin.rank) if begin.device == "cuda" else torch.device(begin.device)
 
     def meet() -> None:
         torch.set_num_threads(begin.threads or max(1, (os.cpu_count() or 2) - 1) // begin.size or 1)
-        link.send(Loaded())
-        place: Connect = link.recv()
+        link.send(ShareLoaded())
+        place: MeetAt = link.recv()
         share.connect(place.path, device, place.timeout_s)
 
     share = Share(begin.rank, begin.size, meet)
@@ -81,15 +81,15 @@ def _serve(link: Connection[Any, Any], model: LoadedModel) -> None:
     runners: dict[int, ModelRunner] = {}
     while True:
         match link.recv():
-            case Step() as step:
+            case ComputeStep() as step:
                 runners[step.pool].follow(_inputs(step))
-            case Scrub(pool, blocks):
+            case ScrubBlocks(pool, blocks):
                 runners[pool].scrub(blocks)
-            case Copy(pool, copies):
+            case CopyBlocks(pool, copies):
                 runners[pool].copy(copies)
-            case Drop(pool):
+            case DropPool(pool):
                 del runners[pool]
-            case Open() as facts:
+            case OpenPool() as facts:
                 _answer(link, lambda facts=facts: runners.update({facts.pool: _runner(model, facts)}))  # type: ignore[misc]
 
 
@@ -97,12 +97,12 @@ def _answer(link: Connection[Any, Any], act: Callable[[], None]) -> None:
     try:
         act()
     except Exception as error:
-        link.send(Failed(f"another process of the model has no room for its KV cache: {first_line(error)}"))
+        link.send(ShareFailed(f"another process of the model has no room for its KV cache: {first_line(error)}"))
     else:
-        link.send(Opened())
+        link.send(PoolOpened())
 
 
-def _runner(model: LoadedModel, facts: Open) -> ModelRunner:
+def _runner(model: LoadedModel, facts: OpenPool) -> ModelRunner:
     model.layers = facts.layers
     return ModelRunner(
         model,
@@ -115,7 +115,7 @@ def _runner(model: LoadedModel, facts: Open) -> ModelRunner:
     )
 
 
-def _inputs(step: Step) -> StepInputs:
+def _inputs(step: ComputeStep) -> StepInputs:
     stretches = [Stretch(start, count, table) for start, count, table in step.stretches]
     return StepInputs(step.ids, step.positions, step.slots, step.wanted, stretches)
 

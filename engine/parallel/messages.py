@@ -15,7 +15,7 @@ I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
+class LoadShare:
     """Load share `rank` of a model; not `proves`: the first process has compared the model with itself before."""
 
     rank: int
@@ -28,12 +28,12 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class ShareLoaded:
     """The weights are in memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Connect:
+class MeetAt:
     """All have their weights: meet at this file."""
 
     path: str
@@ -41,20 +41,20 @@ class Connect:
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ShareReady:
     """Steps may come; `version`: digest of what was loaded."""
 
     version: str
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class ShareFailed:
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
-    """Make KV pool `pool`; answered by `Opened` or `Failed`."""
+class OpenPool:
+    """Make KV pool `pool`; answered by `PoolOpened` or `ShareFailed`."""
 
     pool: int
     layers: Any
@@ -67,12 +67,12 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class PoolOpened:
     """The pool is there."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ComputeStep:
     """Compute the tokens `ids` [T] at `positions` [T], written to `slots` [T] of a pool; logits of `wanted` [R]."""
 
     pool: int
@@ -85,17 +85,17 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Scrub:
+class ScrubBlocks:
     pool: int
     blocks: list[int]
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class CopyBlocks:
     pool: int
     copies: list[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class DropPool:
     pool: int

@@ -20,16 +20,16 @@ import torch
 from sluicegate.engine.parallel.crew import Crew
 from sluicegate.engine.parallel.messages import (
     I64,
-    Begin,
-    Connect,
-    Copy,
-    Drop,
-    Loaded,
-    Open,
-    Opened,
-    Ready,
-    Scrub,
-    Step,
+    ComputeStep,
+    CopyBlocks,
+    DropPool,
+    LoadShare,
+    MeetAt,
+    OpenPool,
+    PoolOpened,
+    ScrubBlocks,
+    ShareLoaded,
+    ShareReady,
 )
 from sluicegate.engine.parallel.share import Share
 from sluicegate.plugins import GenerationFailed, ModelLoadError
@@ -50,10 +50,10 @@ class PassInputs(Protocol):
     def cut(self, block_size: int) -> list[Any]: ...
 
 
-class Team:
+class SharingTeam:
     """All processes of one model."""
 
-    def __init__(self, begin: Begin, name: str, device: torch.device, timeout_s: float) -> None:
+    def __init__(self, begin: LoadShare, name: str, device: torch.device, timeout_s: float) -> None:
         """`begin`: what the first process would be told, were it another; `timeout_s`: longest time that one process
         waits for the others within a pass."""
         self.share = Share(0, begin.size, self._meet)
@@ -85,7 +85,7 @@ class Team:
     def confirm(self, version: str) -> None:
         """Wait until all processes are ready. Raises `ModelLoadError` where one could not load its share, or has loaded
         something else."""
-        found = {ready.version for ready in self._crew.hear(Ready)}
+        found = {ready.version for ready in self._crew.hear(ShareReady)}
         if found != {version}:
             self.close()
             raise ModelLoadError(
@@ -125,15 +125,15 @@ class Team:
 
     def _meet(self) -> None:
         try:
-            self._crew.hear(Loaded)
-            self._crew.tell(Connect(self._crew.meeting_place, self._timeout_s))
+            self._crew.hear(ShareLoaded)
+            self._crew.tell(MeetAt(self._crew.meeting_place, self._timeout_s))
             self.share.connect(self._crew.meeting_place, self._device, self._timeout_s)
         except (OSError, RuntimeError) as error:
             raise ModelLoadError(f"{self._name!r}: {self._crew.explain(error)}") from error
 
     # --- pools and passes --------------------------------------------------------------------------------------
 
-    def open(self, facts: Open) -> Mirror:
+    def open(self, facts: OpenPool) -> Mirror:
         """Make a pool like one of this process in all others. Where the group is lost, passes over it raise. Raises
         `ModelLoadError` where one of them has no room for it."""
         mirror = Mirror(self, next(self._numbers), facts.block_size)
@@ -141,7 +141,7 @@ class Team:
             if self._crew.fate is None:
                 self._pools.add(mirror.number)
                 self._crew.tell(replace(facts, pool=mirror.number))
-                self._crew.hear(Opened)
+                self._crew.hear(PoolOpened)
                 self._starting = None
         return mirror
 
@@ -152,7 +152,7 @@ class Team:
         with self._passing:
             if number in self._pools:
                 self._pools.discard(number)
-                self._crew.tell(Drop(number)) if self._pools else self.close()
+                self._crew.tell(DropPool(number)) if self._pools else self.close()
 
     def tell(self, message: Any, number: int) -> None:
         """Have all others do what `message` says, before the next pass. Where the group is lost, nothing is to be done:
@@ -167,7 +167,7 @@ class Team:
                     self._crew.end(self._crew.explain(error))
 
     @contextmanager
-    def computing(self, step: Step) -> Iterator[None]:
+    def computing(self, step: ComputeStep) -> Iterator[None]:
         """Let all others compute the pass that this process computes meanwhile."""
         with self._together(step.pool):
             self._crew.tell(step)
@@ -202,7 +202,7 @@ class Team:
 class Mirror:
     """A pool of this process, which all others have too."""
 
-    def __init__(self, team: Team, number: int, block_size: int) -> None:
+    def __init__(self, team: SharingTeam, number: int, block_size: int) -> None:
         self.number = number
         self._team = team
         self._block_size = block_size
@@ -211,15 +211,15 @@ class Mirror:
     def computing(self, inputs: PassInputs) -> Iterator[None]:
         """Let all others compute this pass over their pools."""
         stretches = [(one.start, one.count, one.table) for one in inputs.cut(self._block_size)]
-        step = Step(self.number, inputs.ids, inputs.positions, inputs.slots, inputs.wanted, stretches)
+        step = ComputeStep(self.number, inputs.ids, inputs.positions, inputs.slots, inputs.wanted, stretches)
         with self._team.computing(step):
             yield
 
     def scrub(self, blocks: list[int]) -> None:
-        self._team.tell(Scrub(self.number, blocks), self.number)
+        self._team.tell(ScrubBlocks(self.number, blocks), self.number)
 
     def copy(self, copies: list[tuple[int, int]]) -> None:
-        self._team.tell(Copy(self.number, copies), self.number)
+        self._team.tell(CopyBlocks(self.number, copies), self.number)
 
     def close(self) -> None:
         self._team.drop(self.number)
