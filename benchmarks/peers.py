@@ -27,7 +27,7 @@ from typing import Any
 from urllib.parse import quote
 
 from benchmarks.common import machine
-from sluicegate.plugins import Job, Piece, RegistryLike, ServedModel, Usage
+from sluicegate.plugins import Generation, Job, Piece, RegistryLike, ServedModel, Timeline, Usage
 from sluicegate.plugins.testing import Unconstrained
 from sluicegate.plugins.testing.doubles import FakeModel
 
@@ -48,7 +48,7 @@ class Here:
     def models(self) -> Mapping[str, ServedModel]:
         return self._models
 
-    async def generate(self, job: Job) -> Reply:
+    async def generate(self, job: Job) -> Generation:
         return Reply(job)
 
     def stats(self) -> Mapping[str, float]:
@@ -59,6 +59,10 @@ class Reply:
     def __init__(self, job: Job) -> None:
         self._stream = job.request is not None and job.request.stream
         self.usage = Usage(100, CHUNKS)
+        self.timeline: Timeline | None = None
+
+    async def begin(self) -> None:
+        """Nothing is read first."""
 
     async def __aiter__(self) -> AsyncIterator[Piece]:
         for _ in range(CHUNKS if self._stream else 0):

@@ -14,10 +14,11 @@ from starlette.requests import HTTPConnection
 from sluicegate import __version__
 from sluicegate.gateway.admin import admin_routes
 from sluicegate.gateway.api.builtin_dialects import DIALECTS
-from sluicegate.gateway.api.dialect import Dialect
+from sluicegate.gateway.api.dialect import Dialect, TextDialect
 from sluicegate.gateway.api.direct import Direct, endpoints_of
 from sluicegate.gateway.api.disclosure import check
 from sluicegate.gateway.api.docs_page import add_docs_page
+from sluicegate.gateway.api.door import FrontDoor
 from sluicegate.gateway.api.front_page import add_front_page
 from sluicegate.gateway.api.openapi.document import describe
 from sluicegate.gateway.api.routes import api_routes
@@ -72,7 +73,8 @@ def create_app(
     describe(app, dialects, forms)
     add_docs_page(app, built)
     add_front_page(app, built)
-    app.add_middleware(Direct, endpoints=endpoints_of(routes, dialects), forms=forms)
+    door = FrontDoor(built, [dialect.path for dialect in dialects if isinstance(dialect, TextDialect)])
+    app.add_middleware(Direct, endpoints=endpoints_of(routes, dialects), forms=forms, let_in=door.let_in)
     app.add_middleware(KeyGate, accounts=built.accounts, forms=forms)
     app.add_middleware(
         BodyLimit, settings=settings.server, held=built.bodies, sender=partial(sender, built), forms=forms

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         WarmConstrainer,
         offers,
         properties_of,
+        shows,
     )
     from sluicegate.plugins.contract.registration import RegistryLike, StageFactory
     from sluicegate.plugins.contract.requests import (
@@ -294,6 +295,7 @@ __all__ = [
     "properties_of",
     "question_of",
     "read_settings",
+    "shows",
     "texts_of",
     "with_texts",
     "wrong_value",
@@ -361,6 +363,7 @@ __getattr__ = lazily(
         "WarmConstrainer": "contract.optional",
         "offers": "contract.optional",
         "properties_of": "contract.optional",
+        "shows": "contract.optional",
         "RegistryLike": "contract.registration",
         "StageFactory": "contract.registration",
         "Caller": "contract.requests",

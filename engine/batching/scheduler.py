@@ -112,6 +112,12 @@ class Scheduler:
     def waiting_count(self) -> int:
         return self._waiting
 
+    @property
+    def waiting_behind(self) -> int:
+        """How many wait that every interactive request passes."""
+        waiting = SequenceState.WAITING
+        return sum(each.priority > 0 and each.state is waiting for _, each in tuple(self._heap))
+
     def add(self, sequence: Sequence) -> None:
         self.register(sequence)
         self._wait(sequence)

@@ -34,16 +34,19 @@ def _check_shape(job: Job, vocab_size: int) -> None:
 
 
 def load_of(core: EngineCore, arriving: int) -> Load:
-    """Report how busy a core is. `arriving`: jobs that no scheduler has seen yet. Reads what the engine thread writes,
-    without a lock."""
+    """Report how busy a core is, and how long an interactive request would wait, to which what is behind it gives way.
+    `arriving`: jobs that no scheduler has seen yet. Reads what the engine thread writes, without a lock."""
     scheduler = core.scheduler
     running, waiting = list(scheduler.running), scheduler.waiting_count + arriving
     free = scheduler.pool.free_count
-    places = max(0, min(scheduler.max_batch_size, free) - len(running))  # what runs may need a block each
-    busy = len(running) + min(places, waiting)
+    staying = [sequence for sequence in running if sequence.priority <= 0]
+    room = min(scheduler.max_batch_size, free + len(running) - len(staying))
+    places = max(0, room - len(staying))  # what stays may need a block each
+    before = waiting - scheduler.waiting_behind
+    busy = len(staying) + min(places, before)
     now = time.monotonic()
-    oldest_s = max((now - (sequence.started_s or now) for sequence in running), default=0.0)
-    wait_s = core.requests.wait_estimate.wait_s(waiting + 1 - places, busy, oldest_s)
+    oldest_s = max((now - (sequence.started_s or now) for sequence in staying), default=0.0)
+    wait_s = core.requests.wait_estimate.wait_s(before + 1 - places, busy, oldest_s)
     return Load(len(running), waiting, free, scheduler.pool.num_blocks, wait_s)
 
 

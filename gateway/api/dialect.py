@@ -21,6 +21,7 @@ from sluicegate.gateway.api.body.parsing import P, Parse, Parsed, Tree, in_words
 from sluicegate.gateway.api.body.unknown_fields import BodyFields
 from sluicegate.gateway.api.delivery import EventStream, Frames, NoResponse
 from sluicegate.gateway.batches import LineAnswer
+from sluicegate.gateway.http.arrival import waited_s
 from sluicegate.gateway.http.disconnects import ClientDisconnected, unless_disconnected
 from sluicegate.gateway.http.errors import JSON, OPENAI, ErrorForm
 from sluicegate.gateway.request.context import Exchange
@@ -105,7 +106,8 @@ class TextDialect(Dialect, Generic[P]):
         scope, receive, pipeline = request.scope, request.receive, runtime.pipeline
         context, route = parent_context(request.headers), scope["path"]
         with in_words_of(parsed):
-            exchange = await unless_disconnected(scope, receive, pipeline.open(parsed.request, context, route=route))
+            opening = pipeline.open(parsed.request, context, route=route, waited_s=waited_s(scope))
+            exchange = await unless_disconnected(scope, receive, opening)
             exchange.ignored += parsed.ignored
             headers = headers_of(exchange)
             if parsed.request.stream:
@@ -126,7 +128,8 @@ class TextDialect(Dialect, Generic[P]):
 
         async def everyone() -> list[Exchange]:
             asked = (parsed.request, *parsed.others)
-            one = [asyncio.ensure_future(collected(runtime, parsed, each, context, route)) for each in asked]
+            waited = waited_s(request.scope)
+            one = [asyncio.ensure_future(collected(runtime, parsed, each, context, route, waited)) for each in asked]
             try:
                 return await asyncio.gather(*one)
             finally:
@@ -147,11 +150,11 @@ class TextDialect(Dialect, Generic[P]):
 
 
 async def collected(
-    runtime: Runtime, parsed: Parsed, request: Request, context: Any = None, route: str = ""
+    runtime: Runtime, parsed: Parsed, request: Request, context: Any = None, route: str = "", waited: float = 0.0
 ) -> Exchange:
     """Answer one request of `parsed` whole. Raises `SluicegateError`."""
     with in_words_of(parsed):
-        exchange = await runtime.pipeline.open(request, context, route=route)
+        exchange = await runtime.pipeline.open(request, context, route=route, waited_s=waited)
         exchange.ignored += parsed.ignored
         await runtime.pipeline.collect(exchange)
     return exchange

@@ -32,11 +32,19 @@ def endpoints_of(router: APIRouter, dialects: Iterable[Dialect]) -> dict[str, En
 class Direct:
     """Plain ASGI middleware; the innermost, so that whatever stands before the router stands before these too."""
 
-    def __init__(self, app: ASGIApp, endpoints: Mapping[str, Endpoint], forms: ErrorForms) -> None:
-        """`endpoints` by path: each takes the request and nothing else, and answers a `Response`."""
+    def __init__(
+        self,
+        app: ASGIApp,
+        endpoints: Mapping[str, Endpoint],
+        forms: ErrorForms,
+        let_in: Callable[[Request], None] = lambda request: None,
+    ) -> None:
+        """`endpoints` by path: each takes the request and nothing else, and answers a `Response`. `let_in` is asked
+        before any of its body is read, and raises `SluicegateError`."""
         self._app = app
         self._endpoints = endpoints
         self._forms = forms
+        self._let_in = let_in
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         endpoint = self._endpoints.get(scope["path"]) if scope["type"] == "http" else None
@@ -45,6 +53,7 @@ class Direct:
             return
         request = Request(scope, receive)
         try:
+            self._let_in(request)
             response = await endpoint(request)
         except SluicegateError as error:
             response = self._forms.answer(request, error)

@@ -14,6 +14,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from sluicegate.gateway.http.arrival import note_arrival
 from sluicegate.gateway.http.authority import TARGET
 from sluicegate.gateway.http.coalescing import CoalescedTransport
 from sluicegate.gateway.http.disconnects import EXTENSION, Disconnect
@@ -89,6 +90,8 @@ def guarded_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
             self._head = None
             if not self.url.startswith(b"/"):
                 self.scope["extensions"][TARGET] = self.url  # type: ignore[assignment]
+            if settings.shed_s and (self.cycle is None or self.cycle.response_complete):  # no answer is before it
+                note_arrival(self.scope, self.transport.get_extra_info("socket"))  # type: ignore[arg-type]
             super().on_headers_complete()
 
         def on_message_complete(self) -> None:

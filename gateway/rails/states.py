@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sluicegate.gateway.rails.policy import Policy
-from sluicegate.plugins import ConfigurationError, Generator, ProbedModel, ServedModel
+from sluicegate.plugins import ConfigurationError, Generator, ProbedModel, ServedModel, shows
 from sluicegate.safety import CascadeJudge, JudgeRail, ProbeAnswerJudge
 
 
@@ -14,7 +14,7 @@ def reads_states(rail: object) -> bool:
 
 
 def shows_states(model: ServedModel) -> bool:
-    return isinstance(model, ProbedModel) and bool(model.probe_labels)
+    return shows(model, ProbedModel) and bool(model.probe_labels)
 
 
 def judged_by_states(rails: Iterable[tuple[str, object]], policy: Policy) -> bool:

@@ -33,6 +33,7 @@ from sluicegate.plugins import (
     ServedModel,
     Timeline,
     Usage,
+    shows,
 )
 
 NOTHING = Usage()
@@ -58,6 +59,9 @@ class Entry:
     received: Request | None = field(default=None, repr=False)
     """The request before any rail or template changed a word of it."""
     started_at: float = field(default_factory=time.perf_counter)
+    """When it arrived."""
+    waited_s: float = 0.0
+    """From then until it was read."""
     created_s: int = field(default_factory=lambda: int(time.time()))
 
 
@@ -221,7 +225,7 @@ class Exchange:
     def tries(self) -> tuple[Try, ...]:
         """All tries at other servers."""
         generation = self.attempt.generation
-        return (*self.earlier_tries, *(generation.tries if isinstance(generation, TryReporter) else ()))
+        return (*self.earlier_tries, *(generation.tries if shows(generation, TryReporter) else ()))
 
     @property
     def withholds_tokens(self) -> bool:

@@ -80,12 +80,20 @@ class Pipeline:
         *,
         route: str = "",
         approved: frozenset[str] = frozenset(),
+        waited_s: float = 0.0,
     ) -> Exchange:
         """Run every slot up to `generate`. Raises a `SluicegateError`; the request is then already recorded.
 
-        `route` is the path it came by; `approved` names input rails whose wish for a person to look was granted."""
+        `route` is the path it came by; `approved` names input rails whose wish for a person to look was granted;
+        `waited_s` is how long it waited before it was read."""
         exchange = await self.enter(
-            request, parent, route=route, approved=approved, holding=self._holding, retrieving=True
+            request,
+            parent,
+            route=route,
+            approved=approved,
+            holding=self._holding,
+            retrieving=True,
+            waited_s=waited_s,
         )
         try:
             await retrieve(exchange)
@@ -105,10 +113,13 @@ class Pipeline:
         holding: Holding = NOBODY,
         operation: str = "",
         retrieving: bool = False,
+        waited_s: float = 0.0,
     ) -> Exchange:
         """Run `admit`, `screen` and `route`, as `open`. What a person would have to look at is put aside by `holding`,
         or refused where that asks nobody. `operation`: as traces name it, where no answer is generated."""
-        exchange = self._live.begin(request, parent, self.stages, route=route, approved=approved, operation=operation)
+        exchange = self._live.begin(
+            request, parent, self.stages, route=route, approved=approved, operation=operation, waited_s=waited_s
+        )
         try:
             await slots.admit(exchange)
             choose_rails(exchange)

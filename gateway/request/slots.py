@@ -49,6 +49,7 @@ from sluicegate.plugins import (
     Sampling,
     ThreadedAssembler,
     offers,
+    shows,
 )
 
 log = logging.getLogger("sluicegate.pipeline")
@@ -130,8 +131,8 @@ async def arrange(exchange: Exchange) -> None:
 
 async def assemble(exchange: Exchange) -> None:
     name, assembler = exchange.stages.assemble
-    if isinstance(exchange.served, ReadingModel):
-        use = "it makes embeddings" if exchange.served.reads_for == "embed" else "it reranks and scores"
+    if shows(served := exchange.served, ReadingModel):
+        use = "it makes embeddings" if served.reads_for == "embed" else "it reranks and scores"
         raise RequestError(
             f"model {exchange.served.name!r} reads texts and writes none: {use}",
             param="model",
@@ -201,13 +202,16 @@ async def _grammars_of_tools(exchange: Exchange) -> dict[str, CompiledGrammar]:
 def shed(exchange: Exchange) -> None:
     """Let the request in, or refuse it before its schema is compiled. Raises `Overloaded`. Not asked where an answer is
     kept, or generated once more."""
-    attempt, request = exchange.attempt, exchange.request
-    if attempt.cached is not None or attempt.awaited is not None:
-        return
+    attempt, request, tenant = exchange.attempt, exchange.request, exchange.caller.tenant
     (name, generator), queues = exchange.stages.generate, exchange.stages.queues
-    model, tenant = exchange.served.name, exchange.caller.tenant
+    if attempt.cached is not None:
+        queues.served_kept(tenant)
+        return
+    if attempt.awaited is not None:
+        return
+    model = exchange.served.name
     try:
-        queues.shed(generator, model, request.priority, tenant)
+        queues.shed(generator, model, request.priority, tenant, exchange.entry.waited_s)
     except Overloaded:
         with Timed(exchange, "generate", name):
             raise

@@ -40,6 +40,7 @@ class FirstTexts:
         self._came = 0.0
         self.aim = FIRST_AIM
         self._lowered_s = -most_s
+        self._let_in_s = -most_s
         self._recent_s = 0.0
         """Of the last ten or so, from arrival to first text."""
         self._beside = 0.0
@@ -55,10 +56,17 @@ class FirstTexts:
         return self.aim * self._most_s
 
     def expect(self, tenant: str) -> Awaited:
+        self._let_in_s = self._clock()
         if not self._tenants:
-            self._since_s = self._clock()
+            self._since_s = self._let_in_s
         self._tenants[tenant] += 1
         return Awaited(self, tenant, self.waiting)
+
+    @property
+    def rests(self) -> bool:
+        """Whether none was let in for as long as callers bear: then one has to be, or no text would ever come in time
+        and raise the aim again."""
+        return not self._tenants and self._clock() - self._let_in_s >= self._most_s
 
     def wait_s(self, tenant: str) -> float:
         """Seconds until a new request of `tenant` has its first text, after those before it; 0 while nothing is known,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from sluicegate.gateway.routing.first_texts import Awaited, FirstTexts
+from sluicegate.gateway.routing.kept_shares import KeptShares
 from sluicegate.gateway.settings import QueueSettings
-from sluicegate.plugins import Generator, LoadReporter, Overloaded
+from sluicegate.plugins import Generator, LoadReporter, Overloaded, ReadingModel, offers, shows
 
 USUAL_SECONDS = 2.0
 
@@ -92,38 +94,79 @@ class QueueTicket:
 
 
 class ModelQueues:
-    """The queues of all models that have one."""
+    """The queues of all models that have one, and who is let in at all."""
 
-    def __init__(self, settings: Mapping[str, QueueSettings], shed_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, QueueSettings],
+        shed_s: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`shed_s`: interactive requests that would wait longer for their first text are refused; 0 = none."""
         self._queues = {name: Queue(name, one) for name, one in settings.items()}
-        self._shed_s = shed_s
-        self._first_texts: defaultdict[str, FirstTexts] = defaultdict(lambda: FirstTexts(shed_s))
+        self.shed_s = shed_s
+        self._first_texts: defaultdict[str, FirstTexts] = defaultdict(lambda: FirstTexts(shed_s, clock))
+        self._kept = KeptShares()
         self._shed = 0
+        self._turned_away = 0
 
     async def take(self, model: str, priority: int) -> QueueTicket | None:
         queue = self._queues.get(model)
         return None if queue is None else await queue.take(priority)
 
-    def shed(self, generator: Generator, model: str, priority: int, tenant: str) -> None:
+    def shed(self, generator: Generator, model: str, priority: int, tenant: str, waited_s: float = 0.0) -> None:
         """Raises `Overloaded` where the first text is further away than anybody would wait, by the generator's account
-        of its places or by how first texts came lately."""
-        if not self._shed_s or priority > 0:
+        of its places or by how first texts came lately. `waited_s`: from the request's arrival until it was read."""
+        if not self.shed_s or priority > 0:
             return
-        place_s = generator.load(model).wait_s if isinstance(generator, LoadReporter) else 0.0
-        texts = self._first_texts[model]
-        wait_s = max(place_s, texts.wait_s(tenant))
-        if wait_s > texts.aim_s:
+        self._kept.missed(tenant)
+        over_s = self._over_s(generator, model, tenant, waited_s)
+        if over_s > 0:
             self._shed += 1
-            raise Overloaded(
-                f"model {model!r} is busy: a first text is expected in {wait_s:.1f} s, too long to be sure of the "
-                f"{self._shed_s:g} s that anybody waits here; try again later",
-                retry_after_s=wait_s - texts.aim_s,
-            )
+            raise self._busy(f"model {model!r} is busy", over_s)
+
+    def served_kept(self, tenant: str) -> None:
+        """An answer was at hand that nobody had to generate."""
+        if self.shed_s:
+            self._kept.hit(tenant)
+
+    def turn_away(self, generator: Generator, tenant: str, waited_s: float) -> None:
+        """Decide about a request of which nothing but its head is read, and which has waited for that: raises
+        `Overloaded` where every model would refuse it, whichever it asks for. A tenant whose answers are often kept is
+        read first."""
+        if not self.shed_s or (waited_s < self.shed_s and self._kept.often(tenant)):
+            return
+        over_s = math.inf
+        for name, model in generator.models.items():
+            if shows(model, ReadingModel):
+                continue
+            over_s = min(over_s, self._over_s(generator, name, tenant, waited_s))
+            if over_s <= 0:
+                return
+        if over_s < math.inf:
+            self._shed += 1
+            self._turned_away += 1
+            raise self._busy("the gateway is busy", over_s)
+
+    def _over_s(self, generator: Generator, model: str, tenant: str, waited_s: float) -> float:
+        """Seconds by which a first text would come later than is aimed at; 0 or less where the request is let in."""
+        if waited_s >= self.shed_s:
+            return waited_s
+        texts = self._first_texts[model]
+        place_s = generator.load(model).wait_s if offers(generator, LoadReporter) else 0.0
+        wait_s = max(place_s, texts.wait_s(tenant))
+        return 0.0 if not wait_s and texts.rests else wait_s + waited_s - texts.aim_s
+
+    def _busy(self, what: str, over_s: float) -> Overloaded:
+        return Overloaded(
+            f"{what}: a first text is expected {over_s:.1f} s later than is sure to be within the {self.shed_s:g} s "
+            "that anybody waits here; try again later",
+            retry_after_s=over_s,
+        )
 
     def expect(self, model: str, priority: int, tenant: str) -> Awaited | None:
         """To be told of the first text; None where nobody is ever shed, or this one is behind all who could be."""
-        return self._first_texts[model].expect(tenant) if self._shed_s and priority <= 0 else None
+        return self._first_texts[model].expect(tenant) if self.shed_s and priority <= 0 else None
 
     def stats(self) -> Mapping[str, float]:
         queues = self._queues.values()
@@ -135,4 +178,5 @@ class ModelQueues:
             "first_texts_awaited": float(first),
             "shed_aim_ratio": min((texts.aim for texts in self._first_texts.values()), default=1.0),
             "shed_total": float(self._shed),
+            "turned_away_total": float(self._turned_away),
         }

@@ -226,13 +226,18 @@ OPTIONAL: Mapping[SlotName, tuple[type, ...]] = {
 
 @cache
 def methods_of(protocol: type) -> tuple[str, ...]:
-    """Names of the methods that an optional Protocol adds."""
+    """Names of the methods, or properties, that an optional Protocol adds."""
     return tuple(name for name in vars(protocol) if not name.startswith("_"))
 
 
 def offers(thing: object, protocol: type[P]) -> TypeGuard[P]:
     """Whether `thing` has the methods that `protocol` adds. Fast enough for every stream: `isinstance` takes 10 us."""
     return all(callable(getattr(thing, name, None)) for name in methods_of(protocol))  # type: ignore[arg-type]
+
+
+def shows(thing: object, protocol: type[P]) -> TypeGuard[P]:
+    """Whether `thing` has the attributes that `protocol` names: `offers` for one of properties."""
+    return all(hasattr(thing, name) for name in methods_of(protocol))  # type: ignore[arg-type]
 
 
 def properties_of(rail: object) -> RailProperties | None:

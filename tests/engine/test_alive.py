@@ -81,6 +81,21 @@ async def test_what_would_still_wait_at_its_deadline_is_not_taken_in(model: Load
         await collect(blocking)
 
 
+async def test_lines_of_a_batch_keep_nobody_waiting(model: LoadedModel) -> None:
+    """They hold the only place and wait for it, and give it up as soon as an interactive request needs it."""
+    async with serving(model, max_batch_size=1) as engine:
+        lines = [a_job(model, "the", max_tokens=400, ignore_eos=True, priority=10) for _ in range(3)]
+        running = [await engine.generate(job) for job in lines]
+        await soon(lambda: (engine.load().running, engine.load().waiting) == (1, 2))
+        assert engine.load().wait_s == 0
+        urgent = await engine.generate(a_job(model, "the", max_tokens=400, ignore_eos=True))
+        await soon(lambda: engine.load().waiting == 3)
+        await soon(lambda: engine.load().wait_s > 0)
+        for generation in (urgent, *running):
+            generation.cancel()
+            await collect(generation)
+
+
 def test_the_wait_is_the_stay_of_others_over_the_places() -> None:
     wait_estimate = WaitEstimate()
     assert wait_estimate.wait_s(leaving=1, running=4, oldest_s=8.0) == 2.0  # nobody left yet: the oldest stands for all

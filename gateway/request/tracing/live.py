@@ -49,11 +49,15 @@ class LiveRequests:
         route: str = "",
         approved: frozenset[str] = frozenset(),
         operation: str = "",
+        waited_s: float = 0.0,
     ) -> Exchange:
-        """Before rails or templates change a word of `request`. `operation`: where no answer is generated."""
+        """Before rails or templates change a word of `request`. `operation`: where no answer is generated; `waited_s`:
+        since the request arrived."""
         operation = operation or (semconv.OPERATION_TEXT if request.raw else semconv.OPERATION_CHAT)
         trace = self._sink.begin(operation, request.model, parent)
-        exchange = Exchange(Entry(trace, stages, route, approved, _lead_of(request), operation, request), request)
+        lead, arrived_s = _lead_of(request), time.perf_counter() - waited_s
+        entry = Entry(trace, stages, route, approved, lead, operation, request, arrived_s, waited_s)
+        exchange = Exchange(entry, request)
         self._live[request.id] = exchange
         stages.rail_health.entered()
         return exchange
