@@ -270,6 +270,12 @@ async def _announce(server: uvicorn.Server, runtime: Runtime, address: tuple[str
     )
 
 
+def settle_process() -> None:
+    """Set what holds for a process that serves, once all that it needs is loaded, under whatever server it is."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    settle_memory()
+
+
 def settle_memory() -> None:
     """Exempt what lives from start-up on from garbage collection, and collect seldom: a full collection stops
     everything for about 60 us a stream, and Python's own thresholds ask for one every few hundred streams."""

@@ -16,6 +16,7 @@ COMMANDS: Mapping[str, str] = {
     "serve": "serve the API until stopped",
     "demo": "start a gateway, extract from a document, show every step, stop",
     "warm": "compile now, and keep, what a first start would compile",
+    "deploy": "serve on a cluster: Ray Serve",
     "config": "check a configuration without serving it",
     "keys": "API keys of the store: create, list, revoke, rotate, usage",
     "backup": "copy what a deployment must not lose into a folder",

@@ -12,6 +12,7 @@ from sluicegate.gateway.settings.keeping import (
 from sluicegate.gateway.settings.listening import GrpcSettings, ServerSettings, WorkSettings
 from sluicegate.gateway.settings.numbers import MAX_LIMIT, Money, Number, Part
 from sluicegate.gateway.settings.prompting import PromptSettings, RetrievalSettings
+from sluicegate.gateway.settings.ray import RayEngineSettings, RayGatewaySettings, RaySettings
 from sluicegate.gateway.settings.routing import (
     OnlineChecks,
     QueueSettings,
@@ -41,6 +42,9 @@ __all__ = [
     "PriceSettings",
     "PromptSettings",
     "QueueSettings",
+    "RayEngineSettings",
+    "RayGatewaySettings",
+    "RaySettings",
     "RecordingSettings",
     "RetrievalSettings",
     "ReviewSettings",

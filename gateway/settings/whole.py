@@ -20,6 +20,7 @@ from sluicegate.gateway.settings.keeping import (
 )
 from sluicegate.gateway.settings.listening import GrpcSettings, ServerSettings, WorkSettings
 from sluicegate.gateway.settings.prompting import PromptSettings, RetrievalSettings
+from sluicegate.gateway.settings.ray import RaySettings
 from sluicegate.gateway.settings.routing import RoutingSettings
 from sluicegate.gateway.settings.telemetry import TelemetrySettings
 from sluicegate.plugins import SlotName
@@ -72,6 +73,7 @@ class Settings:
     feedback: FeedbackSettings = FeedbackSettings()
     recording: RecordingSettings = RecordingSettings()
     mcp: McpSettings = McpSettings()
+    ray: RaySettings = RaySettings()
     policies: Mapping[str, Any] = field(default_factory=dict)
     """Policies by name; `gateway/rails/policy.py` checks them."""
     policy_file: str = ""

@@ -37,7 +37,7 @@ class UpstreamModel:
 
 
 def upstream_model(name: str, settings: UpstreamModelSettings) -> UpstreamModel:
-    named = "\0".join((*settings.addresses, settings.model or name))
+    named = settings.version or "\0".join((*settings.addresses, settings.model or name))
     version = hashlib.sha256(named.encode()).hexdigest()[:16]
     return UpstreamModel(name, f"upstream-{version}", settings.context_length, VOCABULARY, (256,), byte_tokenizer())
 

@@ -28,6 +28,9 @@ class UpstreamModelSettings:
     """Or several servers of one model, all alike."""
     model: str = ""
     """Empty = as it is called here."""
+    version: str = ""
+    """What tells this model from another of the same name, in cache keys and answers; empty = made of addresses and
+    `model`."""
     api_key_env: str = ""
     """Name of the environment variable with the key for that server."""
     api_key_file: str = ""
