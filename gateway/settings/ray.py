@@ -69,5 +69,3 @@ class RaySettings:
     """The same for fewer."""
     window_s: Positive = 15.0
     """What is measured is averaged over so long."""
-    ready_s: Positive = 1800.0
-    """How long a replica may take to load its models."""

@@ -52,7 +52,7 @@ scopes = ["admin"]
 [[keys]]
 id = "poor"
 key = "poor"
-limits = {{ budget_day = 0.05 }}
+limits = {{ budget_day = 0.4 }}
 
 [[keys]]
 id = "narrow"
@@ -116,11 +116,11 @@ class Stream:
         return "".join(self.pieces)
 
 
-def long_body(number: int, items: int = 200) -> dict[str, Any]:
+def long_body(number: int, items: int = 120) -> dict[str, Any]:
     """An answer of some hundred tokens, whatever the model thinks."""
     schema = {
         "type": "array",
-        "items": {"type": "integer", "minimum": 100, "maximum": 999},
+        "items": {"enum": ["north", "south", "east", "west"]},
         "minItems": items,
         "maxItems": items,
     }
@@ -162,14 +162,14 @@ def _take(found: Stream, event: dict[str, Any]) -> None:
 def usage_of(cluster: RayCluster, key: str) -> dict[str, Any]:
     """Return the sums of a key, once every gateway has written its own down."""
     with cluster.client("operator") as client:
-        rows = client.get("/admin/usage", params={"group_by": "key"}).raise_for_status().json()["data"]
-        return next((row for row in rows if row.get("key_id", row.get("key")) == key), {})
+        rows = client.get("/admin/usage", params={"by": "key_id"}).raise_for_status().json()["data"]
+        return next((row for row in rows if row["key_id"] == key), {})
 
 
 def test_a_stream_comes_piece_by_piece(cluster: RayCluster) -> None:
     with cluster.client("counted") as client:
         found = streamed(client, long_body(1))
-    assert (found.status, found.finish, len(json.loads(found.text))) == (200, "stop", 200)
+    assert (found.status, found.finish, len(json.loads(found.text))) == (200, "stop", 120)
     assert found.reads > 10
 
 
@@ -188,12 +188,12 @@ def test_what_one_gateway_answered_another_recalls(cluster: RayCluster) -> None:
     def again(_: int) -> tuple[str, str]:
         with cluster.client("operator") as client:  # a connection of its own: Serve chooses a gateway for each request
             answer = client.post("/v1/chat/completions", json=body).raise_for_status()
-            return answer.headers.get("x-cache", ""), answer.json()["choices"][0]["message"]["content"]
+            return answer.headers["x-sluicegate-cache"], answer.json()["choices"][0]["message"]["content"]
 
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(again, range(20)))
     assert {text for _, text in found} == {said}
-    assert {cache for cache, _ in found} == {"hit"}
+    assert "miss" not in {cache for cache, _ in found}
 
 
 def test_a_budget_holds_over_all_gateways(cluster: RayCluster) -> None:
@@ -205,25 +205,29 @@ def test_a_budget_holds_over_all_gateways(cluster: RayCluster) -> None:
         statuses = list(pool.map(ask, range(24)))
     assert set(statuses) == {200, 429}
     until(lambda: usage_of(cluster, "poor").get("requests", 0) >= statuses.count(200))
-    assert usage_of(cluster, "poor")["cost"] <= 0.05
+    assert usage_of(cluster, "poor")["cost"] <= 0.4
 
 
 def test_places_hold_over_all_gateways(cluster: RayCluster) -> None:
-    """A key with two places never has three requests running, whichever gateway takes them."""
-    running, most, guard = [0], [0], threading.Lock()
+    """While a key's two requests run, no gateway takes a third."""
 
-    def ask(number: int) -> int:
+    def ask(number: int, begun: threading.Event | None = None, items: int = 120) -> Stream:
         with cluster.client("narrow") as client:
-            begun = threading.Event()
-            found = streamed(client, long_body(number, 40), begun)
-            return found.status
+            return streamed(client, long_body(number, items), begun)
 
-    with ThreadPoolExecutor(8) as pool:
-        statuses = list(pool.map(ask, range(16)))
-    assert statuses.count(200) >= 2
-    assert set(statuses) <= {200, 429}
-    assert 429 in statuses
-    assert (running, most, guard.locked()) == ([0], [0], False)
+    def others_refused() -> bool:
+        """Whether six more were asked while both still ran."""
+        begun = [threading.Event(), threading.Event()]
+        with ThreadPoolExecutor(8) as pool:
+            running = [pool.submit(ask, number, begun[number]) for number in range(2)]
+            assert all(one.wait(120) for one in begun)
+            statuses = [one.result().status for one in [pool.submit(ask, number, None, 5) for number in range(6)]]
+            conclusive = not any(one.done() for one in running)
+            assert all(one.result().finish == "stop" for one in running)
+        assert not conclusive or statuses == [429] * 6
+        return conclusive
+
+    until(others_refused)
 
 
 def test_an_engine_killed_in_mid_stream_is_an_error_event_and_a_retry_answers(cluster: RayCluster) -> None:
