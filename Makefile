@@ -6,7 +6,7 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 MODEL ?= bundled
 
-.PHONY: setup demo serve test coverage check audit mutants release-check clients train-model bench-grammar site
+.PHONY: setup demo serve test test-scale coverage check audit mutants release-check clients train-model bench-grammar site
 
 setup: $(VENV)/.installed
 
@@ -30,6 +30,17 @@ COVERED := 90
 
 test: $(VENV)/.installed-test check
 	$(RUN) -m pytest -n 2 --dist loadfile
+
+# Several processes with PostgreSQL, Redis with Sentinel, nginx and Ray Serve, while load runs and things are killed; prints what
+# was lost and what was charged twice. What is not installed is skipped, and said.
+test-scale: $(VENV)/.installed-test .venv-ray/.installed
+	$(RUN) -m pytest -m "scale or not scale" -rs tests/scale tests/gateway/stores tests/gateway/accounts/test_sharing.py
+
+# Ray holds other packages to versions of its own.
+.venv-ray/.installed: pyproject.toml
+	$(or $(shell command -v $(PYTHON)),python3) -m venv .venv-ray
+	.venv-ray/bin/pip install --quiet --disable-pip-version-check -e ".[ray,postgres]"
+	touch $@
 
 # The same, and which lines the tests pass through: by hand, as tracing doubles the time of some files.
 coverage: $(VENV)/.installed-test

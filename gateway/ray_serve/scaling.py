@@ -36,21 +36,22 @@ class LoadBounds:
     first_text_s: float
 
 
-def wanted(current: int, loads: Sequence[EngineLoad], queued: float, bounds: LoadBounds) -> int:
-    """Return how many replicas the load calls for. `queued`: requests that no replica has taken yet; `current`: of
-    replicas, also those that have not reported."""
-    count = max(1, current)
+def wanted(running: int, target: int, loads: Sequence[EngineLoad], queued: float, bounds: LoadBounds) -> int:
+    """Return how many replicas the load calls for. `running` share it now; `target` is how many were called for before:
+    those that still load their models are not taken away because the load dips meanwhile. `queued`: requests that no
+    replica has taken yet."""
+    count = max(1, running)
     pressure = max(
         (sum(one.waiting for one in loads) + queued) / count / bounds.waiting,
         sum(one.kv_usage for one in loads) / count / bounds.kv_usage,
         max((one.first_text_s for one in loads), default=0.0) / bounds.first_text_s,
     )
     if pressure > 1:
-        return math.ceil(count * min(pressure, MOST_AT_ONCE) - 1e-9)
-    for fewer in range(1, count):
+        return max(target, math.ceil(count * min(pressure, MOST_AT_ONCE) - 1e-9))
+    for fewer in range(1, target):
         if pressure * count / fewer <= CALM:
             return fewer
-    return count
+    return max(1, target)
 
 
 class EngineScaling:
@@ -68,4 +69,5 @@ class EngineScaling:
             for replica in replicas
         ]
         queued = float(context.total_queued_requests or 0.0)
-        return wanted(context.current_num_replicas, loads, queued, self._bounds), {}
+        target = context.target_num_replicas
+        return wanted(context.current_num_replicas, target, loads, queued, self._bounds), {}

@@ -77,7 +77,7 @@ replicas = 2
 most_replicas = 3
 cpus = 0.1
 waiting = 2
-first_text_s = 0.3
+first_text_s = 0.2
 """
 
 
