@@ -1,6 +1,7 @@
 """A whole gateway whose engine keeps time instead of computing: one node of `benchmarks.scale`.
 
-    python -m benchmarks.scale_node FIGURES.json
+    python -m benchmarks.scale_node FIGURES.json          a node
+    python -m benchmarks.scale_node load URL URL          a gateway that chooses between nodes
 
 Its steps take as long as the figures say, by the clock and not by the processor, so that several nodes can run on a
 machine that has no cores to spare. Everything around the engine is real: HTTP, keys, limits, stages, streams. It prints
@@ -11,9 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +26,9 @@ from sluicegate.plugins.testing.doubles import FakeModel
 from sluicegate.plugins.timeline import Timeline
 
 MODEL = "timed"
+KEY_ENV = "SCALE_NODE_KEY"
+KEYS = [{"id": "a", "key": "a"}]
+STAGES = {"admit": ["api-keys"], "screen": ["secrets"], "moderate": ["secrets"], "record": ["metrics"]}
 BLOCK = 64
 """Tokens that the prefix cache keeps together."""
 
@@ -136,14 +141,28 @@ class TimedEngine:
         return len(tokens) - known
 
 
-def main() -> None:
-    figures = read_figures(Path(sys.argv[1]))
-
+def node(figures: NodeFigures) -> TestApp:
     def register(registry: RegistryLike) -> None:
         registry.add("generate", "timed", lambda settings: TimedEngine(figures))
 
-    pipeline = {"generate": ["timed"], "screen": ["secrets"], "moderate": ["secrets"], "record": ["metrics"]}
-    with TestApp(register, pipeline=pipeline, keys=[{"id": "a", "key": "a"}]) as app:
+    return TestApp(register, pipeline={**STAGES, "generate": ["timed"]}, keys=KEYS)
+
+
+def front(choice: str, urls: Sequence[str]) -> TestApp:
+    """A gateway whose model is that of the nodes at `urls`."""
+    model = {"urls": [f"{url}/v1" for url in urls], "allow_private": True, "dialect": "vllm", "choice": choice}
+    model |= {"api_key_env": KEY_ENV, "context_length": 1 << 20, "probe_s": 0.5, "first_s": 600.0, "idle_s": 600.0}
+    os.environ[KEY_ENV] = "a"
+    return TestApp(
+        pipeline={**STAGES, "generate": ["upstream"]},
+        stages={"generate": {"upstream": {"models": {MODEL: model}}}},
+        keys=KEYS,
+    )
+
+
+def main() -> None:
+    first, *urls = sys.argv[1:]
+    with front(first, urls) if urls else node(read_figures(Path(first))) as app:
         print(json.dumps({"url": app.url}), flush=True)
         sys.stdin.read()
 

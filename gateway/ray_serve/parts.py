@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from sluicegate.gateway.mcp.settings import McpSettings
 from sluicegate.gateway.ray_serve.messages import EngineModel
@@ -139,12 +138,13 @@ def gateway_part(settings: Settings, models: Mapping[str, EngineModel], address:
         }
         for name, model in models.items()
     }
-    slots: dict[str, Mapping[str, Mapping[str, Any]]] = {**settings.stages}
-    stages = {name: table for name, table in slots.get("generate", {}).items() if name != ENGINE}
+    stages = {name: table for name, table in settings.stages.get("generate", {}).items() if name != ENGINE}
     stages[UPSTREAM] = {**stages.get(UPSTREAM, {}), "models": {**stages.get(UPSTREAM, {}).get("models", {}), **far}}
     names = [UPSTREAM if name == ENGINE else name for name in settings.pipeline.generate]
     generate = tuple(dict.fromkeys(names))
-    return replace(found, pipeline=replace(settings.pipeline, generate=generate), stages={**slots, "generate": stages})
+    return replace(
+        found, pipeline=replace(settings.pipeline, generate=generate), stages={**settings.stages, "generate": stages}
+    )
 
 
 def own_folder(folder: str, setting: str) -> str:
