@@ -92,7 +92,7 @@ class DailyDemand:
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
+class NodeCount:
     """`nodes` for a demand; prices are of a million tokens, in the currency of an hour's price."""
 
     nodes: int
@@ -101,14 +101,14 @@ class Capacity:
     output_price: float
 
 
-def capacity(demand: DailyDemand, node: NodeFigures, *, utilisation: float, price_per_hour: float = 0.0) -> Capacity:
+def nodes_of(demand: DailyDemand, node: NodeFigures, *, utilisation: float, price_per_hour: float = 0.0) -> NodeCount:
     """A token costs the seconds of a node that it takes, divided by the share of a day in which nodes compute: at
     `utilisation` in the busiest second, `utilisation / peak` over the day. Raises `ConfigurationError`."""
     if not 0 < utilisation <= 1:
         raise ConfigurationError(f"utilisation must be above 0 and at most 1, found {utilisation:g}")
     node_s = demand.node_s(node)
     million = price_per_hour / 3600 * 1e6 * demand.peak / utilisation
-    return Capacity(
+    return NodeCount(
         max(1, math.ceil(demand.peak_per_s * node_s / utilisation - 1e-9)),
         node_s,
         million * (1 - demand.read) / node.prefill_tokens_per_s,
