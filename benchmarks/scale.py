@@ -29,7 +29,7 @@ from benchmarks.scale_model import Arrival, Fleet, Objective, RequestClass, Simu
 from benchmarks.scale_node import MODEL
 from sluicegate.gateway.commands.bench.arrivals import ask, shot_of
 from sluicegate.gateway.commands.bench.load import BenchLoad, Shot, spread
-from sluicegate.gateway.commands.capacity import DAY_S, DailyDemand, NodeFigures
+from sluicegate.gateway.commands.size.capacity import DAY_S, DailyDemand, NodeFigures
 
 CLOCK = NodeFigures(prefill_tokens_per_s=4000, step_s=0.2, step_each_s=0.02, places=8)
 """Of the timed engines: slow, so that what the machine does besides is small beside a step."""
@@ -76,7 +76,7 @@ def main() -> None:
 def _known(path: Path | None) -> NodeFigures:
     if path is None:
         return BUNDLED
-    from sluicegate.gateway.commands.capacity import read_figures
+    from sluicegate.gateway.commands.size.capacity import read_figures
 
     return read_figures(path)
 

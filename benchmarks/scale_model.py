@@ -16,7 +16,7 @@ from typing import Any, Literal
 import simpy
 
 from sluicegate.gateway.commands.bench.load import spread
-from sluicegate.gateway.commands.capacity import NodeFigures
+from sluicegate.gateway.commands.size.capacity import NodeFigures
 from sluicegate.gateway.ray_serve.affinity import PrefixAffinity
 
 Choice = Literal["prefix", "load", "random"]
@@ -120,7 +120,7 @@ class Node:
         name, size = request.prefix
         found = self._kept.pop(name, 0)
         self._kept[name] = size
-        while sum(self._kept.values()) > self._room and len(self._kept) > 1:
+        while sum(self._kept.values()) > self._room:
             self._kept.popitem(last=False)
         self.read += found
         return found

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sluicegate.gateway.commands.capacity import NodeFigures, read_figures
+from sluicegate.gateway.commands.size.capacity import NodeFigures, read_figures
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import Job, Piece, RegistryLike, ServedModel, Usage
 from sluicegate.plugins.testing.doubles import FakeModel
@@ -28,7 +28,8 @@ from sluicegate.plugins.timeline import Timeline
 MODEL = "timed"
 KEY_ENV = "SCALE_NODE_KEY"
 KEYS = [{"id": "a", "key": "a"}]
-STAGES = {"admit": ["api-keys"], "screen": ["secrets"], "moderate": ["secrets"], "record": ["metrics"]}
+STAGES = {"admit": ["api-keys"], "screen": ["secrets"], "record": ["metrics"]}
+"""Without rails on answers: what they hold back comes later than the model drew it."""
 BLOCK = 64
 """Tokens that the prefix cache keeps together."""
 

@@ -14,7 +14,7 @@ from sluicegate.gateway.commands.bench import BenchLoad, measure, plot
 from sluicegate.gateway.commands.bench.arrivals import Arrived, shot_of
 from sluicegate.gateway.commands.bench.load import spread
 from sluicegate.gateway.commands.cli import main
-from sluicegate.gateway.commands.sizing import DEVICES, fit, need, read_shape, shape_of
+from sluicegate.gateway.commands.size.sizing import DEVICES, fit, need, read_shape, shape_of
 from sluicegate.plugins import ConfigurationError
 from tests.engine.tiny_models import save_tiny
 from tests.gateway.conftest import RunningGateway

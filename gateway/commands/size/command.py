@@ -7,7 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sluicegate.gateway.commands.sizing import DEVICES, RESERVE, Fit, MemoryNeed, fit, need, read_shape
+from sluicegate.gateway.commands.size.capacity import NodeCount
+from sluicegate.gateway.commands.size.demand import counts, define_demand
+from sluicegate.gateway.commands.size.demand import text as text_of_counts
+from sluicegate.gateway.commands.size.demand import told as counts_as_json
+from sluicegate.gateway.commands.size.sizing import DEVICES, RESERVE, Fit, MemoryNeed, fit, need, read_shape
 from sluicegate.plugins import ConfigurationError
 
 FORMULA = f"""\
@@ -15,6 +19,10 @@ weights = parameters x bytes;  KV per token = sum over layers of 2 x KV heads x 
 step    = max((active weights + sequences x KV read) / bandwidth, 2 x active parameters x sequences / compute)
 tokens/s = sequences / step;  {RESERVE:.0%} of each device is left for activations
 A roofline is what no engine can pass: measure with `sluicegate bench`."""
+
+NODES_FORMULA = """
+seconds = (1 - kept) x (prompt x (1 - read) / prefill rate + answer x step / (places x (1 + acceptance)))
+nodes   = requests of the busiest second x seconds / utilisation"""
 
 
 def define(size: argparse.ArgumentParser) -> None:
@@ -29,6 +37,7 @@ def define(size: argparse.ArgumentParser) -> None:
     size.add_argument("--device", action="append", help=f"any of {', '.join(DEVICES)}; may be repeated (default: all)")
     size.add_argument("--price", action="append", default=[], metavar="DEVICE=HOUR", help="price of a device and hour")
     size.add_argument("--json", action="store_true", help="print one JSON object")
+    define_demand(size)
     size.set_defaults(run=_size)
 
 
@@ -39,7 +48,8 @@ def _size(parsed: argparse.Namespace) -> int:
     )
     prices = dict(_price(text) for text in parsed.price)
     fits = [fit(needed, DEVICES[name]) for name in _devices(parsed.device)]
-    print(json.dumps(_told(needed, fits, prices)) if parsed.json else _text(needed, fits, prices))
+    nodes = counts(parsed, needed, fits, prices)
+    print(json.dumps(_told(needed, fits, prices, nodes)) if parsed.json else _text(needed, fits, prices, nodes))
     return 0
 
 
@@ -65,7 +75,7 @@ def _price(text: str) -> tuple[str, float]:
         raise ConfigurationError(f"--price {text!r} must look like H200=3.5") from error
 
 
-def _told(needed: MemoryNeed, fits: list[Fit], prices: dict[str, float]) -> dict[str, Any]:
+def _told(needed: MemoryNeed, fits: list[Fit], prices: dict[str, float], nodes: dict[str, NodeCount]) -> dict[str, Any]:
     return {
         "model_type": needed.shape.kind,
         "attention": needed.shape.attention,
@@ -75,6 +85,7 @@ def _told(needed: MemoryNeed, fits: list[Fit], prices: dict[str, float]) -> dict
         "kv_bytes_per_token": needed.kv_per_token,
         "kv_bytes": needed.kv_bytes,
         "total_bytes": needed.total_bytes,
+        **({"nodes": counts_as_json(nodes)} if nodes else {}),
         "devices": [
             {
                 "device": found.device.name,
@@ -90,7 +101,7 @@ def _told(needed: MemoryNeed, fits: list[Fit], prices: dict[str, float]) -> dict
     }
 
 
-def _text(needed: MemoryNeed, fits: list[Fit], prices: dict[str, float]) -> str:
+def _text(needed: MemoryNeed, fits: list[Fit], prices: dict[str, float], nodes: dict[str, NodeCount]) -> str:
     shape = needed.shape
     active = f", {shape.active / 1e9:.3g} billion active" if shape.active < 0.9 * shape.parameters else ""
     lines = [
@@ -109,7 +120,9 @@ def _text(needed: MemoryNeed, fits: list[Fit], prices: dict[str, float]) -> str:
             f"{found.device.name:10} {found.devices:>5} {found.sequences:>9} {found.tokens_per_s:>10.0f} "
             f"{found.step_s * 1e3:>6.2f} ms {found.prefill_s * 1e3:>6.1f} ms {cost:>9}"
         )
-    return "\n".join([*lines, "", FORMULA])
+    if nodes:
+        lines += text_of_counts(nodes)
+    return "\n".join([*lines, "", FORMULA + (NODES_FORMULA if nodes else "")])
 
 
 def _bytes(size: float) -> str:
