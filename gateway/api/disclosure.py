@@ -86,6 +86,8 @@ KEYS: Table = {
         custom_id status_code body completion_window in_progress_at finalizing_at failed_at expired_at cancelling_at
         cancelled_at errors first_id last_id characters texts released counts count default_sampling notes top_k min_p
         repetition_penalty relevance_score score truncated
+        processing_status processing succeeded errored canceled expired ended_at cancel_initiated_at
+        archived_at results_url details error_code unsupported
         retrieval dropped failed retriever rail cut start end document_start document_end
     """,
     "asked": """
@@ -93,7 +95,7 @@ KEYS: Table = {
         background conversation instructions max_output_tokens max_tool_calls parallel_tool_calls previous_response_id
         prompt prompt_cache_key safety_identifier service_tier temperature tool_choice tools top_p truncation user
         format verbosity effort generate_summary token_strs description parameters strict prompt_cache_retention
-        syntax definition query documents document text_1 text_2 source top_n return_documents
+        syntax definition query documents document text_1 text_2 source top_n return_documents requests params
     """,
 }
 FREE = frozenset(

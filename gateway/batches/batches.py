@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from sluicegate.gateway.batches.disk_retry import STORAGE, DiskRetry, Waiting
+from sluicegate.gateway.batches.merging import count_unasked
 from sluicegate.gateway.batches.quotas import Quotas
 from sluicegate.gateway.batches.records import OPEN, BatchRecord, FileRecord
 from sluicegate.gateway.batches.runner import BatchRunner, Run
@@ -195,6 +196,13 @@ class Batches:
             return record.counts
         return await self._call(lambda store: store.counts(record.id))
 
+    async def expired(self, record: BatchRecord) -> int:
+        """Return how many of the lines that failed were never asked."""
+        if record.error_file_id is None:
+            return 0
+        path = await self.content(record.error_file_id, record.tenant)
+        return await self._call(lambda _: count_unasked(path))
+
     def waiting(self, batch_id: str) -> Waiting | None:
         """Return why a batch does not go on now."""
         return self._retry.waiting.get(batch_id)
@@ -217,6 +225,16 @@ class Batches:
                 if running is not None and record.status in OPEN:
                     self._begin(record)
         return record
+
+    async def remove(self, batch_id: str, tenant: str, *also: str | None) -> None:
+        """Forget a batch that has ended, and the files that it wrote, and those of `also`."""
+        record = await self.batch(batch_id, tenant)
+        self._check_holder()
+        if not await self._call(lambda store: store.remove_batch(batch_id)):
+            raise RequestError(f"batch {batch_id!r} is {record.status}; cancel it, and remove it when it has ended")
+        for file_id in (record.output_file_id, record.error_file_id, *also):
+            if file_id is not None:
+                await self._call(lambda store, file_id=file_id: store.remove_file(file_id))  # type: ignore[misc]
 
     # --- running what is open ---
 

@@ -59,12 +59,13 @@ _TOOLS = (
 
 _SHAPES = (
     *rows("served", _BOTH, {
-        "response_format.type": "`text`, `json_object`, `json_schema` or `structural_tag`.",
+        "response_format.type": "`text`, `json_object`, `json_schema` or `structural_tag`; TGI's `json` and `regex`.",
         "response_format.json_schema": "The schema, in `schema`, and its name.",
         "response_format.json_schema.name": "The schema's name.",
         "response_format.json_schema.schema": "The schema.",
         "response_format.json_schema.strict": ALWAYS,
         "response_format.schema": "A schema beside `json_object`, as some servers take it.",
+        "response_format.value": "TGI's: a schema beside `json` and `json_object`, a pattern beside `regex`.",
     }),
     *rows("reported", _BOTH, {
         "response_format.json_schema.description": ("What the schema is for.", "models read the schema's own"),

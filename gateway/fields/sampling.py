@@ -94,6 +94,11 @@ SAMPLING: tuple[SamplingRow, ...] = (
         attribute="seed", type=int, bounds={"ge": -MAX_SEED - 1, "le": MAX_SEED}, upstream=EVERY,
     ),
     SamplingRow(
+        "random_seed", "Mistral's name of `seed`; both only where they say the same.",
+        says("chat", otherwise="refused"), by="Mistral",
+        attribute="seed", type=int, bounds={"ge": -MAX_SEED - 1, "le": MAX_SEED},
+    ),
+    SamplingRow(
         "stop", "Strings that end the answer and are no part of it. Beside tools and thoughts they are looked for in "
         "the text of the answer; beside a constraint they are refused.",
         says(OPENAI, otherwise="refused"), neutral=([],),

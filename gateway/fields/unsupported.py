@@ -106,7 +106,6 @@ _OTHERS = (
         ("xtc_threshold", "Another way to narrow a draw.", "use `min_p`"),
         ("dynatemp_range", "Another way to draw.", "use `temperature`"),
         ("safe_prompt", "Mistral's own system text.", "say it in a message"),
-        ("random_seed", "Mistral's name.", "send `seed`"),
         ("prefix", "A beginning of the answer.", "send `continue_final_message`"),
         ("models", "Other models, where this one fails.", "the operator's routes say who answers instead"),
         ("provider", "Who runs the model.", "the operator's routes say who answers"),

@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from sluicegate.gateway.http.disconnects import ClientDisconnected
+from sluicegate.gateway.http.foreign_paths import hint_at
 from sluicegate.plugins import RequestError, ServiceError, SluicegateError
 
 log = logging.getLogger("sluicegate.http")
@@ -99,7 +100,8 @@ def add_error_handlers(app: FastAPI, forms: ErrorForms) -> None:
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         code = {404: "unknown_url", 405: "method_not_allowed"}.get(error.status_code, "http_error")
-        known = RequestError(f"{request.method} {request.url.path}: {error.detail}", code=code)
+        path = request.url.path
+        known = RequestError(f"{request.method} {path}: {error.detail}{hint_at(path)}", code=code)
         return Response(form(request).body(known), error.status_code, dict(error.headers or {}), JSON)
 
     async def malformed(request: Request, error: Exception) -> Response:

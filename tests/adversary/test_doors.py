@@ -372,6 +372,7 @@ BODIES: dict[str, Any] = {
     "/v1/embeddings": {"model": "scripted", "input": "hi"},
     "/v1/moderations": {"input": "hi"},
     "/v1/batches": {"input_file_id": "file-x", "endpoint": CHAT},
+    "/v1/messages/batches": {"requests": [{"custom_id": "a", "params": {}}]},
     "/v1/safety/false_positives": {"text": "hi"},
     "/v1/feedback": {"request_id": "none", "score": 1},
     "/v1/cache/false_hits": {"entry": "0" * 64, "model": "scripted"},

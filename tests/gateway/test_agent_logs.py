@@ -261,12 +261,6 @@ def test_all_of_them_are_named_at_once() -> None:
         ("GET", "/v1/responses/resp_1/input_items", "responses_not_stored"),
         ("POST", "/v1/responses/resp_1/cancel", "responses_not_stored"),
         ("POST", "/v1/responses/compact", "responses_not_stored"),
-        ("POST", "/v1/messages/batches", "message_batches_not_served"),
-        ("GET", "/v1/messages/batches", "message_batches_not_served"),
-        ("GET", "/v1/messages/batches/b1", "message_batches_not_served"),
-        ("DELETE", "/v1/messages/batches/b1", "message_batches_not_served"),
-        ("GET", "/v1/messages/batches/b1/results", "message_batches_not_served"),
-        ("POST", "/v1/messages/batches/b1/cancel", "message_batches_not_served"),
     ],
 )
 def test_doors_that_are_not_there_say_so_in_words_of_their_dialect(method: str, path: str, code: str) -> None:

@@ -4,6 +4,7 @@ SGLang's `regex`, `ebnf` and `json_schema`."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import NoneType
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -26,15 +27,32 @@ class JsonSchemaFormat(Wire):
     schema_: dict[str, Any] | bool = Field(alias="schema")
     strict: bool | None = None
 
+    @property
+    def shapes(self) -> bool:
+        return True
+
 
 class ResponseFormat(Wire):
     """With `structural_tag`, the other fields are those of the tag itself; `schema` beside `json_object` is how other
-    servers, and clients that were written for them, spell a schema."""
+    servers, and clients that were written for them, spell a schema. `value` is TGI's name, beside `json`, `json_object`
+    and `regex`: huggingface_hub turns what OpenAI's interface has into it."""
 
     model_config = ConfigDict(populate_by_name=True)
-    type: Literal["text", "json_object", "json_schema", "structural_tag"]
+    type: Literal["text", "json_object", "json_schema", "structural_tag", "json", "regex"]
     json_schema: JsonSchemaFormat | None = None
     schema_: dict[str, Any] | bool | None = Field(default=None, alias="schema")
+    value: dict[str, Any] | bool | str | None = None
+
+    @model_validator(mode="after")
+    def _has_value(self) -> ResponseFormat:
+        kinds: dict[str, tuple[type, ...]] = {
+            "regex": (str,), "json": (dict, bool), "json_object": (dict, bool, NoneType),
+        }  # fmt: skip
+        if not isinstance(self.value, kinds.get(self.type, (NoneType,))):
+            raise ValueError("`value` is a schema beside 'json' and 'json_object', a pattern beside 'regex'")
+        if self.value is not None and self.schema_ is not None:
+            raise ValueError("`value` and `schema` both say what the answer looks like; send one")
+        return self
 
     @model_validator(mode="after")
     def _has_schema(self) -> ResponseFormat:
@@ -49,6 +67,10 @@ class ResponseFormat(Wire):
     @property
     def takes_all(self) -> bool:
         return self.type == "structural_tag"
+
+    @property
+    def shapes(self) -> bool:
+        return True
 
 
 class StructuredOutputs(BaseModel):
@@ -135,12 +157,14 @@ def _of_format(asked: ResponseFormat | None) -> Iterator[Found]:
     if asked is None or asked.type == "text":
         return
     if asked.type == "structural_tag":
-        value = asked.model_dump(exclude={"json_schema", "schema_"})
+        value = asked.model_dump(exclude={"json_schema", "schema_", "value"})
         yield "response_format", Constraint("structural_tag", value)
     elif asked.json_schema is not None:
         yield "response_format", Constraint("json_schema", asked.json_schema.schema_, asked.json_schema.name)
-    elif asked.schema_ is not None:
-        yield "response_format", Constraint("json_schema", asked.schema_)
+    elif asked.type == "regex":
+        yield "response_format", Constraint("regex", asked.value)
+    elif (schema := asked.schema_ if asked.value is None else asked.value) is not None:
+        yield "response_format", Constraint("json_schema", schema)
     else:
         yield "response_format", Constraint("json_object")
 

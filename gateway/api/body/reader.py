@@ -9,7 +9,7 @@ values are counted first, without making any.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from starlette.requests import Request
@@ -22,6 +22,7 @@ from sluicegate.gateway.settings import ServerSettings
 from sluicegate.gateway.workers import Workers
 from sluicegate.plugins import Caller, RequestError, RequestTooLarge
 
+T = TypeVar("T")
 LARGE = 32_768
 """Bytes of a body from which on it is read in a thread: no more than that is parsed in a few milliseconds."""
 CHUNK = 262_144
@@ -46,8 +47,15 @@ class Reader:
         body, key = await request.body(), api_key_of(request)
         if len(body) <= LARGE:
             return parse(self.tree(body), key)
+        return await self.read(request, lambda tree: parse(tree, key).sized(len(body)))
+
+    async def read(self, request: Request, read: Callable[[dict[str, Any]], T]) -> T:
+        """Run `read` on a body as JSON values, in a thread where it is large. Raises as `parse` does."""
+        body, key = await request.body(), api_key_of(request)
+        if len(body) <= LARGE:
+            return read(self.tree(body))
         tenant = self._identify(key).tenant  # nobody without a key has a large body read
-        work = self._workers.run(tenant, len(body), self._parsed, body, parse, key)
+        work = self._workers.run(tenant, len(body), lambda: read(self.tree(body)))
         return await unless_disconnected(request.scope, request.receive, work)
 
     async def parse_text(self, text: str, tenant: str, parse: Parse[P], key: str | None) -> P:

@@ -135,7 +135,8 @@ def check_type(wire: ChatTool | NamedTool | CalledTool) -> None:
         raise ValueError(f"`{other}` is given, but `type` is {wire.type!r}")
 
 
-Mode = Literal["none", "auto", "required"]
+Mode = Literal["none", "auto", "required", "any"]
+"""`any` is Mistral's and Anthropic's word for `required`."""
 
 
 class OfferedTool(NamedTuple):
@@ -193,6 +194,7 @@ def choice_of(
     missing = sorted(wanted - {tool.name for tool in tools}) if wanted else []
     if missing:
         raise RequestError(f"`tool_choice` names {missing[0]!r}, which is not in `tools`", param="tool_choice")
+    mode = "required" if mode == "any" else mode
     if mode == "required" and (not tools or wanted == frozenset()):
         raise RequestError("`tool_choice` demands a call, but there are no tools", param="tool_choice")
     return ToolChoice(mode or "auto", wanted, parallel is not False)

@@ -25,12 +25,17 @@ _PLAIN = frozenset({str, int, float, bool, dict, type(None)})
 
 
 class Wire(BaseModel):
-    """Part of a body. Unknown fields are kept, to be reported; a model that takes them all says so by `takes_all`."""
+    """Part of a body. Unknown fields are kept, to be reported; a model that takes them all says so by `takes_all`, one
+    that says what an answer looks like by `shapes`: what it does not know could be a shape too."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())
 
     @property
     def takes_all(self) -> bool:
+        return False
+
+    @property
+    def shapes(self) -> bool:
         return False
 
 
@@ -93,6 +98,8 @@ class BodyFields(Generic[W]):
             for name, value in extra.items():
                 if value is not None:
                     self._add_unknown(path + name, name, value, _names_in(type(model)), found)
+                    if model.shapes and isinstance(value, str | dict | list):
+                        raise _unknown_shape(path + name)
         if unused := self._unused.get(type(model)):
             for name, row in unused:
                 if asks(row, values.get(name)):
@@ -148,6 +155,15 @@ def _with_sampling(kind: type[W], rows: Mapping[str, SamplingRow]) -> type[W]:
     if not fields:
         return kind
     return create_model(kind.__name__, __base__=kind, __module__=kind.__module__, __doc__=kind.__doc__, **fields)
+
+
+def _unknown_shape(path: str) -> RequestError:
+    return RequestError(
+        f"`{path[:LONGEST_NAME]}` is no field that is known here, and could say what the answer looks like; leave it "
+        "out, or send a schema as `json_schema.schema`",
+        param=path[:LONGEST_NAME],
+        code="unsupported_parameter",
+    )
 
 
 def _check_unknown(path: str, name: str, near: Nearest) -> None:

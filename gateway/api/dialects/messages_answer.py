@@ -24,6 +24,8 @@ KINDS = {
     429: "rate_limit_error",
     503: "overloaded_error",
 }
+NO_THREADS = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
+"""What Anthropic's client reads to send the whole conversation with each turn instead, by itself."""
 
 
 def message(exchange: Exchange, parsed: Parsed) -> bytes:
@@ -125,8 +127,11 @@ def message_error(error: SluicegateError) -> bytes:
 def _detail(error: SluicegateError) -> dict[str, Any]:
     status = error.status if isinstance(error, RequestError | ServiceError) else 500
     detail: dict[str, Any] = {"type": KINDS.get(status, "api_error"), "message": error.message, "code": error.code}
-    pointer = getattr(error, "pointer", None)
-    return detail if pointer is None else {**detail, "pointer": pointer}
+    if (pointer := getattr(error, "pointer", None)) is not None:
+        detail["pointer"] = pointer
+    if isinstance(error, RequestError) and error.param == "thread":
+        detail["details"] = NO_THREADS
+    return detail
 
 
 def _envelope(exchange: Exchange) -> dict[str, Any]:

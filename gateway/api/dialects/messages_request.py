@@ -101,6 +101,10 @@ class JsonFormat(Wire):
     type: Literal["json_schema"]
     schema_: dict[str, Any] | bool = Field(alias="schema")
 
+    @property
+    def shapes(self) -> bool:
+        return True
+
 
 class OutputConfig(Wire):
     format: JsonFormat | None = None

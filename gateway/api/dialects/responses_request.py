@@ -165,6 +165,10 @@ class TextFormat(Wire):
     schema_: dict[str, Any] | bool | None = Field(default=None, alias="schema")
     strict: bool | None = None
 
+    @property
+    def shapes(self) -> bool:
+        return True
+
     @model_validator(mode="after")
     def _has_schema(self) -> TextFormat:
         if self.type == "json_schema" and self.schema_ is None:

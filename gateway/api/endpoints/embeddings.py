@@ -214,7 +214,13 @@ def _body(found: Embeddings, exchange: Exchange, parsed: ParsedEmbeddings) -> by
         for i, row in enumerate(rows)
     ]
     usage = {"prompt_tokens": exchange.usage.prompt_tokens, "total_tokens": exchange.usage.prompt_tokens}
-    body: dict[str, Any] = {"object": "list", "data": data, "model": exchange.served.name, "usage": usage}
+    body: dict[str, Any] = {
+        "id": exchange.request.id,  # Mistral's client cannot do without
+        "object": "list",
+        "data": data,
+        "model": exchange.served.name,
+        "usage": usage,
+    }
     if notes := embedding_notes(found, exchange):
         body["sluicegate"] = notes
     return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)

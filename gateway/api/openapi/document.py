@@ -20,6 +20,7 @@ from sluicegate.gateway.api.openapi import examples
 from sluicegate.gateway.api.openapi import schemas as doc
 from sluicegate.gateway.http.errors import ErrorForms
 
+JSONL = "application/x-jsonl"
 JSON, EVENTS, TEXT, BYTES, FORM = (
     "application/json",
     "text/event-stream",
@@ -80,6 +81,22 @@ OTHERS: Mapping[tuple[str, str], Operation] = {
     ("get", "/v1/batches"): Operation("batches", "List the batches, newest first", doc.BatchList),
     ("get", "/v1/batches/{batch_id}"): Operation("batches", "One batch", doc.BatchAnswer),
     ("post", "/v1/batches/{batch_id}/cancel"): Operation("batches", "End a batch, keep what it has", doc.BatchAnswer),
+    ("post", "/v1/messages/batches"): Operation(
+        "batches", "Begin a batch of messages", doc.MessageBatchAnswer, doc.MessageBatchAsked, examples.BATCHED
+    ),
+    ("get", "/v1/messages/batches"): Operation(
+        "batches", "List the batches of messages, newest first", doc.MessageBatchList
+    ),
+    ("get", "/v1/messages/batches/{batch_id}"): Operation("batches", "One batch of messages", doc.MessageBatchAnswer),
+    ("delete", "/v1/messages/batches/{batch_id}"): Operation(
+        "batches", "Remove a batch of messages, and what it wrote", doc.MessageBatchDeleted
+    ),
+    ("post", "/v1/messages/batches/{batch_id}/cancel"): Operation(
+        "batches", "End a batch of messages, keep what it has", doc.MessageBatchAnswer
+    ),
+    ("get", "/v1/messages/batches/{batch_id}/results"): Operation(
+        "batches", "What became of each message of a batch", JSONL
+    ),
     ("get", "/healthz"): Operation("health", "The process is alive", doc.Alive),
     ("get", "/readyz"): Operation("health", "The model is loaded", TEXT),
     ("get", "/health"): Operation("health", "As /readyz, without words", TEXT),

@@ -12,6 +12,7 @@ PERSON: dict[str, Any] = {
     "additionalProperties": False,
 }
 COUNTED: dict[str, Any] = {"model": "bundled", "messages": [{"role": "user", "content": TEXT}]}
+BATCHED: dict[str, Any] = {"requests": [{"custom_id": "first", "params": {**COUNTED, "max_tokens": 50}}]}
 INPUT: dict[str, Any] = {"model": "bundled", "input": TEXT}
 RANKED: dict[str, Any] = {"model": "a-cross-encoder", "query": "What is due?", "documents": ["one text", "another"]}
 SCORED: dict[str, Any] = {"model": "a-cross-encoder", "text_1": "What is due?", "text_2": ["one text", "another"]}

@@ -289,6 +289,50 @@ class BatchList(Open):
     has_more: bool
 
 
+class MessageBatchCounts(Open):
+    processing: int
+    succeeded: int
+    errored: int
+    canceled: int
+    expired: int
+
+
+class MessageBatchAnswer(Open):
+    id: str
+    type: Literal["message_batch"]
+    processing_status: Literal["in_progress", "canceling", "ended"]
+    request_counts: MessageBatchCounts
+    created_at: str
+    expires_at: str
+    ended_at: str | None
+    cancel_initiated_at: str | None
+    archived_at: str | None
+    results_url: str | None
+
+
+class MessageBatchList(Open):
+    data: list[MessageBatchAnswer]
+    has_more: bool
+    first_id: str | None
+    last_id: str | None
+
+
+class MessageBatchDeleted(Open):
+    id: str
+    type: Literal["message_batch_deleted"]
+
+
+class BatchedRequest(Open):
+    custom_id: str
+    params: dict[str, Any]
+
+
+class MessageBatchAsked(Open):
+    """`params`: the body of `/v1/messages`, without `stream`."""
+
+    requests: list[BatchedRequest]
+
+
 class Alive(Open):
     status: Literal["alive"]
 

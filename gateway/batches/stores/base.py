@@ -58,6 +58,9 @@ class BatchStore(Protocol):
     def batches(self, tenant: str) -> list[BatchRecord]:
         """Return them newest first."""
 
+    def remove_batch(self, batch_id: str) -> bool:
+        """Forget a batch; return False, and do nothing, where it is open or there is none."""
+
     def move(self, before: BatchRecord, after: BatchRecord) -> None:
         """Raises `BatchMoved` where the status is not that of `before` any more, or another runs the batch."""
 

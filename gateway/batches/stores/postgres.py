@@ -134,6 +134,10 @@ class PostgresBatchStore:
         query = "select record from sluicegate.batches where tenant = %s order by created_s desc, number desc"
         return self._all(batch_of, query, (tenant,))
 
+    def remove_batch(self, batch_id: str) -> bool:
+        query = "delete from sluicegate.batches where id = %s and status <> all(%s)"
+        return bool(self._database.execute(query, (batch_id, _OPEN)).rowcount)
+
     def move(self, before: BatchRecord, after: BatchRecord) -> None:
         with self._database.transaction() as db:
             self._lock(db, before)

@@ -133,6 +133,11 @@ class SqliteBatchStore:
                 _put(db, record)
         return True
 
+    def remove_batch(self, batch_id: str) -> bool:
+        with self._writing() as db:
+            gone = db.execute(f"delete from batches where id = ? and status not in ({_MARKS})", (batch_id, *OPEN))
+            return gone.rowcount > 0
+
     def move(self, before: BatchRecord, after: BatchRecord) -> None:
         with self._writing() as db:
             self._check_status(before)

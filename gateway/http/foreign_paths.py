@@ -1,0 +1,42 @@
+"""Which interface of another server a path belongs to, and what to send here instead: for who gets a 404."""
+
+from __future__ import annotations
+
+import re
+
+CHAT, TEXT, VECTORS = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
+TEXT_ONLY = "models here read and write text"
+NOT_STORED = "conversations are not stored here; send the whole one to /v1/chat/completions or /v1/responses"
+FOREIGN: tuple[tuple[str, str, str], ...] = (
+    (r"/api/chat", "Ollama's", f"send {CHAT}"),
+    (r"/api/generate", "Ollama's", f"send {TEXT}"),
+    (r"/api/embed(dings)?", "Ollama's", f"send {VECTORS}"),
+    (r"/api/(tags|ps|show)", "Ollama's", "see /v1/models"),
+    (r"/api/(pull|push|create|copy|delete|version)", "Ollama's", "the operator says which models are loaded"),
+    (r"/(v1|v2)/(chat|generate)", "Cohere's", f"send {CHAT}"),
+    (r"/(v1|v2)/embed", "Cohere's", f"send {VECTORS}"),
+    (r"/v1(beta)?/.*:(g|streamG)enerateContent", "Gemini's", f"send {CHAT}"),
+    (r"/v1(beta)?/.*:(e|batchE)mbedContents?", "Gemini's", f"send {VECTORS}"),
+    (r"/v1(beta)?/.*:countTokens", "Gemini's", "send /tokenize"),
+    (r"/model/.*/(converse|invoke)(-stream|-with-response-stream)?", "Bedrock's", f"send {CHAT}"),
+    (r"/openai/deployments/.*", "Azure's", f"send {CHAT}, with the deployment as `model`"),
+    (r"/v1/fim/completions", "Mistral's", "the models served here write forward only"),
+    (r"/(v1/)?(agents|ocr|classifications)(/.*)?", "Mistral's", f"send {CHAT}"),
+    (r"/(generate(_stream)?)?", "TGI's", f"send {TEXT} or {CHAT}"),
+    (r"/completion", "llama.cpp's", f"send {TEXT}"),
+    (r"/v1/(images|audio|videos|realtime)(/.*)?", "OpenAI's", TEXT_ONLY),
+    (r"/v1/(assistants|threads|conversations)(/.*)?", "OpenAI's", NOT_STORED),
+    (r"/v1/(fine_tuning|evals|vector_stores|containers|uploads|organization)(/.*)?", "OpenAI's", "it is not served"),
+    (r"/v1/complete", "Anthropic's older", "send /v1/messages"),
+    (r"/v1/(skills|sessions|environments)(/.*)?", "Anthropic's", "it is not served"),
+)
+_PATTERNS = tuple((re.compile(pattern), whose, instead) for pattern, whose, instead in FOREIGN)
+LONGEST = 500
+
+
+def hint_at(path: str) -> str:
+    """Return what follows `Not Found`: nothing where the path is no interface that is known."""
+    for pattern, whose, instead in _PATTERNS:
+        if len(path) <= LONGEST and pattern.fullmatch(path.rstrip("/") or "/"):
+            return f"; that is {whose} interface, which is not served here: {instead}"
+    return ""
