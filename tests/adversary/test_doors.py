@@ -348,10 +348,6 @@ IDENTIFIED = {
     "/v1/responses/x/input_items": "the same",
     "/v1/responses/x/cancel": "the same",
     "/v1/responses/compact": "the same",
-    "/v1/messages/batches": "always 404: they are not served",
-    "/v1/messages/batches/x": "the same",
-    "/v1/messages/batches/x/results": "the same",
-    "/v1/messages/batches/x/cancel": "the same",
     "/mcp": "lists from memory; each call of a tool is counted",
     "/mcp/x": "the same",
 }
