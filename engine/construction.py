@@ -12,6 +12,7 @@ from sluicegate.engine.batching.prefill_chunking import PrefillChunker
 from sluicegate.engine.batching.runner import Expected, ModelRunner
 from sluicegate.engine.batching.scheduler import Scheduler
 from sluicegate.engine.checkpoints.draft_heads import read_heads
+from sluicegate.engine.checkpoints.eagle3 import is_eagle3, read_eagle3
 from sluicegate.engine.checkpoints.progress import LoadProgress, OnProgress
 from sluicegate.engine.cpu import program_kernels
 from sluicegate.engine.cuda.capture import CudaCapture
@@ -28,6 +29,7 @@ from sluicegate.engine.parallel.team import SharingTeam
 from sluicegate.engine.probes.probe import ProbeSet, read_probe
 from sluicegate.engine.sequences.delivery import Outbox
 from sluicegate.engine.settings import EngineSettings, ModelSettings, WeightsKind, thread_count
+from sluicegate.engine.speculation.chain_drafter import ChainDrafter
 from sluicegate.engine.speculation.draft_model import ModelDrafter
 from sluicegate.engine.speculation.head_drafter import HeadDrafter
 from sluicegate.engine.speculation.proposer import BatchDrafter, Speculation
@@ -52,9 +54,13 @@ def load(wanted: ModelSettings, on_progress: OnProgress | None = None, *, weight
         on_progress=_logged(on_progress),
     )
     if wanted.heads is not None:
-        model.heads = read_heads(Path(wanted.heads), model.module)
+        _give_heads(model, Path(wanted.heads))
     if wanted.probes:
         model.probes = _probes(wanted, model)
+        if model.chain is not None:
+            raise ModelLoadError(
+                f"{model.name!r} has probes and EAGLE-3 heads, which want its states in two ways; leave out either"
+            )
     if wanted.draft is not None:
         model.draft = load_model(wanted.draft, dtype=wanted.dtype, device=wanted.device)
         refuse_other_vocabulary(model, model.draft)
@@ -92,6 +98,14 @@ def load_for(settings: EngineSettings, wanted: ModelSettings, on_progress: OnPro
     model.team = team
     _LOG.info("loaded %s, shared by %d processes", describe(model), size)
     return model
+
+
+def _give_heads(model: LoadedModel, path: Path) -> None:
+    """Read draft heads of either kind. Raises `ModelLoadError`."""
+    if is_eagle3(path):
+        model.heads, model.chain = None, read_eagle3(path, model.module)
+    else:
+        model.heads = read_heads(path, model.module)
 
 
 def _first_device(wanted: ModelSettings) -> torch.device:
@@ -191,6 +205,8 @@ def _batch_drafter(
         own = _runner(model.draft, settings, num_blocks, runner.uses_compiled)
         own.warm_up_graphs()
         return ModelDrafter(model.draft, own, pool, budget=settings.max_batch_tokens)
+    if model.chain is not None and settings.draft_heads and runner.uses_compiled:
+        return ChainDrafter(model, model.chain, runner, num_blocks)
     if model.heads is None or not settings.draft_heads or not runner.uses_compiled:
         return None
     runner.keep_states()
@@ -216,6 +232,7 @@ def _runner(
         compiled=compiled,
         expected=expected,
         probes=model.probes,
+        watched=() if model.chain is None or not settings.draft_tokens else sorted({*model.chain.layers}),
     )
     if model.device.type == "cuda" and settings.graphs and runner.can_capture and not model.is_shared:
         runner.capture(CudaCapture(model.device), _tokens_of_a_graph(settings))
@@ -248,6 +265,9 @@ def _cache_bytes(settings: EngineSettings, model: LoadedModel, block_bytes: int)
     budget = cache_bytes(memory, settings.device_memory, step_bytes=logits)
     if model.draft is not None:  # as many blocks again, of its own size
         own = model.draft.kv_bytes_per_token * settings.block_size
+        budget = budget * block_bytes // (block_bytes + own)
+    if model.chain is not None:
+        own = model.chain.shape.bytes_per_token(model.dtype) * settings.block_size
         budget = budget * block_bytes // (block_bytes + own)
     refuse_too_small(model.name, budget, block_bytes, memory)
     return budget

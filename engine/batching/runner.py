@@ -112,10 +112,12 @@ class ModelRunner:
         compiled: bool = True,
         expected: Expected | None = None,
         probes: ProbeSet | None = None,
+        watched: Seq[int] = (),
     ) -> None:
         """`max_tokens`: most new tokens of a step; `threads`: of the compiled program, where there is one. Not
         `compiled`: nothing is used that would have to be compiled first. `expected`: what the model's own code has
-        computed for the comparison, where another thread runs it now."""
+        computed for the comparison, where another thread runs it now. `watched`: layers whose states are kept as they
+        are, where there are no probes."""
         self._model = model
         self.pool = KVPool(model.layers, num_blocks, block_size, model.dtype, model.device, kv=kv)
         sinks = any(layer.has_sinks for layer in model.layers)
@@ -130,7 +132,8 @@ class ModelRunner:
         self._states: Tensor | None = None
         self._wants_states = False
         self._probes = probes
-        self._watched = None if probes is None else LayerStates(model.module, probes.layers, max_tokens)
+        layers = tuple(watched) if probes is None else probes.layers
+        self._watched = LayerStates(model.module, layers, max_tokens, raw=probes is None) if layers else None
         self._layer_states: list[Tensor] = []
         self._trial_length = min(24, block_size * num_blocks, model.context_length, max_tokens)
         self._uses_compiled = compiled
@@ -146,9 +149,14 @@ class ModelRunner:
         if attention == "auto" and forward == "auto" and not model.is_shared:
             rounds = self.pool.is_small or model.weight_bytes < 4 * model.parameter_count
             if compiled:
-                watched = () if probes is None else probes.layers
                 made = decoder_for(
-                    model.module, model.layers, self.pool, tokens=max_tokens, threads=threads, watched=watched
+                    model.module,
+                    model.layers,
+                    self.pool,
+                    tokens=max_tokens,
+                    threads=threads,
+                    watched=layers,
+                    raw=probes is None,
                 )
                 self._decoder = self._proven(made, 0.2 if rounds else 1e-3, expected)
 
@@ -233,13 +241,19 @@ class ModelRunner:
         if self._decoder is not None and compiled and len(inputs.ids) <= self._decoder.max_tokens:
             logits = _by(self._decoder, inputs, None if self._wants_states else wanted)
             self._states = self._decoder.states(len(logits)) if self._wants_states else None
-            if self._probes is not None:
+            if self._watched is not None:
                 self._layer_states = self._decoder.layer_states(len(inputs.ids))
             return logits
         found = self._run_module(inputs)
         if self._watched is not None:
             self._layer_states = [room[: len(inputs.ids)] for room in self._watched.rooms]
         return found
+
+    @property
+    def layer_states(self) -> list[Tensor]:
+        """Return the states [T, d] float32 of each watched layer in the last call, in the order of layers; valid until
+        the next."""
+        return self._layer_states
 
     def probed(self) -> list[list[float]]:
         """Return what the probes say of each token of the last call, in order: log-odds by their order. It waits for a

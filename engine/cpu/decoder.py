@@ -42,11 +42,12 @@ class Decoder:
         tokens: int,
         threads: int,
         watched: Seq[int] = (),
+        raw: bool = False,
     ) -> None:
         self._rotary = module.model.rotary_emb
         self._sizes = sizes
         self._task_tokens = tokens_a_task(sizes.heads, sizes.kv_heads)
-        self._operations = build_table(module, sizes, layers, pool, tokens, watched)
+        self._operations = build_table(module, sizes, layers, pool, tokens, watched, raw)
         self._state = np.zeros(len(Cell), np.int64)
         self._team = Team(self._operations.table, np.array(self._operations.reals), self._state, threads)
         self._scratch = self._make_scratch(pool, tokens)
@@ -162,10 +163,11 @@ def decoder_for(
     tokens: int,
     threads: int,
     watched: Seq[int] = (),
+    raw: bool = False,
 ) -> Decoder | None:
     """Return a decoder, or None where the model is not of the family, or not in float32 on a CPU. `watched`: layers
-    whose states are kept."""
+    whose states are kept; `raw`: as they are, not brought to one length."""
     sizes = sizes_of(module, layers)
-    return (
-        None if sizes is None else Decoder(module, sizes, layers, pool, tokens=tokens, threads=threads, watched=watched)
-    )
+    if sizes is None:
+        return None
+    return Decoder(module, sizes, layers, pool, tokens=tokens, threads=threads, watched=watched, raw=raw)

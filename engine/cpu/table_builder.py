@@ -214,7 +214,13 @@ class Products:
 
 @torch.inference_mode(False)
 def build_table(
-    module: Any, sizes: Sizes, layers: tuple[LayerShape, ...], pool: KVPool, tokens: int, watched: Sequence[int] = ()
+    module: Any,
+    sizes: Sizes,
+    layers: tuple[LayerShape, ...],
+    pool: KVPool,
+    tokens: int,
+    watched: Sequence[int] = (),
+    raw: bool = False,
 ) -> OperationTable:
     """The operations of one step of up to `tokens` new tokens. `watched`: layers whose states are kept, 1 = behind the
     first."""
@@ -248,7 +254,8 @@ def build_table(
         (low,) = products.lower(index, LAYERS[6:], sizes.gated, acts)
         products.linear(mlp.down_proj, source, *x, onto=1, **low)
         if index + 1 in watched:
-            _norm(made, _Even(torch.ones(sizes.hidden), EPSILON), x, made.buffer(tokens, sizes.hidden))
+            weight, epsilon = (2.0**30, 2.0**60) if raw else (1.0, EPSILON)
+            _norm(made, _Even(torch.full((sizes.hidden,), weight), epsilon), x, made.buffer(tokens, sizes.hidden))
             made.layer_states.append(made.kept[-2])
     made.add(Op.ORDER, count=Cell.SAMPLED)
     _norm(made, model.norm, x, h, count=Cell.SAMPLED, picked=1)
@@ -259,7 +266,8 @@ def build_table(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Even:
-    """A norm without weights of its own, as `evened` of probes."""
+    """A norm without weights of its own, as `evened` of probes. Beside an epsilon of 2^60 a mean square is lost, and
+    what remains is a product with powers of two: every number stays as it is."""
 
     weight: Tensor
     variance_epsilon: float

@@ -168,6 +168,7 @@ class EngineCore:
             logits = self._runner.run(batch, wanted)
             if self.model.probes is not None:
                 self._look(batch, self.model.probes.labels)
+            self._proposer.learn(batch)
             return batch.sampled, logits
         except Exception:
             return self._run_alone(batch)

@@ -38,8 +38,10 @@ class LayerStates:
     """`rooms[i]` [.., d] float32: its first rows are states of layer `layers[i]` for the tokens of the last pass.
     Mutable; for one thread. The memory stays the same from pass to pass, as captured graphs need it."""
 
-    def __init__(self, module: Any, layers: Seq[int], tokens: int) -> None:
-        """`tokens`: most of one pass; a longer one, as measurements run, takes more memory."""
+    def __init__(self, module: Any, layers: Seq[int], tokens: int, *, raw: bool = False) -> None:
+        """`tokens`: most of one pass; a longer one, as measurements run, takes more memory. `raw`: states as they are,
+        not brought to one length."""
+        self._raw = raw
         found = decoder_layers(module)
         width = module.config.get_text_config(decoder=True).hidden_size
         self.rooms = [torch.zeros(tokens, width, device=module.device) for _ in layers]
@@ -49,7 +51,8 @@ class LayerStates:
 
     def note(self, at: int, given: Any) -> None:
         hidden = given[0] if isinstance(given, tuple) else given  # [1, T, d]
-        states = evened(hidden.reshape(-1, hidden.shape[-1]))
+        states = hidden.reshape(-1, hidden.shape[-1])
+        states = states.float() if self._raw else evened(states)
         if len(states) > len(self.rooms[at]):
             self.rooms[at] = states.clone()
             return

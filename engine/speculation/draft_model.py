@@ -43,6 +43,9 @@ class ModelDrafter:
         self.seconds_a_token += 0.1 * (seconds - self.seconds_a_token)
         return [guess.found for guess in guesses]
 
+    def learn(self, batch: Batch) -> None:
+        """Do nothing: it reads tokens alone."""
+
     def release(self) -> None:
         for target in [target for target in self._shadows if target.state is not SequenceState.RUNNING]:
             self._pool.release(self._shadows.pop(target).blocks)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from sluicegate.engine.batching.scheduler import Batch
 from sluicegate.engine.checkpoints.draft_heads import DraftHeads
 from sluicegate.engine.cpu import products_of
 from sluicegate.engine.model.model import LoadedModel
@@ -38,6 +39,9 @@ class HeadDrafter:
         if longest := max(map(len, found)):
             self.seconds_a_token += 0.1 * ((time.perf_counter() - began) / longest - self.seconds_a_token)
         return found
+
+    def learn(self, batch: Batch) -> None:
+        """Do nothing: sequences keep the one state that it reads."""
 
     def release(self) -> None:
         """Do nothing: heads hold on to nothing."""

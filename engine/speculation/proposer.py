@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
-from sluicegate.engine.batching.scheduler import Scheduler
+from sluicegate.engine.batching.scheduler import Batch, Scheduler
 from sluicegate.engine.sequences.drafting import DraftAcceptance
 from sluicegate.engine.sequences.sequence import Sequence, SequenceState
 from sluicegate.engine.speculation.prompt_lookup import draft
@@ -41,6 +41,9 @@ class BatchDrafter(Protocol):
         """Return up to so many tokens for each sequence, each allowed by its grammar after those before it. Sequences
         and their matchers are left as they were."""
 
+    def learn(self, batch: Batch) -> None:
+        """Take note of a step that the model has just computed, before its tokens are drawn."""
+
     def release(self) -> None:
         """Hold on to nothing: nothing runs any more."""
 
@@ -63,6 +66,14 @@ class Proposer:
     def note_step(self, seconds: float) -> None:
         """Record how long a forward pass of the model took."""
         self._step_s += 0.1 * (seconds - self._step_s)
+
+    def learn(self, batch: Batch) -> None:
+        """Let the batch drafter take note of a step that was just computed."""
+        if self._batch_drafter is not None:
+            try:
+                self._batch_drafter.learn(batch)
+            except Exception:
+                self._give_up()
 
     @property
     def looks_up(self) -> bool:
@@ -114,10 +125,14 @@ class Proposer:
         assert self._batch_drafter is not None
         try:
             return self._batch_drafter.guess(wanted)
-        except Exception:  # answers do not depend on guesses, so no request may fail of them
-            _LOG.exception("guessing failed; it is switched off until the model is loaded again")
-            self._batch_drafter = None
+        except Exception:
+            self._give_up()
             return [[] for _ in wanted]
+
+    def _give_up(self) -> None:
+        """Guess no more: answers do not depend on guesses, so no request may fail of them."""
+        _LOG.exception("guessing failed; it is switched off until the model is loaded again")
+        self._batch_drafter = None
 
     def record(self, sequence: Sequence, guessed: int, right: int) -> None:
         """Record how many of the guesses in the last step came true."""

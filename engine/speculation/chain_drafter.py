@@ -1,0 +1,202 @@
+"""Guess with a head that reads the model's states and then its own, place by place: EAGLE-3.
+
+The head has keys and values of its own for what it has read: pairs of a state of the model and the token after it.
+Pairs that guesses made are written over once the model's own states are there. Where the model reused a prefix, its
+states are not known: the head then reads from there on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sluicegate.engine.attention.paged import AttentionStep, StepLayout, Stretch
+from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.scheduler import Batch
+from sluicegate.engine.memory.blocks import BlockPool, OutOfBlocks
+from sluicegate.engine.memory.kv import KVPool, LayerShape
+from sluicegate.engine.model.model import LoadedModel
+from sluicegate.engine.sequences.sequence import Sequence, SequenceState
+from sluicegate.engine.speculation.draft_sampling import Draft, DraftSampler, Wanted, drafting
+
+READS_AT_ONCE = 32
+"""Pairs of a sequence that wait for its next guess; more of them, as of prompts, are read after the step."""
+
+
+class ChainHead(Protocol):
+    """What a head computes, see `engine.checkpoints.eagle3.Eagle3`."""
+
+    shape: LayerShape
+
+    def features(self, states: Seq[Tensor]) -> Tensor: ...
+    def advance(self, tokens: Tensor, states: Tensor, positions: Tensor, step: AttentionStep) -> Tensor: ...
+    def logits(self, states: Tensor) -> Tensor: ...
+
+
+@dataclass(slots=True)
+class _ChainReading:
+    """What the head knows of one sequence: pairs from the place `first` on, read up to `known`."""
+
+    first: int
+    known: int
+    waiting: Tensor
+    """States [k, d] of the places from `known` on; of those after the sequence's last token, some are wrong."""
+    blocks: list[int] = field(default_factory=list)
+
+    def take(self, start: int, states: Tensor) -> None:
+        """Take the states of the places from `start` on; what was known of them before is wrong."""
+        self.waiting = torch.cat([self.waiting[: start - self.known], states])
+
+
+class _ChainRun(NamedTuple):
+    """Pairs of one sequence to be read: tokens, and the states before them, from a place on."""
+
+    reading: _ChainReading
+    start: int
+    tokens: list[int]
+    states: Tensor
+
+    def stretch(self, size: int) -> Stretch:
+        """Return its places in the head's own cache, with blocks of `size`."""
+        first, count = self.start - self.reading.first, len(self.tokens)
+        return Stretch(first, count, np.array(self.reading.blocks[: -(-(first + count) // size)], np.int64))
+
+
+class ChainDrafter:
+    """A `BatchDrafter`. Used by the engine thread alone."""
+
+    def __init__(self, model: LoadedModel, head: ChainHead, runner: ModelRunner, num_blocks: int) -> None:
+        """`runner`: that of the model, which keeps the states that the head reads."""
+        self.seconds_a_token = 0.0
+        self._head = head
+        self._runner = runner
+        self._device = model.device
+        size = runner.pool.block_size
+        self._pool = BlockPool(num_blocks, size, reuse=False)
+        self._kept = KVPool((head.shape,), num_blocks, size, model.dtype, model.device)
+        self._sampler = DraftSampler(model)
+        self._readings: dict[Sequence, _ChainReading] = {}
+
+    # --- what a step of the model brought ----------------------------------------------------------------------
+
+    def learn(self, batch: Batch) -> None:
+        states, at, runs = self._head.features(self._runner.layer_states), 0, []
+        for sequence, start, count, _, _ in batch.rows:
+            if not sequence.is_beam:
+                reading = self._take(sequence, start, states[at : at + count])
+                ready = len(sequence.tokens) - 1 - reading.known
+                if ready > READS_AT_ONCE and (run := self._ready(sequence, reading, start + count)) is not None:
+                    runs.append(run)
+            at += count
+        if runs:
+            self._read(runs)
+
+    def _take(self, sequence: Sequence, start: int, states: Tensor) -> _ChainReading:
+        reading = self._readings.get(sequence)
+        if reading is None or not reading.known <= start <= reading.known + len(reading.waiting):
+            self._drop(sequence)
+            reading = self._readings[sequence] = _ChainReading(start, start, states[:0])
+        reading.take(start, states)
+        return reading
+
+    def _ready(self, sequence: Sequence, reading: _ChainReading, computed: int) -> _ChainRun | None:
+        """Return the pairs whose token and state are both certain, and count them as read; None where there is no room,
+        or no pair. States of places from `computed` on are those of guesses that did not come true."""
+        count = min(min(len(sequence.tokens) - 1, computed) - reading.known, len(reading.waiting))
+        if count <= 0 or not self._reserve(reading, reading.known + count):
+            return None
+        start, states = reading.known, reading.waiting[:count]
+        reading.known, reading.waiting = start + count, reading.waiting[count:]
+        return _ChainRun(reading, start, sequence.tokens[start + 1 : start + 1 + count], states)
+
+    # --- guesses -----------------------------------------------------------------------------------------------
+
+    def guess(self, wanted: Seq[Wanted]) -> list[list[int]]:
+        """As `BatchDrafter` says; [] where there is no room."""
+        began = time.perf_counter()
+        self.release()
+        with drafting(wanted) as guesses:
+            rounds = self._grow(guesses)
+        found = [guess.found for guess in guesses]
+        if rounds:
+            self.seconds_a_token += 0.1 * ((time.perf_counter() - began) / rounds - self.seconds_a_token)
+        return found
+
+    def _grow(self, guesses: list[Draft]) -> int:
+        """Grow all guesses, a token of each at a time; returns how often."""
+        live, runs = [], []
+        for guess in guesses:
+            reading = self._readings.get(guess.sequence)
+            if reading is None or not self._reserve(reading, len(guess.sequence.tokens) + guess.longest):
+                continue
+            if (run := self._ready(guess.sequence, reading, guess.sequence.computed)) is not None:
+                live.append(guess)
+                runs.append(run)
+        rounds = 0
+        places = {id(guess): run.start + len(run.tokens) for guess, run in zip(live, runs, strict=True)}
+        while live:
+            states = dict(zip(map(id, live), self._read(runs), strict=True))
+            due = [guess for guess in live if places[id(guess)] == len(guess.sequence.tokens) + len(guess.found) - 1]
+            if due:
+                self._sampler.grow(due, self._head.logits(torch.stack([states[id(guess)] for guess in due])))
+                rounds += 1
+            live = [guess for guess in live if not guess.over]
+            runs = [self._next(guess, places[id(guess)], states[id(guess)]) for guess in live]
+            for guess in live:
+                places[id(guess)] += 1
+        return rounds
+
+    def _next(self, guess: Draft, place: int, state: Tensor) -> _ChainRun:
+        """Return the pair at `place`: the head's own state before a token that is guessed, or forced."""
+        behind = place + 1 - len(guess.sequence.tokens)
+        token = guess.found[behind] if behind >= 0 else guess.sequence.tokens[place + 1]
+        return _ChainRun(self._readings[guess.sequence], place, [token], state[None])
+
+    def _read(self, runs: list[_ChainRun]) -> list[Tensor]:
+        """Read pairs of several sequences in one pass; returns the head's last state [d] of each."""
+        order = sorted(range(len(runs)), key=lambda at: len(runs[at].tokens))
+        rows, size = [runs[at] for at in order], self._pool.block_size
+        stretches = [row.stretch(size) for row in rows]
+        pairs = [(row, at) for row, one in zip(rows, stretches, strict=True) for at in range(one.start, one.end)]
+        slots = self._tensor([row.reading.blocks[at // size] * size + at % size for row, at in pairs])
+        tokens = self._tensor([token for row in rows for token in row.tokens])
+        states = self._head.advance(
+            tokens,
+            torch.cat([row.states for row in rows]),
+            self._tensor([at for _, at in pairs]),
+            StepLayout(self._kept, stretches, slots),
+        )
+        lasts = np.cumsum([len(row.tokens) for row in rows]) - 1
+        found = dict(zip(order, (states[int(last)] for last in lasts), strict=True))
+        return [found[at] for at in range(len(runs))]
+
+    # --- rooms -------------------------------------------------------------------------------------------------
+
+    def release(self) -> None:
+        for sequence in [one for one in self._readings if one.state is not SequenceState.RUNNING]:
+            self._drop(sequence)
+
+    def close(self) -> None:
+        """Do nothing: it has no threads."""
+
+    def _drop(self, sequence: Sequence) -> None:
+        if (reading := self._readings.pop(sequence, None)) is not None:
+            self._pool.release(reading.blocks)
+
+    def _reserve(self, reading: _ChainReading, end: int) -> bool:
+        """Hold blocks for all places before `end`; False where there are too few."""
+        missing = self._pool.blocks_for(end - reading.first) - len(reading.blocks)
+        try:
+            reading.blocks += self._pool.take(missing) if missing > 0 else []
+        except OutOfBlocks:
+            return False
+        return True
+
+    def _tensor(self, values: list[int]) -> Tensor:
+        return torch.tensor(values, dtype=torch.int64, device=self._device)
