@@ -10,6 +10,7 @@ from typing import cast
 from sluicegate.cache.entries import Store
 from sluicegate.cache.semantic.embedder import Embedder, HashedNgrams
 from sluicegate.cache.semantic.model_embedders import FolderEmbedder, ServedEmbedder, UpstreamEmbedder
+from sluicegate.cache.semantic.sameness import Sameness, ServedSameness, UpstreamSameness
 from sluicegate.cache.semantic.tier import SemanticTier
 from sluicegate.cache.semantic.verified import Verified
 from sluicegate.cache.settings import MemorySettings, RedisSettings, SemanticSettings, SqliteSettings
@@ -56,9 +57,25 @@ def _semantic(where: str, own: SemanticSettings | None) -> SemanticTier | None:
         threshold=own.threshold or None,
         guard=own.guard,
         verified=Verified(own.error_bound) if own.error_bound else None,
+        sameness=_sameness(f"{where}.semantic", own),
         max_rows_a_scope=own.max_rows,
         models=own.models,
     )
+
+
+def _sameness(where: str, own: SemanticSettings) -> Sameness | None:
+    """Raises `ConfigurationError`."""
+    if not own.judge:
+        return None
+    kind, _, rest = own.judge.partition(":")
+    limit_s = own.judge_budget_ms / 1000
+    if kind == "served":
+        return Sameness(ServedSameness(rest or None), budget_s=limit_s)
+    url, _, model = own.judge.partition("#")
+    if kind not in ("http", "https") or not model:
+        raise wrong_value(where, "judge", "served, served:MODEL or URL#MODEL", own.judge)
+    key = os.environ.get(own.judge_key_env)
+    return Sameness(UpstreamSameness(url, model, api_key=key, limit_s=limit_s), budget_s=limit_s)
 
 
 def make_embedder(where: str, named: str, api_key: str | None) -> Embedder:

@@ -49,6 +49,8 @@ class Kept:
     stored_at_s: float
     labels: tuple[str, ...] = ()
     usage: Usage = NO_USAGE
+    question: str = ""
+    """What was asked, where a model judges whether another question is the same; else nothing is kept of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,6 +24,12 @@ class SemanticSettings:
     """Cosine; 0 = the embedder's own."""
     error_bound: Annotated[float, Within(least=0, below=1)] = 0.0
     """0 = not in verified mode."""
+    judge: str = ""
+    """Of questions that the guard does not take for the same: `served` or `served:MODEL`, or the address of an
+    OpenAI-compatible chat with its model after `#`; empty = the guard alone decides."""
+    judge_key_env: str = ""
+    judge_budget_ms: Positive = 2000.0
+    """Of one verdict; a judge that takes longer costs the hit."""
     max_rows: Count = 100_000
     """Of one scope."""
     models: tuple[str, ...] = ()

@@ -29,6 +29,7 @@ from sluicegate.cache.entries import (
 )
 from sluicegate.cache.lookup import CacheHit, CacheQuestion, Made, Recall, found_in
 from sluicegate.cache.semantic.model_embedders import ServedEmbedder
+from sluicegate.cache.semantic.sameness import ServedSameness
 from sluicegate.cache.semantic.tier import Place, Probe, SemanticTier, Trial
 from sluicegate.cache.single_flight import SingleFlight
 from sluicegate.cache.stores.memory import keepable
@@ -84,6 +85,13 @@ class TieredCache:
         embedder = None if self._semantic is None else self._semantic.embedder
         return embedder if isinstance(embedder, ServedEmbedder) else None
 
+    @property
+    def served_judge(self) -> ServedSameness | None:
+        """Where a model that the gateway serves judges sameness: what has to be bound to it."""
+        sameness = None if self._semantic is None else self._semantic.sameness
+        judge = None if sameness is None else sameness.judge
+        return judge if isinstance(judge, ServedSameness) else None
+
     async def recall(self, question: CacheQuestion) -> Recall:
         """Never raises into a request."""
         place = self._place(question)
@@ -108,7 +116,9 @@ class TieredCache:
         agreed = recall.trial is not None and self._semantic is not None and self._semantic.learn(recall.trial, answers)
         if recall.probe is not None and not agreed:
             row = IndexRow(question.key.digest, recall.probe.facts, recall.probe.vector)
-        kept = Kept(answers, self._clock(), question.labels, usage or Usage())
+        judged = row is not None and self._semantic is not None and self._semantic.sameness is not None
+        text = question.text or "" if judged else ""
+        kept = Kept(answers, self._clock(), question.labels, usage or Usage(), text)
         stored = await self._store.put(question.key, kept, recall.epochs, place[1] if place else "", row)
         self._counts.add("stored_total" if stored else "refused_total")
         if stored and row is not None and place is not None and self._semantic is not None and self._searcher is None:
@@ -189,6 +199,9 @@ class TieredCache:
         async for near in self._candidates(place, probe, floor):
             look = await self._store.get(replace(question.key, digest=near.digest))
             if look.kept is not None:
+                asked = question.text or ""
+                if not await self._semantic.same(near, look.kept.question, asked, place[0]):
+                    continue
                 if self._semantic.trusts(near):
                     return replace(recalled, found=found_in(look.kept, self._clock(), near.digest, near.score))
                 return replace(recalled, trial=Trial(near, look.kept.answers))

@@ -19,6 +19,7 @@ from sluicegate.gateway.api.builtin_dialects import DIALECTS
 from sluicegate.gateway.api.dialect import Dialect
 from sluicegate.gateway.api.offline import Offline
 from sluicegate.gateway.rails.guard_model import bind_guards
+from sluicegate.gateway.rails.sameness import bind_sameness
 from sluicegate.gateway.rails.states import check_probes
 from sluicegate.gateway.request.stages import Stages
 from sluicegate.gateway.retrieval.reranker import ServedReranker
@@ -176,10 +177,13 @@ async def _closed(slot: str, name: str, stage: Lifecycle) -> None:
 
 
 def bind_embedders(caches: Iterable[tuple[str, TieredCache]], generator: Generator) -> None:
-    """Give caches that compare by a served model vectors from the generator. Raises `ConfigurationError`."""
+    """Give caches that compare or judge by a served model what they need of the generator. Raises
+    `ConfigurationError`."""
     for name, cache in caches:
         if cache.served_embedder is not None:
             _bind(f"recall.{name}", cache.served_embedder, generator)
+        if cache.served_judge is not None:
+            bind_sameness(f"recall.{name}", cache.served_judge, generator)
 
 
 def bind_retrieval(retrievers: Iterable[tuple[str, Retriever]], stages: Stages) -> None:

@@ -49,11 +49,31 @@ _REWORDINGS = [(re.compile(pattern), becomes) for pattern, becomes in known.REWO
 
 def signature(text: str, guard: Guard = "words") -> tuple[str, ...] | None:
     """None where the text is nothing to compare by meaning."""
-    if not text.strip() or len(text) > MAX_CHARS or LAYOUT.search(text):
+    if not is_comparable(text):
         return None
     plain, quotes = _without_quotes(_plain(text))
     tokens = [quotes.get(token, token) for token in _tokens(plain, paraphrased=guard == "words")]
     return tuple(tokens if guard == "words" else _facts(tokens, _names(plain)))
+
+
+def is_comparable(text: str) -> bool:
+    """Whether a text is a question or request in words: not empty, not long, no code and no table."""
+    return bool(text.strip()) and len(text) <= MAX_CHARS and LAYOUT.search(text) is None
+
+
+def canonical_words(text: str) -> list[str]:
+    """Return the words of a text without courtesies, in one spelling, and quotations as they are."""
+    plain, quotes = _without_quotes(_plain(text))
+    return [quotes.get(token, token) for token in _tokens(plain, paraphrased=False)]
+
+
+def quotations_of(text: str) -> list[str]:
+    return list(_without_quotes(_plain(text))[1].values())
+
+
+def names_of(text: str) -> frozenset[str]:
+    """Return words with a capital letter, in lower case, but for common ones at the beginning of a sentence."""
+    return _names(_without_quotes(_plain(text))[0])
 
 
 def facts_digest(text: str, scope: str, guard: Guard = "words") -> int | None:

@@ -12,9 +12,13 @@ from sluicegate.cache.entries import Counts, Feed, IndexRow, Look, Near, Vector
 from sluicegate.cache.semantic.embedder import Embedder
 from sluicegate.cache.semantic.fact_guard import Guard, facts_digest
 from sluicegate.cache.semantic.index import Partition, warm_up
+from sluicegate.cache.semantic.protected import judged_digest
+from sluicegate.cache.semantic.sameness import Sameness
 from sluicegate.cache.semantic.verified import Judge, Verified, same_answers
 from sluicegate.plugins import Answer, Lifecycle
 
+JUDGED_THRESHOLD = 0.15
+"""Cosine of hashed n-grams: questions in other words share a word or two."""
 Place = tuple[str, str]
 """Tenant and scope."""
 
@@ -46,13 +50,17 @@ class SemanticTier:
         guard: Guard = "words",
         verified: Verified | None = None,
         judge: Judge = same_answers,
+        sameness: Sameness | None = None,
         max_rows_a_scope: int = 100_000,
         max_rows: int = 400_000,
         models: Iterable[str] = (),
     ) -> None:
-        """`models`: names of those whose requests use this tier unless they decline; "*" stands for all."""
+        """`sameness`: a judge of questions that `guard` would not take for the same. `models`: names of those whose
+        requests use this tier unless they decline; "*" stands for all."""
         self.models = frozenset(models)
-        self.threshold = embedder.threshold if threshold is None else threshold
+        usual = embedder.threshold if sameness is None else min(embedder.threshold, JUDGED_THRESHOLD)
+        self.threshold = usual if threshold is None else threshold
+        self.sameness = sameness
         self._embedder = embedder
         self._guard = guard
         self._verified = verified
@@ -74,16 +82,18 @@ class SemanticTier:
             await asyncio.to_thread(warm_up, self._embedder.dim)
 
     async def close(self) -> None:
+        if self.sameness is not None:
+            await self.sameness.close()
         if isinstance(self._embedder, Lifecycle):
             await self._embedder.close()
 
     def scope(self, scope: str) -> str:
         """The scope as stores are to know it: rows of another embedder or guard are another scope's."""
-        return scope_key(scope, self._embedder.name, self._guard)
+        return scope_key(scope, self._embedder.name, self._guard if self.sameness is None else "judged")
 
     async def probe(self, text: str, place: Place) -> Probe | None:
         """None where the text is nothing to compare by meaning. Raises what the embedder raises."""
-        facts = facts_digest(text, place[1], self._guard)
+        facts = facts_digest(text, place[1], self._guard) if self.sameness is None else judged_digest(text, place[1])
         if facts is None:
             self._counts.add("not_comparable_total")
             return None
@@ -116,6 +126,11 @@ class SemanticTier:
         self._partitions.move_to_end(place)
         return partition.nearest(probe.vector, probe.facts, floor, without)
 
+    async def same(self, near: Near, kept: str, asked: str, tenant: str) -> bool:
+        """Whether the question that an entry was kept of is the one asked now; equal digests are enough where no model
+        judges."""
+        return self.sameness is None or await self.sameness.same(kept, asked, near.digest, tenant)
+
     def trusts(self, near: Near) -> bool:
         if self._verified is None or self._verified.trusts(near.digest, near.score):
             return True
@@ -146,7 +161,8 @@ class SemanticTier:
     def stats(self) -> Mapping[str, float]:
         rows = sum(map(len, self._partitions.values()))
         size = sum(partition.nbytes for partition in self._partitions.values())
-        return {**self._counts.values, "rows": rows, "scopes": len(self._partitions), "row_bytes": size}
+        judged = {} if self.sameness is None else self.sameness.stats()
+        return {**self._counts.values, **judged, "rows": rows, "scopes": len(self._partitions), "row_bytes": size}
 
 
 def scope_key(*parts: str) -> str:

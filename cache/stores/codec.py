@@ -45,6 +45,7 @@ def encode(key: CacheKey, kept: Kept, epochs: Mapping[str, str], sealer: EntrySe
             "t": kept.stored_at_s,
             "l": kept.labels,
             "u": [kept.usage.prompt_tokens, kept.usage.completion_tokens],
+            **({"q": kept.question} if kept.question else {}),
             "e": {name: epochs.get(name, "0") for name in (*kept.labels, GENERATION)},
         }
     )

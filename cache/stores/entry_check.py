@@ -18,6 +18,7 @@ MAX_ENTRY_BYTES = 16 << 20
 MAX_ANSWERS = 1024
 MAX_ITEMS = 1 << 20
 MAX_COUNT = 10**9
+MAX_QUESTION_CHARS = 8192
 LABELS = MAX_TAGS + 3
 LABEL_CHARS = MAX_LABEL_CHARS + 64
 FINISHES: frozenset[str] = frozenset(get_args(FinishReason))
@@ -38,7 +39,8 @@ def checked(value: Any) -> tuple[Kept, dict[str, str]]:
     usage = [_count(number) for number in _items(fields.get("u"), 2)]
     if len(usage) != 2:
         raise Damaged("an entry without its usage")
-    return Kept(answers, _number(fields.get("t")), labels, Usage(*usage)), _epochs(fields.get("e"))
+    question = _text(fields.get("q", ""), MAX_QUESTION_CHARS)
+    return Kept(answers, _number(fields.get("t")), labels, Usage(*usage), question), _epochs(fields.get("e"))
 
 
 def _epochs(value: Any) -> dict[str, str]:

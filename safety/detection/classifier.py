@@ -38,6 +38,22 @@ Windows = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
+class FeatureShare:
+    """The features of one window, and what a weight of each adds to its score, once for each time that it occurs."""
+
+    words: Integers
+    chars: Integers
+    word_share: float
+    char_share: float
+
+    @property
+    def squared(self) -> float:
+        """The squared length of the score's gradient in the weights."""
+        times = [np.unique(part, return_counts=True)[1].astype(np.float64) for part in (self.words, self.chars)]
+        return float((times[0] ** 2).sum() * self.word_share**2 + (times[1] ** 2).sum() * self.char_share**2)
+
+
+@dataclass(frozen=True, slots=True)
 class Head:
     """`words`, `chars` [BUCKETS], `context` [len(CONTEXT)] float32; `slope`, `midpoint` turn a score into 0..1, or
     `document_midpoint` where a document is read by a head that is not made for documents."""
@@ -61,6 +77,14 @@ class Head:
             total = total + CONTEXT_SCALE * (context @ self.context)
         result: Floats = total.astype(np.float32)
         return result
+
+    def share(self, found: TextFeatures, window: tuple[int, int]) -> FeatureShare:
+        """Return what makes the score of one window."""
+        bounds = np.asarray([window], dtype=np.int64)
+        words, chars = (slice(*np.searchsorted(at, window)) for at in (found.word_at, found.char_at))
+        roots = _roots(found.starts, bounds, 1.0), _roots(found.char_at, bounds, NGRAMS_PER_CHARACTER)
+        shares = 1.0 / float(roots[0][0]), CHARACTER_SHARE / float(roots[1][0])
+        return FeatureShare(found.words[words], found.chars[chars], *shares)
 
     def probability(self, score: float, *, document: bool = False) -> float:
         """Between 0 and 1, monotone in `score`; 0.5 at the midpoint."""

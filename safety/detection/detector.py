@@ -55,6 +55,14 @@ class Detector:
         """Untrusted text that gives orders."""
         return self._worst(views(text), ("document", "injection"), document=True)
 
+    def by_head(self, name: str, text: str, *, rings: float) -> tuple[float, bool]:
+        """Return the score of head `name` alone, and whether rules or other heads reach `rings` without it."""
+        seen, document = views(text), name == "document"
+        score = max((self._head(name, view, document=document).score for view in seen), default=0.0)
+        others = () if name == "harm" else ("injection",) if document else ()
+        without = NOTHING if name == "harm" else self._worst(seen, others, document=document)
+        return score, without.score >= rings
+
     def _worst(self, seen: Sequence[TextView], heads: Sequence[str], *, document: bool) -> Finding:
         found = [NOTHING]
         for view in seen:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
+import numpy as np
 import pytest
 
 from sluicegate.gateway.audit.chain import audited
 from sluicegate.gateway.commands.cli import main
 from sluicegate.gateway.commands.redteam import RedteamRow
-from sluicegate.gateway.commands.safety.tuning import proposal
+from sluicegate.gateway.commands.safety.tuning import proposal, refit
 from sluicegate.gateway.commands.safety.versions import VersionFolder
 from sluicegate.plugins import ConfigurationError
 from sluicegate.safety.detection.classifier import load
@@ -84,3 +87,59 @@ def test_without_reports_there_is_nothing_to_learn(tmp_path: Path) -> None:
     assert main(["safety", "tune", "--folder", str(tmp_path)]) == 2
     with pytest.raises(ConfigurationError):
         VersionFolder(tmp_path).back()
+
+
+@pytest.mark.parametrize("head", ["injection", "document", "harm"])
+def test_words_of_a_head_are_refitted_on_reports_and_other_heads_stay(head: str) -> None:
+    """And what the file rounds away is not taken for learned."""
+    kind = {"injection": Detector.injection, "document": Detector.document, "harm": Detector.harm}[head]
+    now = Detector(load())
+    missed = [text for text in TALK if kind(now, text).score < 0.5][:2]
+    assert missed
+    found = refit(WEIGHTS, head, [RedteamRow(text, True, "reported") for text in missed], [], 0.01, 0.02)
+    assert (found.wrong, found.by) == ((len(missed), 0), "words")
+    assert 0 < found.shift < 0.2
+    then = Detector(found.weights)
+    assert all(kind(then, text).score >= 0.5 for text in missed)
+    for other in {"injection", "document", "harm"} - {head}:
+        before, after = now.classifier.heads[other], found.weights.heads[other]
+        assert np.array_equal(before.words, after.words)
+        assert before.midpoint == after.midpoint
+
+
+def test_two_reports_that_a_midpoint_cannot_tell_apart_are_learned_by_words() -> None:
+    """A harmless text that scores above an attack that was missed: no threshold is right for both."""
+    scored = sorted((Detector(load()).by_head("injection", text, rings=0.5)[0], text) for text in TALK)
+    low, high = scored[0][1], scored[-1][1]
+    reports = [RedteamRow(low, True, "missed"), RedteamRow(high, False, "alarm")]
+    assert proposal(WEIGHTS, "injection", reports, [], 0.01, 0.02).wrong[1] == 1
+    assert refit(WEIGHTS, "injection", reports, [], 0.01, 0.02).wrong[1] == 0
+
+
+def test_sets_hold_a_refit_back_whatever_is_reported() -> None:
+    text, _ = between()
+    held = [RedteamRow(text, False, "mine")] * 3
+    found = refit(WEIGHTS, "injection", [RedteamRow(text, True, "reported")], held, 0.01, 0.02)
+    assert (found.shift, found.wrong) == (0.0, (1, 1))
+
+
+def test_the_midpoint_of_the_document_head_moves_for_reported_documents() -> None:
+    text = TALK[0]
+    found = proposal(WEIGHTS, "document", [RedteamRow(text, True, "reported")], [], 0.01, 0.02)
+    assert found.wrong == (1, 0)
+    assert Detector(found.weights).document(text).score >= 0.5
+    assert Detector(found.weights).injection(text) == Detector(load()).injection(text)
+
+
+def test_reports_are_fetched_from_a_running_gateway(
+    run_gateway: Callable[..., Any], tmp_path: Path, capsys: Any
+) -> None:
+    text, _ = between()
+    with run_gateway() as gateway:
+        told = httpx.post(f"{gateway.url}/v1/safety/false_positives", json={"text": text, "kind": "miss"}, timeout=60)
+        assert told.status_code < 300, told.text
+        given = ["safety", "tune", "--folder", str(tmp_path), "--url", gateway.url, "--json"]
+        assert main(given) == 0
+    said = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert said["wrong"] == [1, 0]
+    assert text in (tmp_path / "regressions.jsonl").read_text()

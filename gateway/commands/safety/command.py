@@ -24,7 +24,10 @@ def define(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     tune = actions.add_parser("tune", help="propose where a head rings, and show what that changes", epilog=NOTES)
     tune.add_argument("data", nargs="*", type=Path, metavar="DATA", help="sets that must not get worse")
-    tune.add_argument("--head", choices=("injection", "harm"), default="injection")
+    tune.add_argument("--head", choices=("injection", "document", "harm"), default="injection")
+    tune.add_argument(
+        "--by", choices=("midpoint", "words"), default="midpoint", help="what moves: where the head rings, or its words"
+    )
     tune.add_argument("--regressions", type=Path, help="reported texts as a file, beside those kept in FOLDER")
     tune.add_argument("--url", default="", help="of a gateway whose reports are fetched, and kept in FOLDER")
     tune.add_argument("--key", default=os.environ.get("SLUICEGATE_API_KEY", ""), help="API key ($SLUICEGATE_API_KEY)")
@@ -44,7 +47,7 @@ def _shared(action: argparse.ArgumentParser, run: Any) -> None:
 
 
 def _tune(parsed: argparse.Namespace) -> int:
-    from sluicegate.gateway.commands.safety.tuning import proposal
+    from sluicegate.gateway.commands.safety.tuning import proposal, refit
     from sluicegate.gateway.commands.safety.versions import VersionFolder, reports_of
 
     if not 0 <= parsed.false_alarms < 1 or not 0 <= parsed.may_lose <= 1:
@@ -52,7 +55,8 @@ def _tune(parsed: argparse.Namespace) -> int:
     folder = VersionFolder(parsed.folder)
     reports = reports_of(folder, parsed.regressions, parsed.url, parsed.key)
     sets = [RedteamRow(row.text, row.harmful, row.category) for path in parsed.data for row in rows_of(path)]
-    found = proposal(folder.weights(), parsed.head, reports, sets, parsed.false_alarms, parsed.may_lose)
+    propose = refit if parsed.by == "words" else proposal
+    found = propose(folder.weights(), parsed.head, reports, sets, parsed.false_alarms, parsed.may_lose)
     print(json.dumps(found.as_json()) if parsed.json else found.as_text())
     if parsed.apply and found.shift:
         number = _audited(parsed, "safety.tune", lambda: folder.add(found.weights, found.as_json()), head=parsed.head)

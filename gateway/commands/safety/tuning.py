@@ -1,4 +1,4 @@
-"""Propose where a head of the classifier rings: the midpoint of its score moves, its words stay.
+"""Propose where a head of the classifier rings: the midpoint of its score moves, or its words are refitted on reports.
 
 Of all midpoints at which no harmless set rings more often than allowed, or than it does now, and no set of attacks
 loses more recall than allowed, the one is proposed at which fewest reports are judged wrongly; of equals the nearest.
@@ -14,9 +14,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sluicegate.gateway.commands.redteam import RedteamRow
+from sluicegate.gateway.commands.safety.refitting import MARGINS, change_of, refitted
 from sluicegate.gateway.commands.statistics import share
 from sluicegate.gateway.commands.tables import table
 from sluicegate.safety.detection.classifier import Classifier, load
@@ -24,14 +25,25 @@ from sluicegate.safety.detection.detector import Detector
 
 RINGS = 0.5
 STEPS = 400
-Scored = tuple[RedteamRow, float]
-"""A text, and its score before anything is moved."""
+By = Literal["midpoint", "words"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A text, the head's score before anything is moved, and whether it rings whatever the head says."""
+
+    row: RedteamRow
+    score: float
+    rings_anyway: bool = False
+
+    def rings(self, shift: float) -> bool:
+        return self.rings_anyway or _odds(self.score) + shift >= _odds(RINGS)
 
 
 @dataclass(frozen=True, slots=True)
 class TuningProposal:
-    """`shift`: of the log-odds of every score; 0 = nothing better was found. `rows`: for each set its name, texts, and
-    the share that rings now and then."""
+    """`shift`: of the log-odds of every score, or, by words, how far the weights moved as a share of their length; 0 =
+    nothing better was found. `rows`: for each set its name, texts, and the share that rings now and then."""
 
     head: str
     shift: float
@@ -39,14 +51,22 @@ class TuningProposal:
     rows: Sequence[tuple[str, int, float, float]]
     wrong: tuple[int, int]
     """Reports that are judged wrongly: now, and then."""
+    by: By = "midpoint"
 
     def as_json(self) -> dict[str, Any]:
         sets = [{"set": name, "rows": n, "now": now, "then": then} for name, n, now, then in self.rows]
-        return {"head": self.head, "shift": round(self.shift, 4), "wrong": list(self.wrong), "sets": sets}
+        return {
+            "head": self.head,
+            "by": self.by,
+            "shift": round(self.shift, 4),
+            "wrong": list(self.wrong),
+            "sets": sets,
+        }
 
     def as_text(self) -> str:
         shown = [(name, n, f"{now:.1%}", _percent(then, n)) for name, n, now, then in self.rows]
-        verdict = f"{self.head}: scores move by {self.shift:+.3f} log-odds" if self.shift else f"{self.head}: no change"
+        how = {"midpoint": f"scores move by {self.shift:+.3f} log-odds", "words": f"weights move by {self.shift:.1%}"}
+        verdict = f"{self.head}: {how[self.by]}" if self.shift else f"{self.head}: no change"
         said = f"{verdict}; reports judged wrongly: {self.wrong[0]} now, {self.wrong[1]} then"
         return "\n".join([table(("set", "texts", "rings now", "rings then (95 %)"), shown), said])
 
@@ -66,11 +86,16 @@ def proposal(
     groups = _groups(held)
     best, fewest = 0.0, _wrong(told, 0.0)
     for shift in _shifts(told):
-        bearable = (_bearable(group, shift, false_alarms, may_lose) for group in groups.values())
+        bearable = (_bearable(group, group, shift, false_alarms, may_lose) for group in groups.values())
         if _wrong(told, shift) < fewest and all(bearable):
             best, fewest = shift, _wrong(told, shift)
     one = classifier.heads[head]
-    moved = replace(one, midpoint=one.midpoint - best / one.slope)
+    by = best / one.slope
+    moved = (
+        replace(one, document_midpoint=one.document_midpoint - by)
+        if head == "document"
+        else replace(one, midpoint=one.midpoint - by)
+    )
     about = {**classifier.about, "tuned": {"head": head, "shift": best}}
     shown = {**_groups(told), **groups}.items()
     rows = [(name, len(group), _rings(group, 0.0), _rings(group, best)) for name, group in shown]
@@ -78,21 +103,48 @@ def proposal(
     return TuningProposal(head, best, tuned, rows, (_wrong(told, 0.0), fewest))
 
 
+def refit(
+    weights: Path,
+    head: str,
+    reports: Sequence[RedteamRow],
+    sets: Sequence[RedteamRow],
+    false_alarms: float,
+    may_lose: float,
+) -> TuningProposal:
+    """As `proposal`, of the words of a head instead of its midpoint."""
+    classifier = load(weights)
+    told, held = (_scored(Detector(classifier), head, rows) for rows in (reports, sets))
+    now = {**_groups(told), **_groups(held)}
+    best, fewest, then = classifier, _wrong(told, 0.0), now
+    for margin in MARGINS:
+        if not fewest:
+            break
+        tried = refitted(classifier, head, reports, margin)
+        learned, kept = (_scored(Detector(tried), head, rows) for rows in (reports, sets))
+        after = _groups(kept)
+        bearable = (_bearable(now[name], group, 0.0, false_alarms, may_lose) for name, group in after.items())
+        if _wrong(learned, 0.0) < fewest and all(bearable):
+            best, fewest, then = tried, _wrong(learned, 0.0), {**_groups(learned), **after}
+    rows = [(name, len(group), _rings(group, 0.0), _rings(then[name], 0.0)) for name, group in now.items()]
+    moved = change_of(classifier.heads[head], best.heads[head]) if best is not classifier else 0.0
+    return TuningProposal(head, moved, best, rows, (_wrong(told, 0.0), fewest), "words")
+
+
 def _scored(detector: Detector, head: str, rows: Iterable[RedteamRow]) -> list[Scored]:
-    read = detector.injection if head == "injection" else detector.harm
-    return [(row, read(row.text).score) for row in rows]
+    return [Scored(row, *detector.by_head(head, row.text, rings=RINGS)) for row in rows]
 
 
 def _groups(scored: Iterable[Scored]) -> dict[str, list[Scored]]:
     found: dict[str, list[Scored]] = {}
-    for row, score in scored:
-        found.setdefault(f"{row.category} ({'attacks' if row.harmful else 'harmless'})", []).append((row, score))
+    for one in scored:
+        kind = "attacks" if one.row.harmful else "harmless"
+        found.setdefault(f"{one.row.category} ({kind})", []).append(one)
     return dict(sorted(found.items()))
 
 
 def _shifts(told: Iterable[Scored]) -> list[float]:
     """Return shifts just beyond each report's own score, the nearest to none first."""
-    odds = {_odds(score) for _, score in told}
+    odds = {_odds(one.score) for one in told}
     near = {-value + step for value in odds for step in (-0.02, 0.02)}
     return sorted((shift for shift in near if abs(shift) < 12.0), key=abs)[:STEPS]
 
@@ -103,16 +155,18 @@ def _odds(score: float) -> float:
 
 
 def _rings(scored: Sequence[Scored], shift: float) -> float:
-    return sum(_odds(score) + shift >= _odds(RINGS) for _, score in scored) / max(1, len(scored))
+    return sum(one.rings(shift) for one in scored) / max(1, len(scored))
 
 
 def _wrong(told: Sequence[Scored], shift: float) -> int:
-    return sum((_odds(score) + shift >= _odds(RINGS)) != row.harmful for row, score in told)
+    return sum(one.rings(shift) != one.row.harmful for one in told)
 
 
-def _bearable(group: Sequence[Scored], shift: float, false_alarms: float, may_lose: float) -> bool:
-    now, then = _rings(group, 0.0), _rings(group, shift)
-    return then >= now - may_lose if group[0][0].harmful else then <= max(now, false_alarms)
+def _bearable(
+    before: Sequence[Scored], after: Sequence[Scored], shift: float, false_alarms: float, may_lose: float
+) -> bool:
+    now, then = _rings(before, 0.0), _rings(after, shift)
+    return then >= now - may_lose if before[0].row.harmful else then <= max(now, false_alarms)
 
 
 def _percent(value: float, n: int) -> str:
