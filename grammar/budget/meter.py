@@ -38,8 +38,11 @@ class Allowance:
 
     __slots__ = ("error", "pause", "ticks", "until")
 
-    def __init__(self, seconds: float, error: Exception, pause: Callable[[], None] | None = None) -> None:
-        self.until = worked_s() + seconds
+    def __init__(
+        self, seconds: float, error: Exception, pause: Callable[[], None] | None = None, now_s: float | None = None
+    ) -> None:
+        """`now_s`: what `worked_s` says now, where it was just asked."""
+        self.until = (worked_s() if now_s is None else now_s) + seconds
         self.error = error
         self.pause = pause
         self.ticks = _TICKS
@@ -52,17 +55,18 @@ class Allowance:
             self.pause()
 
 
-_now: ContextVar[Allowance | None] = ContextVar("what the work of this thread may take", default=None)
+current: ContextVar[Allowance | None] = ContextVar("what the work of this thread may take", default=None)
+"""Set through `allowed`, or, where a few microseconds count, by hand."""
 
 
 @contextmanager
 def allowed(allowance: Allowance) -> Iterator[Allowance]:
     """Let work inside raise the error of `allowance` past its time, where it looks at the clock."""
-    token = _now.set(allowance)
+    token = current.set(allowance)
     try:
         yield allowance
     finally:
-        _now.reset(token)
+        current.reset(token)
 
 
 @contextmanager
@@ -71,7 +75,7 @@ def within(seconds: float) -> Iterator[None]:
 
     Keeps the pause of the allowance around it.
     """
-    outer = _now.get()
+    outer = current.get()
     error = GrammarLimit(
         f"the grammar takes more than {seconds:g} s of CPU time to compile; make it smaller, or "
         "raise limits.cpu_s in [stages.constrain.grammar]"
@@ -82,14 +86,14 @@ def within(seconds: float) -> Iterator[None]:
 
 def look() -> None:
     """Raise if the time for the work at hand is used up. For loops."""
-    allowance = _now.get()
+    allowance = current.get()
     if allowance is not None:
         allowance.look()
 
 
 def tick() -> None:
     """`look`, once in 256 calls: for steps of a few microseconds."""
-    allowance = _now.get()
+    allowance = current.get()
     if allowance is not None:
         allowance.ticks -= 1
         if allowance.ticks < 0:

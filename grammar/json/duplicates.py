@@ -6,6 +6,7 @@ again by one that is still to come; so the text always has a way on.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 from sluicegate.grammar.json.array_plan import ArrayPlan
@@ -27,7 +28,7 @@ class _TextNeeded:
     def allows(self, tape: Tape, end: int) -> bool:
         return True
 
-    def refused(self, tape: Tape) -> None:
+    def refused(self, tape: Tape, among: Container[str]) -> None:
         return None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sluicegate.grammar.budget.meter import Allowance, Exhausted, allowed
+from sluicegate.grammar.budget.meter import Allowance, Exhausted, current
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.plugins.errors import GrammarLimit, GrammarTooCostly
 
@@ -27,16 +27,21 @@ class CallLimits:
 
 
 def bounded(
-    bounds: CallLimits, lock: threading.Lock, readings: Iterable[Reading], act: Callable[..., Found], *arguments: object
+    bounds: CallLimits,
+    lock: threading.Lock,
+    readings: Iterable[Reading],
+    now_s: float,
+    act: Callable[..., Found],
+    *arguments: object,
 ) -> Found:
     """Call `act(*arguments)` with `lock` held: answers about a schema are tentative while its parts are being asked,
     and another thread would take them for final. Raises `GrammarTooCostly`, and what was worked out until then is kept;
-    `GrammarLimit` where readings nest too deeply."""
+    `GrammarLimit` where readings nest too deeply. `now_s`: what `worked_s` says."""
     if not lock.acquire(blocking=bounds.wait):
         raise _too_costly(bounds, readings)
+    token = current.set(Allowance(bounds.cpu_s, _EXHAUSTED, bounds.pause, now_s))
     try:
-        with allowed(Allowance(bounds.cpu_s, _EXHAUSTED, bounds.pause)):
-            return act(*arguments)
+        return act(*arguments)
     except Exhausted:
         raise _too_costly(bounds, readings) from None
     except RecursionError:
@@ -45,6 +50,7 @@ def bounded(
             "instead of by recursion from the right, and make fewer rules that may be empty"
         ) from None
     finally:
+        current.reset(token)
         lock.release()
 
 

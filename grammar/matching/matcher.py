@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sluicegate.grammar.blocked.watch import Screens, Watch
+from sluicegate.grammar.budget.clock import worked_s
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.completion import Completion, shortest_completion
 from sluicegate.grammar.completion.costs import Costs
@@ -18,6 +19,7 @@ from sluicegate.grammar.matching.call_limits import CallLimits, bounded
 from sluicegate.grammar.matching.forced import canonical_tokens, forced_text
 from sluicegate.grammar.matching.state import Doubt, Mask, ParserState, ParserStates
 from sluicegate.grammar.reading.reading import Reading
+from sluicegate.grammar.reading.readings import InLexeme
 from sluicegate.grammar.reading.tape import Checkpoint, Tape
 from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary import kernels
@@ -27,6 +29,10 @@ from sluicegate.plugins import Mask as Row
 from sluicegate.plugins.errors import GrammarTooCostly, TokenRejected, Unsatisfiable
 
 _USUAL = CallLimits()
+_FEW = 8
+"""Readings that are followed without a look at the clock."""
+_SHORT_S = 0.0001
+"""Calls that are over so soon count with the time that passed."""
 
 
 class LazyGrammar:
@@ -106,11 +112,12 @@ class LazyMatcher:
         self._bounds = CallLimits(cpu_s, wait, pause)
 
     def _within(self, act: Callable[..., Any], *arguments: object) -> Any:
-        began = time.thread_time()
+        began, wall = worked_s(), time.perf_counter()
         try:
-            return bounded(self._bounds, self._grammar.lock, self._at.readings, act, *arguments)
-        finally:
-            self.worked_s += time.thread_time() - began
+            return bounded(self._bounds, self._grammar.lock, self._at.readings, began, act, *arguments)
+        finally:  # the clock of a thread costs as much as a short call itself
+            took = time.perf_counter() - wall
+            self.worked_s += took if took < _SHORT_S else worked_s() - began
 
     # --- masks --------------------------------------------------------------------------------------------------
 
@@ -152,23 +159,15 @@ class LazyMatcher:
         tape = self._tape
         assert tape is not None
         if doubt.direct and len(doubt.guards) == 1:
-            refused = doubt.guards[0].refused(tape)
+            vocabulary = self._grammar.vocabulary
+            known = vocabulary.closing if tape.mode else vocabulary.quoted
+            refused = doubt.guards[0].refused(tape, known)
             if refused is not None:
-                self._add_without(doubt.ids, refused, row)
+                _add_without(doubt.ids, [known[text] for text in refused if text in known], row)
                 return
         allowed = [token for token in doubt.ids.tolist() if not _bit(row, token) and self._try(token)]
         if allowed:
             kernels.set_bits(row, np.array(allowed, np.int32))
-
-    def _add_without(self, ids: I32, refused: frozenset[str], row: Row) -> None:
-        assert self._tape is not None
-        vocabulary = self._grammar.vocabulary
-        known = vocabulary.closing if self._tape.mode else vocabulary.quoted
-        out = [known[text] for text in refused if text in known]
-        if not out:
-            kernels.set_bits(row, ids)
-        else:
-            kernels.set_bits_except(row, ids, np.concatenate(out))
 
     def _try(self, token: int) -> bool:
         tape = self._tape
@@ -195,18 +194,19 @@ class LazyMatcher:
         word = vocabulary.words[token_id] if 0 <= token_id < len(vocabulary.words) else b""
         if not word or self._finished:
             raise TokenRejected(token_id)
-        known = self._at.tokens.get(token_id)
         tape = self._tape
         if self._watch is not None:
             self._within(self._accept_watched, token_id, word)
             return
+        at = self._at
+        known = at.tokens.get(token_id) or self._stay(token_id, word)
+        checkpoint = tape.checkpoint() if tape is not None else None
         if known is not None:
-            self._remember(token_id)
+            self._past.append((at, checkpoint, False, token_id, None))
             if tape is not None:
                 tape.push_all(word)
             self._at = known
             return
-        checkpoint = tape.checkpoint() if tape is not None else None
         try:
             after, asked = self._within(self._states.take, self._at, word, tape)
             if after is None:
@@ -219,6 +219,22 @@ class LazyMatcher:
             self._at.tokens[token_id] = after
         self._past.append((self._at, checkpoint, self._finished, token_id, None))
         self._at = after
+
+    def _stay(self, token_id: int, word: bytes) -> ParserState | None:
+        """After a token that stays inside the open string, without a look at the clock: it takes a few microseconds."""
+        tape, lock, at = self._tape, self._grammar.lock, self._at
+        readings = at.readings
+        if (tape is not None and tape.mode != 1) or len(readings) > _FEW or type(readings[0]) is not InLexeme:
+            return None
+        if not lock.acquire(blocking=False):
+            return None
+        try:
+            after = self._states.stay(at, word)
+            if after is not None:
+                at.tokens[token_id] = after
+            return after
+        finally:
+            lock.release()
 
     def _accept_watched(self, token_id: int, word: bytes) -> None:
         tape, watch = self._tape, self._watch
@@ -329,6 +345,14 @@ class LazyMatcher:
             except GrammarTooCostly:  # the next mask will tell
                 return False
         return bool(mask.empty and not mask.doubts)
+
+
+def _add_without(ids: I32, refused: list[I32], row: Row) -> None:
+    """Allow `ids` but for the tokens that are `refused`."""
+    if refused:
+        kernels.set_bits_except(row, ids, np.concatenate(refused))
+    else:
+        kernels.set_bits(row, ids)
 
 
 def _bit(row: Row, token: int) -> bool:

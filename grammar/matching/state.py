@@ -118,7 +118,7 @@ class ParserStates:
     def take(self, state: ParserState, word: bytes, tape: Tape | None) -> tuple[ParserState | None, bool]:
         """After all of `word`; and whether the outcome depends on the text. Pushes the bytes on `tape`."""
         if tape is None or tape.mode == 1:
-            inside = self._stay(state, word)
+            inside = self.stay(state, word)
             if inside is not None:
                 if tape is not None:
                     tape.push_all(word)
@@ -134,7 +134,7 @@ class ParserStates:
                 return None, run.asked
         return at, run.asked
 
-    def _stay(self, state: ParserState, word: bytes) -> ParserState | None:
+    def stay(self, state: ParserState, word: bytes) -> ParserState | None:
         """The common case: the word stays inside the one lexeme that is open, or inside all strings that may be."""
         readings = state.readings
         if len(readings) == 1:
@@ -206,7 +206,7 @@ class ParserStates:
         found: list[Doubt] = []
         for (guards, direct), parts in builder.doubtful.items():
             ids = join(parts)
-            crossing = np.isin(ids, self.vocabulary.crossing) if direct else None
+            crossing = self.vocabulary.is_crossing[ids] if direct else None
             if crossing is not None and crossing.any():
                 found.append(Doubt(guards, False, ids[crossing]))
                 ids = ids[~crossing]

@@ -1,8 +1,51 @@
-"""The property names of an object so far, for tapes that go back."""
+"""Sets of property names that can be asked which of them end a begun string, and those of an object so far."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Container, Iterable, Iterator
+
+_MANY = 32
+"""More names with one beginning are looked through once and remembered."""
+_REMEMBERED = 64
+
+
+class NameSet:
+    """Immutable but for what it remembers."""
+
+    __slots__ = ("_known", "_names", "_sorted")
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = frozenset(names)
+        self._sorted: list[str] | None = None
+        self._known: dict[tuple[str, int], list[str]] = {}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def rests(self, begun: str, among: Container[str]) -> list[str]:
+        """Rests of the names that begin with `begun`, those that are in `among`: a vocabulary's, which stays."""
+        names = self._sorted
+        if names is None:
+            names = self._sorted = sorted(self._names)
+        size = len(begun)
+        low = bisect_left(names, begun)
+        high = bisect_right(names, begun, low, key=lambda name: name[:size])
+        if high - low <= _MANY:
+            return [name[size:] for name in names[low:high] if name[size:] in among]
+        known = self._known.get((begun, id(among)))
+        if known is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            known = [name[size:] for name in names[low:high] if name[size:] in among]
+            self._known[begun, id(among)] = known
+        return known
 
 
 class GivenNames:
@@ -11,18 +54,22 @@ class GivenNames:
 
     __slots__ = ("_parts",)
 
-    def __init__(self, parts: tuple[frozenset[str], ...] = ()) -> None:
+    def __init__(self, parts: tuple[NameSet, ...] = ()) -> None:
         self._parts = parts
 
     def plus(self, name: str) -> GivenNames:
-        parts, last = self._parts, frozenset((name,))
+        parts, last = self._parts, [name]
         while parts and len(parts[-1]) < 2 * len(last):
-            last |= parts[-1]
+            last += parts[-1]
             parts = parts[:-1]
-        return GivenNames((*parts, last))
+        return GivenNames((*parts, NameSet(last)))
 
     def all(self) -> frozenset[str]:
-        return self._parts[0] if len(self._parts) == 1 else frozenset().union(*self._parts)
+        return frozenset().union(*self._parts)
+
+    def rests(self, begun: str, among: Container[str]) -> list[str]:
+        """As `NameSet.rests`."""
+        return [rest for part in self._parts for rest in part.rests(begun, among)]
 
     def __contains__(self, name: object) -> bool:
         return any(name in part for part in self._parts)

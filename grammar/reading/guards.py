@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Container, Iterable
 from decimal import Decimal
 from typing import Any, Protocol
 
+from sluicegate.grammar.reading.given_names import NameSet
 from sluicegate.grammar.reading.tape import Tape
 from sluicegate.grammar.schema.constants import canonical
 
@@ -17,36 +18,29 @@ class Guard(Protocol):
     def allows(self, tape: Tape, end: int) -> bool:
         """The value that ends at offset `end` passes."""
 
-    def refused(self, tape: Tape) -> frozenset[str] | None:
-        """Completions of the open string that `allows` would refuse; where none is open, strings that it would refuse
-        next. None = ask `allows` for each token."""
+    def refused(self, tape: Tape, among: Container[str]) -> Collection[str] | None:
+        """Those of `among` that complete the open string and that `allows` would refuse; where none is open, strings
+        that it would refuse next. None = ask `allows` for each token."""
 
 
 class DistinctKey:
     """A property name that is neither one of `listed` nor one the object already has."""
 
     def __init__(self, listed: frozenset[str]) -> None:
-        self.listed = listed
-        self._rests: dict[str, frozenset[str]] = {}
+        self.listed = NameSet(listed)
 
     def allows(self, tape: Tape, end: int) -> bool:
         assert tape.open is not None
         name = tape.last_string()
         return name not in self.listed and name not in tape.open.keys
 
-    def refused(self, tape: Tape) -> frozenset[str] | None:
+    def refused(self, tape: Tape, among: Container[str]) -> list[str] | None:
+        """Takes as long as there are such names among those that begin alike; what many share is remembered."""
         assert tape.open is not None
-        if tape.mode == 0:
-            return self.listed | tape.open.keys.all()
-        begun = tape.begun_string()
+        begun = "" if tape.mode == 0 else tape.begun_string()
         if begun is None:
             return None
-        known = self._rests.get(begun)
-        if known is None:
-            if len(self._rests) >= _REMEMBERED:
-                self._rests.clear()
-            known = self._rests[begun] = _rests(begun, self.listed)
-        return known | _rests(begun, tape.open.keys)
+        return [*self.listed.rests(begun, among), *tape.open.keys.rests(begun, among)]
 
 
 class DistinctItem:
@@ -61,7 +55,7 @@ class DistinctItem:
         last = canonical(items.pop())
         return all(canonical(item) != last for item in items)
 
-    def refused(self, tape: Tape) -> frozenset[str] | None:
+    def refused(self, tape: Tape, among: Container[str]) -> frozenset[str] | None:
         if self.tried or tape.mode == 2 or tape.open is None:
             return None
         end = tape.string[0] if tape.mode else len(tape.text)
@@ -92,7 +86,7 @@ class Checked:
             known = self._known[text] = self.validator(json.loads(text, parse_float=Decimal)) == self.expected
         return known
 
-    def refused(self, tape: Tape) -> None:
+    def refused(self, tape: Tape, among: Container[str]) -> None:
         return None
 
 
@@ -104,7 +98,7 @@ class HasDuplicates:
         items = json.loads(bytes(tape.text[begin:close]))
         return len({canonical(item) for item in items}) < len(items)
 
-    def refused(self, tape: Tape) -> None:
+    def refused(self, tape: Tape, among: Container[str]) -> None:
         return None
 
 
@@ -117,7 +111,7 @@ class Together:
     def allows(self, tape: Tape, end: int) -> bool:
         return all(guard.allows(tape, end) for guard in self.guards)
 
-    def refused(self, tape: Tape) -> None:
+    def refused(self, tape: Tape, among: Container[str]) -> None:
         return None
 
 

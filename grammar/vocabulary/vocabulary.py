@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sluicegate.grammar.automata.byte_level import string_bodies
 from sluicegate.grammar.token_ids import I32, NO_IDS
@@ -183,9 +184,9 @@ class Vocabulary:
         return {text: np.array(tokens, np.int32) for text, tokens in found.items()}
 
     @cached_property
-    def crossing(self) -> I32:
-        """Tokens that may end a string and hold a whole one behind it."""
-        return np.array([token for token, word in enumerate(self.words) if crosses_strings(word)], np.int32)
+    def is_crossing(self) -> npt.NDArray[np.bool_]:
+        """bool[tokens]: those that may end a string and hold a whole one behind it."""
+        return np.fromiter(map(crosses_strings, self.words), np.bool_, len(self.words))
 
     def beginnings(self, text: bytes) -> list[int]:
         """Tokens that spell a proper beginning of `text`."""
@@ -337,7 +338,7 @@ class Vocabulary:
             self.punctuation,
             self.closing,
             self.quoted,
-            self.crossing,
+            self.is_crossing,
             self.closings,
             self._by_spelling,
             self._remainders_from,

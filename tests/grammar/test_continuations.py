@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from sluicegate.grammar.reading.continuations import Continuation, Many
 from sluicegate.grammar.reading.reading import Reading, Run
 from sluicegate.grammar.reading.readings import AT_END, ByteChoice, EndOfText
@@ -14,7 +16,7 @@ class Refusing:
     def allows(self, tape: Tape, end: int) -> bool:
         return False
 
-    def refused(self, tape: Tape) -> frozenset[str] | None:
+    def refused(self, tape: Tape, among: Container[str]) -> frozenset[str] | None:
         return None
 
 

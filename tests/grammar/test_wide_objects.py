@@ -14,7 +14,7 @@ from sluicegate.grammar import GrammarOptions, LazyGrammar, compile_json_schema
 from sluicegate.grammar.json.object_plan import _LONG
 from sluicegate.grammar.lexemes.literals import Literals, sorted_spellings
 from sluicegate.grammar.lexemes.remaining import Remaining, SharedWords
-from sluicegate.grammar.reading.given_names import GivenNames
+from sluicegate.grammar.reading.given_names import GivenNames, NameSet
 from tests.grammar.grammar_checks import byte_vocabulary, check_masks
 
 ALPHABETS = ("ab", "aé\u20ac😀", 'a"\\/\n\u0001', "\ud800ab")
@@ -136,3 +136,41 @@ def test_given_names_are_a_set_that_can_be_gone_back_to() -> None:
         expected = {f"n{k}" for k in range(size)}
         assert set(kept) == kept.all() == expected
         assert all((f"n{k}" in kept) == (k < size) for k in range(101))
+
+
+class Counting(dict[str, int]):
+    """Counts how often it is asked."""
+
+    asked = 0
+
+    def __contains__(self, name: object) -> bool:
+        self.asked += 1
+        return super().__contains__(name)
+
+
+@pytest.mark.parametrize("alphabet", ALPHABETS)
+def test_rests_are_those_of_looking_at_every_name(alphabet: str) -> None:
+    for seed in range(5):
+        given, listed = GivenNames(), names(seed, alphabet, 120)
+        among = {name[k:]: k for k in range(3) for name in listed[::2]}
+        for name in listed:
+            given = given.plus(name)
+        for begun in {name[:k] for name in listed for k in range(4)} | {"", "zz"}:
+            expected = sorted(n[len(begun) :] for n in listed if n.startswith(begun) and n[len(begun) :] in among)
+            assert sorted(given.rests(begun, among)) == sorted(NameSet(listed).rests(begun, among)) == expected
+
+
+def test_names_that_were_given_are_not_all_looked_at_for_each_mask() -> None:
+    """Four times the names in one object ask at most six times as often what is left of them."""
+    assert asked(400) < 6 * asked(100)
+
+
+def asked(count: int) -> int:
+    given, among = GivenNames(), Counting({"": 0, "1": 1})
+    listed = [f"name {k}" for k in range(count)]
+    random.Random(4).shuffle(listed)
+    for name in listed:
+        for size in range(len(name)):
+            given.rests(name[:size], among)
+        given = given.plus(name)
+    return among.asked
