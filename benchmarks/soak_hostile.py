@@ -112,7 +112,8 @@ class HostileTenant:
     async def act(self) -> None:
         act = random.choice(self.acts)
         try:
-            await asyncio.wait_for(act(), 60)
+            async with asyncio.timeout(60):
+                await act()
         except TimeoutError:
             self._lost[f"hostile {act.__name__}: no answer in 60 s"] += 1
 

@@ -7,10 +7,14 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+from hypothesis import settings
 
 from sluicegate.plugins.cache_folder import ENV
 from sluicegate.plugins.compiled.folder import compiled_folder
 from tests.waiting import LIMIT_S
+
+settings.register_profile("any-machine", deadline=None)  # 200 ms are soon over where twenty things run
+settings.load_profile("any-machine")
 
 
 @pytest.fixture(scope="session", autouse=True)

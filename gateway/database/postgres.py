@@ -39,7 +39,8 @@ class DatabaseUnavailable(OSError):
 async def patient(running: Awaitable[T]) -> T:
     """Wait for what a thread does with a database, but not for ever. Raises `DatabaseUnavailable`."""
     try:
-        return await asyncio.wait_for(asyncio.shield(running), CALL_S)
+        async with asyncio.timeout(CALL_S):
+            return await asyncio.shield(running)
     except TimeoutError as error:
         raise DatabaseUnavailable(errno.ETIMEDOUT, f"the database gave no answer for {CALL_S:g} s") from error
 

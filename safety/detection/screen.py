@@ -119,7 +119,8 @@ class DetectionScreen:
             return self.screen_now(request, texts, caller)
         work = asyncio.to_thread(self.screen_now, request, texts, caller)
         try:
-            return await asyncio.wait_for(work, self.budget_s(chars))
+            async with asyncio.timeout(self.budget_s(chars)):
+                return await work
         except TimeoutError:
             return self._late()
 

@@ -89,7 +89,8 @@ async def test_a_follower_cancelled_in_the_moment_of_its_promotion_passes_the_le
     await asyncio.sleep(0)
     seat.abandon()
     first.cancel()
-    promoted = await asyncio.wait_for(second, LIMIT_S)
+    async with asyncio.timeout(LIMIT_S):
+        promoted = await second
     assert promoted.role == "leads"
     promoted.land("x")
     assert flights.stats()["in_flight"] == 0
@@ -133,6 +134,7 @@ async def test_nobody_waits_for_ever_whatever_fails_or_goes_away(seed: int) -> N
             random.choice(tasks).cancel()
         if random.random() < 0.3:
             await asyncio.sleep(random.random() / 500)
-    await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), LIMIT_S)
+    async with asyncio.timeout(LIMIT_S):
+        await asyncio.gather(*tasks, return_exceptions=True)
     assert requests.flights.stats()["in_flight"] == 0
     assert requests.flights.stats()["followers_waiting"] == 0

@@ -100,7 +100,8 @@ async def test_a_full_set_takes_no_more(server8: RedisServer) -> None:
 async def test_a_dead_server_costs_hits_only(server8: RedisServer, cache: TieredCache) -> None:
     await keep(cache, ONE)
     server8.kill()
-    assert (await asyncio.wait_for(cache.recall(asked(OTHER, semantic=True)), 5)).found is None
+    async with asyncio.timeout(5):
+        assert (await cache.recall(asked(OTHER, semantic=True))).found is None
 
 
 @needs_redis

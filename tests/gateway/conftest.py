@@ -31,6 +31,7 @@ from tests.waiting import until
 class RunningGateway:
     url: str
     runtime: Runtime
+    loop: asyncio.AbstractEventLoop
 
     def client(self, **options: Any) -> OpenAI:
         return OpenAI(base_url=f"{self.url}/v1", api_key=options.pop("api_key", "none"), max_retries=0, **options)
@@ -59,7 +60,7 @@ def running(overrides: dict[str, Any] | None = None, environ: dict[str, str] | N
     serving = partial(_serve, loop, server.serve(sockets=[listener]))
     thread = threading.Thread(target=serving, daemon=True)
     thread.start()
-    gateway = RunningGateway(f"http://127.0.0.1:{listener.getsockname()[1]}", runtime)
+    gateway = RunningGateway(f"http://127.0.0.1:{listener.getsockname()[1]}", runtime, loop)
     try:
         until(lambda: runtime.ready or runtime.progress.failure is not None, 300)
         assert runtime.progress.failure is None, runtime.progress.failure

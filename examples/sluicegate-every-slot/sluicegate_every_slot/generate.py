@@ -49,7 +49,8 @@ class Hurried:
         pieces = aiter(self._inner)
         while self._open:
             try:
-                piece = await asyncio.wait_for(anext(pieces), deadline - loop.time())
+                async with asyncio.timeout_at(deadline):
+                    piece = await anext(pieces)
             except StopAsyncIteration:
                 return
             except TimeoutError:

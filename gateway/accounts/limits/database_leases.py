@@ -108,7 +108,8 @@ class DatabaseLeases:
 
     async def _call(self, work: Callable[[], T]) -> T:
         running = asyncio.get_running_loop().run_in_executor(self._threads, work)
-        return await asyncio.wait_for(asyncio.shield(running), PATIENCE_S)
+        async with asyncio.timeout(PATIENCE_S):
+            return await asyncio.shield(running)
 
     # --- on a thread ---
 

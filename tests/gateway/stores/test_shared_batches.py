@@ -206,6 +206,7 @@ def test_a_database_that_is_away_loses_no_line_and_is_said(own_server: PostgresS
         assert refusal(app.client.post("/v1/files", **UPLOAD)) == (503, "database_unavailable")
         assert app.ask(stream=False).status == 200
         own_server.start()
+        until(lambda: app.client.get(f"/v1/batches/{batch_id}").status_code == 200)
         batch = ended(app, batch_id)
         assert written(app, batch) == custom_ids(60)
         assert len(app.model.jobs) == 61
