@@ -6,9 +6,11 @@ import dataclasses
 import hashlib
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -20,6 +22,7 @@ from sluicegate.plugins.frozen import quick
 NANOS = 1_000_000_000
 """Money is counted in whole billionths of the currency's unit, so that sums are exact."""
 KEY_PREFIX = "sg-"
+DAY_S = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +148,13 @@ class UsageSum:
     cost_nanos: int = 0
 
     def add(self, other: UsageSum) -> None:
-        for name in USAGE_FIELDS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name, value in zip(USAGE_FIELDS, usage_values(other), strict=True):
+            if value:  # of one request most are 0
+                setattr(self, name, getattr(self, name) + value)
 
 
 USAGE_FIELDS = tuple(f.name for f in dataclasses.fields(UsageSum))
+usage_values: Callable[[UsageSum], tuple[int, ...]] = attrgetter(*USAGE_FIELDS)
 UsageTable = dict[UsageKey, UsageSum]
 
 
@@ -161,7 +166,12 @@ def add_usage(table: UsageTable, key: UsageKey, usage: UsageSum) -> None:
 
 
 def day_of(now_s: float) -> str:
-    return time.strftime("%Y-%m-%d", time.gmtime(now_s))
+    return _day_of(int(now_s // DAY_S))
+
+
+@lru_cache(maxsize=8)
+def _day_of(days: int) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(days * DAY_S))
 
 
 def limits_of(tree: Mapping[str, Any]) -> Limits:

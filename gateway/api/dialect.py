@@ -17,7 +17,7 @@ from fastapi import Request as HttpRequest
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from sluicegate.gateway.api.body.parsing import P, Parse, Parsed, Tree, in_words_of
+from sluicegate.gateway.api.body.parsing import InWordsOf, P, Parse, Parsed, Tree
 from sluicegate.gateway.api.body.unknown_fields import BodyFields
 from sluicegate.gateway.api.delivery import EventStream, Frames, NoResponse
 from sluicegate.gateway.batches import LineAnswer
@@ -105,7 +105,7 @@ class TextDialect(Dialect, Generic[P]):
     async def _respond(self, runtime: Runtime, request: HttpRequest, parsed: P) -> Response:
         scope, receive, pipeline = request.scope, request.receive, runtime.pipeline
         context, route = parent_context(request.headers), scope["path"]
-        with in_words_of(parsed):
+        with InWordsOf(parsed):
             opening = pipeline.open(parsed.request, context, route=route, waited_s=waited_s(scope))
             exchange = await unless_disconnected(scope, receive, opening)
             exchange.ignored += parsed.ignored
@@ -153,7 +153,7 @@ async def collected(
     runtime: Runtime, parsed: Parsed, request: Request, context: Any = None, route: str = "", waited: float = 0.0
 ) -> Exchange:
     """Answer one request of `parsed` whole. Raises `SluicegateError`."""
-    with in_words_of(parsed):
+    with InWordsOf(parsed):
         exchange = await runtime.pipeline.open(request, context, route=route, waited_s=waited)
         exchange.ignored += parsed.ignored
         await runtime.pipeline.collect(exchange)

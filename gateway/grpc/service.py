@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 
-from sluicegate.gateway.api.body.parsing import Parsed, in_words_of
+from sluicegate.gateway.api.body.parsing import InWordsOf, Parsed
 from sluicegate.gateway.api.delivery import frames_of
 from sluicegate.gateway.api.dialect import collected, headers_of, ignored_header
 from sluicegate.gateway.api.endpoints.embeddings import embedded_texts, embedding_notes, rows_of
@@ -37,7 +37,7 @@ async def stream(runtime: Runtime, call: Call) -> None:
     parsed = await call.read(partial(_chat, runtime, True))
     runtime.check_ready()
     pipeline = runtime.pipeline
-    with in_words_of(parsed):
+    with InWordsOf(parsed):
         exchange = await pipeline.open(call.timed(parsed.request), call.parent, route=call.route)
     exchange.ignored += parsed.ignored
     try:

@@ -232,12 +232,18 @@ def methods_of(protocol: type) -> tuple[str, ...]:
 
 def offers(thing: object, protocol: type[P]) -> TypeGuard[P]:
     """Whether `thing` has the methods that `protocol` adds. Fast enough for every stream: `isinstance` takes 10 us."""
-    return all(callable(getattr(thing, name, None)) for name in methods_of(protocol))  # type: ignore[arg-type]
+    for name in methods_of(protocol):  # type: ignore[arg-type]  # noqa: SIM110  # half the time of a generator
+        if not callable(getattr(thing, name, None)):
+            return False
+    return True
 
 
 def shows(thing: object, protocol: type[P]) -> TypeGuard[P]:
     """Whether `thing` has the attributes that `protocol` names: `offers` for one of properties."""
-    return all(hasattr(thing, name) for name in methods_of(protocol))  # type: ignore[arg-type]
+    for name in methods_of(protocol):  # type: ignore[arg-type]  # noqa: SIM110
+        if not hasattr(thing, name):
+            return False
+    return True
 
 
 def properties_of(rail: object) -> RailProperties | None:

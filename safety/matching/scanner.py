@@ -44,14 +44,28 @@ class Scanner:
     def feed(self, piece: str) -> list[Match]:
         """Matches that this piece settled."""
         self._text += piece
-        state, at = self._state, self._end
+        state, at, starts = self._state, self._end, self._starts
         for char in piece:
             state = state[char]
             if state.actions is not None:
-                self._act(state, at)
+                if (moves := state.moves) is None:
+                    self._starts = starts
+                    self._act(state, at)
+                    starts = self._starts
+                else:  # as `_act` has it: on every third letter of a stream, where a call is most of the cost
+                    keep, opened = moves
+                    if keep is not None:
+                        if len(keep) == 1:
+                            starts = [starts[keep[0]]]
+                        else:
+                            starts = [starts[i] for i in keep] if keep else []
+                    if opened == 1:
+                        starts.append(at)
+                    elif opened:
+                        starts.extend([at] * opened)
                 state = state.target
             at += 1
-        self._state, self._end = state, at
+        self._state, self._end, self._starts = state, at, starts
         return self._settle(self._earliest())
 
     def close(self) -> list[Match]:

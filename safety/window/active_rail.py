@@ -53,10 +53,6 @@ class ActiveRail:
         except Exception:  # it will fail again where failures are dealt with
             return False
 
-    def check(self, verdict: Verdict, fed: int, *, closing: bool) -> None:
-        """As `check_verdict`, for the verdict after those before."""
-        check_verdict(verdict, self.clear_to, fed, closing=closing)
-
 
 def check_verdict(verdict: Verdict, before: int, fed: int, *, closing: bool, redacts: bool = True) -> None:
     """Raises `BadVerdict` where `verdict` cannot be of `fed` characters after one that was clear to `before`;

@@ -17,7 +17,7 @@ from time import perf_counter
 
 from sluicegate.plugins import Caller, Channel, CuttableSession, OutputRail, RailSession, Request, Verdict, offers
 from sluicegate.safety.rail_policy import WindowLimits
-from sluicegate.safety.window.active_rail import ActiveRail
+from sluicegate.safety.window.active_rail import ActiveRail, check_verdict
 from sluicegate.safety.window.continuation import LeadSession, continuing
 from sluicegate.safety.window.released import NOTHING, Redaction, Released, joined
 
@@ -127,7 +127,7 @@ class HoldbackWindow:
         """Every rail sees the piece (None: the end), even after one has blocked: what may leave depends on all."""
         stop: Stop | None = None
         for active in self._active:
-            if active.speaks:
+            if not active.dropped and not active.silent:  # `speaks`, asked of each rail at each piece
                 found = self._ask(active, piece)
                 stop = stop or found
         return stop
@@ -137,7 +137,7 @@ class HoldbackWindow:
         began = perf_counter() if budget_s is not None else 0.0
         try:
             verdict = self._last_of(active.session) if piece is None else active.session.feed(piece)
-            active.check(verdict, self._fed, closing=piece is None)
+            check_verdict(verdict, active.clear_to, self._fed, closing=piece is None)
             if budget_s is not None and (took := perf_counter() - began) > budget_s:
                 raise TimeoutError(f"took {took:.3f} s of {budget_s} s")
         except Exception as error:

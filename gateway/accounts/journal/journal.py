@@ -22,7 +22,7 @@ from sluicegate.gateway.accounts.health import RETRY_S, Health, Part, cannot_be_
 from sluicegate.gateway.accounts.journal.recovery import recovered
 from sluicegate.gateway.accounts.journal.segment import JournalSegment
 from sluicegate.gateway.accounts.parsing import RESERVED, SETTLED
-from sluicegate.gateway.accounts.records import USAGE_FIELDS, UsageKey, UsageSum, UsageTable
+from sluicegate.gateway.accounts.records import UsageKey, UsageSum, UsageTable, usage_values
 from sluicegate.plugins import BooksUnavailable, ConfigurationError
 
 log = logging.getLogger("sluicegate.accounts")
@@ -229,6 +229,5 @@ def _close(segment: JournalSegment) -> None:
 
 
 def _line(kind: str, request_id: str, key: UsageKey, usage: UsageSum) -> bytes:
-    counted = tuple([getattr(usage, name) for name in USAGE_FIELDS])
     named = (key.day, key.key_id, key.team, key.feature, key.model)
-    return orjson.dumps((kind, request_id, named, counted)) + b"\n"
+    return orjson.dumps((kind, request_id, named, usage_values(usage))) + b"\n"

@@ -16,7 +16,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from sluicegate.gateway.api.body.parsing import Parse, Parsed, Tree, checked, in_words_of
+from sluicegate.gateway.api.body.parsing import InWordsOf, Parse, Parsed, Tree, checked
 from sluicegate.gateway.api.delivery import NoResponse
 from sluicegate.gateway.api.dialects.chat_request import parse_chat
 from sluicegate.gateway.api.dialects.completions_request import parse_completions
@@ -68,7 +68,7 @@ async def _counted(runtime: Runtime, request: Request, parse: Parse[Parsed], wri
     asked = replace(parsed.request, sampling=Sampling(max_tokens=1), n=1, stream=False, cache=False)
     context, route = parent_context(request.headers), request.scope["path"]
     try:
-        with in_words_of(parsed):
+        with InWordsOf(parsed):
             work = runtime.pipeline.count(asked, context, route=route)
             exchange = await unless_disconnected(request.scope, request.receive, work)
     except ClientDisconnected:
