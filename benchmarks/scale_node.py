@@ -42,6 +42,8 @@ class TimedGeneration:
     engine: TimedEngine
     ready: asyncio.Queue[int] = field(default_factory=asyncio.Queue)
     sent: int = 0
+    drawn: float = 0.0
+    """Tokens by the engine's account; `sent` of them have left."""
     cancelled: bool = False
     timeline: Timeline | None = None
 
@@ -79,7 +81,6 @@ class TimedEngine:
         self._running: list[TimedGeneration] = []
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._drawn: dict[int, float] = {}
         self.models: Mapping[str, ServedModel] = {MODEL: FakeModel(MODEL, context_length=1 << 20)}
 
     async def start(self) -> None:
@@ -121,12 +122,12 @@ class TimedEngine:
             await asyncio.sleep(max(0.0, at_s - clock()))
             for generation in self._running:
                 self._draw(generation)
-            self._running = [one for one in self._running if not one.cancelled and self._drawn[id(one)] < one.wanted]
+            self._running = [one for one in self._running if not one.cancelled and one.drawn < one.wanted]
 
     def _draw(self, generation: TimedGeneration) -> None:
-        before = self._drawn.get(id(generation), 0.0)
-        after = self._drawn[id(generation)] = before + self._figures.tokens_per_step
-        generation.ready.put_nowait(int(after) - int(before))
+        before = generation.drawn
+        generation.drawn += self._figures.tokens_per_step
+        generation.ready.put_nowait(int(generation.drawn) - int(before))
 
     def _unread(self, tokens: tuple[int, ...]) -> int:
         """Return the tokens behind the last block that is kept, and keep the prompt."""
