@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import dataclasses
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import machine
-from benchmarks.scale_model import Arrival, Fleet, Objective, RequestClass, Simulated, arrivals, fewest
+from benchmarks.scale_model import Arrival, Fleet, Objective, RequestClass, Simulated, arrivals, fewest, most_per_s
 from benchmarks.scale_node import MODEL
 from sluicegate.gateway.commands.bench.arrivals import ask, shot_of
 from sluicegate.gateway.commands.bench.load import BenchLoad, Shot, spread
@@ -94,8 +95,8 @@ async def one_node() -> NodeFigures:
 
 
 async def measured(url: str, model: str, *, places: int, tenth: float, long: int, answer: int) -> NodeFigures:
-    """Fit figures to the whole times of answers, long and short, to short and long prompts, alone and together: rails may
-    hold texts back, so that the times of pieces are not those of steps.
+    """Fit figures to the whole times of answers, long and short, to short and long prompts, alone and together: rails
+    may hold texts back, so that the times of pieces are not those of steps.
     `tenth`: which quantile counts; 0.5 where nothing else disturbs."""
 
     async def shots(count: int, at_once: int, prompt: int, tokens: int) -> list[Shot]:
@@ -236,18 +237,17 @@ def days(node: NodeFigures, seconds: float) -> dict[str, Any]:
 
 
 MOST_SIMULATED = 8
-"""Nodes; above, as many times the load of so many are taken."""
+"""Nodes; where more are needed, the most that so many can do is scaled."""
 
 
 def nodes_for(fleet: Fleet, day: float, seconds: float) -> int:
     """Return the nodes for the busiest second of a day."""
     rate = day / DAY_S * PEAK
-    ideal = max(1.0, rate * demand(fleet, day).node_s(fleet.figures))
-    if ideal <= MOST_SIMULATED:
+    ideal_s = demand(fleet, day).node_s(fleet.figures)
+    if (ideal := max(1.0, rate * ideal_s)) <= MOST_SIMULATED:
         return fewest(dataclasses.replace(fleet, nodes=int(ideal)), DAY_MIX, rate, seconds, WANTED)
-    part = ideal / MOST_SIMULATED
-    found = fewest(dataclasses.replace(fleet, nodes=MOST_SIMULATED), DAY_MIX, rate / part, seconds, WANTED)
-    return round(found * part + 0.5)
+    most = most_per_s(dataclasses.replace(fleet, nodes=MOST_SIMULATED), DAY_MIX, ideal_s, seconds, WANTED)
+    return math.ceil(rate / (most / MOST_SIMULATED))
 
 
 def with_canary(fleet: Fleet, day: float, seconds: float) -> int:

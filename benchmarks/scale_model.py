@@ -231,6 +231,23 @@ def fewest(fleet: Fleet, mix: Sequence[RequestClass], rate: float, seconds: floa
     return high
 
 
+def most_per_s(
+    fleet: Fleet, mix: Sequence[RequestClass], ideal_s: float, seconds: float, wanted: Objective, steps: int = 7
+) -> float:
+    """Return the most requests a second for which the nodes of `fleet` keep the objective, within 2 %, by bisection.
+    `ideal_s`: node-seconds of a request of which nothing was read before; not more than 1.8 times that is looked at."""
+    low, high = 0.0, 1.8 * fleet.nodes / ideal_s
+    for _ in range(steps):
+        middle = (low + high) / 2
+        if _kept(fleet, fleet.nodes, mix, middle, seconds, wanted):
+            low = middle
+        else:
+            high = middle
+    if not low:
+        raise ValueError("no load keeps the objective: an idle node does not")
+    return low
+
+
 def _kept(
     fleet: Fleet, nodes: int, mix: Sequence[RequestClass], rate: float, seconds: float, wanted: Objective
 ) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.scale_model import Arrival, Fleet, Objective, RequestClass, arrivals, fewest
+from benchmarks.scale_model import Arrival, Fleet, Objective, RequestClass, arrivals, fewest, most_per_s
 from sluicegate.gateway.commands.size.capacity import NodeFigures
 
 ONE_BY_ONE = NodeFigures(prefill_tokens_per_s=1e12, step_s=0.1, step_each_s=0.0, places=1)
@@ -70,6 +70,13 @@ def test_the_fewest_keep_the_objective_and_one_less_does_not() -> None:
     count = fewest(Fleet(NODE, 1), MIX, 40.0, 15.0, WANTED)
     assert WANTED.kept_by(Fleet(NODE, count).run(arrivals(MIX, 40.0, 15.0)))
     assert count == 1 or not WANTED.kept_by(Fleet(NODE, count - 1).run(arrivals(MIX, 40.0, 15.0)))
+
+
+def test_the_most_that_some_nodes_can_do_lies_at_the_edge_of_the_objective() -> None:
+    ideal_s = 0.7 * (700 / 5000 + 30 * 0.034 / 8) + 0.3 * (400 / 5000 + 20 * 0.034 / 8)
+    most = most_per_s(Fleet(NODE, 3), MIX, ideal_s, 15.0, WANTED)
+    assert WANTED.kept_by(Fleet(NODE, 3).run(arrivals(MIX, most, 15.0)))
+    assert not WANTED.kept_by(Fleet(NODE, 3).run(arrivals(MIX, 1.2 * most, 15.0)))
 
 
 def test_an_objective_that_no_node_keeps_is_an_error() -> None:
