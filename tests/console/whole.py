@@ -25,6 +25,18 @@ LONG = "x" * 60
 OLD, NEW = "assistant@1", "assistant@2"
 SECRET = "0" * 64
 EMAIL = "jane.doe@example.org"
+INVOICE = json.dumps(
+    {
+        "invoice_number": "TM-40917",
+        "supplier": "Tidewater Marine Supply",
+        "customer": "Kestrel Boatworks",
+        "issue_date": "2026-03-14",
+        "total": 1284.5,
+        "currency": "EUR",
+        "paid": False,
+    }
+)
+"""What the schema of the playground asks for."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,14 @@ HOSTILE = Names(
     text=f"{MARKUP} {TURNED} {LONG}{LONG}",
     suite=f"{MARKUP}{TURNED}{LONG}",
 )
+PIPELINE = {
+    "admit": ["api-keys", "limits"],
+    "screen": ["pii", "injection", "blocklist"],
+    "recall": ["memory"],
+    "generate": ["scripted", "upstream"],
+    "moderate": ["secrets", "pii", "blocklist"],
+    "record": ["ledger"],
+}
 PLACES = (
     "overview",
     "requests",
@@ -104,17 +124,19 @@ def bearer(key: str) -> dict[str, str]:
 
 
 @contextmanager
-def whole(folder: Path, names: Names, *, answers: str = EMAIL, generate: tuple[str, ...] = ()) -> Iterator[Whole]:
-    """`generate`: further stages that answer, beside a scripted one and a server that is not there."""
+def whole(folder: Path, names: Names) -> Iterator[Whole]:
+    """Scripted models answer, and a server that is not there does not."""
 
     def script(job: Job) -> list[str]:
         asked = "" if job.request is None else job.request.messages[-1].content
-        return ["the nightjar"] if "nightjar" in asked else [f"write to {answers}"]
+        if job.request is not None and job.request.constraint is not None:
+            return [INVOICE]
+        return ["the nightjar"] if "nightjar" in asked else [f"write to {EMAIL}"]
 
     app = TestApp(
         script=script,
         names=("scripted", OLD, NEW),
-        pipeline=_pipeline(generate),
+        pipeline=PIPELINE,
         stages=_stages(names),
         keys=_keys(names),
         accounts={"path": str(folder / "books.sqlite3"), "prices": _prices()},
@@ -127,18 +149,6 @@ def whole(folder: Path, names: Names, *, answers: str = EMAIL, generate: tuple[s
         _evaluated(folder, found)
         until(lambda: len(found.rows(outcome="failed")) > 0, 60)
         yield found
-
-
-def _pipeline(generate: tuple[str, ...]) -> dict[str, Any]:
-    return {
-        "admit": ["api-keys", "limits"],
-        "screen": ["pii", "injection", "blocklist"],
-        "recall": ["memory"],
-        "constrain": ["grammar" if generate else "unconstrained"],
-        "generate": [*generate, "scripted", "upstream"],
-        "moderate": ["secrets", "pii", "blocklist"],
-        "record": ["ledger"],
-    }
 
 
 def _stages(names: Names) -> dict[str, Any]:
@@ -156,7 +166,7 @@ def _keys(names: Names) -> list[dict[str, Any]]:
 
 
 def _prices() -> dict[str, Any]:
-    return {name: {"input": 100.0, "output": 300.0} for name in ("scripted", "bundled", OLD, NEW)}
+    return {name: {"input": 100.0, "output": 300.0} for name in ("scripted", OLD, NEW)}
 
 
 def _settings(folder: Path, names: Names) -> dict[str, Any]:
