@@ -1,10 +1,10 @@
-"""A suite of documents and fields for `sluicegate eval`, made from a seed: layouts and wordings that the bundled model never saw.
+"""A suite for `sluicegate eval`, made from a seed: fields of documents in layouts that the bundled model never saw.
 
     python -m benchmarks.extraction_suite 60 > suite.jsonl
     sluicegate eval suite.jsonl --variant masks --variant off:schema=in_prompt
 
-On whose cases: the generator that trained the bundled model, its held-out family (`training/heldout.py`). They compare versions,
-and say little of documents from elsewhere.
+On whose cases: the generator that trained the bundled model, its held-out family (`training/heldout.py`). They
+compare versions, and say little of documents from elsewhere.
 """
 
 from __future__ import annotations

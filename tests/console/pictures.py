@@ -1,6 +1,8 @@
-"""Take the pictures of docs/images/console: every page in the light, in the dark and on a phone, of a gateway made for it.
+"""Take the pictures of docs/images/console: every page in the light, in the dark and on a phone.
 
-python -m tests.console.pictures [FOLDER]
+    python -m tests.console.pictures [FOLDER]
+
+The gateway is made for them, so that every page has something to show.
 """
 
 from __future__ import annotations
