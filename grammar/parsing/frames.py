@@ -24,17 +24,13 @@ MOST_ITEMS = 5_000
 
 
 class ParseFrame:
-    """`items`: rests of rules and what follows each. The end of the text has none.
+    """`items`: rests of rules and what follows each. The end of the text has none."""
 
-    `inner`: frames that belong to the same piece of text, itself among them: of nonterminals that began at one place.
-    """
-
-    __slots__ = ("inner", "items", "locals", "number", "opened", "outline", "shifts", "starts")
+    __slots__ = ("items", "locals", "number", "opened", "outline", "shifts", "starts")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.items: frozenset[Item] = frozenset()
-        self.inner: frozenset[ParseFrame] = frozenset()
         self.opened: Opened | None = None
         self.shifts: dict[int, ParseFrame] = {}
         self.locals: dict[int, ParseFrame] = {}
@@ -49,7 +45,7 @@ _LocalItem = tuple[Suffix, "ParseFrame | int"]
 
 
 class Outline(NamedTuple):
-    """A frame, and all inner frames of what follows its rests, with a hole in the place of each of `behind`."""
+    """A frame with a hole in the place of what follows each rest; `behind`: what does, by hole."""
 
     frame: ParseFrame
     behind: tuple[ParseFrame, ...]
@@ -209,11 +205,7 @@ class ParseFrames:
             name: frozenset([(tail, known[f] if f in outer else f) for tail, f in items])
             for name, items in contents.items()
         }
-        made = self._made(settled)
-        inner = frozenset(made.values()).union(*[known[f].inner for f in outer])
-        for each in made.values():
-            each.inner = each.inner or inner
-        known.update(made)
+        known.update(self._made(settled))
 
     def _made(self, settled: dict[int, frozenset[_LocalItem]]) -> dict[int, ParseFrame]:
         if len(settled) == 1:
@@ -240,41 +232,21 @@ class ParseFrames:
         return self._holes[number]
 
     def outline(self, frame: ParseFrame) -> Outline:
-        """Return `frame` without what follows the piece of text that it is part of: what can be read up to a hole is
-        the same wherever such a piece stands."""
+        """Return `frame` without what follows its rests: what can be read up to a hole is the same wherever such rests
+        stand."""
         if frame.outline is None:
             frame.outline = self._outline(frame) if frame.items else Outline(frame, ())
         return frame.outline
 
     def _outline(self, frame: ParseFrame) -> Outline:
-        inner = frozenset[ParseFrame]().union(*[follow.inner for _, follow in frame.items])
-        place = {frame: 0}
         behind: dict[ParseFrame, int] = {}
-        rows: list[tuple[tuple[Suffix, int], ...]] = []
-        members = [frame]
-        for member in members:
-            tick()
-            row = []
-            for tail, follow in sorted(member.items, key=_by_tail):
-                if follow in place or follow in inner:
-                    if follow not in place:
-                        place[follow] = len(members)
-                        members.append(follow)
-                    row.append((tail, place[follow]))
-                else:
-                    row.append((tail, ~behind.setdefault(follow, len(behind))))
-            rows.append(tuple(row))
-        key = tuple(rows)
-        found = self._outlined.get(key)
+        row = tuple(
+            [(tail, behind.setdefault(follow, len(behind))) for tail, follow in sorted(frame.items, key=_by_tail)]
+        )
+        found = self._outlined.get(row)
         if found is None:
-            found = self._outlined[key] = self._copied(key)
+            found = self._outlined[row] = self.frame([(tail, self.hole(number)) for tail, number in row])
         return Outline(found, tuple(behind))
-
-    def _copied(self, rows: tuple[tuple[tuple[Suffix, int], ...], ...]) -> ParseFrame:
-        made = [self._new(frozenset()) for _ in rows]
-        for copy, row in zip(made, rows, strict=True):
-            copy.items = frozenset((tail, self.hole(~n) if n < 0 else made[n]) for tail, n in row)
-        return made[0]
 
 
 def _by_tail(item: Item) -> tuple[Suffix, int]:

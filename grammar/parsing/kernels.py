@@ -7,7 +7,11 @@ import numpy as np
 from sluicegate.plugins.compiled.kernels import kernel
 
 
-@kernel(python=True)
+@kernel(
+    "(uint8[::1], int32[:, ::1], int32[::1], int32[:, ::1], uint8[::1], int64[::1], boolean[::1], boolean[::1], int64, "
+    "int32[::1], int32[::1], int32[::1], int32[::1], int32[:, ::1], int32[:, ::1], int64)",
+    python=True,
+)
 def walk_known(  # type: ignore[no-untyped-def]
     letters, nodes, ids, table, classes, loops, leaving, wanted, kinds, entries, states, row, few, unknown, left, most
 ):

@@ -10,10 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary.pruning import kinds_by_byte, loops_under
 
+_MOST_STATES = 50
 OVER = 0
 """The state in which a lexeme has ended for good."""
 Flags = npt.NDArray[np.bool_]
@@ -71,6 +73,30 @@ class LexemeTable:
         if found is None:
             found = self._rows[state] = self.next[state].tolist()
         return found
+
+    def is_closed(self, terminal: int) -> bool:
+        """Whether two texts of `terminal` in a row are surely one as well: whatever it can read at its beginning it can
+        read wherever it may end."""
+        start = self.start(terminal)
+        size = len(self.lexemes[terminal].table)  # type: ignore[union-attr]
+        first = self.offsets[terminal]
+        ends = (np.flatnonzero(self.accepting[first : first + size]) + first).tolist() if size <= _MOST_STATES else []
+        pending = [(start, end) for end in ends if self.next[end].max() >= 0]
+        if len(pending) < len(ends) or not pending:  # one that ends for good
+            return False
+        seen = set(pending)
+        while pending:
+            tick()
+            one, other = pending.pop()
+            if self.accepts[one] and not self.accepts[other]:
+                return False
+            for after, beside in zip(self.row(one), self.row(other), strict=True):
+                if after >= 0 and after != beside and (after, beside) not in seen:
+                    if beside < 0 or len(seen) > _MOST_STATES:
+                        return False
+                    seen.add((after, beside))
+                    pending.append((after, beside))
+        return True
 
     def kinds(self, classes: Flags) -> int:
         """Return the kinds that have a character whose first byte is of one of `classes`."""

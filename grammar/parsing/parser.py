@@ -17,6 +17,7 @@ from sluicegate.grammar.parsing.configurations import REFUSED, Configuration, Co
 from sluicegate.grammar.parsing.costs import ParseCosts
 from sluicegate.grammar.parsing.frames import ParseFrame, ParseFrames
 from sluicegate.grammar.parsing.lexer import OVER, LexemeTable
+from sluicegate.grammar.parsing.networks import as_networks
 from sluicegate.grammar.parsing.rules import Production
 from sluicegate.grammar.parsing.symbols import Symbols
 from sluicegate.grammar.parsing.tokens import TokenParts
@@ -52,7 +53,7 @@ class ParserTables:
         values: Mapping[str, EmbeddedValue],
     ) -> None:
         names = [*lexemes, *values]
-        self.symbols = Symbols(untangled(rules), names, start)
+        self.symbols = Symbols(as_networks(untangled(rules), start), names, start)
         self.lexer = LexemeTable([*(lexemes.get(name) for name in names), None])
         self.ignored = frozenset(names.index(name) for name in ignored)
         self.start = self.symbols.nonterminal(start)

@@ -9,7 +9,7 @@ import lark
 import pytest
 
 from sluicegate.grammar import GrammarError, LazyGrammar, Vocabulary, compile_lark
-from sluicegate.grammar.parsing import tokens
+from sluicegate.grammar.parsing import pieces
 from sluicegate.grammar.parsing.ambiguity import untangled
 from sluicegate.grammar.parsing.rules import Production
 from tests.grammar.grammar_checks import accepts, allowed
@@ -56,13 +56,13 @@ def reads(theirs: lark.Lark, text: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("most_inner", [0, tokens._MOST_INNER])
+@pytest.mark.parametrize("most_inner", [0, pieces.MOST_INNER])
 @pytest.mark.parametrize("seed", range(30))
 def test_masks_of_random_grammars_are_what_trying_every_token_gives(
     seed: int, most_inner: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether parts are put together from lexemes or walked as a whole. Ends are compared with Lark's own parser."""
-    monkeypatch.setattr(tokens, "_MOST_INNER", most_inner)
+    monkeypatch.setattr(pieces, "MOST_INNER", most_inner)
     pick = random.Random(seed)
     pair = None
     while pair is None:

@@ -1,0 +1,198 @@
+"""The compiled loop that puts a part of a mask together from pieces, see `walks`; `pieces` holds the tables it fills.
+
+A piece does not depend on rules, so pieces are made once for each lexeme state and set of places, and a part follows
+pairs of a set of places and a frame from piece to piece.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sluicegate.grammar.parsing.walks import SPARSE, piece_of, slot_of
+from sluicegate.plugins.compiled.kernels import kernel
+
+BITS = 60
+"""Terminals in one word of a set of them: so that a word is never negative."""
+DONE, TOO_MANY, NO_ROOM, UNKNOWN_TERMINAL, UNKNOWN_SHIFT = range(5)
+"""What `gather` returns."""
+(
+    N_PAIRS,  # rows that wait on the stack
+    N_SEEN,
+    N_EXITS,
+    N_WAITING,
+    N_TOKENS,  # of the part so far; more than fit `taken` are in `row` alone
+    INNER,  # places inside tokens that were looked at
+    ASKED,  # the terminal of which something must be worked out, and the frame in front of it
+    ASKED_FRAME,
+    PART,  # number of the part
+    BEGIN,  # a lexeme state to begin with in front of the first pair, -1 = none
+) = range(10)
+"""Of `state`."""
+
+
+@kernel(python=True)
+def push(at, frame, depth, read, pairs, top):  # type: ignore[no-untyped-def]
+    pairs[top, 0] = at
+    pairs[top, 1] = frame
+    pairs[top, 2] = depth
+    pairs[top, 3] = read
+    return top + 1
+
+
+@kernel(python=True)
+def take(number, pieces, id_pool, rows, row, taken, state):  # type: ignore[no-untyped-def]
+    """Add the tokens of a piece to `row`, and to `taken` as long as they are few."""
+    if pieces[number, 4] == state[PART]:
+        return
+    pieces[number, 4] = state[PART]
+    if pieces[number, 2] >= 0:
+        row |= rows[pieces[number, 2]]
+        state[N_TOKENS] += SPARSE + 1
+        return
+    for k in range(pieces[number, 0], pieces[number, 1]):
+        token = id_pool[k]
+        row[token >> 5] |= np.int32(1) << np.int32(token & 31)
+        if state[N_TOKENS] < taken.size:
+            taken[state[N_TOKENS]] = token
+        state[N_TOKENS] += 1
+
+
+@kernel(
+    "(uint8[::1], int32[:, ::1], int32[::1], int32[:, ::1], uint8[::1], int64[::1], boolean[::1], int32[::1], "
+    "int32[::1], boolean[:, ::1], int64[::1], int64[:, ::1], int64[::1], boolean[::1], int64[:, ::1], boolean[::1], "
+    "int64[::1], int32[::1], int32[::1], int64[:, ::1], int64[:, ::1], int64[::1], int64[::1], int32[::1], "
+    "int32[:, ::1], int32[::1], "
+    "int32[:, ::1], int64[::1], int32[::1], int32[::1], int32[::1], int64[:, ::1], int64[::1], int32[:, ::1], "
+    "int32[:, ::1], int32[::1], int32[::1], int64[::1], int64, int64, int64)",
+    python=True,
+)
+def gather(  # type: ignore[no-untyped-def]
+    letters, nodes, ids, table, classes, loops, accepting, starts, owners, wanted, wanted_kinds, class_bits, ignored,
+    closed, frame_bits, leaving, shift_keys, shift_values, pool, places, bits, slots, keys, values, pieces, id_pool,
+    rows, counts, indexed, left, few, pairs, seen, exits, waiting, row, taken, state, most_first, most_nodes,
+    most_inner,
+):  # fmt: skip
+    """Follow the rows (places, frame, depth, terminal read last) on the stack `pairs` through all pieces.
+
+    Return `DONE`, or what is lacking. A terminal of which two in a row are one as well (`closed`) is not read twice in
+    a row where both lead to the same frame: the longer one leads there, too.
+
+    It is called again with the same arguments once there is room, or what was not known is.
+
+    By terminal: `starts`, the first state of its lexeme, -1 = it is none; `wanted` bool[T, 256], `wanted_kinds`: bytes
+    that may come behind it, -1 = not known yet. `owners`: the terminal of a state. `class_bits` int64[C, W]: terminals
+    that begin with a byte class; `ignored` int64[W]; `frame_bits` int64[F, W]: terminals that may come in a frame;
+    `leaving` bool[F]: something outside may. `shift_keys`, `shift_values`: the frame behind frame * T + terminal.
+    Writes to `exits` rows (places, frame) whose frame is leaving; to `waiting` rows (places, frame, terminal, depth)
+    where the frame behind is not known; the tokens to `row` and `taken`. The others: see `walks.piece_of`.
+    """
+    n_terminals = starts.size
+    words = ignored.size
+    if state[BEGIN] >= 0:
+        begin = state[BEGIN]
+        if wanted_kinds[owners[begin]] < 0:
+            state[ASKED] = owners[begin]
+            return UNKNOWN_TERMINAL
+        number = piece_of(
+            0, begin, most_first, letters, nodes, ids, table, classes, loops, accepting, wanted[owners[begin]],
+            wanted_kinds[owners[begin]], class_bits, pool, places, bits, slots, keys, values, pieces, id_pool, rows,
+            counts, indexed, left, few,
+        )  # fmt: skip
+        if number < 0:
+            return NO_ROOM
+        if pieces[number, 2] == -2:
+            return TOO_MANY
+        take(number, pieces, id_pool, rows, row, taken, state)
+        pairs[0, 0] = pieces[number, 3]
+        pairs[0, 3] = owners[begin]
+        state[BEGIN] = -1
+    while state[N_PAIRS] > 0:
+        top = state[N_PAIRS] - 1
+        at = pairs[top, 0]
+        frame = pairs[top, 1]
+        depth = pairs[top, 2]
+        read = pairs[top, 3]
+        size = places[at, 1] - places[at, 0]
+        mark = (((np.int64(at) << 20) + frame) << 20) + read + 2
+        slot_seen = slot_of(seen, mark)
+        if size == 0 or seen[slot_seen] == mark:
+            state[N_PAIRS] = top
+            continue
+        if depth > 1 and state[INNER] + size > most_inner:
+            return TOO_MANY
+        found = top + 1  # what is found is put above this pair, and moved onto its place in the end
+        for word in range(words):
+            own = frame_bits[frame, word]
+            usable = (own | ignored[word]) & bits[at, word]
+            bit = 0
+            while usable:
+                if not usable & 1:
+                    usable >>= 1
+                    bit += 1
+                    continue
+                terminal = word * BITS + bit
+                usable >>= 1
+                bit += 1
+                if starts[terminal] < 0:
+                    continue
+                if wanted_kinds[terminal] < 0:
+                    state[ASKED] = terminal
+                    return UNKNOWN_TERMINAL
+                ignorable = ignored[word] >> (bit - 1) & 1
+                follow = np.int64(-1)
+                if own >> (bit - 1) & 1:
+                    key = np.int64(frame) * n_terminals + terminal + 1
+                    slot = slot_of(shift_keys, key)
+                    follow = np.int64(shift_values[slot]) if shift_keys[slot] == key else -key
+                    if terminal == read and closed[terminal]:
+                        if follow < 0:
+                            state[ASKED] = terminal
+                            state[ASKED_FRAME] = frame
+                            return UNKNOWN_SHIFT
+                        if follow == frame:
+                            continue
+                elif terminal == read and closed[terminal]:
+                    continue
+                number = piece_of(
+                    at, starts[terminal], most_nodes, letters, nodes, ids, table, classes, loops, accepting,
+                    wanted[terminal], wanted_kinds[terminal], class_bits, pool, places, bits, slots, keys, values,
+                    pieces, id_pool, rows, counts, indexed, left, few,
+                )  # fmt: skip
+                if number < 0:
+                    return NO_ROOM
+                if pieces[number, 2] == -2:
+                    return TOO_MANY
+                take(number, pieces, id_pool, rows, row, taken, state)
+                behind = pieces[number, 3]
+                if places[behind, 1] == places[behind, 0]:
+                    continue
+                if found + 2 > pairs.shape[0] or state[N_WAITING] + found - top > waiting.shape[0]:
+                    return TOO_MANY
+                if own >> (bit - 1) & 1:
+                    found = push(behind, follow, depth + 1, terminal, pairs, found)
+                if ignorable:
+                    found = push(behind, frame, depth + 1, terminal, pairs, found)
+        if 2 * state[N_SEEN] >= seen.size or state[N_EXITS] >= exits.shape[0]:
+            return TOO_MANY
+        seen[slot_seen] = mark
+        state[N_SEEN] += 1
+        if depth > 1:
+            state[INNER] += size
+        if leaving[frame]:
+            exits[state[N_EXITS], 0] = at
+            exits[state[N_EXITS], 1] = frame
+            state[N_EXITS] += 1
+        kept = top
+        for k in range(top + 1, found):
+            follow = pairs[k, 1]
+            if follow >= 0:
+                kept = push(pairs[k, 0], follow, pairs[k, 2], pairs[k, 3], pairs, kept)
+                continue
+            w = state[N_WAITING]
+            waiting[w, 0] = pairs[k, 0]
+            waiting[w, 1] = (-follow - 1) // n_terminals
+            waiting[w, 2] = pairs[k, 3]
+            waiting[w, 3] = pairs[k, 2]
+            state[N_WAITING] += 1
+        state[N_PAIRS] = kept
+    return DONE

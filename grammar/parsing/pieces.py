@@ -1,0 +1,313 @@
+"""What single lexemes read of a vocabulary, in flat tables that grow, and parts of masks put together from that."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sluicegate.grammar.budget.clock import uncounted
+from sluicegate.grammar.budget.meter import look, tick
+from sluicegate.grammar.parsing import gathering as g
+from sluicegate.grammar.parsing import walks
+from sluicegate.grammar.parsing.configurations import Configurations
+from sluicegate.grammar.parsing.frames import ParseFrame
+from sluicegate.grammar.parsing.kernels import walk_known
+from sluicegate.grammar.parsing.lexer import OVER, Flags
+from sluicegate.grammar.token_ids import I32, NO_IDS
+from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
+from sluicegate.plugins.compiled.beside import BESIDE
+
+I64 = npt.NDArray[np.int64]
+_Array = TypeVar("_Array", bound="npt.NDArray[Any]")
+MOST_NODES = 4_000_000
+"""Nodes of one compiled walk: about 20 ms."""
+MOST_PAIRS = 1 << 13
+MOST_INNER = 1_000_000
+"""Places inside tokens behind the first lexeme. More of them are of words that may be cut anywhere."""
+_MOST_OF_LEXEME = 1_000_000
+"""Nodes that one lexeme may see from places inside tokens; more are of words that may be cut anywhere, too."""
+_FIRST = np.ones(1, np.bool_)
+
+
+class Places(NamedTuple):
+    """Nodes of the trie inside tokens, behind which something new begins. Equal ones have the same number."""
+
+    nodes: I32
+    number: int
+
+
+class Gathered(NamedTuple):
+    """Tokens as a bitmask or one by one, and (number of places, frame) where something outside may come."""
+
+    row: I32 | None
+    ids: I32
+    exits: list[tuple[int, ParseFrame]]
+
+
+class LexemePieces:
+    """The pieces of one grammar for one vocabulary, made as they are asked for; for the tables see `walks`.
+
+    `wanted_end` bool[256]: bytes that what follows a text, or a terminal outside the automaton, can begin with.
+    """
+
+    def __init__(self, configurations: Configurations, vocabulary: Vocabulary, wanted_end: Flags) -> None:
+        _load()
+        self._configurations = configurations
+        self._vocabulary = vocabulary
+        self._wanted_end = wanted_end
+        lexer = configurations.lexer
+        self._letters, self._nodes = vocabulary.trie.nodes
+        count = len(lexer.lexemes)
+        self._words = -(-count // g.BITS)
+        self._starts = np.array(
+            [-1 if each is None else lexer.start(t) for t, each in enumerate(lexer.lexemes)], np.int32
+        )
+        sizes = np.diff([*lexer.offsets, len(lexer.next)])
+        self._owners = np.concatenate([np.zeros(1, np.int32), np.repeat(np.arange(count, dtype=np.int32), sizes)])
+        self._wanted = np.zeros((count, 256), np.bool_)
+        self._wanted_kinds = np.full(count, -1, np.int64)
+        self._class_bits = _packed(np.ascontiguousarray(lexer.firsts.T), self._words)
+        self._ignored = self._bits_of(configurations.ignored)
+        self._closed = np.zeros(count, np.bool_)
+        self._pairs = np.zeros((MOST_PAIRS, 4), np.int64)
+        self._waiting = np.zeros((MOST_PAIRS, 4), np.int32)
+        self._exits = np.zeros((MOST_PAIRS, 2), np.int32)
+        self._state = np.zeros(10, np.int64)
+        self.renew()
+
+    def renew(self) -> None:
+        """Forget all pieces; sets of places have new numbers from now on."""
+        words = self._words
+        self._frames: list[ParseFrame] = []
+        self._frame_numbers: dict[ParseFrame, int] = {}
+        self._frame_bits = np.zeros((64, words), np.int64)
+        self._leaving = np.zeros(64, np.bool_)
+        self._shift_keys, self._shift_values = np.zeros(1 << 10, np.int64), np.zeros(1 << 10, np.int32)
+        self._shifts = 0
+        self._pool = np.zeros(1 << 14, np.int32)
+        self._places, self._place_bits = np.zeros((256, 4), np.int64), np.zeros((256, words), np.int64)
+        self._slots = np.zeros(1 << 10, np.int64)
+        self._keys, self._values = np.zeros(1 << 11, np.int64), np.zeros(1 << 11, np.int32)
+        self._pieces = np.zeros((512, 5), np.int32)
+        self._ids = np.zeros(1 << 14, np.int32)
+        self._rows = np.zeros((4, self._vocabulary.row_words), np.int32)
+        self._counts = np.zeros(6, np.int64)
+        self._indexed = np.zeros(1 << 12, np.int32)
+        self._state[:] = 0
+        self.root = self.settled(np.zeros(1, np.int32)).number
+
+    @property
+    def bytes_kept(self) -> int:
+        return (
+            self._rows.nbytes
+            + self._ids.nbytes
+            + self._pool.nbytes
+            + self._indexed.nbytes
+            + 200 * len(self._frames)
+            + 60 * len(self._pieces)
+        )
+
+    def _bits_of(self, terminals: tuple[int, ...]) -> I64:
+        flags = np.zeros((1, len(self._starts)), np.bool_)
+        flags[0, list(terminals)] = True
+        found: I64 = _packed(flags, self._words)[0]
+        return found
+
+    # --- places -------------------------------------------------------------------------------------------------------
+
+    def settled(self, nodes: I32) -> Places:
+        """Return these nodes, which are distinct, and sorted or in the order of one walk, as a set of places."""
+        while True:
+            number = int(
+                walks.settle(
+                    nodes, len(nodes), self._letters, self._nodes, self._configurations.lexer.classes, self._class_bits,
+                    self._pool, self._places, self._place_bits, self._slots, self._counts,
+                )
+            )  # fmt: skip
+            if number >= 0:
+                return self.places(number)
+            self._grow(len(nodes))
+
+    def places(self, number: int) -> Places:
+        low, high = self._places[number, :2].tolist()
+        return Places(self._pool[low:high], number)
+
+    def united(self, numbers: tuple[int, ...]) -> Places:
+        """Return all places of some sets."""
+        if len(numbers) == 1:
+            return self.places(numbers[0])
+        return self.settled(distinct(np.concatenate([self.places(number).nodes for number in numbers])))
+
+    # --- parts --------------------------------------------------------------------------------------------------------
+
+    def gathered(self, start: int | tuple[int, ...], frame: ParseFrame) -> Gathered | None:
+        """Return what can be read from a lexeme's state, or from sets of places, in front of `frame`; None where the
+        ways to read tokens are too many for that."""
+        state, number = self._state, self._number(frame)
+        part = int(state[g.PART]) + 1
+        state[:] = 0
+        state[g.PART] = part
+        if isinstance(start, int):
+            self._pairs[0] = self.root, number, int(start != OVER), -1
+            state[g.N_PAIRS], state[g.BEGIN] = 1, -1 if start == OVER else start
+        else:
+            if len(start) > MOST_PAIRS // 2:
+                return None
+            self._pairs[: len(start), 0] = start
+            self._pairs[: len(start), 1:] = number, 1, -1
+            state[g.N_PAIRS], state[g.BEGIN] = len(start), -1
+        row = np.zeros(self._vocabulary.row_words, np.int32)
+        taken = np.empty(walks.SPARSE, np.int32)
+        if not self._followed(row, taken):
+            return None
+        count = int(state[g.N_TOKENS])
+        exits = [(at, self._frames[number]) for at, number in self._exits[: state[g.N_EXITS]].tolist()]
+        return Gathered(None, taken[:count].copy(), exits) if count <= walks.SPARSE else Gathered(row, NO_IDS, exits)
+
+    def _followed(self, row: I32, taken: I32) -> bool:
+        """Follow all pairs; False where they are too many."""
+        seen = np.zeros(2 * MOST_PAIRS, np.int64)
+        state = self._state
+        while True:
+            found = self._run(seen, row, taken)
+            if found == g.TOO_MANY:
+                return False
+            if found == g.NO_ROOM:
+                self._grow(0)
+            elif found == g.UNKNOWN_TERMINAL:
+                self._learn(int(state[g.ASKED]))
+            elif found == g.UNKNOWN_SHIFT:
+                self._behind(int(state[g.ASKED_FRAME]), int(state[g.ASKED]))
+            elif state[g.N_WAITING]:
+                self._shift()
+            else:
+                return True
+
+    def _run(self, seen: I64, row: I32, taken: I32) -> int:
+        look()
+        lexer, vocabulary = self._configurations.lexer, self._vocabulary
+        with vocabulary.trails as (few, _, left):
+            found = g.gather(
+                self._letters, self._nodes, vocabulary.trie.ids, lexer.next, lexer.classes, lexer.loops,
+                lexer.accepting, self._starts, self._owners, self._wanted, self._wanted_kinds, self._class_bits,
+                self._ignored, self._closed, self._frame_bits, self._leaving, self._shift_keys, self._shift_values,
+                self._pool, self._places, self._place_bits, self._slots, self._keys, self._values, self._pieces,
+                self._ids, self._rows, self._counts, self._indexed, left.reshape(-1), few, self._pairs, seen,
+                self._exits, self._waiting, row, taken, self._state, MOST_NODES, _MOST_OF_LEXEME, MOST_INNER,
+            )  # fmt: skip
+        return int(found)
+
+    def _shift(self) -> None:
+        """Work out the frames that `gather` did not know, and go on there."""
+        state = self._state
+        waiting = self._waiting[: state[g.N_WAITING]].tolist()
+        state[g.N_WAITING] = 0
+        for place, (at, number, terminal, depth) in enumerate(waiting):
+            self._pairs[place] = at, self._behind(number, terminal), depth, terminal
+        state[g.N_PAIRS] = len(waiting)
+
+    def _behind(self, number: int, terminal: int) -> int:
+        """Return the number of the frame behind `terminal` in a frame, and note it."""
+        tick()
+        key = number * len(self._starts) + terminal + 1
+        slot = int(walks.slot_of(self._shift_keys, key))
+        if self._shift_keys[slot]:
+            return int(self._shift_values[slot])
+        behind = self._number(self._configurations.frames.shift(self._frames[number], terminal))
+        self._shift_keys[slot], self._shift_values[slot] = key, behind
+        self._shifts += 1
+        if 2 * self._shifts >= len(self._shift_keys):
+            self._shift_keys, self._shift_values = _larger_table(self._shift_keys, self._shift_values)
+        return behind
+
+    def _number(self, frame: ParseFrame) -> int:
+        number = self._frame_numbers.get(frame)
+        if number is None:
+            number = self._frame_numbers[frame] = len(self._frames)
+            self._frames.append(frame)
+            if number == len(self._leaving):
+                self._frame_bits, self._leaving = _twice(self._frame_bits), _twice(self._leaving)
+            opened = self._configurations.frames.opened(frame)
+            bits = opened.bits
+            for word in range(self._words):
+                self._frame_bits[number, word] = bits >> word * g.BITS & (1 << g.BITS) - 1
+            self._leaving[number] = self._configurations.may_leave(frame)
+        return number
+
+    # --- growth and bytes behind lexemes ------------------------------------------------------------------------------
+
+    def _grow(self, nodes: int) -> None:
+        """Make room for another piece and `nodes` places."""
+        counts = self._counts
+        while counts[walks.N_INDEXED] + self._nodes.shape[0] > len(self._indexed):
+            self._indexed = _twice(self._indexed)
+        while counts[walks.N_NODES] + max(nodes, self._nodes.shape[0]) > len(self._pool):
+            self._pool = _twice(self._pool)
+        if 2 * counts[walks.N_PLACES] >= len(self._places):
+            self._places, self._place_bits = _twice(self._places), _twice(self._place_bits)
+            self._slots = np.zeros(4 * len(self._places), np.int64)
+            for number, digest in enumerate(self._places[: counts[walks.N_PLACES], 2].tolist()):
+                slot = (digest ^ (digest >> 15)) & (len(self._slots) - 1)
+                while self._slots[slot]:
+                    slot = (slot + 1) & (len(self._slots) - 1)
+                self._slots[slot] = number + 1
+        if 2 * counts[walks.N_PIECES] >= len(self._pieces):
+            self._pieces = _twice(self._pieces)
+            self._keys, self._values = _larger_table(self._keys, self._values)
+        if 2 * (counts[walks.N_IDS] + walks.SPARSE) > len(self._ids):
+            self._ids = _twice(self._ids)
+        if counts[walks.N_ROWS] == len(self._rows):
+            self._rows = _twice(self._rows)
+
+    def _learn(self, terminal: int) -> None:
+        self._wanted[terminal] = wanted = self.wanted_behind(terminal)
+        kinds = self._configurations.lexer.kinds_of_bytes[wanted]
+        self._closed[terminal] = self._configurations.lexer.is_closed(terminal)
+        self._wanted_kinds[terminal] = int(np.bitwise_or.reduce(kinds, initial=0))
+
+    def wanted_behind(self, terminal: int) -> Flags:
+        """Return the bytes (bool[256]) that may come behind `terminal` in some text."""
+        configurations, symbols = self._configurations, self._configurations.frames.symbols
+        lexer = configurations.lexer
+        followers = -1 if terminal in configurations.ignored else symbols.followers[terminal]
+        wanted = np.zeros(256, np.bool_)
+        for other in range(len(symbols.terminals)):
+            if followers >> other & 1 or other in configurations.ignored:
+                wanted |= lexer.firsts[other][lexer.classes]
+                if other == symbols.hole or other in configurations.outside_terminals:
+                    wanted |= self._wanted_end
+        return wanted
+
+
+def _load() -> None:
+    """Load or compile the loops, unless somebody else does; that counts as nobody's work."""
+    if BESIDE.builder is None:
+        with uncounted():
+            for loop in (walks.slot_of, walks.moved, walks.settle, g.gather, walk_known):
+                loop.build()
+
+
+def _packed(flags: Flags, words: int) -> I64:
+    """Return flags bool[N, T] as bits int64[N, words], see `gathering.BITS`."""
+    found = np.zeros((len(flags), words), np.int64)
+    for place in range(flags.shape[1]):
+        found[:, place // g.BITS] |= flags[:, place].astype(np.int64) << (place % g.BITS)
+    return found
+
+
+def _twice(table: _Array) -> _Array:
+    return np.concatenate([table, np.zeros_like(table)])  # type: ignore[return-value]  # numpy forgets which
+
+
+def _larger_table(keys: I64, values: I32) -> tuple[I64, I32]:
+    more = np.zeros(4 * len(keys), np.int64), np.zeros(4 * len(values), np.int32)
+    walks.moved(keys, values, *more)
+    return more
+
+
+def distinct(nodes: I32) -> I32:
+    """Do the same as `np.unique`, which hashes and takes several times as long."""
+    ordered = np.sort(nodes)
+    return ordered[np.concatenate([_FIRST, ordered[1:] != ordered[:-1]])] if len(ordered) else ordered

@@ -1,0 +1,61 @@
+"""Rules written as networks: the same texts in fewer states."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from sluicegate.grammar.parsing import automaton
+from sluicegate.grammar.parsing.networks import as_networks
+from sluicegate.grammar.parsing.rules import Production, Symbol, productive
+
+Ways = dict[str, list[tuple[Symbol, ...]]]
+LEVELS = 12
+
+
+def texts(rules: list[Production], start: str, most: int) -> set[str]:
+    """Return all texts of at most `most` terminals, by applying rules until nothing is new."""
+    found: dict[str, set[str]] = {rule.origin: set() for rule in rules}
+    changed = True
+    while changed:
+        changed = False
+        for rule in rules:
+            made = {""}
+            for is_terminal, name in rule.expansion:
+                ends = {name} if is_terminal else found.get(name, set())
+                made = {left + right for left in made for right in ends if len(left + right) <= most}
+            changed = changed or not made <= found[rule.origin]
+            found[rule.origin] |= made
+    return found[start]
+
+
+def random_rules(pick: random.Random) -> list[Production]:
+    names = ["s", "x", "y", "z"]
+    symbols = [(True, "a"), (True, "b"), (True, "c"), *((False, name) for name in names)]
+    return [
+        Production(name, tuple(pick.choice(symbols) for _ in range(pick.choice((0, 1, 1, 2, 2, 3)))))
+        for name in names
+        for _ in range(pick.randint(1, 3))
+    ]
+
+
+@pytest.mark.parametrize("most_states", [400, 3])
+@pytest.mark.parametrize("seed", range(60))
+def test_networks_have_the_texts_of_their_rules(seed: int, most_states: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recursive from either side, from both and in the middle, empty, useless; where they would be too large, too."""
+    monkeypatch.setattr(automaton, "MOST_STATES", most_states)
+    pick = random.Random(seed)
+    rules = random_rules(pick)
+    while "s" not in productive(rules):
+        rules = random_rules(pick)
+    assert texts(as_networks(rules, "s"), "s", 5) == texts(rules, "s", 5)
+
+
+def test_a_chain_of_operators_is_one_loop() -> None:
+    rules = [Production(f"e{n}", ((False, f"e{n}"), (True, f"+{n}"), (False, f"e{n + 1}"))) for n in range(LEVELS)]
+    rules += [Production(f"e{n}", ((False, f"e{n + 1}"),)) for n in range(LEVELS)]
+    rules += [Production(f"e{LEVELS}", ((True, "n"),))]
+    rules += [Production(f"e{LEVELS}", ((True, "("), (False, "e0"), (True, ")")))]
+    networks = as_networks(rules, "e0")
+    assert len({rule.origin for rule in networks}) == 4  # before and behind an operand, inside and behind brackets
