@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
@@ -129,17 +127,3 @@ def test_the_midpoint_of_the_document_head_moves_for_reported_documents() -> Non
     assert found.wrong == (1, 0)
     assert Detector(found.weights).document(text).score >= 0.5
     assert Detector(found.weights).injection(text) == Detector(load()).injection(text)
-
-
-def test_reports_are_fetched_from_a_running_gateway(
-    run_gateway: Callable[..., Any], tmp_path: Path, capsys: Any
-) -> None:
-    text, _ = between()
-    with run_gateway() as gateway:
-        told = httpx.post(f"{gateway.url}/v1/safety/false_positives", json={"text": text, "kind": "miss"}, timeout=60)
-        assert told.status_code < 300, told.text
-        given = ["safety", "tune", "--folder", str(tmp_path), "--url", gateway.url, "--json"]
-        assert main(given) == 0
-    said = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert said["wrong"] == [1, 0]
-    assert text in (tmp_path / "regressions.jsonl").read_text()
