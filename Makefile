@@ -85,15 +85,10 @@ mutants: $(VENV)/.installed-test
 release-check: $(VENV)/.installed
 	$(RUN) -m tools.release_check $(if $(BORROW),--borrow) --keep dist
 
-# The clients that tests/clients drives and `make test` does not install, in environments of their own: one for each set whose
-# newest versions want the same openai. In one environment pip would take old versions of all, after half an hour.
-clients: .venv-clients/.installed .venv-clients-instructor/.installed .venv-clients-litellm/.installed
-
-.venv-%/.installed: tests/clients/requirements-%.txt
-	$(or $(shell command -v $(PYTHON)),python3) -m venv .venv-$*
-	.venv-$*/bin/pip install --quiet --disable-pip-version-check --upgrade pip
-	.venv-$*/bin/pip install --quiet --disable-pip-version-check -r $<
-	touch $@
+# The table of clients in docs/clients.md: each in an environment of its own below ~/.cache/sluicegate/clients, made once. Takes
+# half an hour; ANEW=1 takes the newest versions.
+clients: $(VENV)/.installed-test
+	$(RUN) -m tests.clients.matrix $(if $(ANEW),--anew)
 
 train-model: $(VENV)/.installed-test
 	$(RUN) -m training.train

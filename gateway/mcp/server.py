@@ -24,6 +24,7 @@ from sluicegate import __version__
 from sluicegate.gateway.http.errors import error_detail
 from sluicegate.gateway.mcp.calls import DEPTH, RUN
 from sluicegate.gateway.mcp.definitions import ToolDefinition
+from sluicegate.gateway.mcp.not_served import refuse_by_name
 from sluicegate.plugins import RequestError, SluicegateError
 
 log = logging.getLogger("sluicegate.mcp")
@@ -67,7 +68,7 @@ class AgentServer:
             on_call_tool=self._call,
             get_tool_input_schema=lambda name: None,  # arguments are judged as they come in the body
         )
-        self._server.middleware.clear()  # our own spans say more
+        self._server.middleware[:] = [refuse_by_name]  # and no spans of the SDK: our own say more
         self._manager = StreamableHTTPSessionManager(
             self._server, json_response=True, stateless=True, max_request_body_size=max_body_bytes
         )

@@ -1,77 +1,84 @@
-"""A table of clients: which versions were tried, what of them works here, and what fails with what words.
+"""Try every client on real gateways, and write what worked, what was refused and why into docs/clients.md.
 
-    make clients                        # what is not installed is a row that says so
-    python -m tests.clients.matrix
+    make clients                                       # all, in environments made once
+    python -m tests.clients.matrix openai cohere       # these; the rows of others stay
+    python -m tests.clients.matrix --anew              # with the newest versions of today
+    python -m tests.clients.matrix --print openai      # writes nothing
 
-Each script of `scripts` names what it does in comments at the beginning of a line. A part that ran to its end works;
-the first that did not has failed, and those behind it were not tried.
+Environments lie in `~/.cache/sluicegate/clients` (`SLUICEGATE_CLIENTS`). The command ends with 1 where a feature fails.
 """
 
 from __future__ import annotations
 
-import re
-import subprocess
-from dataclasses import dataclass
-from pathlib import Path
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 
-from sluicegate.gateway.testing import TestApp
-from tests.clients.finding import SCRIPTS, environ, find_python, say
-from tests.gateway.conftest import running
-
-HERE = Path(__file__).parent / "scripts"
-LIMIT_S = 300
-VERSION = "import importlib.metadata as m, sys; print(m.version(sys.argv[1].replace('_', '-')))"
+from tests.clients.catalogue import CLIENTS, Client
+from tests.clients.environments import NotInstalled, drive, install, version
+from tests.clients.gateways import gateways
+from tests.clients.page import PAGE, RESULTS, Row, features_of, page, read_rows
 
 
-@dataclass(frozen=True)
-class Row:
-    client: str
-    version: str
-    feature: str
-    outcome: str
+@dataclass(frozen=True, slots=True)
+class Tried:
+    rows: tuple[Row, ...]
+    said: str = ""
+    """What the script wrote to stderr, where something failed."""
 
 
-def features(script: str) -> list[tuple[int, str]]:
-    """Return (line, name) of the parts of a script; one that names none is a whole."""
-    lines = enumerate(script.splitlines(), start=1)
-    found = [(number, line.removeprefix("# ")) for number, line in lines if line.startswith("# ")]
-    return found or [(1, "all")]
+def tried(client: Client, where: dict[str, str], *, anew: bool) -> Tried:
+    """Return a row for each feature of a client; where it cannot be installed or its script breaks, they say so."""
+    try:
+        install(client, anew=anew)
+    except NotInstalled as error:
+        return Tried(_all(client, "", f"not installed: {error}"))
+    found = version(client)
+    done = drive(client, where)
+    rows = tuple(Row(client.name, found, **json.loads(line)) for line in done.stdout.splitlines() if line[:1] == "{")
+    if [row.feature for row in rows] != features_of(client):
+        words = (done.stderr.strip().splitlines() or [f"ended with status {done.returncode}"])[-1]
+        return Tried(_all(client, found, f"the script broke: {words[:200]}"), done.stderr)
+    return Tried(rows, done.stderr if any(row.outcome == "fails" for row in rows) else "")
 
 
-def outcomes(script: str, status: int, said: str, file: str) -> list[tuple[str, str]]:
-    """Return (feature, outcome). `said`: what the script wrote to stderr, with the lines of a trace."""
-    parts = features(script)
-    if status == 0:
-        return [(name, "works") for _, name in parts]
-    places = [int(number) for number in re.findall(rf'{re.escape(file)}", line (\d+)', said)]
-    failed = max((i for i, (line, _) in enumerate(parts) if places and line <= places[0]), default=0)
-    words = (said.strip().splitlines() or [f"ended with status {status}"])[-1][:200].replace("|", "/")
-    told = ["works"] * failed + [f"fails: {words}"] + ["not tried"] * (len(parts) - failed - 1)
-    return [(name, outcome) for (_, name), outcome in zip(parts, told, strict=True)]
+def _all(client: Client, found: str, words: str) -> tuple[Row, ...]:
+    return tuple(Row(client.name, found, feature, "fails", words) for feature in features_of(client))
 
 
-def rows_of(name: str, module: str, urls: list[str]) -> list[Row]:
-    python = find_python(module)
-    if python is None:
-        return [Row(module, "", "all", "not installed; `make clients`")]
-    version = subprocess.run(
-        [python, "-c", VERSION, module], capture_output=True, text=True, check=False, env=environ()
-    )
-    path = HERE / name
-    done = subprocess.run(
-        [python, str(path), *urls], capture_output=True, text=True, timeout=LIMIT_S, check=False, env=environ()
-    )
-    found = outcomes(path.read_text("utf-8"), done.returncode, done.stderr, name)
-    return [Row(module, version.stdout.strip(), feature, outcome) for feature, outcome in found]
+def write(rows: Iterable[Row]) -> None:
+    """Keep the rows in the order of the catalogue, and make the page of them."""
+    order = {client.name: at for at, client in enumerate(CLIENTS)}
+    kept = sorted((row for row in rows if row.client in order), key=lambda row: order[row.client])
+    lines = (json.dumps(asdict(row), ensure_ascii=False) for row in kept)
+    RESULTS.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    PAGE.write_text(page(kept), "utf-8")
 
 
-def main() -> None:
-    print("| client | version | feature | outcome |\n|---|---|---|---|")
-    with running() as real, TestApp(script=say) as scripted:
-        for name, module in SCRIPTS.items():
-            for row in rows_of(name, module, [real.url, scripted.url]):
-                print(f"| {row.client} | {row.version} | {row.feature} | {row.outcome} |", flush=True)
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.clients.matrix", description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="clients; all where none is named")
+    parser.add_argument("--anew", action="store_true", help="install the newest versions")
+    parser.add_argument("--print", action="store_true", dest="prints", help="write no page")
+    given = parser.parse_args(arguments)
+    if unknown := set(given.names) - {client.name for client in CLIENTS}:
+        parser.error(f"no client {', '.join(sorted(unknown))}; there are {', '.join(one.name for one in CLIENTS)}")
+    failed = 0
+    with gateways() as where:
+        for client in CLIENTS:
+            if given.names and client.name not in given.names:
+                continue
+            found = tried(client, where, anew=given.anew)
+            failed += sum(row.outcome == "fails" for row in found.rows)
+            for row in found.rows:
+                print(f"{row.client} {row.version} | {row.feature} | {row.outcome} {row.words}", flush=True)
+            print(found.said[-6000:], end="", file=sys.stderr)
+            if not given.prints:
+                write([*(row for row in read_rows() if row.client != client.name), *found.rows])
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -1,38 +1,76 @@
-"""instructor: tools mode (its default), JSON schema mode, partial streams, errors."""
+"""instructor, in its modes."""
 
-import sys
-
+import anthropic
 import instructor
+from features import REAL, SAID, feature, run
 from openai import OpenAI
-from pydantic import BaseModel
+from person import CLARA, Person
+
+plain = OpenAI(base_url=f"{REAL}/v1", api_key="none", max_retries=0)
+ASKED = {"model": "bundled", "max_retries": 0}
 
 
-class Person(BaseModel):
-    name: str
-    city: str
+def mode(name: str) -> None:
+    client = instructor.from_openai(plain, mode=getattr(instructor.Mode, name))
+    found = client.chat.completions.create(messages=SAID, response_model=Person, temperature=0, **ASKED)
+    assert found.model_dump() == CLARA.model_dump(), found
 
 
-SAID = [{"role": "user", "content": "Extract the fields.\n\nMy name is Clara Winther and I live in Aarhus."}]
-CLARA = Person(name="Clara Winther", city="Aarhus")
-plain = OpenAI(base_url=f"{sys.argv[1]}/v1", api_key="none", max_retries=0)
+@feature("TOOLS")
+def tools() -> None:
+    mode("TOOLS")
 
-for mode in (instructor.Mode.TOOLS, instructor.Mode.JSON_SCHEMA):
-    client = instructor.from_openai(plain, mode=mode)
-    found = client.chat.completions.create(
-        model="bundled", messages=SAID, response_model=Person, temperature=0, max_retries=0
-    )
-    assert found.model_dump() == CLARA.model_dump(), (mode, found)
 
-client = instructor.from_openai(plain, mode=instructor.Mode.JSON_SCHEMA)
-parts = list(
-    client.chat.completions.create_partial(model="bundled", messages=SAID, response_model=Person, temperature=0)
-)
-assert len(parts) > 1 and parts[-1].model_dump() == CLARA.model_dump()
+@feature("TOOLS_STRICT")
+def tools_strict() -> None:
+    mode("TOOLS_STRICT")
 
-try:
+
+@feature("JSON")
+def json() -> None:
+    mode("JSON")
+
+
+@feature("JSON_SCHEMA")
+def json_schema() -> None:
+    mode("JSON_SCHEMA")
+
+
+@feature("MD_JSON")
+def md_json() -> None:
+    mode("MD_JSON")
+
+
+@feature("RESPONSES_TOOLS")
+def responses_tools() -> None:
+    mode("RESPONSES_TOOLS")
+
+
+@feature("ANTHROPIC_TOOLS")
+def anthropic_tools() -> None:
+    client = instructor.from_anthropic(anthropic.Anthropic(base_url=REAL, api_key="none", max_retries=0))
+    found = client.messages.create(messages=SAID, response_model=Person, max_tokens=200, **ASKED)
+    assert found.model_dump() == CLARA.model_dump(), found
+
+
+@feature("partial streams")
+def partial() -> None:
+    client = instructor.from_openai(plain, mode=instructor.Mode.JSON_SCHEMA)
+    parts = list(client.chat.completions.create_partial(messages=SAID, response_model=Person, temperature=0, **ASKED))
+    assert len(parts) > 1 and parts[-1].model_dump() == CLARA.model_dump()
+
+
+@feature("lists, streamed")
+def iterable() -> None:
+    client = instructor.from_openai(plain, mode=instructor.Mode.JSON_SCHEMA)
+    found = list(client.chat.completions.create_iterable(messages=SAID, response_model=Person, temperature=0, **ASKED))
+    assert all(isinstance(one, Person) for one in found)
+
+
+@feature("errors", raises="no model 'nope'")
+def errors() -> None:
+    client = instructor.from_openai(plain, mode=instructor.Mode.JSON_SCHEMA)
     client.chat.completions.create(model="nope", messages=SAID, response_model=Person, max_retries=0)
-except Exception as error:
-    assert "no model 'nope'" in str(error), error
-else:
-    raise AssertionError("an unknown model was answered")
-print("ok")
+
+
+run()

@@ -1,50 +1,78 @@
-"""litellm as a client: structured output, tools, streams, errors; through both vendors' interfaces."""
+"""litellm as a client."""
 
 import json
 import os
-import sys
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # fetch nothing
 import litellm
-from pydantic import BaseModel
+from features import EMBEDDER, PLAIN, REAL, RERANKER, SAID, SCRIPTED, SUNNY, WEATHER, feature, run
+from person import CLARA, Person
 
 litellm.suppress_debug_info = True
+AT_REAL = {"api_base": f"{REAL}/v1", "api_key": "none", "num_retries": 0}
+AT_SCRIPTED = {**AT_REAL, "api_base": f"{SCRIPTED}/v1"}
+COLD = {"messages": SAID, "response_format": Person, "temperature": 0}
 
 
-class Person(BaseModel):
-    name: str
-    city: str
+@feature("openai/, schema")
+def schema() -> None:
+    whole = litellm.completion("openai/bundled", **COLD, **AT_REAL)
+    assert Person.model_validate_json(whole.choices[0].message.content) == CLARA
 
 
-SAID = [{"role": "user", "content": "Extract the fields.\n\nMy name is Clara Winther and I live in Aarhus."}]
-CLARA = Person(name="Clara Winther", city="Aarhus")
-REAL = {"api_base": f"{sys.argv[1]}/v1", "api_key": "none", "num_retries": 0}
-SCRIPTED = {**REAL, "api_base": f"{sys.argv[2]}/v1"}
-WEATHER = {
-    "type": "function",
-    "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}},
-}
+@feature("openai/, schema, streamed")
+def streamed() -> None:
+    pieces = litellm.completion("openai/bundled", stream=True, **COLD, **AT_REAL)
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in pieces)
+    assert Person.model_validate_json(text) == CLARA
 
-whole = litellm.completion("openai/bundled", messages=SAID, response_format=Person, temperature=0, **REAL)
-assert Person.model_validate_json(whole.choices[0].message.content) == CLARA
-pieces = litellm.completion("openai/bundled", messages=SAID, response_format=Person, temperature=0, stream=True, **REAL)
-text = "".join(chunk.choices[0].delta.content or "" for chunk in pieces)
-assert Person.model_validate_json(text) == CLARA
 
-first = litellm.completion("openai/scripted", messages=SAID, tools=[WEATHER], **SCRIPTED)
-[call] = first.choices[0].message.tool_calls
-assert json.loads(call.function.arguments) == {"city": "Oslo"}
-history = [*SAID, first.choices[0].message.model_dump(), {"role": "tool", "tool_call_id": call.id, "content": "sunny"}]
-second = litellm.completion("openai/scripted", messages=history, tools=[WEATHER], **SCRIPTED)
-assert second.choices[0].message.content == "It is sunny in Oslo."
+@feature("openai/, tools")
+def tools() -> None:
+    first = litellm.completion("openai/scripted", messages=SAID, tools=[WEATHER], **AT_SCRIPTED)
+    [call] = first.choices[0].message.tool_calls
+    assert json.loads(call.function.arguments) == {"city": "Oslo"}
+    result = {"role": "tool", "tool_call_id": call.id, "content": "sunny"}
+    history = [*SAID, first.choices[0].message.model_dump(), result]
+    second = litellm.completion("openai/scripted", messages=history, tools=[WEATHER], **AT_SCRIPTED)
+    assert second.choices[0].message.content == SUNNY
 
-other = litellm.completion("anthropic/scripted", messages=SAID, api_base=sys.argv[2], api_key="none", max_tokens=99)
-assert other.choices[0].message.content == "Plainly said."
 
-try:
-    litellm.completion("openai/nope", messages=SAID, **REAL)
-except litellm.exceptions.NotFoundError as error:
-    assert "no model 'nope'" in str(error)
-else:
-    raise AssertionError("an unknown model was answered")
-print("ok")
+@feature("anthropic/")
+def anthropic() -> None:
+    found = litellm.completion("anthropic/scripted", messages=SAID, api_base=SCRIPTED, api_key="none", max_tokens=99)
+    assert found.choices[0].message.content == PLAIN
+
+
+@feature("hosted_vllm/, schema")
+def hosted_vllm() -> None:
+    whole = litellm.completion("hosted_vllm/bundled", **COLD, **AT_REAL)
+    assert Person.model_validate_json(whole.choices[0].message.content) == CLARA
+
+
+@feature("responses")
+def responses() -> None:
+    found = litellm.responses(model="openai/scripted", input="Say it.", **AT_SCRIPTED)
+    assert found.output[-1].content[0].text == PLAIN
+
+
+@feature("embeddings")
+def embeddings() -> None:
+    found = litellm.embedding(f"openai/{EMBEDDER}", input=["one"], **AT_REAL)
+    assert len(found.data[0]["embedding"]) == 32
+
+
+@feature("rerank")
+def rerank() -> None:
+    found = litellm.rerank(
+        f"hosted_vllm/{RERANKER}", query="a cat", documents=["the cat", "a river"], api_base=REAL, api_key="none"
+    )
+    assert len(found.results) == 2
+
+
+@feature("errors", raises="no model 'nope'")
+def errors() -> None:
+    litellm.completion("openai/nope", messages=SAID, **AT_REAL)
+
+
+run()

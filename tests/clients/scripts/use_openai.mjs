@@ -1,34 +1,58 @@
-// openai for JavaScript: structured output, tools, streams, errors. Arguments: a real gateway, a scripted one.
+// openai for JavaScript.
 import assert from "node:assert/strict";
 import OpenAI from "openai";
+import { CLARA, EMBEDDER, PLAIN, REAL, SAID, SCHEMA, SCRIPTED, SUNNY, WEATHER, feature, run } from "./features.mjs";
 
-const [real, scripted] = process.argv.slice(2, 4).map(url => new OpenAI({ baseURL: `${url}/v1`, apiKey: "none", maxRetries: 0 }));
-const messages = [{ role: "user", content: "Extract the fields.\n\nMy name is Clara Winther and I live in Aarhus." }];
-const clara = { name: "Clara Winther", city: "Aarhus" };
-const schema = {
-  type: "object",
-  properties: { name: { type: "string" }, city: { type: "string" } },
-  required: ["name", "city"],
-  additionalProperties: false,
-};
-const response_format = { type: "json_schema", json_schema: { name: "person", strict: true, schema } };
-const tools = [{ type: "function", function: { name: "get_weather", parameters: { type: "object", properties: { city: { type: "string" } } } } }];
+const [real, scripted] = [REAL, SCRIPTED].map(url => new OpenAI({ baseURL: `${url}/v1`, apiKey: "none", maxRetries: 0 }));
+const response_format = { type: "json_schema", json_schema: { name: "person", strict: true, schema: SCHEMA } };
+const cold = { model: "bundled", messages: SAID, temperature: 0 };
 
-const whole = await real.chat.completions.parse({ model: "bundled", messages, response_format, temperature: 0 });
-assert.deepEqual(JSON.parse(whole.choices[0].message.content), clara);
-const stream = real.chat.completions.stream({ model: "bundled", messages, response_format, temperature: 0 });
-assert.deepEqual(JSON.parse(await stream.finalContent()), clara);
-const answer = await real.responses.create({
-  model: "bundled", input: messages, temperature: 0, text: { format: { type: "json_schema", name: "person", strict: true, schema } },
+await feature("chat, schema", async () => {
+  const whole = await real.chat.completions.parse({ ...cold, response_format });
+  assert.deepEqual(JSON.parse(whole.choices[0].message.content), CLARA);
 });
-assert.deepEqual(JSON.parse(answer.output_text), clara);
 
-const first = await scripted.chat.completions.create({ model: "scripted", messages, tools });
-const [call] = first.choices[0].message.tool_calls;
-assert.deepEqual(JSON.parse(call.function.arguments), { city: "Oslo" });
-const history = [...messages, first.choices[0].message, { role: "tool", tool_call_id: call.id, content: "sunny" }];
-const live = scripted.chat.completions.stream({ model: "scripted", messages: history, tools });
-assert.equal(await live.finalContent(), "It is sunny in Oslo.");
+await feature("chat, schema, streamed", async () => {
+  const stream = real.chat.completions.stream({ ...cold, response_format });
+  assert.deepEqual(JSON.parse(await stream.finalContent()), CLARA);
+});
 
-await assert.rejects(real.chat.completions.create({ model: "nope", messages }), error => error instanceof OpenAI.NotFoundError && error.code === "model_not_found");
-console.log("ok");
+await feature("chat, tools, streamed", async () => {
+  const first = await scripted.chat.completions.create({ model: "scripted", messages: SAID, tools: [WEATHER] });
+  const [call] = first.choices[0].message.tool_calls;
+  assert.deepEqual(JSON.parse(call.function.arguments), { city: "Oslo" });
+  const history = [...SAID, first.choices[0].message, { role: "tool", tool_call_id: call.id, content: "sunny" }];
+  const live = scripted.chat.completions.stream({ model: "scripted", messages: history, tools: [WEATHER] });
+  assert.equal(await live.finalContent(), SUNNY);
+});
+
+await feature("tools, run by the client", async () => {
+  const tool = { type: "function", function: { ...WEATHER.function, function: async () => "sunny", parse: JSON.parse } };
+  const runner = scripted.chat.completions.runTools({ model: "scripted", messages: SAID, tools: [tool] });
+  assert.equal(await runner.finalContent(), SUNNY);
+});
+
+await feature("responses, schema", async () => {
+  const format = { type: "json_schema", name: "person", strict: true, schema: SCHEMA };
+  const answer = await real.responses.create({ model: "bundled", input: SAID, temperature: 0, text: { format } });
+  assert.deepEqual(JSON.parse(answer.output_text), CLARA);
+});
+
+await feature("responses, streamed", async () => {
+  const stream = scripted.responses.stream({ model: "scripted", input: "Say it." });
+  assert.equal((await stream.finalResponse()).output_text, PLAIN);
+});
+
+await feature("embeddings", async () => {
+  const found = await real.embeddings.create({ model: EMBEDDER, input: ["one"] });
+  assert.equal(found.data[0].embedding.length, 32);
+});
+
+await feature("errors", async () => {
+  await assert.rejects(
+    real.chat.completions.create({ model: "nope", messages: SAID }),
+    error => error instanceof OpenAI.NotFoundError && error.code === "model_not_found",
+  );
+});
+
+run();
