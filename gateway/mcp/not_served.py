@@ -28,12 +28,12 @@ KINDS: Mapping[str, str] = {
 """By the beginning of a method's name: why, and what to do instead."""
 
 
-async def refuse_by_name(context: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+async def refuse_by_name(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
     """Pass on what this gateway serves. Raises `MCPError` (-32601) for the rest of the protocol, in words."""
-    kind, slash, _ = context.method.partition("/")
+    kind, slash, _ = ctx.method.partition("/")
     if slash and kind in KINDS:
-        message = f"{context.method}: {KINDS[kind]}"
+        message = f"{ctx.method}: {KINDS[kind]}"
         raise MCPError(
             types.METHOD_NOT_FOUND, message, {"code": "method_not_served", "message": message, "param": kind}
         )
-    return await call_next(context)
+    return await call_next(ctx)

@@ -18,7 +18,7 @@ import pytest
 
 from tests.clients import matrix, page
 from tests.clients.catalogue import CLIENTS, SCRIPTS, Client
-from tests.clients.environments import environ, run_script
+from tests.clients.environments import NotInstalled, environ, run_script
 from tests.clients.gateways import gateways
 from tests.clients.page import PAGE, Row, features_of, read_rows
 
@@ -119,7 +119,7 @@ def test_a_script_that_breaks_fails_in_every_feature(tmp_path: Path, monkeypatch
     ]  # fmt: skip
 
     def refuse(*_: object, **__: object) -> None:
-        raise matrix.NotInstalled("no such package")
+        raise NotInstalled("no such package")
 
     monkeypatch.setattr(matrix, "install", refuse)
     assert {row.words for row in matrix.tried(client, {}, anew=False).rows} == {"not installed: no such package"}
