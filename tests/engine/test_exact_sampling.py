@@ -20,8 +20,10 @@ import torch
 from benchmarks.shapes import numbered_words
 from sluicegate.engine import LoadedModel, load_model
 from sluicegate.engine.checkpoints.draft_heads import DraftHeads
+from sluicegate.engine.checkpoints.eagle3 import read_eagle3
 from sluicegate.engine.sequences.drafting import DraftAcceptance
 from tests.engine.driving import ScriptedGrammar, a_job, reference_model, run, serving
+from tests.engine.test_eagle3 import save_heads, tensors_of
 from tests.engine.tiny_models import save_tiny
 
 SAMPLES = int(os.environ.get("SAMPLES", "10000"))
@@ -32,7 +34,7 @@ SMALL: dict[str, Any] = {
 }  # fmt: skip
 SCRIPT: list[set[int]] = [{1, 2, 4, 6, 7}, {3}, {1, 2, 5, 7}, {1, 4, 6}]
 WAYS = ("none", "prompt lookup", "forced and prompt lookup", "draft model", "draft model under a grammar", "heads",
-        "heads under a grammar")  # fmt: skip
+        "heads under a grammar", "EAGLE-3", "EAGLE-3 under a grammar")  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -100,6 +102,11 @@ async def test_answers_have_the_models_own_distribution(way: str, tmp_path: Path
         heads = DraftHeads(3, SMALL.get("hidden_size", 48))
         torch.nn.init.normal_(heads.weight, std=0.05, generator=torch.Generator().manual_seed(0))
         model = replace(model, heads=heads.requires_grad_(False))
+    if "EAGLE-3" in way:
+        small = {name: tensor for name, tensor in tensors_of().items() if name not in ("d2t", "t2d")}
+        small["lm_head.weight"] = 0.05 * torch.randn(VOCAB, 48, generator=torch.Generator().manual_seed(0))
+        heads_folder = save_heads(tmp_path / "heads", tensors=small, eagle_aux_hidden_state_layer_ids=[2, 1, 2])
+        model = replace(model, chain=read_eagle3(heads_folder, model.module))
     script = SCRIPT if "grammar" in way or "forced" in way else None
     counts, stats = await draw(model, way, script, SAMPLES)
     p = p_value(counts, expected(folder, script))
