@@ -67,8 +67,9 @@ def create_app(
     )
     forms = ErrorForms({dialect.path: dialect.errors for dialect in dialects if dialect.errors is not OPENAI})
     routes = api_routes(built, dialects)
-    app.include_router(routes)
-    app.include_router(admin_routes(built))
+    # As they are: `include_router` has FastAPI read all signatures once more, at the first request, which would wait
+    # for it, with the process's warnings turned off meanwhile, which two applications in one process do not survive.
+    app.router.routes.extend([*routes.routes, *admin_routes(built).routes])
     add_error_handlers(app, forms)
     describe(app, dialects, forms)
     add_docs_page(app, built)
@@ -81,19 +82,7 @@ def create_app(
     )
     app.add_middleware(HostCheck, own=own, keyed=lambda: built.closed_to_strangers, forms=forms)
     app.add_middleware(RequestId, forms=forms)
-    _build_routes(app)
     return app
-
-
-def _build_routes(app: FastAPI) -> None:
-    """Make FastAPI read the signatures of all handlers now, by asking for a path that none serves.
-
-    It would do so at the first request, which would wait for it, and with the process's warnings turned off
-    meanwhile, which two applications in threads of one process do not survive.
-    """
-    nowhere = {"type": "http", "method": "GET", "path": "", "root_path": "", "headers": []}
-    for route in app.router.routes:
-        route.matches(dict(nowhere))
 
 
 @asynccontextmanager

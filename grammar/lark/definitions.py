@@ -35,9 +35,9 @@ class Definition:
 
 def definitions(pieces: Sequence[GrammarPiece], text: str) -> list[Definition]:
     starts = list(_starts(pieces, text))
-    ends = [first for _, first, _, _ in starts[1:]]
+    ends = [*(first for _, first, _, _ in starts[1:]), len(pieces)]
     found = []
-    for (name, first, body, brackets), end in zip(starts, [*ends, len(pieces)], strict=True):
+    for (name, first, body, brackets), end in zip(starts, ends, strict=False):  # of no definitions, none ends
         last = next((i for i in range(body, end) if _ends(pieces[i])), end)
         found.append(Definition(name, first, body, last, brackets))
     return found

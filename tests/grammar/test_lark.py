@@ -259,3 +259,11 @@ def test_a_grammar_for_patches_is_read() -> None:
     assert accepts(compiled, taken + "\n")
     for text in (taken.replace("+x", "x"), taken.replace("a.py", ""), taken.replace("*** End Patch", "")):
         assert not accepts(compiled, text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "\n", "// nothing\n", "%ignore /a/\n", "%import common.WS\n", "start", ":", "0", "?"]
+)
+def test_a_grammar_without_a_rule_is_refused_in_words(text: str) -> None:
+    with pytest.raises(InvalidGrammar, match=r"rule|start|expected|found|define"):
+        compile_lark(text, byte_vocabulary())
