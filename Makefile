@@ -6,7 +6,7 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 MODEL ?= bundled
 
-.PHONY: setup demo serve test test-scale coverage check audit mutants release-check clients train-model bench-grammar site
+.PHONY: setup demo serve test test-thorough test-scale coverage check audit mutants release-check clients train-model bench-grammar site
 
 setup: $(VENV)/.installed
 
@@ -25,11 +25,17 @@ demo: setup
 serve: setup
 	$(VENV)/bin/sluicegate serve --model $(MODEL) --host $(HOST) --port $(PORT)
 
+# One more than cores: a third of a test's time is waiting.
+WORKERS ?= 3
 # Percent of the lines of the six packages that the tests run. A floor: it may only rise.
 COVERED := 90
 
 test: $(VENV)/.installed-test check
-	$(RUN) -m pytest -n 2 --dist loadfile
+	$(RUN) -m pytest -n $(WORKERS) --dist loadfile
+
+# What the tests show once, many times: laws of large numbers.
+test-thorough: $(VENV)/.installed-test
+	$(RUN) -m pytest -m thorough
 
 # Several processes with PostgreSQL, Redis with Sentinel, nginx and Ray Serve, while load runs and things are killed; prints what
 # was lost and what was charged twice. What is not installed is skipped, and said.

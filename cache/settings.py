@@ -28,6 +28,7 @@ class SemanticSettings:
     """Of questions that the guard does not take for the same: `served` or `served:MODEL`, or the address of an
     OpenAI-compatible chat with its model after `#`; empty = the guard alone decides."""
     judge_key_env: str = ""
+    """The variable that holds the key of that address."""
     judge_budget_ms: Positive = 2000.0
     """Of one verdict; a judge that takes longer costs the hit."""
     max_rows: Count = 100_000

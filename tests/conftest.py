@@ -4,6 +4,7 @@ those are named by content, and take a minute to compile."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import httpx
 import pytest
@@ -22,6 +23,14 @@ def caches_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NUMBA_CACHE_DIR", str(compiled_folder().parent))
         patch.setenv(ENV, str(tmp_path_factory.mktemp("caches")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def authorities_read_once() -> Iterator[None]:
+    """A client of httpx reads all certificates of the system, for 20 ms of processor time; thousands are made."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(httpx._transports.default, "create_ssl_context", cache(httpx._config.create_ssl_context))
         yield
 
 

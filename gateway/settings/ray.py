@@ -43,6 +43,7 @@ class RayEngineSettings:
     cpus: float = 1.0
     """Of each."""
     gpus: float = 0.0
+    """Of each; a part of one is shared."""
     routing: Literal["prefix", "load"] = "prefix"
     """Which replica answers: the one that has read the prompt's beginning, within a bound on load; or the one of two
     drawn at random that has less to do."""
@@ -62,7 +63,9 @@ class RayEngineSettings:
 @dataclass(frozen=True, slots=True)
 class RaySettings:
     gateway: RayGatewaySettings = RayGatewaySettings()
+    """Replicas in front."""
     engine: RayEngineSettings = RayEngineSettings()
+    """Replicas behind them, which compute."""
     up_s: float = 15.0
     """How long more replicas have to be called for before there are more."""
     down_s: float = 300.0

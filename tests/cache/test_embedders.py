@@ -88,7 +88,7 @@ class Api(BaseHTTPRequestHandler):
 def api() -> Iterator[tuple[str, type[Api]]]:
     handler = type("Handler", (Api,), {"answers": [], "seen": [], "heads": {}})
     server = HTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/v1/embeddings", handler
     server.shutdown()
     server.server_close()

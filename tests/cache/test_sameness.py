@@ -225,7 +225,7 @@ def completion(said: Any) -> bytes:
 def chat() -> Iterator[Any]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Chat)
     server.seen, server.script = [], (200, completion("yes"), {})  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield server
     server.shutdown()

@@ -92,7 +92,7 @@ async def draw(
     return counts, stats
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", WAYS)
 async def test_answers_have_the_models_own_distribution(way: str, tmp_path: Path) -> None:
     folder, model = a_model(tmp_path)

@@ -43,7 +43,7 @@ def serving(answer: Answer) -> Iterator[SearchService]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     service.url = f"http://127.0.0.1:{server.server_address[1]}/search"
     try:
         yield service

@@ -37,7 +37,7 @@ def a_collector(answer: Answer) -> Iterator[ThreadingHTTPServer]:
 
     server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.bodies, server.heads, server.daemon_threads = [], [], True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield server
     finally:

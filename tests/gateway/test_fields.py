@@ -51,6 +51,7 @@ WIRE: Mapping[str, tuple[Any, Any]] = {
     "frequency_penalty": (0.5, 0.5),
     "presence_penalty": (0.5, 0.5),
     "seed": (3, 3),
+    "random_seed": (3, 3),
     "stop": ("x", ("x",)),
     "stop_sequences": (["x"], ("x",)),
     "stop_token_ids": ([3], (3,)),

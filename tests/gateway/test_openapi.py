@@ -57,6 +57,7 @@ def checks() -> list[Any]:
     return [not_a_server_error, *(getattr(conformance, name) for name in told)]
 
 
+@pytest.mark.filterwarnings("ignore:Do not use the .random. module")  # the gateway does, in a thread beside
 @pytest.mark.parametrize(("method", "path"), [key for key in OPERATIONS if key[1] != "/metrics"])
 def test_no_5xx_and_no_answer_that_the_document_does_not_name(api: Any, method: str, path: str) -> None:
     """Schemathesis' own pytest plug-in is not needed: what it tries and checks is."""

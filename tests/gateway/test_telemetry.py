@@ -51,7 +51,7 @@ class Handler(BaseHTTPRequestHandler):
 def collector() -> Iterator[Collector]:
     server = Collector(("127.0.0.1", 0), Handler)
     server.bodies = []
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield server
     server.shutdown()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sluicegate.gateway.api.dialect import TextDialect
-from sluicegate.gateway.api.dialects.message_batches import add_message_batches
+from sluicegate.gateway.api.dialects.message_batches import ENDPOINT, add_message_batches
 from sluicegate.gateway.api.dialects.messages_answer import MessageWriter, message, message_error
 from sluicegate.gateway.api.dialects.messages_request import FIELDS, parse_messages
 from sluicegate.gateway.api.openapi.examples import MESSAGES as SAID
@@ -13,7 +13,7 @@ from sluicegate.gateway.http.errors import ErrorForm
 
 MESSAGES = TextDialect(
     name="messages",
-    path="/v1/messages",
+    path=ENDPOINT,
     fields=FIELDS,
     summary="Create a message",
     answer=MessageAnswer,
