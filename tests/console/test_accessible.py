@@ -61,7 +61,12 @@ def test_nothing_is_clipped_and_nothing_scrolls_sideways(page: Browser, width: i
 def test_axe_finds_nothing(page: Browser, width: int, theme: str) -> None:
     resize(page, width)
     page.js(f"document.documentElement.dataset.theme = '{theme}'")
-    assert findings(page) == []
+    found = []
+    for _ in range(3):  # a page that looks for news draws its tables anew, which axe may meet before they are fitted
+        page.until(f"!({CLIPPED}).length", 60)
+        if not (found := findings(page)):
+            break
+    assert found == []
 
 
 def test_the_keyboard_reaches_every_control(page: Browser) -> None:
