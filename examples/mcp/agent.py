@@ -7,17 +7,22 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 
+async def called(client: Client, tool: str, arguments: dict[str, str]) -> str:
+    try:
+        result = await client.call_tool(tool, arguments)
+    except MCPError as error:
+        return f"refused: {error.message}"
+    text = " ".join(part.text for part in result.content if part.type == "text")
+    return f"an error: {text}" if result.is_error else text
+
+
 async def main(gateway: str) -> None:
     async with Client(f"{gateway}/mcp") as client:
         print("tools:", ", ".join(tool.name for tool in (await client.list_tools()).tools))
-        for name in ("meeting", "odd"):
-            try:
-                result = await client.call_tool("notes__read_note", {"name": name})
-                print(name, "->", result.content)
-            except MCPError as error:
-                print(name, "-> refused:", error.message)
-        found = await client.call_tool("notes__read_note", {"nmae": "meeting"})
-        print("a slip ->", found.content)
+        print("a note:", await called(client, "notes__read_note", {"name": "meeting"}))
+        print("a note with orders:", await called(client, "notes__read_note", {"name": "odd"}))
+        print("a slip:", await called(client, "notes__read_note", {"nmae": "meeting"}))
+        print("a tool that is not served:", await called(client, "notes__delete_note", {"name": "meeting"}))
 
 
 if __name__ == "__main__":

@@ -75,8 +75,8 @@ class FeedbackBook:
         return self._counts
 
     def note(self, exchange: Exchange) -> None:
-        """Called once for each request that has ended."""
-        if not exchange.answers or exchange.error is not None:
+        """Called once for each request that has ended; one for an MCP tool has no model to judge an answer of."""
+        if not exchange.answers or exchange.error is not None or exchange.model is None:
             return
         if len(self._waiting) >= MAX_WAITING:
             self._counts["requests_left_out_total"] += 1
