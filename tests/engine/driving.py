@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -71,6 +72,19 @@ async def run(engine: Engine, *jobs: Job) -> list[Result]:
     return await asyncio.gather(*[collect(await engine.generate(job)) for job in jobs])
 
 
+async def run_from_one_step(engine: Engine, model: LoadedModel, *jobs: Job) -> list[Result]:
+    """All jobs from the same step on, however slow this thread is: for tests that count the steps they share.
+
+    Another job's mask holds the engine's thread until all are handed over."""
+    door = Door([{1}], model.eos_token_ids[0])
+    first = asyncio.ensure_future(run(engine, a_job(model, [1, 2, 3], max_tokens=1, grammar=door)))
+    assert await asyncio.to_thread(door.reached.wait, 60)
+    running = [asyncio.ensure_future(collect(await engine.generate(job))) for job in jobs]
+    door.opened.set()
+    await first
+    return await asyncio.gather(*running)
+
+
 @cache
 def reference_model(folder: Path) -> Any:
     return AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
@@ -112,6 +126,21 @@ class ScriptedGrammar:
     def matcher(self) -> ScriptedMatcher:
         return ScriptedMatcher(self)
 
+    def before_mask(self) -> None:
+        """For a grammar that does something when its mask is asked for."""
+
+
+class Door(ScriptedGrammar):
+    """A grammar whose mask is not filled before the door is `opened`."""
+
+    def __init__(self, script: Sequence[set[int]], eos: int) -> None:
+        super().__init__(script, eos)
+        self.reached, self.opened = threading.Event(), threading.Event()
+
+    def before_mask(self) -> None:
+        self.reached.set()
+        assert self.opened.wait(60)
+
 
 class ScriptedMatcher:
     worked_s = 0.0
@@ -131,6 +160,7 @@ class ScriptedMatcher:
         return self._of.script[at] if at < len(self._of.script) else {self._of.eos}
 
     def fill_mask(self, row: np.ndarray) -> bool:  # type: ignore[type-arg]
+        self._of.before_mask()
         row[:] = 0
         words = row.view(np.uint32)
         for token in self._allowed():

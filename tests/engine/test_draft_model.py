@@ -21,7 +21,7 @@ from sluicegate.engine.speculation.draft_model import ModelDrafter
 from sluicegate.engine.speculation.proposer import Proposer, Speculation
 from sluicegate.plugins import ModelLoadError
 from tests.engine.conftest import MakeModel
-from tests.engine.driving import ScriptedGrammar, a_job, prompts, run, serving
+from tests.engine.driving import ScriptedGrammar, a_job, prompts, run, run_from_one_step, serving
 from tests.engine.rows import a_row, a_sequence
 from tests.engine.test_speculation import KINDS
 from tests.engine.tiny_models import EOS, save_tiny
@@ -49,10 +49,10 @@ async def test_the_answer_is_the_same_with_a_good_and_a_bad_draft_model(kind: st
     fields = {"max_tokens": 24, **KINDS[kind]}
     jobs = [a_job(model, prompt, **fields) for prompt in prompts([3, 11, 26])]
     async with serving(model, draft_tokens=0) as engine:
-        plain = await run(engine, *jobs)
+        plain = await run_from_one_step(engine, model, *jobs)
         steps = engine.stats()["steps_total"]
     async with serving(drafted(model, model if same else tiny("qwen3", 1)), **ALL) as engine:
-        guessed = await run(engine, *jobs)
+        guessed = await run_from_one_step(engine, model, *jobs)
         stats = engine.stats()
     assert [r.tokens for r in guessed] == [r.tokens for r in plain]
     assert [r.text for r in guessed] == [r.text for r in plain]

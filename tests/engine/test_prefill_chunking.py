@@ -9,7 +9,7 @@ from sluicegate.engine.batching.prefill_chunking import PrefillChunker
 from sluicegate.engine.batching.scheduler import Batch, BatchRow
 from sluicegate.plugins import ConfigurationError
 from tests.engine.conftest import MakeModel
-from tests.engine.driving import a_job, prompts, run, serving
+from tests.engine.driving import a_job, prompts, run, run_from_one_step, serving
 from tests.engine.rows import a_sequence
 
 
@@ -64,12 +64,12 @@ async def test_prompts_are_read_whole_where_nobody_decodes_and_in_pieces_beside_
     counted, answers = [], []
     for slowdown in (0, 1.01):
         async with serving(model, prefill_slowdown=slowdown, max_batch_tokens=64, draft_tokens=0) as engine:
-            answers.append([result.tokens for result in await run(engine, short, long)])
+            answers.append([result.tokens for result in await run_from_one_step(engine, model, short, long)])
             counted.append(engine.stats()["steps_total"])
             alone = (await run(engine, long))[0].tokens
             assert alone == answers[-1][1]
     assert answers[0] == answers[1]
-    assert counted[0] < counted[1]
+    assert counted[0] < counted[1], counted
 
 
 async def test_the_pace_is_learned_from_steps_that_others_decode_in(tiny: MakeModel) -> None:
@@ -82,11 +82,11 @@ async def test_the_pace_is_learned_from_steps_that_others_decode_in(tiny: MakeMo
             model, prefill_slowdown=slowdown, max_batch_tokens=64, draft_tokens=0, prefix_caching=False
         ) as engine:
             await run(engine, short)
-            await run(engine, short, first)
+            await run_from_one_step(engine, model, short, first)
             before = engine.stats()["steps_total"]
-            await run(engine, short, second)
+            await run_from_one_step(engine, model, short, second)
             counted.append(engine.stats()["steps_total"] - before)
-    assert counted[1] < counted[0]
+    assert counted[1] < counted[0], counted
 
 
 def test_what_a_row_is_stays_as_it_was_told_when_the_step_was_planned() -> None:
@@ -113,7 +113,7 @@ async def test_a_prompt_of_one_step_is_read_at_once_beside_others(tiny: MakeMode
     counted = []
     for slowdown in (0, 1.01):
         async with serving(model, prefill_slowdown=slowdown, max_batch_tokens=256, draft_tokens=0) as engine:
-            await run(engine, *jobs)
+            await run_from_one_step(engine, model, *jobs)
             counted.append(engine.stats()["steps_total"])
     assert counted[0] == counted[1]
 

@@ -12,7 +12,15 @@ import pytest
 from sluicegate.engine.sequences.drafting import LookupAcceptance
 from sluicegate.engine.speculation.prompt_lookup import PromptLookup, draft
 from tests.engine.conftest import MakeModel
-from tests.engine.driving import ScriptedGrammar, a_job, greedy_by_transformers, prompts, run, serving
+from tests.engine.driving import (
+    ScriptedGrammar,
+    a_job,
+    greedy_by_transformers,
+    prompts,
+    run,
+    run_from_one_step,
+    serving,
+)
 from tests.engine.tiny_models import EOS, FAMILIES, OTHERS
 
 TOKENS = 30
@@ -55,12 +63,12 @@ async def test_right_wrong_and_mixed_guesses_give_the_same_answer(
     fields = {"max_tokens": TOKENS, **KINDS[kind]}
     jobs = [a_job(model, prompt, **fields) for prompt in prompts([3, 11, 26])]
     async with serving(model, draft_tokens=0) as engine:
-        plain = await run(engine, *jobs)
+        plain = await run_from_one_step(engine, model, *jobs)
         steps = engine.stats()["steps_total"]
     known = {job.prompt.token_ids: result.tokens[0] + [EOS] for job, result in zip(jobs, plain, strict=True)}
     monkeypatch.setattr("sluicegate.engine.loop.requests.PromptLookup", lambda: Scripted(known, lies))
     async with serving(model, draft_tokens=5, drafts_per_step=64) as engine:
-        guessed = await run(engine, *jobs)
+        guessed = await run_from_one_step(engine, model, *jobs)
         stats = engine.stats()
     assert [r.tokens for r in guessed] == [r.tokens for r in plain]
     assert [r.text for r in guessed] == [r.text for r in plain]
