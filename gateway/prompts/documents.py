@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -13,6 +14,10 @@ Count = Callable[[str], int]
 CUT_NOTE = " [...]"
 LEAST_TOKENS = 16
 """Less of a document than this is not worth showing."""
+LONGEST_SOURCE = 500
+"""Characters that name where a document comes from."""
+LINES = frozenset({"Cc", "Zl", "Zp"})
+"""Categories of Unicode that can begin a new line, or hide what stands before them."""
 WINDOW_CHARS = 32_768
 """Longer texts are counted so much at a time, so that little is tokenised of one that does not fit."""
 
@@ -44,7 +49,15 @@ def ordered(documents: Sequence[Document], order: Order, given: Sequence[Documen
 
 
 def text_of(document: Document) -> str:
-    return f"[{document.source}]\n{document.text}" if document.source else document.text
+    source = named(document.source)
+    return f"[{source}]\n{document.text}" if source else document.text
+
+
+def named(source: str) -> str:
+    """Return `source` on one line and at most `LONGEST_SOURCE` long: it stands above the document, where a line of its
+    own would be read as the gateway's."""
+    flat = "".join(" " if unicodedata.category(char) in LINES else char for char in source[: 2 * LONGEST_SOURCE])
+    return " ".join(flat.split())[:LONGEST_SOURCE]
 
 
 def tokens_up_to(text: str, most: int, count: Count) -> int:

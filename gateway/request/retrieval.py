@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sluicegate.gateway.prompts.documents import named
 from sluicegate.gateway.rails.time_limit import within
 from sluicegate.gateway.request.context import Exchange, Safety
 from sluicegate.gateway.request.guarding.screening import Screening
@@ -139,7 +140,7 @@ def _checked(found: object, name: str) -> list[_Found]:
             raise ValueError("the score of a Document must be a finite number")
         one.text.encode("utf-8"), one.source.encode("utf-8")  # half a surrogate pair breaks whoever writes it
         if one.text.strip():
-            checked.append(_Found(one.text, one.source, float(one.score), name))
+            checked.append(_Found(one.text, named(one.source), float(one.score), name))
     return checked
 
 

@@ -10,6 +10,7 @@ text, and cutting long ones into passages, which is done before they are put her
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -49,7 +50,7 @@ class VectorSetRetriever:
         vector = await self.embedder.embed(question_of(request))
         key, blob = self._key(caller.tenant), vector.astype("<f4").tobytes()
         command = ("VSIM", key, "FP32", blob, "WITHSCORES", "COUNT", self._settings.count)
-        found = await self._client.execute_command(*command)
+        found = await self._sent(*command)
         names, scores = found[::2], [2 * float(score) - 1 for score in found[1::2]]  # the server says (1 + cosine) / 2
         pipe = self._client.pipeline(transaction=False)
         for name in names:
@@ -68,9 +69,19 @@ class VectorSetRetriever:
             said = orjson.dumps({"text": document.text, "source": document.source})
             name = hashlib.sha256(said).hexdigest()
             blob = vector.astype("<f4").tobytes()
-            await self._client.execute_command("VADD", key, "FP32", blob, name, "SETATTR", said)
+            await self._sent("VADD", key, "FP32", blob, name, "SETATTR", said)
             count += 1
         return count
+
+    async def _sent(self, *command: Any) -> Any:
+        """Raises `ValueError` for a Redis that does not know the command. Its own words repeat the vector, which tells of
+        the question, and would stand in the log."""
+        try:
+            return await self._client.execute_command(*command)
+        except importlib.import_module("redis.exceptions").ResponseError as error:
+            if "unknown command" not in str(error):
+                raise
+        raise ValueError("this Redis has no vector sets; name one of version 8 or newer")
 
     def _key(self, tenant: str) -> str:
         return self._settings.key.replace("{tenant}", tenant)
