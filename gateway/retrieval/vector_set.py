@@ -74,8 +74,8 @@ class VectorSetRetriever:
         return count
 
     async def _sent(self, *command: Any) -> Any:
-        """Raises `ValueError` for a Redis that does not know the command. Its own words repeat the vector, which tells of
-        the question, and would stand in the log."""
+        """Raises `ValueError` for a Redis that does not know the command: its own words repeat the vector, which tells
+        of the question, and would stand in the log."""
         try:
             return await self._client.execute_command(*command)
         except importlib.import_module("redis.exceptions").ResponseError as error:
