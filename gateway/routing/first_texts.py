@@ -5,7 +5,8 @@ from the generator, and counts what a place alone does not: with places for all,
 
 A queue that is kept at exactly the wait that callers bear makes half of them wait longer. So the law aims lower, by a
 margin that the first texts themselves adjust: late ones lower it, once for all that the same jam made late, and each
-that is in time raises it a little (additive increase, multiplicative decrease: Chiu and Jain, 1989).
+that is in time raises it a little, however many there are (additive increase, multiplicative decrease: Chiu and Jain,
+1989).
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ NEWEST = 0.1
 """Weight of the newest first text in what is known of the last ones."""
 BACK, ON = 0.9, 0.001
 """What a late first text multiplies the share by, and what one in time adds."""
+RISES = 0.01
+"""The most that is added while as much time passes as callers bear: many quick texts would else undo between two jams
+what each of them taught, and every second would have its late ones."""
 
 
 class FirstTexts:
@@ -40,6 +44,7 @@ class FirstTexts:
         self._came = 0.0
         self.aim = FIRST_AIM
         self._lowered_s = -most_s
+        self._raised_s = -most_s
         self._let_in_s = -most_s
         self._recent_s = 0.0
         """Of the last ten or so, from arrival to first text."""
@@ -104,10 +109,12 @@ class FirstTexts:
             del self._tenants[tenant]
 
     def _adjust(self, took_s: float) -> None:
+        now_s = self._clock()
         if took_s <= self._most_s:
-            self.aim = min(1.0, self.aim + ON)
-        elif self._clock() - self._lowered_s >= self._most_s:
-            self.aim, self._lowered_s = max(LEAST_AIM, self.aim * BACK), self._clock()
+            may_rise = RISES * (now_s - self._raised_s) / self._most_s if self._most_s else ON
+            self.aim, self._raised_s = min(1.0, self.aim + min(ON, may_rise)), now_s
+        elif now_s - self._lowered_s >= self._most_s:
+            self.aim, self._lowered_s = max(LEAST_AIM, self.aim * BACK), now_s
 
 
 class Awaited:

@@ -85,6 +85,10 @@ PLANTS: dict[str, Callable[[], Plant]] = {
     "many seats": lambda: Plant(256, lambda dice: dice.uniform(4, 16), 0.1),
     "answers of very different length": lambda: Plant(32, lambda dice: dice.lognormvariate(-0.5, 1.0), 0.05),
     "prompts that take half of the objective": lambda: Plant(16, lambda dice: dice.expovariate(1.0), 0.4),
+    "many short answers": lambda: Plant(16, lambda dice: dice.uniform(0.15, 0.4), 0.02),
+    "short answers, and now and then a jam": lambda: Plant(
+        16, lambda dice: dice.expovariate(4.0) * (5 if dice.random() < 0.02 else 1), 0.02
+    ),
     "several tenants": lambda: Plant(32, lambda dice: dice.expovariate(1.0), 0.05, tenants=4),
 }
 
