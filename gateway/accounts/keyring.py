@@ -7,11 +7,17 @@ import hmac
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 
 from sluicegate.gateway.accounts.bounds import MAX_NAME, is_name
 from sluicegate.gateway.accounts.health import RETRY_S
 from sluicegate.gateway.accounts.records import KeyRecord
 from sluicegate.plugins import AuthenticationError, BooksUnavailable, Caller, ConfigurationError
+
+Entry = tuple[bytes, KeyRecord, Caller, float]
+"""Digest, record, caller, and until when (Unix seconds) this digest is the key's."""
+_ASKED: ContextVar[tuple[Mapping[bytes, Entry], str, Entry] | None] = ContextVar("asked", default=None)
+"""The index, the key and what was found, in the context of one request: another index forgets it."""
 
 
 class Keyring:
@@ -43,7 +49,7 @@ class Keyring:
         self._doubtful = dict(doubtful or {})
         self._kept = tuple(kept)
         records = {record.id: record for record in (*self._kept, *self._fixed)}
-        index: dict[bytes, tuple[bytes, KeyRecord, Caller, float]] = {}
+        index: dict[bytes, Entry] = {}
         for record in records.values():
             caller = record.caller()
             for digest, until in ((record.previous_digest, record.previous_until_s), (record.digest, float("inf"))):
@@ -69,16 +75,26 @@ class Keyring:
 
     def find(self, api_key: str) -> tuple[KeyRecord, Caller]:
         """Raises `AuthenticationError`, whose message never repeats the key, or `BooksUnavailable`."""
-        digest = hashlib.sha256(api_key.encode("utf-8", "surrogateescape")).digest()
-        found = self._index.get(self._place(digest))
-        now_s = time.time()
-        if found is None or not hmac.compare_digest(found[0], digest) or found[3] <= now_s:
+        found, now_s = self._entry(api_key), time.time()
+        if found is None or found[3] <= now_s:
             raise AuthenticationError("the API key is not known here; ask the operator for a valid one")
         state = found[1].state(now_s)
         if state != "active":
             raise AuthenticationError(f"the API key {found[1].id!r} is {state}; ask the operator for a new one")
         self._check_believed(found[1], now_s)
         return found[1], found[2]
+
+    def _entry(self, api_key: str) -> Entry | None:
+        """Look the key up once for all that ask within one request: the gate does, then `admit`."""
+        asked = _ASKED.get()
+        if asked is not None and asked[0] is self._index and asked[1] == api_key:
+            return asked[2]
+        digest = hashlib.sha256(api_key.encode("utf-8", "surrogateescape")).digest()
+        found = self._index.get(self._place(digest))
+        if found is None or not hmac.compare_digest(found[0], digest):
+            return None
+        _ASKED.set((self._index, api_key, found))
+        return found
 
     def by_id(self, key_id: str) -> tuple[KeyRecord, Caller]:
         """Look up the key of work that was accepted earlier. Raises `AuthenticationError` if it is gone since."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any, Literal, get_args
 
 from sluicegate.gateway.telemetry.finished import Finished
@@ -55,6 +56,8 @@ class RequestLine:
 
 
 COLUMNS = tuple(field.name for field in fields(RequestLine))
+values_of = attrgetter(*COLUMNS)
+"""A line's values in the order of `COLUMNS`; `astuple` would copy each, at ten times the cost."""
 
 
 def row_of(done: Finished, objectives: Objectives) -> RequestLine:
@@ -112,13 +115,14 @@ def verdicts_of(done: Finished) -> list[Verdict]:
 
 def summary(row: RequestLine, verdicts: list[Verdict]) -> dict[str, Any]:
     """One line as JSON: what rails let pass is left out."""
-    found: dict[str, Any] = dict(zip(COLUMNS, astuple(row), strict=True))
+    found: dict[str, Any] = dict(zip(COLUMNS, values_of(row), strict=True))
     return {**found, "key": row.key or None, "verdicts": [list(said) for said in verdicts if said[2] != "pass"]}
 
 
 def _text(value: str) -> str:
     """Of a length that a list can show, without halves of characters, which no store takes."""
-    return value[:MOST_CHARS].encode("utf-8", "replace").decode("utf-8")
+    cut = value[:MOST_CHARS]
+    return cut if cut.isascii() else cut.encode("utf-8", "replace").decode("utf-8")
 
 
 def _bounded(tokens: Any) -> int:

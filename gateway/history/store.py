@@ -11,12 +11,12 @@ import sqlite3
 import threading
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sluicegate.gateway.history.rail_counts import TABLE, RailKey, add_counts
-from sluicegate.gateway.history.rows import COLUMNS, RequestLine, Verdict
+from sluicegate.gateway.history.rows import COLUMNS, RequestLine, Verdict, values_of
 from sluicegate.gateway.history.wanted import Wanted
 from sluicegate.gateway.review.stores.base import Sealer
 
@@ -39,6 +39,7 @@ create table if not exists verdicts (seq integer, slot text, rail text, verdict 
 create index if not exists verdicts_seq on verdicts (seq);
 {TABLE}pragma user_version = {LAYOUT};
 """
+INSERT = f"insert into requests ({', '.join(COLUMNS)}, details) values ({', '.join('?' * len(COLUMNS))}, ?)"
 FREED = 0.05
 """Share of the rows that goes when the bytes are too many."""
 MOST_DETAILS = 256 * 1024
@@ -80,10 +81,8 @@ class HistoryStore:
         with self._lock, self._db as db:
             add_counts(db, counts or {}, now_s)
             for row, verdicts, details in lines:
-                names = ", ".join((*COLUMNS, "details"))
-                marks = ", ".join("?" * (len(COLUMNS) + 1))
                 packed = None if details is None else self._packed(row, details)
-                made = db.execute(f"insert into requests ({names}) values ({marks})", (*astuple(row), packed))
+                made = db.execute(INSERT, (*values_of(row), packed))
                 said = [(made.lastrowid, *verdict) for verdict in verdicts]
                 db.executemany("insert into verdicts values (?, ?, ?, ?)", said)
             self._forget(db, now_s)

@@ -27,9 +27,11 @@ class ClientDisconnected(Exception):
 class Disconnect:
     """Ends what runs for one connection. Used on the event loop; one piece of work at a time."""
 
-    __slots__ = ("_stop", "gone", "over")
+    __slots__ = ("_stop", "arrived", "gone", "over")
 
     def __init__(self) -> None:
+        self.arrived = False
+        """The body of the last request on this connection is here whole, and so are those of all before it."""
         self.gone = False
         self.over = False
         """The gateway stops, and waits no longer."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from operator import attrgetter
 
 from starlette.requests import HTTPConnection, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -18,6 +19,11 @@ from sluicegate.gateway.http.guard import allowed, route_refused
 from sluicegate.plugins import AuthenticationError, BooksUnavailable, Caller, PermissionDenied, RequestError
 
 RawHeaders = list[tuple[bytes, bytes]]
+_NAMES = tuple(
+    tuple(b"x-ratelimit-%s-%s" % (said, what) for said in (b"limit", b"remaining", b"reset"))
+    for what in (b"requests", b"tokens")
+)
+_remaining = attrgetter("remaining")
 
 
 class KeyGate:
@@ -93,12 +99,11 @@ def left_of(accounts: Accounts, caller: Caller) -> RawHeaders:
 def rate_headers(standings: Iterable[tuple[Standing | None, Standing | None]]) -> RawHeaders:
     """Of key and team the one that has less left."""
     found: RawHeaders = []
-    for what, told in zip((b"requests", b"tokens"), zip(*standings, strict=True), strict=True):
+    for (limit, remaining, reset), told in zip(_NAMES, zip(*standings, strict=True), strict=True):
         known = [standing for standing in told if standing is not None]
-        if not known:
-            continue
-        least = min(known, key=lambda s: s.remaining)
-        found.append((b"x-ratelimit-limit-" + what, b"%d" % least.limit))
-        found.append((b"x-ratelimit-remaining-" + what, b"%d" % least.remaining))
-        found.append((b"x-ratelimit-reset-" + what, f"{least.reset_s:.3f}s".encode()))
+        if known:
+            least = min(known, key=_remaining) if len(known) > 1 else known[0]
+            found.append((limit, b"%d" % least.limit))
+            found.append((remaining, b"%d" % least.remaining))
+            found.append((reset, b"%.3fs" % least.reset_s))
     return found

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 import time
-import uuid
 from collections.abc import Callable
 
 from starlette.requests import HTTPConnection, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sluicegate.gateway.http.body_budget import UNCOUNTED, BodyBudget
+from sluicegate.gateway.http.disconnects import EXTENSION, Disconnect
 from sluicegate.gateway.http.errors import ErrorForms
 from sluicegate.gateway.settings import ServerSettings
 from sluicegate.plugins import RequestError, RequestTooLarge
@@ -48,7 +49,7 @@ class RequestId:
 
 def request_id_of(sent: bytes) -> bytes:
     """Return the id that a client sent where it is harmless, else a new one."""
-    return sent if _SAFE_ID.fullmatch(sent) else f"req_{uuid.uuid4().hex}".encode()
+    return sent if _SAFE_ID.fullmatch(sent) else f"req_{secrets.token_hex(16)}".encode()
 
 
 class BodyLimit:
@@ -88,7 +89,7 @@ class BodyLimit:
             nonlocal seen, whole, whose, weight
             if whole:
                 return await receive()
-            message = await self._in_time(receive, ends_s)
+            message = await (receive() if _has_arrived(scope) else self._in_time(receive, ends_s))
             nbytes, whole = len(message.get("body", b"")), not message.get("more_body", False)
             seen += nbytes
             if seen > self._max_bytes:
@@ -115,3 +116,9 @@ class BodyLimit:
 
     def _error(self) -> RequestTooLarge:
         return RequestTooLarge(f"the body is larger than the {self._max_bytes} bytes this gateway reads")
+
+
+def _has_arrived(scope: Scope) -> bool:
+    """Whether the body is here, so that nothing is waited for: a time limit costs as much as reading it."""
+    disconnect: Disconnect | None = scope.get("extensions", {}).get(EXTENSION)
+    return disconnect is not None and disconnect.arrived

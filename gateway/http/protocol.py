@@ -77,6 +77,7 @@ def guarded_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
+            self._disconnect.arrived = False
             self.scope["extensions"] = {EXTENSION: self._disconnect}  # type: ignore[dict-item]
             self._expect_head()
 
@@ -97,6 +98,7 @@ def guarded_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
         def on_message_complete(self) -> None:
             _stop(self._rest)
             super().on_message_complete()
+            self._disconnect.arrived = True
 
         def on_response_complete(self) -> None:
             """Let a client that was answered early send the rest of its body for a while, so that the answer is not

@@ -191,7 +191,7 @@ class Exchange:
     @property
     def usage(self) -> Usage:
         now = self.attempt.generation.usage if self.attempt.generation else self.read
-        if self.spent == NOTHING:
+        if self.spent is NOTHING or self.spent == NOTHING:
             return now
         return within_one(self.request, self.served.context_length, added(self.spent, now))
 

@@ -14,6 +14,7 @@ from sluicegate.gateway.request.tracing.timing import Timed
 from sluicegate.plugins import Answer, Caller, Request, Reuse, ServedModel, Usage
 
 log = logging.getLogger("sluicegate.recall")
+USUAL = Reuse()
 DIGESTED = 64 * 1024
 """Bytes that become a cache key within a millisecond or two."""
 
@@ -63,7 +64,7 @@ def _question(exchange: Exchange) -> CacheQuestion | None:
         question = question_for(
             exchange.request, exchange.caller, exchange.served, fingerprint, caches, documents=documents
         )
-    if exchange.request.reuse != Reuse():
+    if exchange.request.reuse != USUAL:
         ignored = _ignored_wishes(exchange.request, question, caches)
         exchange.ignored = tuple(dict.fromkeys((*exchange.ignored, *ignored)))
     exchange.attempt.question = question

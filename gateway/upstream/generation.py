@@ -192,8 +192,7 @@ class UpstreamGeneration:
 
     def _note_claim(self) -> None:
         if self._now()[1]:
-            self._asked.client.disbelieved += 1
-            log.warning("request %s: the usage that the server claims cannot be true", self._job.request_id)
+            self._asked.client.disbelieve(self._job.request_id)
 
     def _late(self) -> DeadlineExceeded:
         return DeadlineExceeded(

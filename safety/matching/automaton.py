@@ -91,7 +91,8 @@ class Automaton:
         self._begins: dict[tuple[str, str], frozenset[int]] = {}
         self._distances: list[tuple[int, int] | None] | None = None
         self.start = AutomatonState(self, (), "edge")
-        self.prefilter = None if nfa.has_phrases else Prefilter(nfa.shapes, fold)
+        self.has_phrases = nfa.has_phrases
+        self.prefilter = None if nfa.openings is None else Prefilter([*nfa.shapes, *nfa.openings], fold)
 
     def idle_after(self, before: str) -> AutomatonState:
         """The state with nothing live after the text `before`, of which a few characters are enough."""

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.safety.matching import symbols as text
-from sluicegate.safety.matching.charset import CharSet
+from sluicegate.safety.matching.charset import CharSet, characters
 from sluicegate.safety.matching.confusables import AMBIGUOUS, LEET
 from sluicegate.safety.matching.regex import Alternatives, Cat, Node, ParsedPattern, RegexRepeat, longest, parse
 
@@ -23,6 +23,10 @@ MAX_STATES = 20_000
 
 EVADED_LETTERS = 6
 """Shorter phrases are matched as they are: `50` should not ring for `so`. An ideograph counts as two."""
+
+OPENING = 6
+"""Symbols of a phrase that a prefilter looks for."""
+MOST_OPENINGS = 32
 
 _EMPHASIS = "*_~`"
 _SPACE = "\0"  # in a spelled-out phrase: one mark or more between two letters
@@ -79,6 +83,8 @@ class Nfa:
         self.entries: list[NfaEntry] = []
         self.shapes: list[Node] = []
         """What a match, with its cue, looks like; for `safety.matching.prefilter`. Phrases are not in it."""
+        self.openings: list[Node] | None = []
+        """How phrases begin, likewise; None where they are too many to be told apart by that."""
         self._written = hashlib.sha256()
         self._roots: dict[str, int] = {}
         self._children: dict[tuple[int, str], int] = {}
@@ -158,11 +164,25 @@ class Nfa:
         letters = sum(2 if text.is_unspaced(s) else s.isalpha() for s in symbols)
         evasions = evasions and letters >= EVADED_LETTERS
         left, right = ("word" if borders and text.is_word(symbols[i]) else "any" for i in (0, -1))
+        self._note_opening(symbols, evasions=evasions)
         accept = Accept(rule, right)
         self._spell(f"{left} leet" if evasions else left, left, symbols, accept, evasions=evasions)
         if evasions:
             apart = _SPACE.join(filter(str.strip, map(text.wide, phrase)))
             self._spell(f"{left} spaced", left, apart, accept, evasions=True)
+
+    def _note_opening(self, symbols: str, *, evasions: bool) -> None:
+        """The first few symbols, with anything between them that a phrase may have there."""
+        if self.openings is None:
+            return
+        between = RegexRepeat(characters(_written(" ", evasions=evasions) + (_EMPHASIS + _SPACERS) * evasions), 0, None)
+        letters = [s for s in symbols[:OPENING] if s != " "]
+        parts: list[Node] = [characters(_written(letters[0], evasions=evasions))]
+        for letter in letters[1:]:
+            parts += [between, characters(_written(letter, evasions=evasions))]
+        self.openings.append(Cat(tuple(parts)))
+        if len(self.openings) > MOST_OPENINGS:
+            self.openings = None
 
     def _spell(self, root: str, left: str, symbols: str, accept: Accept, *, evasions: bool) -> None:
         at = self._root(root, left)

@@ -4,7 +4,8 @@ A text at rest is mostly free of anything; RE2 passes over that some ten times f
 then reads only from the places found. RE2 sees the folded text squeezed into bytes: letters outside ASCII as one byte,
 other characters as another.
 
-Not covered: streams (there is nothing to skip in four characters) and phrases (RE2 is slow on thousands of them).
+Not covered: streams (there is nothing to skip in four characters) and long lists of phrases (one of them begins like
+nearly any word).
 """
 
 from __future__ import annotations

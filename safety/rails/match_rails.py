@@ -299,7 +299,7 @@ class MatchScreen:
         """A phrase is found in an identifier, too, where words cannot have spaces between them; such a match says
         that there is one, and not where."""
         found = find_spelled(self._automaton, text.text)
-        if found or text.is_free or self._automaton.prefilter is not None:
+        if found or text.is_free or not self._automaton.has_phrases:
             return found
         spaced = _BETWEEN_WORDS.sub(" ", text.text.translate(_AS_SPACES))
         return find_all(self._automaton, spaced) if spaced != text.text else []

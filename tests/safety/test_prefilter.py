@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluicegate.safety import Automaton, compile_patterns, compile_pii, compile_secrets, find_all
+from sluicegate.safety import Automaton, compile_patterns, compile_phrases, compile_pii, compile_secrets, find_all
 from sluicegate.safety.matching.scanner import SHORT, scan_all
 
 AUTOMATA = {
@@ -35,3 +35,43 @@ def test_matches_are_found_anywhere_in_a_long_text(filler: str) -> None:
     text = filler * 500 + "jane@example.com " + filler * 500 + "x\u200b123-45-6789 123\u200b-45-6789"
     found = [text[m.start : m.end] for m in find_all(AUTOMATA["pii"], text)]
     assert found == ["jane@example.com", "123\u200b-45-6789"]
+
+
+PHRASES = ["project nightingale", "so", "a", "café noir", "中文字", "straße", "x y z", "!!", "foo-bar"]
+BETWEEN = ["", "", "", "", " ", "*", "_", "\n", ".", "-", "\u200b", "\u0301", "\u3000", "*_"]
+ALIKE = str.maketrans({"o": "0", "e": "3", "a": "\uff41", "p": "\u0440", "c": "\u0441", "t": "T"})
+
+
+@st.composite
+def spelled(draw: st.DrawFn) -> str:
+    """A phrase as somebody may write it: other letters, and marks or spaces between them."""
+    letters = draw(st.sampled_from(PHRASES))
+    between = draw(st.lists(st.sampled_from(BETWEEN), min_size=len(letters), max_size=len(letters)))
+    alike = draw(st.booleans())
+    return "".join(
+        (letter.translate(ALIKE) if alike else letter) + mark for letter, mark in zip(letters, between, strict=True)
+    )
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(st.sampled_from(PHRASES), min_size=1, max_size=4),
+    st.lists(st.one_of(spelled(), st.sampled_from(PARTS)), max_size=12).map("".join),
+    st.booleans(),
+    st.booleans(),
+)
+def test_looking_first_finds_phrases_however_they_are_written(
+    phrases: list[str], text: str, borders: bool, evasions: bool
+) -> None:
+    automaton = compile_phrases(phrases, borders=borders, evasions=evasions)
+    assert automaton.prefilter is not None
+    text = text + " " * (SHORT - len(text))
+    assert find_all(automaton, text) == scan_all(automaton, text)
+
+
+def test_long_lists_of_phrases_are_read_without_looking_first() -> None:
+    """One of them begins like nearly any word."""
+    phrases = [f"{a}{b}" for a in "abcdefgh" for b in "ijklmnop"]
+    automaton = compile_phrases(phrases)
+    assert automaton.prefilter is None
+    assert [match.start for match in find_all(automaton, "word " * 20 + "ck")] == [100]

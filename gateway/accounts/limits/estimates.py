@@ -65,32 +65,40 @@ def _choices(request: Request) -> int:
 
 
 def _prompt_chars(request: Request) -> int:
-    documents = request.parts.documents if request.parts is not None else ()
-    return _message_chars(request) + sum(len(document.text) for document in documents)
+    if request.parts is None:
+        return _message_chars(request)
+    return _message_chars(request) + sum(len(document.text) for document in request.parts.documents)
 
 
 def _message_chars(request: Request) -> int:
-    return sum(len(m.content) + _call_chars(m) for m in request.messages)
+    return sum([len(m.content) + _call_chars(m) for m in request.messages])
 
 
 def _call_chars(message: Message) -> int:
     """Characters that a message shows besides its content: names, ids and calls with arguments."""
-    written = sum(len(c.id) + len(c.name) + len(c.arguments) for c in message.tool_calls)
-    return written + len(message.name or "") + len(message.tool_call_id or "")
+    written = len(message.name or "") + len(message.tool_call_id or "")
+    for call in message.tool_calls:
+        written += len(call.id) + len(call.name) + len(call.arguments)
+    return written
 
 
 def _prompt_bytes(request: Request) -> int:
     """Upper bound in bytes. What an operator's template adds is not known here: it counts as a whole context."""
     if request.parts is not None:
         return UNKNOWN_CONTEXT
-    text = sum(len(m.content.encode("utf-8", "surrogatepass")) + 4 * _call_chars(m) for m in request.messages)
-    calls = TOOL_TOKENS * sum(len(message.tool_calls) for message in request.messages)
-    return text + calls + _shown_bytes(request) + TEMPLATE_TOKENS + 2 * MESSAGE_TOKENS * len(request.messages)
+    found = TEMPLATE_TOKENS + 2 * MESSAGE_TOKENS * len(request.messages) + _shown_bytes(request)
+    for message in request.messages:
+        text = message.content
+        found += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+        found += 4 * _call_chars(message) + TOOL_TOKENS * len(message.tool_calls)
+    return found
 
 
 def _shown_bytes(request: Request) -> int:
     """Bytes of the schema and the tools, which the prompt may show."""
     constraint = request.constraint
+    if constraint is None and not request.tools:
+        return 0
     shown: list[Any] = [[tool.name, tool.description, tool.parameters] for tool in request.callable_tools]
     if constraint is not None and constraint.kind == "json_schema":
         shown.append(constraint.value)

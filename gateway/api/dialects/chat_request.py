@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import secrets
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -119,7 +119,7 @@ def _request(wire: ChatRequest, api_key: str | None) -> Request:
     constraint, reasoning = constraint_of(wire), _reasoning(wire)
     check_extension(wire.sluicegate, constraint, shaped=bool(tools) or reasoning)
     return Request(
-        id=f"chatcmpl-{uuid.uuid4().hex}",
+        id=f"chatcmpl-{secrets.token_hex(16)}",
         model=wire.model,
         messages=tuple(message.fact() for message in wire.messages),
         sampling=_sampling(wire),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import secrets
 from dataclasses import replace
 from typing import Annotated
 
@@ -75,7 +75,7 @@ def _request(wire: CompletionRequest, prompt: str, api_key: str | None) -> Reque
     constraint = constraint_of(wire)
     check_extension(wire.sluicegate, constraint, shaped=False)
     return Request(
-        id=f"cmpl-{uuid.uuid4().hex}",
+        id=f"cmpl-{secrets.token_hex(16)}",
         model=wire.model,
         messages=_said(prompt),
         sampling=sampling_of(

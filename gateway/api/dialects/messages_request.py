@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import secrets
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
@@ -158,7 +158,7 @@ def _request(wire: MessagesRequest, api_key: str | None) -> Request:
     reasoning = reasoning_of({"sluicegate.reasoning": wire.sluicegate.reasoning, "thinking": thinking})
     check_extension(wire.sluicegate, constraint, shaped=bool(tools) or reasoning)
     return Request(
-        id=f"msg_{uuid.uuid4().hex}",
+        id=f"msg_{secrets.token_hex(16)}",
         model=wire.model,
         messages=tuple(_messages(wire)),
         sampling=_sampling(wire),

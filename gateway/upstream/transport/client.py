@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from sluicegate.gateway.upstream.transport.watch import ServerWatch
 from sluicegate.plugins import Overloaded, SluicegateError, UpstreamFailed, UpstreamUnavailable, exact_json
 
 log = logging.getLogger("sluicegate.upstream")
+SAID_EVERY_S = 60.0
 LONGEST_WAIT_S = 2.0
 """A server that asks to be left alone for longer is told about at once, so that somebody else can be asked."""
 
@@ -44,9 +46,24 @@ class Client:
         """Answers that went on past `max_tokens`."""
         self.disbelieved = 0
         """Answers whose `usage` could not be true."""
+        self._said_again_s = 0.0
         self.tries = 0
         self.by_prefix = 0
         """Tries at a server that had read the beginning of the prompt before."""
+
+    def disbelieve(self, request_id: str) -> None:
+        """Count an answer whose usage cannot be true. A server that claims such a thing does so with every answer, so
+        it is said at most once a minute."""
+        self.disbelieved += 1
+        now_s = time.monotonic()
+        if now_s >= self._said_again_s:
+            self._said_again_s = now_s + SAID_EVERY_S
+            log.warning(
+                "request %s: the usage that a server of %r claims cannot be true; %d so far, said once a minute",
+                request_id,
+                self._name,
+                self.disbelieved,
+            )
 
     @property
     def running(self) -> int:
