@@ -22,6 +22,7 @@ from sluicegate.gateway.upstream.transport.server import Tries
 from sluicegate.plugins import DeadlineExceeded, Job, Piece, Timeline, UpstreamFailed, Usage
 
 log = logging.getLogger("sluicegate.upstream")
+NOTHING = Usage()
 BREATH = 64
 """Chunks after which others have their turn, however fast the server sends."""
 
@@ -52,7 +53,7 @@ class UpstreamGeneration:
         self.timeline: Timeline | None = None
         self._cancelled = False
         self._tries = Tries()
-        self._spent = Usage()
+        self._spent = NOTHING
         """Of answers that were no good; the operator pays for them all the same."""
         self._reading = UpstreamReading(asked.job, asked.offered, asked.context)
         limit_s = asked.job.deadline_s
@@ -61,7 +62,10 @@ class UpstreamGeneration:
     @property
     def usage(self) -> Usage:
         """Never more than one answer can use, which is what was reserved."""
-        return within_one(self._asked.offered.request, self._asked.context, added(self._spent, self._now()[0]))
+        now = self._now()[0]
+        if self._spent == NOTHING:
+            return now
+        return within_one(self._asked.offered.request, self._asked.context, added(self._spent, now))
 
     @property
     def tries(self) -> Sequence[Try]:

@@ -142,6 +142,9 @@ class Asking:
     cut: int = 0
     disbelieved: int = 0
 
+    def disbelieve(self, request_id: str) -> None:
+        self.disbelieved += 1
+
     async def ask(self, body: Any, tries: Any, traceparent: str = "") -> Said:
         tries.read += 1
         return Said(self.case)

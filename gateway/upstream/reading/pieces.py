@@ -122,6 +122,8 @@ class UpstreamReading:
         self._bounds = Bounds.of(offered.request, context)
         self.choices = [UpstreamChoice(job.grammar, offered, self._bounds) for _ in range(job.n)]
         self.claim: Claim | None = None
+        self._used: tuple[Usage, bool] | None = None
+        """`usage` of what was fed so far, which is asked for some six times."""
 
     @property
     def bounds(self) -> Bounds:
@@ -139,10 +141,17 @@ class UpstreamReading:
     def feed(self, chunk: Mapping[str, Any], *, whole: bool = False) -> Iterator[Piece]:
         """`whole`: nothing follows. Raises `Broken`."""
         self.claim = claim(chunk) or self.claim
-        for sent in said(chunk, self._bounds):
-            yield from self.choices[sent.index].feed(sent, whole=whole)
+        try:
+            for sent in said(chunk, self._bounds):
+                for piece in self.choices[sent.index].feed(sent, whole=whole):
+                    self._used = None
+                    yield piece
+        finally:
+            self._used = None
 
     def usage(self) -> tuple[Usage, bool]:
         """Return (usage so far, whether the server's report was rejected). A cut choice counts as `max_tokens`."""
-        written = Written(sum(c.chars for c in self.choices), sum(c.size for c in self.choices))
-        return used(self._request, self._context, self._bounds, written, self.claim)
+        if self._used is None:
+            written = Written(sum([c.chars for c in self.choices]), sum([c.size for c in self.choices]))
+            self._used = used(self._request, self._context, self._bounds, written, self.claim)
+        return self._used
