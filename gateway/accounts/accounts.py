@@ -21,11 +21,15 @@ from sluicegate.gateway.accounts.journal.flusher import Flusher
 from sluicegate.gateway.accounts.journal.journal import Journal
 from sluicegate.gateway.accounts.keyring import Keyring, check_names
 from sluicegate.gateway.accounts.limits.database_leases import DatabaseLeases, LeaseStore, SplitLeases
+from sluicegate.gateway.accounts.limits.database_runs import DatabaseRuns
 from sluicegate.gateway.accounts.limits.estimates import Reach, ReachOf, need_of
 from sluicegate.gateway.accounts.limits.leases import BEAT_S, Shared, SharedMeter, covered
 from sluicegate.gateway.accounts.limits.meter import Need, Taken
 from sluicegate.gateway.accounts.limits.prices import Prices
-from sluicegate.gateway.accounts.limits.runs import MARK, Runs, RunUse
+from sluicegate.gateway.accounts.limits.run_script import RedisRuns
+from sluicegate.gateway.accounts.limits.run_store import RunStore, Share
+from sluicegate.gateway.accounts.limits.runs import MARK, Runs, RunUse, limits_runs
+from sluicegate.gateway.accounts.limits.shared_runs import SharedRuns
 from sluicegate.gateway.accounts.limits.totals import Totals
 from sluicegate.gateway.accounts.meters import AnyMeter, Meters
 from sluicegate.gateway.accounts.records import (
@@ -49,7 +53,6 @@ from sluicegate.plugins import (
     ConfigurationError,
     NotFound,
     Outcome,
-    RateLimited,
     Request,
     RequestError,
     SluicegateError,
@@ -68,6 +71,8 @@ class Held:
     need: Need
     taken: tuple[Taken, ...]
     runs: tuple[RunUse, ...] = ()
+    shares: tuple[Share, ...] = ()
+    """Of the same runs, as all gateways count them."""
 
 
 class Accounts:
@@ -99,6 +104,7 @@ class Accounts:
         self._totals = Totals()
         self._held: dict[str, Held] = {}
         self._runs = Runs()
+        self._shared_runs = _shared_runs(settings, database, self.health)
         self._thread = ThreadPoolExecutor(1, "accounts")
         self._reader = ThreadPoolExecutor(1, "accounts-keys")
         self._flusher = Flusher(self.store, self.journal, self.health, self.on_thread)
@@ -132,7 +138,8 @@ class Accounts:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         works = [self.flush, self._share] if self._tasks else []
         self._tasks = []
-        for work in (*works, *([self.shared.close] if self.shared is not None else [])):
+        works += [shared.close for shared in (self._shared_runs, self.shared) if shared is not None]
+        for work in works:
             try:
                 await work()
             except Exception as error:
@@ -187,21 +194,37 @@ class Accounts:
         meters = [meter for meter in self.meters.of(caller) if isinstance(meter, SharedMeter)]
         if meters:
             await covered(meters, self._need(request, meters))
-        self.reserve(request, caller)
+        shares = await self._shares(request, meters)
+        try:
+            self.reserve(request, caller, shares)
+        except BaseException:
+            if self._shared_runs is not None:
+                self._shared_runs.drop(shares)
+            raise
 
-    def reserve(self, request: Request, caller: Caller) -> None:
+    async def _shares(self, request: Request, meters: Sequence[SharedMeter]) -> tuple[Share, ...]:
+        """Count the request against its run as all gateways know it, once this one alone would let it in."""
+        if self._shared_runs is None or not request.n or not any(limits_runs(meter.limits) for meter in meters):
+            return ()
+        need = self._need(request, meters)
+        try:
+            self._check(meters, need, time.time())
+            return await self._shared_runs.take(meters, MARK.get(), need)
+        except RequestError as error:
+            self._count_refusal(error)
+            raise
+
+    def reserve(self, request: Request, caller: Caller, shares: tuple[Share, ...] = ()) -> None:
         """Count the request against every limit of its key and team at the most it may use; `settle` corrects that. A
-        request with `n` 0 generates nothing and needs no `settle`.
+        request with `n` 0 generates nothing and needs no `settle`. `shares`: what it has of shared runs.
         Raises `RateLimited`, `RequestError` where it can never fit, or `BooksUnavailable`; then nothing was counted."""
         meters = self.meters.of(caller)
         now_s = time.time()
         need = self._need(request, meters)
         try:
-            for meter in meters:
-                meter.check(need, now_s)
-                self._runs.check(meter.name, meter.limits, MARK.get(), need)
-        except (RateLimited, RequestError) as error:
-            self.refusals[error.code] = self.refusals.get(error.code, 0) + 1
+            self._check(meters, need, now_s)
+        except RequestError as error:
+            self._count_refusal(error)
             raise
         if not request.n:
             for meter in meters:
@@ -213,7 +236,15 @@ class Accounts:
             self.journal.reserved(request.id, key, UsageSum(requests=1, interrupted=1, cost_nanos=need.nanos))
         runs = [self._runs.take(meter.name, meter.limits, MARK.get(), need) for meter in meters]
         taken = tuple(meter.take(need, now_s) for meter in meters)
-        self._held[request.id] = Held(key, need, taken, tuple(use for use in runs if use is not None))
+        self._held[request.id] = Held(key, need, taken, tuple(use for use in runs if use is not None), shares)
+
+    def _check(self, meters: Sequence[AnyMeter], need: Need, now_s: float) -> None:
+        for meter in meters:
+            meter.check(need, now_s)
+            self._runs.check(meter.name, meter.limits, MARK.get(), need)
+
+    def _count_refusal(self, error: RequestError) -> None:
+        self.refusals[error.code] = self.refusals.get(error.code, 0) + 1
 
     def _need(self, request: Request, meters: Sequence[AnyMeter]) -> Need:
         budgeted = any(
@@ -247,6 +278,8 @@ class Accounts:
         if held is not None:
             for use in held.runs:
                 use.settle(held.need, used, cost)
+            if held.shares and self._shared_runs is not None:
+                self._shared_runs.settle(held.shares, used, cost)
         usage = UsageSum(
             requests=0 if refused else 1,
             errors=1 if outcome.error is not None else 0,
@@ -346,6 +379,8 @@ class Accounts:
         """Give back leases that are not used, and report what was."""
         for meter in self.meters.shared:
             await meter.give_back(time.time())
+        if self._shared_runs is not None:
+            await self._shared_runs.tell()
 
 
 def _check_url(url: str) -> None:
@@ -368,6 +403,16 @@ def _shared(settings: AccountSettings, database: Database | None, health: Health
         return fast
     lasting = DatabaseLeases(database, health)
     return SplitLeases(fast, lasting) if fast is not None else lasting
+
+
+def _shared_runs(settings: AccountSettings, database: Database | None, health: Health) -> SharedRuns | None:
+    """Where there is a database, runs are counted there, as what a Redis forgets would begin anew."""
+    store: RunStore | None = None
+    if database is not None:
+        store = DatabaseRuns(database, health)
+    elif settings.url:
+        store = RedisRuns(settings.url, health)
+    return SharedRuns(store) if store is not None else None
 
 
 def _store(settings: AccountSettings, database: Database | None) -> AccountStore:

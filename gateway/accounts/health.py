@@ -11,7 +11,7 @@ from typing import Literal
 from sluicegate.plugins import BooksUnavailable, Trouble
 
 log = logging.getLogger("sluicegate.accounts")
-Part = Literal["journal", "segments", "store", "keys", "leases"]
+Part = Literal["journal", "segments", "store", "keys", "leases", "runs"]
 RETRY_S = 5.0
 """What a caller is told while the books cannot be written."""
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

@@ -231,6 +231,7 @@ class Batches:
         record = await self.batch(batch_id, tenant)
         self._check_holder()
         if not await self._call(lambda store: store.remove_batch(batch_id)):
+            record = await self.batch(batch_id, tenant)  # unless somebody else has removed it meanwhile
             raise RequestError(f"batch {batch_id!r} is {record.status}; cancel it, and remove it when it has ended")
         for file_id in (record.output_file_id, record.error_file_id, *also):
             if file_id is not None:

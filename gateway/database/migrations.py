@@ -109,7 +109,17 @@ create table sluicegate.mcp_pins (
     server text not null, tool text not null, pin text not null, primary key (server, tool)
 );
 """
-STEPS: Sequence[str] = (_FIRST, KEPT_TABLES, _MCP_PINS)
+_RUNS = """
+create table sluicegate.runs (
+    owner text not null, run text not null, began_ms bigint not null, at_ms bigint not null, calls bigint not null,
+    tokens numeric not null, nanos numeric not null, primary key (owner, run)
+);
+create table sluicegate.run_shares (
+    owner text not null, run text not null, ticket text not null, at_ms bigint not null, tokens numeric not null,
+    nanos numeric not null, gone boolean not null, primary key (owner, run, ticket)
+);
+"""
+STEPS: Sequence[str] = (_FIRST, KEPT_TABLES, _MCP_PINS, _RUNS)
 LOCK = 0x51CE6A7E
 """Advisory lock of who takes the steps: gateways that start at once wait for each other."""
 

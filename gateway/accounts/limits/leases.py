@@ -61,7 +61,8 @@ class SharedMeter:
     def __init__(self, kind: str, name: str, limits: Limits, shared: LeaseStore) -> None:
         self.name = f"{kind} {name!r}"
         self.limits = limits
-        self._id = f"{kind}:{name}"
+        self.id = f"{kind}:{name}"
+        """As stores know it."""
         self._shared = shared
         self._leases = {what: Lease() for what in MODES}
         self._running = 0
@@ -230,7 +231,7 @@ class SharedMeter:
         assert lease.open is not None
         sent = time.monotonic()
         try:
-            reply = await self._shared.ask(f"{what}:{self._id}", lease.open)
+            reply = await self._shared.ask(f"{what}:{self.id}", lease.open)
         except Overloaded:
             lease.failures += 1
             raise

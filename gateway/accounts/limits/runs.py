@@ -1,8 +1,9 @@
 """What one run of an agent has used: all requests and calls of tools that name the run, or that name none.
 
 A run is named by its caller, so that a limit of runs keeps an agent that goes round in circles from going on, and not a
-caller who begins a new run for each request: that is what limits a minute and budgets are for. Counted by each gateway
-for itself.
+caller who begins a new run for each request: that is what limits a minute and budgets are for. Each gateway counts what
+passes through itself; where gateways share limits, `SharedRuns` counts for all of them as well, and what was counted
+here is the least that a run has used, even if their store forgets.
 """
 
 from __future__ import annotations
@@ -14,16 +15,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from sluicegate.gateway.accounts.limits.meter import Need
+from sluicegate.gateway.accounts.limits.run_store import IDLE_S, MOST_RUNS, Outcome, Standing, bounds_of
 from sluicegate.gateway.accounts.records import NANOS
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import RateLimited, RequestError
 
 RUN_HEADER = b"x-sluicegate-run"
 DEPTH_HEADER = b"x-sluicegate-depth"
-IDLE_S = 3600.0
-"""A run that was not heard of for so long is forgotten."""
-MOST = 1000
-"""Runs of one key, or team, that are told apart at a time."""
 DEEPEST = 1000
 _RUN = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
 
@@ -88,23 +86,23 @@ class Runs:
         """`name`: of the key or team, as it is told. Raises `RateLimited`."""
         if not limits_runs(limits):
             return
-        if limits.run_depth is not None and mark.depth > limits.run_depth:
-            raise _over(name, mark, f"is {mark.depth} agents deep, its most is {limits.run_depth}")
+        check_depth(name, limits, mark)
         runs, now = self._of(name), time.monotonic()
         found = runs.get(mark.run)
-        if found is None and len(runs) >= MOST:
-            raise RateLimited(f"{name} has {MOST} runs at a time; end some", retry_after_s=60.0)
         use = found or RunUse(now, now)
-        if limits.run_calls is not None and use.calls >= limits.run_calls:
-            raise _over(name, mark, f"has made {use.calls} requests and calls, its most")
-        if limits.run_s is not None and now - use.began_s > limits.run_s:
-            raise _over(name, mark, f"has gone on for {now - use.began_s:.0f} s of {limits.run_s:g} s")
-        if limits.run_tokens is not None and use.tokens + need.tokens > limits.run_tokens:
-            raise _over(
-                name, mark, f"has used {use.tokens} of its {limits.run_tokens} tokens; this needs {need.tokens}"
-            )
-        if limits.run_cost is not None and use.nanos + need.nanos > round(limits.run_cost * NANOS):
-            raise _over(name, mark, f"has spent {use.nanos / NANOS:.6f} of {limits.run_cost:g}")
+        standing = Standing("taken", use.calls, use.tokens, use.nanos, round((now - use.began_s) * 1000))
+        if found is None and len(runs) >= MOST_RUNS:
+            raise over(name, limits, mark, need, "runs", standing)
+        most = bounds_of(limits)
+        after: list[tuple[Outcome, float, int]] = [
+            ("time", (now - use.began_s) * 1000, most.ms),
+            ("calls", use.calls + 1, most.calls),
+            ("tokens", use.tokens + need.tokens, most.tokens),
+            ("nanos", use.nanos + need.nanos, most.nanos),
+        ]
+        for what, amount, limit in after:
+            if 0 <= limit < amount:
+                raise over(name, limits, mark, need, what, standing)
 
     def take(self, name: str, limits: Limits, mark: RunMark, need: Need) -> RunUse | None:
         """Count what `check` let pass; None where nothing is counted."""
@@ -126,7 +124,26 @@ class Runs:
         return runs
 
 
-def _over(name: str, mark: RunMark, said: str) -> RequestError:
+def check_depth(name: str, limits: Limits, mark: RunMark) -> None:
+    """Raises `RequestError`."""
+    if limits.run_depth is not None and mark.depth > limits.run_depth:
+        raise _ended(name, mark, f"is {mark.depth} agents deep, its most is {limits.run_depth}")
+
+
+def over(name: str, limits: Limits, mark: RunMark, need: Need, what: Outcome, used: Standing) -> RequestError:
+    """Return what a caller is told of a run, or of one run too many, that `used` says of."""
+    if what == "runs":
+        return RateLimited(f"{name} has {MOST_RUNS} runs at a time; end some", retry_after_s=60.0)
+    said = {
+        "time": f"has gone on for {used.ms / 1000:.0f} s of {limits.run_s or 0:g} s",
+        "calls": f"has made {used.calls} requests and calls, its most",
+        "tokens": f"has used {used.tokens} of its {limits.run_tokens} tokens; this needs {need.tokens}",
+        "nanos": f"has spent {used.nanos / NANOS:.6f} of {limits.run_cost or 0:g}",
+    }
+    return _ended(name, mark, said[what])
+
+
+def _ended(name: str, mark: RunMark, said: str) -> RequestError:
     run = f"the run {mark.run!r}" if mark.run else "the run of all requests that name none"
     error = RequestError(f"{run} of {name} {said}; begin another run, or raise the limit", code="run_limit_exceeded")
     error.status = 429

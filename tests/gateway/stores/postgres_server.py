@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -93,19 +94,21 @@ class PostgresServer:
 
     def kill(self) -> None:
         """As a machine that loses its power."""
-        for pid in self._pids():
-            os.kill(pid, signal.SIGKILL)
+        self._signal(signal.SIGKILL)
         if self.process is not None:
             self.process.wait()
         until(lambda: not self._pids())
 
     def freeze(self) -> None:
-        for pid in self._pids():
-            os.kill(pid, signal.SIGSTOP)
+        self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, which: signal.Signals) -> None:
         for pid in self._pids():
-            os.kill(pid, signal.SIGCONT)
+            with contextlib.suppress(ProcessLookupError):  # a connection ended meanwhile
+                os.kill(pid, which)
 
     def remove(self) -> None:
         self.kill()

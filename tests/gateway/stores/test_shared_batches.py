@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 from sluicegate.gateway.testing import TestApp
 from tests.adversary.test_batches import batch_of, ended, written
 from tests.adversary.test_doors import refusal
+from tests.gateway import test_message_batches as messages
 from tests.gateway.stores.postgres_server import PostgresServer, needs_postgres
 from tests.gateway.test_batches import CHAT, line
 from tests.waiting import until
@@ -229,3 +231,22 @@ def test_lines_with_any_text_come_back_as_they_were(pair: tuple[TestApp, TestApp
     batch = ended(pair[1], begin(pair[1], file.json()["id"]))
     kept = pair[0].client.get(f"/v1/files/{batch['output_file_id']}/content").content.rstrip(b"\n").split(b"\n")
     assert [json.loads(row)["custom_id"] for row in kept] == [text for text in strange if text != "\ud800"]
+
+
+def test_batches_of_messages_are_removed_through_either_gateway_once(pair: tuple[TestApp, TestApp]) -> None:
+    """One that runs is not; of two who remove one at once, one is told that it is gone. Its files go with it."""
+    first, second = pair
+    running = messages.made(first, *[messages.request(f"r{i}") for i in range(400)])["id"]
+    assert messages.error(second.client.delete(f"{messages.PATH}/{running}"))[0] == 400
+    second.client.post(f"{messages.PATH}/{running}/cancel")
+    for batch_id in (running, messages.made(second, messages.request("a"), messages.request("b", model="nope"))["id"]):
+        messages.ended(second, batch_id)
+        path = f"{messages.PATH}/{batch_id}"
+        with ThreadPoolExecutor(2) as pool:
+            found = list(pool.map(lambda app: app.client.delete(path).status_code, pair))  # noqa: B023
+        assert sorted(found) == [200, 404]
+        for app in pair:
+            assert messages.error(app.client.get(path)) == (404, "batch_not_found")
+            assert messages.error(app.client.get(f"{path}/results")) == (404, "batch_not_found")
+    assert [app.client.get("/v1/files").json()["data"] for app in pair] == [[], []]
+    assert [app.client.get(messages.PATH).json()["data"] for app in pair] == [[], []]
