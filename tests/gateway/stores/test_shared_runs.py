@@ -173,7 +173,8 @@ async def test_a_store_counts_each_ticket_once_whatever_is_sent_again(place: Pla
     store, plain, generator = place.store(), Plain(), random.Random(seed)
     held: list[Share] = []
     for number in range(60):
-        bounds = Bounds(*(generator.choice((NONE, most)) for most in (12, 90, 10**13)), NONE)
+        calls, tokens, nanos = (generator.choice((NONE, most)) for most in (12, 90, 10**13))
+        bounds = Bounds(calls, tokens, nanos, NONE)
         if held and generator.random() < 0.4:
             share = held.pop(generator.randrange(len(held)))
             row = plain.shares[share.run]
