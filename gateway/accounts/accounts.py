@@ -27,7 +27,7 @@ from sluicegate.gateway.accounts.limits.leases import BEAT_S, Shared, SharedMete
 from sluicegate.gateway.accounts.limits.meter import Need, Taken
 from sluicegate.gateway.accounts.limits.prices import Prices
 from sluicegate.gateway.accounts.limits.run_script import RedisRuns
-from sluicegate.gateway.accounts.limits.run_store import RunStore, Share
+from sluicegate.gateway.accounts.limits.run_store import RunShare, RunStore
 from sluicegate.gateway.accounts.limits.runs import MARK, Runs, RunUse, limits_runs
 from sluicegate.gateway.accounts.limits.shared_runs import SharedRuns
 from sluicegate.gateway.accounts.limits.totals import Totals
@@ -71,7 +71,7 @@ class Held:
     need: Need
     taken: tuple[Taken, ...]
     runs: tuple[RunUse, ...] = ()
-    shares: tuple[Share, ...] = ()
+    shares: tuple[RunShare, ...] = ()
     """Of the same runs, as all gateways count them."""
 
 
@@ -202,7 +202,7 @@ class Accounts:
                 self._shared_runs.drop(shares)
             raise
 
-    async def _shares(self, request: Request, meters: Sequence[SharedMeter]) -> tuple[Share, ...]:
+    async def _shares(self, request: Request, meters: Sequence[SharedMeter]) -> tuple[RunShare, ...]:
         """Count the request against its run as all gateways know it, once this one alone would let it in."""
         if self._shared_runs is None or not request.n or not any(limits_runs(meter.limits) for meter in meters):
             return ()
@@ -214,7 +214,7 @@ class Accounts:
             self._count_refusal(error)
             raise
 
-    def reserve(self, request: Request, caller: Caller, shares: tuple[Share, ...] = ()) -> None:
+    def reserve(self, request: Request, caller: Caller, shares: tuple[RunShare, ...] = ()) -> None:
         """Count the request against every limit of its key and team at the most it may use; `settle` corrects that. A
         request with `n` 0 generates nothing and needs no `settle`. `shares`: what it has of shared runs.
         Raises `RateLimited`, `RequestError` where it can never fit, or `BooksUnavailable`; then nothing was counted."""

@@ -13,11 +13,11 @@ from sluicegate.gateway.accounts.limits.database_leases import PATIENCE_S, THREA
 from sluicegate.gateway.accounts.limits.run_store import (
     IDLE_S,
     MOST_RUNS,
-    Bounds,
     Outcome,
-    Settlement,
-    Share,
-    Standing,
+    RunBounds,
+    RunSettlement,
+    RunShare,
+    RunStanding,
     answering,
 )
 from sluicegate.gateway.database import Connection, Database
@@ -33,10 +33,10 @@ class DatabaseRuns:
         self._health = health
         self._threads = ThreadPoolExecutor(THREADS, "runs")
 
-    async def take(self, share: Share, bounds: Bounds) -> Standing:
+    async def take(self, share: RunShare, bounds: RunBounds) -> RunStanding:
         return await self._call(lambda: self._take(share, bounds))
 
-    async def settle(self, settlement: Settlement) -> None:
+    async def settle(self, settlement: RunSettlement) -> None:
         await self._call(lambda: self._settle(settlement))
 
     async def close(self) -> None:
@@ -50,7 +50,7 @@ class DatabaseRuns:
 
     # --- on a thread ---
 
-    def _take(self, share: Share, bounds: Bounds) -> Standing:
+    def _take(self, share: RunShare, bounds: RunBounds) -> RunStanding:
         with self._database.transaction() as db:
             now = _locked(db, share.owner)
             found = db.execute(
@@ -63,9 +63,9 @@ class DatabaseRuns:
             )
             if outcome is None:
                 _count(db, share, now)
-            return Standing(outcome or "taken", calls, tokens, nanos, now - began)
+            return RunStanding(outcome or "taken", calls, tokens, nanos, now - began)
 
-    def _settle(self, settlement: Settlement) -> None:
+    def _settle(self, settlement: RunSettlement) -> None:
         share = settlement.share
         with self._database.transaction() as db:
             now = _locked(db, share.owner)
@@ -99,7 +99,7 @@ def _locked(db: Connection, owner: str) -> int:
     return now
 
 
-def _ticket(db: Connection, share: Share) -> Outcome | None:
+def _ticket(db: Connection, share: RunShare) -> Outcome | None:
     """Return what became of a share that is known already."""
     found = db.execute(
         "select gone from sluicegate.run_shares where owner = %s and run = %s and ticket = %s",
@@ -109,7 +109,7 @@ def _ticket(db: Connection, share: Share) -> Outcome | None:
 
 
 def _refusal(
-    db: Connection, share: Share, bounds: Bounds, new: bool, used: tuple[int, int, int, int]
+    db: Connection, share: RunShare, bounds: RunBounds, new: bool, used: tuple[int, int, int, int]
 ) -> Outcome | None:
     if new:
         [(count,)] = db.execute("select count(*) from sluicegate.runs where owner = %s", (share.owner,)).fetchall()
@@ -125,7 +125,7 @@ def _refusal(
     return next((what for what, amount, limit in after if 0 <= limit < amount), None)
 
 
-def _count(db: Connection, share: Share, now: int) -> None:
+def _count(db: Connection, share: RunShare, now: int) -> None:
     db.execute(
         "insert into sluicegate.runs (owner, run, began_ms, at_ms, calls, tokens, nanos) "
         "values (%s, %s, %s, %s, 1, %s, %s) on conflict (owner, run) do update set at_ms = excluded.at_ms, "
@@ -135,7 +135,7 @@ def _count(db: Connection, share: Share, now: int) -> None:
     _put_share(db, share, now, gone=False)
 
 
-def _put_share(db: Connection, share: Share, now: int, *, gone: bool) -> None:
+def _put_share(db: Connection, share: RunShare, now: int, *, gone: bool) -> None:
     db.execute(
         "insert into sluicegate.run_shares (owner, run, ticket, at_ms, tokens, nanos, gone) "
         "values (%s, %s, %s, %s, %s, %s, %s)",

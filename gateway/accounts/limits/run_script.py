@@ -18,10 +18,10 @@ from sluicegate.gateway.accounts.health import Health
 from sluicegate.gateway.accounts.limits.run_store import (
     IDLE_S,
     MOST_RUNS,
-    Bounds,
-    Settlement,
-    Share,
-    Standing,
+    RunBounds,
+    RunSettlement,
+    RunShare,
+    RunStanding,
     answering,
     read_standing,
 )
@@ -96,13 +96,13 @@ class RedisRuns:
         self._health = health
         self._client: Any = None
 
-    async def take(self, share: Share, bounds: Bounds) -> Standing:
+    async def take(self, share: RunShare, bounds: RunBounds) -> RunStanding:
         keys = (_key(share), f"{PREFIX}:runs:{share.owner}")
         most = (bounds.calls, bounds.tokens, bounds.nanos, bounds.ms, int(IDLE_S * 1000), MOST_RUNS)
         parts = (_TAKE, 2, *keys, share.run, share.ticket, share.tokens, share.nanos, *most)
         return await self._asked(parts, read_standing)
 
-    async def settle(self, settlement: Settlement) -> None:
+    async def settle(self, settlement: RunSettlement) -> None:
         share = settlement.share
         used = (settlement.tokens, settlement.nanos, int(settlement.dropped), int(settlement.lost), int(IDLE_S * 1000))
         await self._asked((_SETTLE, 1, _key(share), share.ticket, *used), int)
@@ -123,5 +123,5 @@ class RedisRuns:
                 return read(await self._client.eval(*parts))
 
 
-def _key(share: Share) -> str:
+def _key(share: RunShare) -> str:
     return f"{PREFIX}:run:{share.owner}:{share.run}"

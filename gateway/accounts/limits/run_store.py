@@ -30,7 +30,7 @@ OUTCOMES: tuple[Outcome, ...] = ("taken", "late", "runs", "calls", "tokens", "na
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class RunShare:
     """`owner`: `key:ID` or `team:NAME`; `run`: a digest, as a run's name is the caller's; `tokens` and `nanos` are
     reserved."""
 
@@ -42,7 +42,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class RunBounds:
     """Of one run; `NO_LIMIT` = none."""
 
     calls: int
@@ -52,7 +52,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RunStanding:
     """`taken`, or what kept the share from being: `late` where it had been given back. The rest is what the run had
     used before, on all gateways together."""
 
@@ -64,11 +64,11 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Settlement:
+class RunSettlement:
     """What a share has used. `dropped`: nothing, as its request was not let in; `lost`: and nobody knows whether it was
     taken, so that its ticket must count no more."""
 
-    share: Share
+    share: RunShare
     tokens: int = 0
     nanos: int = 0
     dropped: bool = False
@@ -78,16 +78,16 @@ class Settlement:
 class RunStore(Protocol):
     """Used on the event loop. Both raise `Overloaded` where the store does not answer."""
 
-    async def take(self, share: Share, bounds: Bounds) -> Standing: ...
+    async def take(self, share: RunShare, bounds: RunBounds) -> RunStanding: ...
 
-    async def settle(self, settlement: Settlement) -> None:
+    async def settle(self, settlement: RunSettlement) -> None:
         """Count what was used in place of what was reserved. The same settlement may come again."""
 
     async def close(self) -> None: ...
 
 
-def bounds_of(limits: Limits) -> Bounds:
-    return Bounds(
+def bounds_of(limits: Limits) -> RunBounds:
+    return RunBounds(
         NO_LIMIT if limits.run_calls is None else limits.run_calls,
         NO_LIMIT if limits.run_tokens is None else limits.run_tokens,
         NO_LIMIT if limits.run_cost is None else round(limits.run_cost * NANOS),
@@ -95,18 +95,18 @@ def bounds_of(limits: Limits) -> Bounds:
     )
 
 
-def share_of(owner: str, run: str, ticket: str, need: Need) -> Share:
-    return Share(owner, hashlib.sha256(run.encode()).hexdigest()[:32], ticket, need.tokens, need.nanos)
+def share_of(owner: str, run: str, ticket: str, need: Need) -> RunShare:
+    return RunShare(owner, hashlib.sha256(run.encode()).hexdigest()[:32], ticket, need.tokens, need.nanos)
 
 
-def read_standing(parts: object) -> Standing:
+def read_standing(parts: object) -> RunStanding:
     """Raises `ValueError` for what a store cannot have said, or found damaged."""
     if not isinstance(parts, list | tuple) or len(parts) != 5:
         raise ValueError("a reply of another shape")
     said = parts[0].decode("ascii") if isinstance(parts[0], bytes) else str(parts[0])
     if said not in OUTCOMES:
         raise ValueError(f"what is kept of a run is {said[:20]!r}")
-    return Standing(said, *(int(part) for part in parts[1:]))
+    return RunStanding(said, *(int(part) for part in parts[1:]))
 
 
 @contextmanager

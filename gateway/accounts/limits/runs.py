@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from sluicegate.gateway.accounts.limits.meter import Need
-from sluicegate.gateway.accounts.limits.run_store import IDLE_S, MOST_RUNS, Outcome, Standing, bounds_of
+from sluicegate.gateway.accounts.limits.run_store import IDLE_S, MOST_RUNS, Outcome, RunStanding, bounds_of
 from sluicegate.gateway.accounts.records import NANOS
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import RateLimited, RequestError
@@ -90,7 +90,7 @@ class Runs:
         runs, now = self._of(name), time.monotonic()
         found = runs.get(mark.run)
         use = found or RunUse(now, now)
-        standing = Standing("taken", use.calls, use.tokens, use.nanos, round((now - use.began_s) * 1000))
+        standing = RunStanding("taken", use.calls, use.tokens, use.nanos, round((now - use.began_s) * 1000))
         if found is None and len(runs) >= MOST_RUNS:
             raise over(name, limits, mark, need, "runs", standing)
         most = bounds_of(limits)
@@ -130,7 +130,7 @@ def check_depth(name: str, limits: Limits, mark: RunMark) -> None:
         raise _ended(name, mark, f"is {mark.depth} agents deep, its most is {limits.run_depth}")
 
 
-def over(name: str, limits: Limits, mark: RunMark, need: Need, what: Outcome, used: Standing) -> RequestError:
+def over(name: str, limits: Limits, mark: RunMark, need: Need, what: Outcome, used: RunStanding) -> RequestError:
     """Return what a caller is told of a run, or of one run too many, that `used` says of."""
     if what == "runs":
         return RateLimited(f"{name} has {MOST_RUNS} runs at a time; end some", retry_after_s=60.0)

@@ -13,9 +13,9 @@ from sluicegate.gateway.accounts.limits.leases import SharedMeter
 from sluicegate.gateway.accounts.limits.meter import Need
 from sluicegate.gateway.accounts.limits.run_store import (
     UNREACHABLE,
+    RunSettlement,
+    RunShare,
     RunStore,
-    Settlement,
-    Share,
     bounds_of,
     share_of,
 )
@@ -31,18 +31,18 @@ class SharedRuns:
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
-        self._waiting: deque[Settlement] = deque()
+        self._waiting: deque[RunSettlement] = deque()
         """To be told, oldest first."""
         self._telling = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
-    async def take(self, meters: Sequence[SharedMeter], mark: RunMark, need: Need) -> tuple[Share, ...]:
+    async def take(self, meters: Sequence[SharedMeter], mark: RunMark, need: Need) -> tuple[RunShare, ...]:
         """Count a request against the run of each of `meters`. Raises `RequestError` where a run is over, `RateLimited`
         where there are too many, `Overloaded` where the store does not answer; nothing stays counted then."""
         limiting = [meter for meter in meters if limits_runs(meter.limits)]
         if any(waiting.lost for waiting in self._waiting):
             await self.tell()  # else an outage would leave a ticket of every request that it turned away
-        taken: list[Share] = []
+        taken: list[RunShare] = []
         for meter in limiting:
             check_depth(meter.name, meter.limits, mark)
             share = share_of(meter.id, mark.run, os.urandom(8).hex(), need)
@@ -55,20 +55,20 @@ class SharedRuns:
             taken.append(share)
         return tuple(taken)
 
-    async def _one(self, meter: SharedMeter, mark: RunMark, need: Need, share: Share) -> None:
+    async def _one(self, meter: SharedMeter, mark: RunMark, need: Need, share: RunShare) -> None:
         standing = await self._store.take(share, bounds_of(meter.limits))
         if standing.outcome == "late":
             raise Overloaded(UNREACHABLE, retry_after_s=1.0)
         if standing.outcome != "taken":
             raise over(meter.name, meter.limits, mark, need, standing.outcome, standing)
 
-    def drop(self, shares: Iterable[Share]) -> None:
+    def drop(self, shares: Iterable[RunShare]) -> None:
         """Their request was not let in after all."""
         self._give_back(shares, lost=False)
 
-    def settle(self, shares: Iterable[Share], tokens: int, nanos: int) -> None:
+    def settle(self, shares: Iterable[RunShare], tokens: int, nanos: int) -> None:
         """Their request has ended."""
-        self._tell_soon(Settlement(share, tokens, nanos) for share in shares)
+        self._tell_soon(RunSettlement(share, tokens, nanos) for share in shares)
 
     async def tell(self) -> None:
         """Tell the store all that waits. Raises `Overloaded`; what was not told still waits."""
@@ -85,10 +85,10 @@ class SharedRuns:
             log.warning("the books: %d requests stay counted in their runs as reserved", len(self._waiting))
         await self._store.close()
 
-    def _give_back(self, shares: Iterable[Share], *, lost: bool) -> None:
-        self._tell_soon(Settlement(share, dropped=True, lost=lost) for share in shares)
+    def _give_back(self, shares: Iterable[RunShare], *, lost: bool) -> None:
+        self._tell_soon(RunSettlement(share, dropped=True, lost=lost) for share in shares)
 
-    def _tell_soon(self, settlements: Iterable[Settlement]) -> None:
+    def _tell_soon(self, settlements: Iterable[RunSettlement]) -> None:
         before = len(self._waiting)
         self._waiting.extend(settlements)
         if len(self._waiting) > before and (self._task is None or self._task.done()):

@@ -20,7 +20,7 @@ from sluicegate.gateway.accounts.health import Health
 from sluicegate.gateway.accounts.limits import database_runs, run_script
 from sluicegate.gateway.accounts.limits.database_runs import DatabaseRuns
 from sluicegate.gateway.accounts.limits.run_script import RedisRuns
-from sluicegate.gateway.accounts.limits.run_store import Bounds, RunStore, Settlement, Share, Standing
+from sluicegate.gateway.accounts.limits.run_store import RunBounds, RunSettlement, RunShare, RunStanding, RunStore
 from sluicegate.gateway.accounts.limits.runs import MARK, RunMark
 from sluicegate.gateway.accounts.records import NANOS, KeyRecord
 from sluicegate.gateway.database import Database
@@ -152,7 +152,7 @@ class Plain:
     def __init__(self) -> None:
         self.shares: dict[str, dict[str, tuple[int, int, int]]] = {}
 
-    def take(self, share: Share, bounds: Bounds) -> tuple[str, int, int, int]:
+    def take(self, share: RunShare, bounds: RunBounds) -> tuple[str, int, int, int]:
         run = self.shares.get(share.run, {})
         used = [sum(column) for column in zip(*run.values(), strict=True)] or [0, 0, 0]
         if share.ticket in run:
@@ -171,27 +171,27 @@ class Plain:
 async def test_a_store_counts_each_ticket_once_whatever_is_sent_again(place: Place, seed: int) -> None:
     """Takes, settlements and drops in any order, each sent up to three times, as after lost answers."""
     store, plain, generator = place.store(), Plain(), random.Random(seed)
-    held: list[Share] = []
+    held: list[RunShare] = []
     for number in range(60):
         calls, tokens, nanos = (generator.choice((NONE, most)) for most in (12, 90, 10**13))
-        bounds = Bounds(calls, tokens, nanos, NONE)
+        bounds = RunBounds(calls, tokens, nanos, NONE)
         if held and generator.random() < 0.4:
             share = held.pop(generator.randrange(len(held)))
             row = plain.shares[share.run]
             kind = generator.choice(("used", "dropped", "lost"))
-            settlement = Settlement(
+            settlement = RunSettlement(
                 share, *((generator.randrange(20), generator.randrange(10**12)) if kind == "used" else (0, 0))
             )
             if kind != "used":
-                settlement = Settlement(share, dropped=True, lost=kind == "lost")
+                settlement = RunSettlement(share, dropped=True, lost=kind == "lost")
             for _ in range(generator.randrange(1, 4)):
                 await store.settle(settlement)
             row[share.ticket] = (1, settlement.tokens, settlement.nanos) if kind == "used" else (0, 0, 0)
             if kind == "lost":
-                assert (await store.take(share, Bounds(NONE, NONE, NONE, NONE))).outcome == "late"
+                assert (await store.take(share, RunBounds(NONE, NONE, NONE, NONE))).outcome == "late"
             continue
         run, ticket = f"{generator.randrange(3):032x}", f"{number:016x}"
-        share = Share("key:a", run, ticket, generator.randrange(20), generator.randrange(10**12))
+        share = RunShare("key:a", run, ticket, generator.randrange(20), generator.randrange(10**12))
         expected = plain.take(share, bounds)
         for again in range(generator.randrange(1, 4)):
             standing = await store.take(share, bounds)
@@ -205,11 +205,11 @@ async def test_a_store_counts_each_ticket_once_whatever_is_sent_again(place: Pla
 
 async def test_a_ticket_that_was_given_back_first_is_never_taken(place: Place) -> None:
     """A reservation that was sent, lost, given back, and comes after all."""
-    store, share = place.store(), Share("key:a", "0" * 32, "1" * 16, 5, 7)
-    free = Bounds(NONE, NONE, NONE, NONE)
-    await store.settle(Settlement(share, dropped=True, lost=True))
-    assert await store.take(share, free) == Standing("late")
-    other = await store.take(Share("key:a", "0" * 32, "2" * 16, 5, 7), free)
+    store, share = place.store(), RunShare("key:a", "0" * 32, "1" * 16, 5, 7)
+    free = RunBounds(NONE, NONE, NONE, NONE)
+    await store.settle(RunSettlement(share, dropped=True, lost=True))
+    assert await store.take(share, free) == RunStanding("late")
+    other = await store.take(RunShare("key:a", "0" * 32, "2" * 16, 5, 7), free)
     assert (other.outcome, other.calls, other.tokens) == ("taken", 0, 0)
     await store.close()
 
@@ -217,11 +217,11 @@ async def test_a_ticket_that_was_given_back_first_is_never_taken(place: Place) -
 async def test_an_owner_has_so_many_runs_at_a_time(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (run_script, database_runs):
         monkeypatch.setattr(module, "MOST_RUNS", 3)
-    store, free = place.store(), Bounds(NONE, NONE, NONE, NONE)
-    said = [(await store.take(Share("key:a", f"{at:032x}", f"{at:016x}", 0, 0), free)).outcome for at in range(5)]
+    store, free = place.store(), RunBounds(NONE, NONE, NONE, NONE)
+    said = [(await store.take(RunShare("key:a", f"{at:032x}", f"{at:016x}", 0, 0), free)).outcome for at in range(5)]
     assert said == ["taken"] * 3 + ["runs"] * 2
-    assert (await store.take(Share("key:a", f"{0:032x}", "f" * 16, 0, 0), free)).outcome == "taken"
-    assert (await store.take(Share("key:b", f"{9:032x}", "f" * 16, 0, 0), free)).outcome == "taken"
+    assert (await store.take(RunShare("key:a", f"{0:032x}", "f" * 16, 0, 0), free)).outcome == "taken"
+    assert (await store.take(RunShare("key:b", f"{9:032x}", "f" * 16, 0, 0), free)).outcome == "taken"
     await store.close()
 
 
@@ -230,15 +230,15 @@ async def test_an_owner_has_so_many_runs_at_a_time(place: Place, monkeypatch: py
 async def test_a_run_that_cannot_be_read_is_refused_and_others_go_on(
     redis: RedisServer, damage: tuple[str, ...]
 ) -> None:
-    store, free = RedisRuns(redis.url, Health()), Bounds(NONE, NONE, NONE, NONE)
-    bad, good = (Share("key:a", digit * 32, "1" * 16, 5, 7) for digit in "01")
+    store, free = RedisRuns(redis.url, Health()), RunBounds(NONE, NONE, NONE, NONE)
+    bad, good = (RunShare("key:a", digit * 32, "1" * 16, 5, 7) for digit in "01")
     client = connect(redis.url, Tls())
     await client.execute_command(
         damage[0], f"sluicegate:accounts:run:key:a:{bad.run}", *damage[1:], *(("x",) if damage == ("SET",) else ())
     )
     with pytest.raises(Overloaded):
         await store.take(bad, free)
-    await store.settle(Settlement(bad, 1, 1))
+    await store.settle(RunSettlement(bad, 1, 1))
     assert (await store.take(good, free)).outcome == "taken"
     await store.close()
     await client.aclose()
