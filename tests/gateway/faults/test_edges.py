@@ -106,6 +106,17 @@ def test_a_body_that_never_ends_is_given_up(gateway: Served) -> None:
     assert b"request_timeout" in answer
 
 
+def test_a_body_that_never_ends_is_given_up_behind_a_whole_one(gateway: Served) -> None:
+    """On one connection, sent at once: that the first body is there says nothing of the second."""
+    answer = b""
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=30) as connection:
+        connection.sendall(head(LENGTH) + BODY + head(b"content-length: 500") + b"{")
+        while b"request_timeout" not in answer and (data := connection.recv(65536)):
+            answer += data
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert b"HTTP/1.1 408" in answer
+
+
 @pytest.mark.parametrize(
     ("started", "drop"),
     [
