@@ -11,6 +11,7 @@ from typing import Any
 
 import jsonschema_rs
 
+from sluicegate.gateway.answer.leaves import pointer_of
 from sluicegate.gateway.answer.tag_validation import complaint as tag_complaint
 from sluicegate.gateway.answer.tag_validation import json_schemas
 from sluicegate.grammar import meta_schemas
@@ -60,7 +61,8 @@ class Validator:
         try:
             self._validator(schema)
         except (jsonschema_rs.ValidationError, ValueError) as error:
-            raise InvalidGrammar(f"{name} is malformed: {str(error).splitlines()[0]}") from error
+            where = pointer_of(tuple(getattr(error, "instance_path", ())))
+            raise InvalidGrammar(f"{name} is malformed: {str(error).splitlines()[0]}", pointer=where) from error
 
     def _complaint_of_calls(self, request: Request, calls: Sequence[ToolCall]) -> str | None:
         schemas = {tool.name: tool.parameters for tool in request.callable_tools}

@@ -42,6 +42,14 @@ def mean(values: Sequence[float], seed: int = 0) -> Interval | None:
     return Interval(n, math.fsum(values) / n, draws[int(0.025 * DRAWS)], draws[int(0.975 * DRAWS)])
 
 
+def mean_score(values: Sequence[float], seed: int = 0) -> Interval | None:
+    """A mean of scores from 0 to 1; None of nothing. Where each is 0 or 1 it is a share: the bootstrap of scores that
+    are all the same is an interval without width, however few they are."""
+    if all(value in (0.0, 1.0) for value in values):
+        return share(sum(value == 1.0 for value in values), len(values))
+    return mean(values, seed)
+
+
 def paired(differences: Sequence[float], seed: int = 0) -> float:
     """Two-sided p of "neither is better", by flipping signs (Fisher 1935): all of them where that is few, else
     `DRAWS` random ones."""

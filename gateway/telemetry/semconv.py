@@ -43,6 +43,8 @@ TRY_OUTCOME = "sluicegate.try.outcome"
 """`answered`, or why another try followed or the request failed."""
 TRY_CHOSEN_BY = "sluicegate.try.chosen_by"
 """Why this server of several: `load` or `prefix`."""
+TRY_SAID = "sluicegate.try.said"
+"""Why the server refused: its words where the operator opted in to content, else its code."""
 
 MCP_METHOD = "mcp.method.name"
 MCP_PROTOCOL = "mcp.protocol.version"

@@ -292,7 +292,11 @@ def _try(one: Try, done: Finished) -> SpanFact:
         semconv.TRY_OUTCOME: one.outcome,
         semconv.RESEND_COUNT: one.number,
     }
-    found = {semconv.TRY_CHOSEN_BY: one.chosen_by or None, semconv.STATUS_CODE: one.status}
+    found = {
+        semconv.TRY_CHOSEN_BY: one.chosen_by or None,
+        semconv.STATUS_CODE: one.status,
+        semconv.TRY_SAID: one.said or None,
+    }
     attributes |= {name: value for name, value in found.items() if value is not None}
     if one.failed:
         attributes[semconv.ERROR_TYPE] = one.outcome

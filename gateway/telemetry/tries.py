@@ -31,6 +31,8 @@ class Try:
     status: int | None = None
     """HTTP status; None where no head came."""
     outcome: str = LOST
+    said: str = ""
+    """Why that server refused: its words where the operator opted in to content, else its code."""
     span_id: int = field(default_factory=_new_span_id)
 
     @property

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from tests.console.browser import Browser, chromium
-from tests.console.whole import KEY, Names, Whole, enter, whole
+from tests.console.whole import Names, Whole, enter, whole
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "images" / "console"
@@ -26,6 +26,9 @@ NAMES = Names(
     label="competitor",
     text="Invoice TM-40917 of 14 March 2026 from Tidewater Marine Supply, 1,284.50 EUR, not paid.",
     suite="invoices",
+    model="far",
+    asked="gpt-9",
+    route="pinned",
 )
 LOOKS = {"light": ("light", 1440, 1000), "dark": ("dark", 1440, 1000), "phone": ("light", 390, 844)}
 TALLEST = 1500
@@ -59,7 +62,7 @@ def take(found: Whole, browser: Browser, folder: Path) -> None:
 def prepared(browser: Browser, place: str) -> None:
     """Use a page that shows nothing until it is used."""
     if place == "rails":
-        text = f"Write to jane.doe@example.org, the walrus waits. {KEY}"
+        text = "Write to jane.doe@example.org, the walrus waits. My card is 4111 1111 1111 1111."
         browser.js(f"document.getElementById('try-text').value = {text!r}; true")
         browser.js("document.getElementById('try-text').form.requestSubmit(); true")
         browser.until("document.querySelector('mark')")

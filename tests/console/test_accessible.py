@@ -3,6 +3,7 @@ that takes one. A page is opened once for all of it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -88,6 +89,54 @@ def test_the_keyboard_reaches_every_control(page: Browser) -> None:
 def test_what_somebody_wrote_stays_text(page: Browser) -> None:
     assert page.js("window.pwned === undefined")
     assert page.js("document.querySelectorAll('#main img, #main script, #main b:not(.legend b)').length") == 0
+
+
+@pytest.mark.parametrize("place", ["overview", "rails"])
+def test_a_column_has_the_colour_that_its_legend_names(shown: Whole, browser: Browser, place: str) -> None:
+    """By their words: what a part of a column is called stands in its title."""
+    enter(browser, shown, place)
+    browser.until("document.querySelector('.column span[class]:not(.none)')")
+    named = """Object.fromEntries([...document.querySelectorAll('.legend span, .kinds > span')].map((one) => {
+        const dot = one.querySelector('.kind'), style = getComputedStyle(dot ?? one);
+        return [one.textContent.trim(), dot ? style.backgroundColor : style.color];
+    }))"""
+    colours = browser.js(named)
+    parts = browser.js("""[...document.querySelectorAll('.panel:has(.legend, .kinds) .column')].flatMap((column) =>
+        column.title.split(': ').at(-1).split(', ').map((said, at) => [said.replace(/ [\\d.]+$/, ''),
+            column.children[at] && getComputedStyle(column.children[at]).backgroundColor])
+    ).filter(([, found]) => found)""")
+    known = [(said, found) for said, found in parts if said in colours]
+    assert len({said for said, _ in known}) >= 3
+    assert [said for said, found in known if colours[said] != found] == []
+    browser.go("about:blank")
+
+
+def test_fields_for_a_moment_show_all_of_it(shown: Whole, browser: Browser) -> None:
+    """A date and a time to the second take 200 px."""
+    enter(browser, shown, "overview")
+    for width in WIDTHS:
+        resize(browser, width)
+        assert browser.js(
+            "[...document.querySelectorAll('input[type=datetime-local]')].every((n) => n.clientWidth > 200)"
+        )
+    browser.size(1400, 1000)
+    browser.go("about:blank")
+
+
+def test_a_moment_of_another_day_is_told_with_its_day(shown: Whole, browser: Browser) -> None:
+    """Whatever page says it: a time alone would be taken for today's."""
+    enter(browser, shown, "reviews")
+    browser.until("document.querySelector('dl.facts')")
+    until_ = browser.js(
+        "[...document.querySelectorAll('dt')].find((n) => n.textContent === 'kept until').nextSibling.textContent"
+    )
+    assert re.search(r"[A-Z][a-z]{2} \d", until_), until_
+    told = browser.js(
+        f"import('{shown.url}/console/dom.js').then((m) => [m.when(Date.now() / 1000), m.when(86400 * 10)])"
+    )
+    assert " " not in told[0]
+    assert told[1].startswith("Jan 1")
+    browser.go("about:blank")
 
 
 def test_axe_finds_nothing_in_questions_menus_and_at_the_gate(shown: Whole, browser: Browser) -> None:

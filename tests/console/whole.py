@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sluicegate.gateway.commands.cli import main
 from sluicegate.gateway.testing import TestApp
@@ -51,6 +52,11 @@ class Names:
     label: str
     text: str
     suite: str
+    model: str
+    """Of a server that is not there."""
+    asked: str
+    """A model that a caller asks for and nobody serves."""
+    route: str
 
 
 HOSTILE = Names(
@@ -62,6 +68,9 @@ HOSTILE = Names(
     label="<b>x</b>",
     text=f"{MARKUP} {TURNED} {LONG}{LONG}",
     suite=f"{MARKUP}{TURNED}{LONG}",
+    model=f"{MARKUP}{RIGHT_TO_LEFT}{LONG}",
+    asked=f"{MARKUP}{TURNED}" + "w" * 10_000,
+    route=f"</script>{MARKUP}{RIGHT_TO_LEFT}{LONG}",
 )
 PIPELINE = {
     "admit": ["api-keys", "limits"],
@@ -156,7 +165,7 @@ def _stages(names: Names) -> dict[str, Any]:
     return {
         "screen": {"blocklist": {"phrases": ["walrus"], "label": names.label, "action": "block"}},
         "moderate": {"blocklist": {"phrases": ["nightjar"], "label": names.label, "action": "escalate"}},
-        "generate": {"upstream": {"models": {"far": far}}},
+        "generate": {"upstream": {"models": {names.model: far}}},
     }
 
 
@@ -173,7 +182,7 @@ def _settings(folder: Path, names: Names) -> dict[str, Any]:
     rollout = {"baseline": OLD, "canary": NEW, "steps": [0.25, 0.5], "hold_s": 3600.0}
     routes = {
         "assistant": {"sticky": "none", "rollout": rollout},
-        "pinned": {"weights": {OLD: 90, NEW: 10}},
+        names.route: {"weights": {OLD: 90, NEW: 10}},
     }
     return {
         "audit": {"path": str(folder / "audit.jsonl")},
@@ -191,6 +200,7 @@ def _settings(folder: Path, names: Names) -> dict[str, Any]:
 
 def _traffic(found: Whole) -> None:
     names, client = found.names, found.app.client
+    until(lambda: len([w for w in found.read("/admin/routes")["data"][0]["weights"].values() if w]) == 2)
     shape = {"type": "object", "properties": {names.label: {"enum": [names.text]}}, "description": names.text}
     tool = {"type": "function", "function": {"name": "look_up", "description": names.text, "parameters": shape}}
     for number in range(12):
@@ -198,19 +208,25 @@ def _traffic(found: Whole) -> None:
     for text in ("hello", "hello", names.text, f"{names.text} of {EMAIL}", f"the walrus {names.text}", "a nightjar"):
         found.ask(text)
     found.ask(names.text, tools=[tool], user=names.text[:200])
-    found.ask("hello", model=names.text)
+    found.ask("hello", model=names.asked)
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {**shape, "required": [names.label]}}}
     for _ in range(2):
-        found.ask("hello", model="far", response_format=form)
+        found.ask("hello", model=names.model, response_format=form)
     limits = {"requests_per_minute": 600, "budget_day": 0.05, "budget_month": 20}
     client.post("/admin/keys", json={"id": "mobile-app", "team": names.team, "limits": limits}, headers=bearer(KEY))
     client.post("/admin/keys", json={"id": "nightly-batch", "scopes": ["pii"]}, headers=bearer(KEY))
     client.delete("/admin/keys/nightly-batch", headers=bearer(KEY))
-    client.put(f"/admin/teams/{names.team}", json={"budget_day": 0.02, "budget_month": 1}, headers=bearer(KEY))
+    client.put(
+        f"/admin/teams/{quote(names.team, safe='')}", json={"budget_day": 0.02, "budget_month": 1}, headers=bearer(KEY)
+    )
     report = {"text": f"{names.text} is harmless", "rail": "pii", "note": names.text[:200]}
     answered = client.post("/v1/safety/false_positives", json=report, headers=bearer(CALLER))
     assert answered.status_code == 200, answered.text
-    changed = client.put("/admin/routes/pinned/weights", json={"weights": {OLD: 80, NEW: 20}}, headers=bearer(KEY))
+    changed = client.put(
+        f"/admin/routes/{quote(names.route, safe='')}/weights",
+        json={"weights": {OLD: 80, NEW: 20}},
+        headers=bearer(KEY),
+    )
     assert changed.status_code == 200, changed.text
 
 

@@ -7,13 +7,19 @@ import re
 import subprocess
 import sys
 from dataclasses import fields
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from urllib.parse import urlsplit
 
 import pytest
 
 from sluicegate.gateway.api.builtin_dialects import DIALECTS
 from sluicegate.gateway.api.openapi.document import operations
 from sluicegate.gateway.commands.cli import COMMANDS
+from tests.console.browser import chromium
+from tests.console.conftest import needs_chromium
 from tools.site import commands_page, http_page, settings_page
 from tools.site.hooks import COPIED, MADE, ROOT
 from tools.site.links import moved
@@ -45,6 +51,27 @@ def test_a_browser_loads_nothing_from_elsewhere(built: Path) -> None:
         if re.match(r"(?:https?:)?//", address)
     }
     assert foreign == set()
+
+
+@needs_chromium
+def test_a_reader_finds_a_page_by_its_words(built: Path, tmp_path: Path) -> None:
+    """Served as files are: the index is made when the site is built, and the browser searches it."""
+    quiet = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *said: None})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(quiet, directory=str(built)))
+    Thread(target=server.serve_forever, daemon=True).start()
+    asked = "document.querySelector('[data-md-component=search-query]')"
+    with chromium(tmp_path) as browser:
+        browser.go(f"http://127.0.0.1:{server.server_port}/index.html")
+        browser.js(
+            f"document.querySelector('#__search').click(), {asked}.focus(), {asked}.value = 'circuit breakers', "
+            f"{asked}.dispatchEvent(new Event('input', {{ bubbles: true }})), "
+            f"{asked}.dispatchEvent(new Event('keyup', {{ bubbles: true }})), true"
+        )
+        browser.until("document.querySelector('.md-search-result__link')")
+        found = browser.js("[...document.querySelectorAll('.md-search-result__link')].map((link) => link.href)")
+        assert any("breaker" in (built / urlsplit(link).path[1:]).read_text("utf-8") for link in found)
+        assert browser.complaints() == []
+    server.shutdown()
 
 
 def test_every_operation_is_on_the_page_of_http() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sluicegate.gateway.commands.eval.asking import AskedCase
 from sluicegate.gateway.commands.eval.checks import CheckScore
-from sluicegate.gateway.commands.statistics import Interval, mean, paired, quantile, share
+from sluicegate.gateway.commands.statistics import Interval, mean, mean_score, paired, quantile, share
 
 SIGNIFICANT = 0.05
 
@@ -50,10 +50,10 @@ def figures(judged: Sequence[ScoredCase], prices: TokenPrices, seed: int) -> dic
     return {
         "answers": len(asked),
         "errors": len(judged) - len(asked),
-        "quality": _plain(mean(by_case(asked), seed)),
+        "quality": _plain(mean_score(by_case(asked), seed)),
         "passed": _plain(share(sum(one.passed for one in asked), len(asked))),
-        "checks": {name: _plain(mean(scores, seed)) for name, scores in sorted(_by_check(asked).items())},
-        "tags": {tag: _plain(mean(scores, seed)) for tag, scores in sorted(_by_tag(asked).items())},
+        "checks": {name: _plain(mean_score(scores, seed)) for name, scores in sorted(_by_check(asked).items())},
+        "tags": {tag: _plain(mean_score(scores, seed)) for tag, scores in sorted(_by_tag(asked).items())},
         "valid_json": _plain(share(sum(is_json(one) for one in structured), len(structured))),
         "refused": _plain(share(sum(reply.refused for reply in replies), len(replies))),
         "false_alarms": _failing(asked, "answered"),

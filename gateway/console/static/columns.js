@@ -37,6 +37,6 @@ export function whisker(found, format) {
   if (!found) return el("span", {}, "–");
   const at = (share) => `${100 * Math.min(1, Math.max(0, share))}%`;
   return el("div", { class: "whisker" }, el("span", { class: "gauge-text" }, format(found.value)),
-    el("span", { class: "track", title: `95 %: ${format(found.low)} to ${format(found.high)}, of ${found.n}` }, el("span", { class: "point", style: { width: at(found.value) } }), el("span", { class: "span95", style: { left: at(found.low), width: at(Math.max(0, found.high - found.low)) } })),
+    el("span", { class: "track", title: `95 %: ${format(found.low)} to ${format(found.high)}, of ${found.n}` }, el("span", { class: "point", style: { width: at(found.value) } }), el("span", { class: "span95", style: { left: `min(${at(found.low)}, 100% - 2px)`, width: at(Math.max(0, found.high - found.low)) } })),
     el("span", { class: "note" }, `${format(found.low)} to ${format(found.high)}`));
 }

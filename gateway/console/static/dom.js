@@ -58,4 +58,10 @@ export function count(value) {
 }
 
 export const percent = (share) => (Number.isFinite(share) ? `${(100 * share).toFixed(share > 0.1 ? 0 : 1)} %` : "–");
+// The moment, with its day where that is not today.
+export function when(seconds) {
+  const at = new Date(seconds * 1000), today = new Date().toDateString() === at.toDateString();
+  return today ? clock(seconds) : `${at.toLocaleDateString([], { month: "short", day: "numeric" })} ${clock(seconds)}`;
+}
+
 export const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString([], { hour12: false });

@@ -22,7 +22,7 @@ function field(spec, params) {
   const control = spec.options
     ? el("select", { id, name: spec.name }, (spec.options.some(([value]) => value === now) ? spec.options : [...spec.options, [now, now]]).map((found) => option(found, now)))
     : el("input", { id, name: spec.name, type: spec.type ?? "text", value: now, placeholder: spec.hint, autocomplete: "off", spellcheck: "false", step: spec.step });
-  return el("div", { class: `field ${spec.wide ? "wide" : ""}` }, el("label", { for: id }, spec.label), control);
+  return el("div", { class: `field ${spec.wide || spec.type === "datetime-local" ? "wide" : ""}` }, el("label", { for: id }, spec.label), control);
 }
 
 // What is seldom asked for stays folded, unless it is asked for now.

@@ -165,7 +165,7 @@ class UpstreamServer:
         try:
             if answer.status < 500 or answer.status in NOT_BEGUN:
                 prompt.refused()
-            raise await self._refused(answer)
+            raise await self._refused(answer, attempt)
         finally:
             attempt.end(f"status_{answer.status}")
             answer.release()
@@ -179,10 +179,11 @@ class UpstreamServer:
         what = "did not answer in time" if isinstance(error, TimeoutError) else "cannot be reached"
         return TryFailed(UpstreamFailed(f"the server behind model {self._name!r} {what}"), what, BACKOFF_S)
 
-    async def _refused(self, answer: aiohttp.ClientResponse) -> Exception:
+    async def _refused(self, answer: aiohttp.ClientResponse, attempt: Try) -> Exception:
         said = await refusal(answer)
         status, name = answer.status, self._name
         why = shown(said.message) if self._shows_messages else said.code or "no code that is known here"
+        attempt.said = why
         log.warning("model %s: server %s answered %d: %s", name, self.label, status, why)
         self.answers = True
         if status in (429, 503):

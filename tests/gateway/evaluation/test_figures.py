@@ -135,6 +135,23 @@ def test_intervals_cover_what_they_should() -> None:
     assert 178 <= held <= 200
 
 
+@pytest.mark.parametrize("score", [0.0, 1.0])
+@pytest.mark.parametrize("n", [1, 2, 20, 60])
+def test_cases_that_all_score_the_same_are_no_certainty(score: float, n: int) -> None:
+    """Few of them say little, and no number of them says all."""
+    found = statistics.mean_score([score] * n)
+    assert found is not None
+    assert found.value == score
+    assert found.high - found.low == pytest.approx(3.84 / (n + 3.84), abs=0.01)
+
+
+def test_scores_between_are_means() -> None:
+    scores = [0.0, 1.0, 0.5] * 5
+    assert statistics.mean_score(scores, 3) == statistics.mean(scores, 3)
+    assert statistics.mean_score([]) is None
+    assert statistics.mean_score([1.0, 0.0, 1.0]) == statistics.share(2, 3)
+
+
 def test_a_paired_test_alarms_as_often_as_it_says() -> None:
     rng = random.Random(5)
     alarms = sum(statistics.paired([rng.gauss(0, 1) for _ in range(10)], i) < 0.05 for i in range(300))

@@ -60,7 +60,7 @@ function figuresTable(versions) {
   const share = (title, of) => (versions.some(([, figures]) => of(figures)) ? el("tr", {}, el("th", { scope: "row", class: "breaks" }, title), versions.map(([, figures]) => el("td", {}, whisker(of(figures), percent)))) : null);
   const plain = (title, of) => el("tr", {}, el("th", { scope: "row" }, title), versions.map(([, figures]) => el("td", {}, of(figures))));
   const rows = [...FIGURES.map(([name, title]) => share(title, (figures) => figures[name])), ...names("checks").map((name) => share(`Check ${name}`, (figures) => figures.checks[name])), ...names("tags").map((name) => share(`Tag ${name}`, (figures) => figures.tags[name])),
-    plain("Answers", (f) => `${count(f.answers)}${f.errors ? `, ${count(f.errors)} could not be asked` : ""}`), plain("Latency, p50 / p95 / p99", (f) => ["p50", "p95", "p99"].map((q) => seconds(f.latency_s[q])).join(" / ")), plain("Tokens", (f) => `${count(f.prompt_tokens)} + ${count(f.completion_tokens)}`), plain("Cost", (f) => String(f.cost))];
+    plain("Answers", (f) => `${count(f.answers)}${f.errors ? `, ${count(f.errors)} could not be asked` : ""}`), plain("Latency, p50 / p95 / p99", (f) => ["p50", "p95", "p99"].map((q) => seconds(f.latency_s[q])).join(" / ")), plain("Tokens", (f) => `${count(f.prompt_tokens)} + ${count(f.completion_tokens)}`), plain("Cost", (f) => (f.cost ? String(f.cost) : "no price was given"))];
   return table("Figures", [["What"], ...versions.map(([name]) => [name])], rows.filter(Boolean), "The report has no figures.");
 }
 

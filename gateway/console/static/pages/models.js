@@ -1,5 +1,5 @@
 import { Failure, ask } from "../api.js";
-import { cell, chip, clock, count, el, facts, ms, panel, percent } from "../dom.js";
+import { cell, chip, count, el, facts, ms, panel, percent, when } from "../dom.js";
 import { outcome, sure } from "../forms.js";
 import { address } from "../navigation.js";
 import { table } from "../tables.js";
@@ -67,9 +67,9 @@ function routePanel(route, figures, act) {
     return el("tr", {}, cell(name, "name"), cell(w > 0 ? chip(canary ? "canary" : "answers", canary ? "info" : "good") : chip("at rest")), cell(`${Math.round((100 * w) / sum)} %`, "number"),
       cell(line ? el("a", { href: address("requests", { model: name, last: String(WINDOW_S) }) }, count(line.requests)) : "0", "number"), cell(count(line?.failed ?? 0), "number"), cell(line ? ms(line.mean_ms) : "–", "number"));
   });
-  const past = [...route.history].reverse().map((c) => el("tr", {}, cell(clock(c.at_s)), cell(c.by, "name"), cell(share(c.weights))));
+  const past = [...route.history].reverse().map((c) => el("tr", {}, cell(when(c.at_s), "time"), cell(c.by, "name"), cell(share(c.weights))));
   return el("section", { class: "panel" },
-    el("header", {}, el("h2", {}, route.name), el("p", {}, [route.sticky ? `sticky by ${route.sticky}` : "", route.fallback.length ? `falls back to ${route.fallback.join(", ")}` : "", route.shadow ? `shadowed by ${route.shadow}` : ""].filter(Boolean).join("; ")),
+    el("header", {}, el("h2", {}, route.name), el("p", {}, ["requests of each version under any name", route.sticky ? `sticky by ${route.sticky}` : "", route.fallback.length ? `falls back to ${route.fallback.join(", ")}` : "", route.shadow ? `shadowed by ${route.shadow}` : ""].filter(Boolean).join("; ")),
       el("span", { class: "end" }, el("button", { type: "button", class: "danger", disabled: route.history.length < 2, on: { click: roll } }, "Roll back"))),
     el("div", { class: "stack" }, table(`Versions of ${route.name}`, [["Version"], ["State"], ["Share", "number"], ["Requests", "number"], ["Failed", "number"], ["On average", "number"]], rows, "No version."),
       past.length ? el("details", {}, el("summary", {}, "Changes, the newest in force"), table(`Changes of ${route.name}`, [["At"], ["By"], ["Shares"]], past, "")) : null));
@@ -92,7 +92,7 @@ function rolloutPanel(found, act) {
   });
   const orders = { running: ["hold", "promote", "stop"], held: ["resume", "promote", "stop"] }[found.state] ?? [];
   const rows = Object.entries(found.metrics).map(([name, m]) => el("tr", {}, cell(name.replaceAll("_", " ")), cell(`${mean(m.canary)} of ${count(m.canary.n)}`, "number"), cell(`${mean(m.baseline)} of ${count(m.baseline.n)}`, "number"), cell(String(m.tolerance), "number minor"), cell(m.worse.p.toFixed(3), "number")));
-  const decided = [...found.decisions].reverse().map((one) => el("tr", {}, cell(clock(one.at_s)), cell(one.action), cell(one.by, "name"), cell(one.reason)));
+  const decided = [...found.decisions].reverse().map((one) => el("tr", {}, cell(when(one.at_s), "time"), cell(one.action), cell(one.by, "name"), cell(one.reason)));
   return el("section", { class: "panel" },
     el("header", {}, el("h2", {}, `Canary ${found.canary}`), chip(found.state, ROLLOUT[found.state] ?? ""), el("p", {}, `${percent(found.share)} of ${found.route}, step ${found.step} of ${found.steps.length}; compared with ${found.baseline}`)),
     el("div", { class: "stack" }, orders.length ? el("div", { class: "row" }, orders.map((verb) => el("button", { type: "button", class: verb === "stop" ? "danger" : "", "aria-label": `${ORDERS[verb][0]}: ${found.canary}`, on: { click: () => order(verb, ...ORDERS[verb]) } }, ORDERS[verb][0]))) : null, found.waits_for.length ? el("p", { class: "note" }, `Waits for ${found.waits_for.join(", ")}.`) : null,

@@ -1,6 +1,6 @@
 import { ask } from "../api.js";
 import { histogram, legend, slices } from "../charts.js";
-import { cell, chip, clock, count, el, ms, panel, percent } from "../dom.js";
+import { cell, chip, count, el, ms, panel, percent, when } from "../dom.js";
 import { RANGES, filterBar, keepAddress, localMoment, rangeOf } from "../list.js";
 import { address } from "../navigation.js";
 import { ENDINGS, money } from "../outcome.js";
@@ -8,6 +8,7 @@ import { table } from "../tables.js";
 
 const STANDARD = "3600", EVERY_MS = 4000;
 const SERIES = ["answered", "refused", "rejected", "failed", "left"];
+const COLOURS = { failed: "error" }; // of a rail, "failed" is another colour than its blocks
 const seconds = (value) => ms(value * 1000);
 
 // A figure that leads to the requests it counts.
@@ -51,7 +52,7 @@ function rails(found, to) {
 
 function endings(found, to) {
   const known = found.by_ended.filter((line) => !["stop", "success", "tool_calls"].includes(line.name));
-  const rows = known.map((line) => el("tr", {}, cell(line.name.replaceAll("_", " "), "name"), cell(el("a", { href: to({ ended: line.name }) }, count(line.requests)), "number"), cell(clock(line.last_s), "number")));
+  const rows = known.map((line) => el("tr", {}, cell(line.name.replaceAll("_", " "), "name"), cell(el("a", { href: to({ ended: line.name }) }, count(line.requests)), "number"), cell(when(line.last_s), "number")));
   return panel("What went wrong", "by how requests ended", table("Endings other than whole answers", [["Ended with"], ["Requests", "number"], ["Last", "number"]], rows, "Every request in this range got its whole answer."));
 }
 
@@ -73,7 +74,7 @@ function drawn(found, to, model) {
   return [
     tiles(found, to),
     el("div", { class: "grid two" },
-      panel("Requests", "click a bar for its requests", slices(found.series, { label: "Requests", ...chart, split: (s) => SERIES.map((kind) => [kind, ENDINGS[kind], s[kind] ?? 0]) }), legend(SERIES.map((kind) => [kind, ENDINGS[kind]]))),
+      panel("Requests", "click a bar for its requests", slices(found.series, { label: "Requests", ...chart, split: (s) => SERIES.map((kind) => [COLOURS[kind] ?? kind, ENDINGS[kind], s[kind] ?? 0]) }), legend(SERIES.map((kind) => [COLOURS[kind] ?? kind, ENDINGS[kind]]))),
       panel("Tokens answered", "click a bar for its requests", slices(found.series, { label: "Tokens answered", ...chart, split: (s) => [["answered", "tokens", s.tokens]] }))),
     el("div", { class: "grid two" }, objectives(found, to), endings(found, to)),
     el("div", { class: "grid three" }, spread("To the first text", found.latency.first_ms, seconds), spread("For each further token", found.latency.token_ms, seconds), spread("Whole request", found.latency.ms, seconds)),

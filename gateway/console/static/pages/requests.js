@@ -1,5 +1,5 @@
 import { ask } from "../api.js";
-import { cell, chip, clock, count, el, ms, panel } from "../dom.js";
+import { cell, chip, count, el, ms, panel, when } from "../dom.js";
 import { betweenFields, filterBar, keepAddress, pagedTable, rangeOf, timeField } from "../list.js";
 import { address } from "../navigation.js";
 import { ENDINGS, ended, money, verdict } from "../outcome.js";
@@ -42,11 +42,6 @@ function query(params, more = {}) {
 
 const COLUMNS = [["At"], ["Outcome"], ["Model"], ["Key", "minor"], ["Route", "minor roomy"], ["Feature", "minor"], ["Rails", "minor"], ["Tokens", "number minor"], ["Cost", "number minor"], ["First text", "number minor roomy"], ["Whole", "number"]];
 const LIVE = [["Request"], ["Model"], ["Key", "minor"], ["Doing"], ["Prompt", "number minor"], ["Tokens", "number"], ["For", "number"]];
-
-function when(seconds) {
-  const at = new Date(seconds * 1000), today = new Date().toDateString() === at.toDateString();
-  return today ? clock(seconds) : `${at.toLocaleDateString([], { month: "short", day: "numeric" })} ${clock(seconds)}`;
-}
 
 // A route breaks behind its slashes.
 const parted = (route) => route.split(/(?<=\/)/).flatMap((part) => [part, el("wbr")]);

@@ -1,9 +1,11 @@
 import { Failure, ask } from "../api.js";
-import { chip, clock, el, facts, panel } from "../dom.js";
+import { chip, el, facts, panel, when } from "../dom.js";
 
 async function pending(signal) {
   try { return await ask("/admin/review?status=pending", { signal }); } catch (error) { if (error instanceof Failure && error.status === 404) return null; throw error; }
 }
+
+const NAMES = { created_s: "escalated", expires_s: "kept until", decided_s: "decided", key_id: "key", request_id: "request" };
 
 function card(item, again) {
   const note = el("input", { id: `note-${item.id}`, maxlength: "4096" }), said = el("p", { role: "status", class: "note" }), texts = el("div", { class: "said" });
@@ -17,7 +19,7 @@ function card(item, again) {
   const known = ["id", "status", "object", "texts", "released"];
   return el("section", { class: "panel", "aria-label": `Review ${item.id}` },
     el("header", {}, el("h2", {}, item.reason || item.kind || "Held for review"), chip(item.status, "warn")),
-    el("div", { class: "stack" }, facts(Object.entries(item).filter(([k, v]) => !known.includes(k) && typeof v !== "object").map(([k, v]) => [k.replace(/_/g, " "), k.endsWith("_s") && v > 1e9 ? clock(v) : v])), texts,
+    el("div", { class: "stack" }, facts(Object.entries(item).filter(([k, v]) => !known.includes(k) && typeof v !== "object").map(([k, v]) => [NAMES[k] ?? k.replace(/_/g, " "), k.endsWith("_s") && v > 1e9 ? when(v) : v])), texts,
       el("div", {}, el("label", { for: `note-${item.id}` }, "Note"), note),
       el("div", { class: "row" }, el("button", { type: "button", on: { click: reveal } }, "Read the text"), el("button", { class: "main", type: "button", on: { click: decide("approve") } }, "Approve"), el("button", { class: "danger", type: "button", on: { click: decide("deny") } }, "Deny"), said)));
 }

@@ -6,7 +6,7 @@ import { tokenView } from "../tokens.js";
 import { waterfall } from "../waterfall.js";
 
 const shown = (value) => (Array.isArray(value) ? value.join(", ") : typeof value === "object" && value !== null ? JSON.stringify(value) : value);
-const NAMES = { "sluicegate.stage.outcome": "Outcome", "http.response.status_code": "Status", "error.type": "Error", "server.address": "Server", "server.port": "Port", "sluicegate.try.outcome": "Try ended", "sluicegate.guard.verdict": "Verdict", "sluicegate.guard.reason": "Reason" };
+const NAMES = { "sluicegate.stage.outcome": "Outcome", "http.response.status_code": "Status", "error.type": "Error", "server.address": "Server", "server.port": "Port", "sluicegate.try.outcome": "Try ended", "sluicegate.try.said": "The server said", "sluicegate.guard.verdict": "Verdict", "sluicegate.guard.reason": "Reason" };
 
 function spanFacts(span) {
   return [facts([["Span", span.name], ["Begins", ms(span.at_ms)], ["Takes", ms(span.ms)], ...Object.entries(span.attributes).map(([k, v]) => [NAMES[k] ?? k, shown(v)])]),
@@ -18,9 +18,11 @@ function failure(found) {
   if (found.outcome === "answered") return null;
   const word = { refused: "A rail refused it", rejected: "The caller has to mend it", failed: "It failed here", left: "The caller left" }[found.outcome];
   const acted = found.verdicts.map(([slot, rail, verdict]) => `${rail} (${slot}): ${verdict}`).join(", ");
+  const said = found.spans.map((span) => span.attributes["sluicegate.try.said"]).filter(Boolean).at(-1);
   return el("section", { class: `notice ${found.outcome === "failed" ? "bad" : ""} said`, "aria-label": "What went wrong" },
     el("p", {}, el("strong", {}, `${word}: ${found.ended.replaceAll("_", " ")}${found.status === 200 ? "" : `, status ${found.status}`}`)),
     found.error ? el("p", {}, found.error.message) : null,
+    said ? el("p", {}, `The server said: ${said}`) : null,
     acted ? el("p", {}, `Rails that acted: ${acted}.`) : null,
     found.review ? el("p", {}, "A person has to look: ", el("a", { href: "#/reviews" }, "open the reviews")) : null);
 }
