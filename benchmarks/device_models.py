@@ -50,14 +50,19 @@ SHAPES = {
     "qwen3-8b": Shape("Qwen3Config", 4096, 36, 32, 8, 128, 12288, 151936, False),
     "llama-1b": Shape("LlamaConfig", 2048, 16, 32, 8, 64, 8192, 128256, True),
     "tiny": Shape("LlamaConfig", 64, 2, 4, 2, 16, 128, 2048, True),
+    "tiny-qwen3": Shape("Qwen3Config", 64, 2, 4, 2, 16, 128, 2048, True),
 }
 
 
-def make_model(name: str, device: torch.device, dtype: torch.dtype, context_length: int) -> LoadedModel:
-    """The tokenizer is the bundled one: only its tokens are drawn, though logits are of the whole vocabulary."""
+def make_model(
+    name: str, device: torch.device, dtype: torch.dtype, context_length: int, *, layers: int | None = None
+) -> LoadedModel:
+    """`layers`: in place of the shape's own.
+
+    The tokenizer is the bundled one: only its tokens are drawn, though logits are of the whole vocabulary."""
     shape = SHAPES[name]
     config = getattr(transformers, shape.family)(
-        hidden_size=shape.hidden, num_hidden_layers=shape.layers, num_attention_heads=shape.heads,
+        hidden_size=shape.hidden, num_hidden_layers=layers or shape.layers, num_attention_heads=shape.heads,
         num_key_value_heads=shape.kv_heads, head_dim=shape.head_dim, intermediate_size=shape.intermediate,
         vocab_size=shape.vocab, tie_word_embeddings=shape.tied, max_position_embeddings=context_length,
         bos_token_id=None, eos_token_id=None, pad_token_id=0,
@@ -67,12 +72,12 @@ def make_model(name: str, device: torch.device, dtype: torch.dtype, context_leng
         module = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation="eager")
     module = module.to(device).eval().requires_grad_(False)
     tokenizer = AutoTokenizer.from_pretrained(BUNDLED)
-    layers, rowwise = verify(module, config, name)
+    shapes, rowwise = verify(module, config, name)
     return LoadedModel(
         name=name, version=f"random-{name}", context_length=context_length, vocab_size=shape.vocab, eos_token_ids=(),
         tokenizer=tokenizer, usable_vocab=min(shape.vocab, len(tokenizer)), default_temperature=1.0, module=module,
         defaults={}, notes=(),
-        layers=layers, dtype=dtype, device=device, detokenizer=Detokenizer(tokenizer), rowwise=rowwise,
+        layers=shapes, dtype=dtype, device=device, detokenizer=Detokenizer(tokenizer), rowwise=rowwise,
     )  # fmt: skip
 
 

@@ -11,6 +11,8 @@ less that for one. `attention` is our kernel for single tokens alone, over all l
 minutes. To try the program where there is no such device:
 
     TRITON_INTERPRET=1 python -m benchmarks.engine_gpu --device cpu --shape tiny -b 1,2 --context 40 --output-len 6
+
+With `--count`, on any machine that has Triton: the kernels that a layer of a decode step launches, and nothing else.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import argparse
 import asyncio
 import gc
 import json
+import os
 import random
 import statistics
 import sys
@@ -59,6 +62,8 @@ _ROOM = 256
 
 def main() -> int:
     args = _arguments()
+    if args.count:
+        return _print_launches()
     try:
         device = usable_device(args.device, "the benchmark's model")
     except ModelLoadError as error:
@@ -92,7 +97,21 @@ def _arguments() -> argparse.Namespace:
     made.add_argument("--no-peer", action="store_true", help="leave transformers out")
     made.add_argument("--profile", type=Path, help="a folder for tables of where a step's time goes, one for each row")
     made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    made.add_argument("--count", action="store_true", help="count launches instead; needs no device")
     return made.parse_args()
+
+
+def _print_launches() -> int:
+    """Count on the CPU, with Triton's interpreter, which is chosen before Triton is imported."""
+    os.environ["TRITON_INTERPRET"] = "1"
+    from benchmarks.launches import count_step, table
+
+    for family in ("tiny", "tiny-qwen3"):
+        for weights in ("full", "int8"):
+            found = count_step(family, torch.device("cpu"), torch.bfloat16, weights=weights)
+            print(f"\n## {SHAPES[family].family}, weights {weights}\n\n{table(found)}")
+            print(f"\n32 layers: {found.of(32)} launches a step")
+    return 0
 
 
 def _measure_shape(
