@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import orjson
 
@@ -100,6 +99,8 @@ class UpstreamEmbedder:
     threshold = 0.9
 
     def __init__(self, url: str, model: str, *, api_key: str | None = None) -> None:
+        import httpx  # a fifth of a second to import: only those who ask others need it
+
         self.name = f"upstream-{model}"
         self.dim = 0
         """Known from the first answer on."""

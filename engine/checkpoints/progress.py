@@ -29,6 +29,13 @@ def reporting(model: str, on_progress: OnProgress | None) -> Iterator[None]:
     from transformers.utils import logging
 
     logging.set_tqdm_hook(_bar)
+    with watching(model, on_progress):
+        yield
+
+
+@contextmanager
+def watching(model: str, on_progress: OnProgress | None) -> Iterator[None]:
+    """Report to `on_progress` what `report` is told in this context, on the thread that loads."""
     token = _watching.set(None if on_progress is None else (model, on_progress))
     try:
         yield

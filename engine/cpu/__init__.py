@@ -5,10 +5,12 @@ from sluicegate.engine.cpu.head_products import HeadProducts, products_of
 from sluicegate.engine.cpu.kernels.lowrank import MOST_RANK, FactorTable, factor_table
 from sluicegate.engine.cpu.packing import EIGHT, FOUR, Packed
 from sluicegate.engine.cpu.small_layers import CpuSmallLinear, shrink_module, weight_bytes, weight_count, whole_weights
+from sluicegate.engine.cpu.table_builder import FAMILIES
 from sluicegate.engine.cpu.wanted_logits import WantedLogits
 
 __all__ = [
     "EIGHT",
+    "FAMILIES",
     "FOUR",
     "MOST_RANK",
     "CpuSmallLinear",

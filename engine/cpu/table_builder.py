@@ -39,6 +39,7 @@ Buffer = tuple[int, int]
 """(address, stride in bytes)."""
 _FORMS = {"full": FLOATS, "int8": INT8, "fp8": FP8}
 FAMILIES = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
+"""Classes of `transformers`; `DenseDecoder` of `engine.model.dense` stands for any of them."""
 
 
 @dataclass(slots=True)
@@ -94,7 +95,7 @@ class Sizes:
 
 def sizes_of(module: Any, layers: tuple[LayerShape, ...]) -> Sizes | None:
     """Return the sizes of a decoder; None where the program would not compute what the module does."""
-    if type(module).__name__ not in FAMILIES or not _is_plain(module):
+    if type(module).__name__ not in {*FAMILIES, "DenseDecoder"} or not _is_plain(module):
         return None
     first = layers[0]
     if any(replace(layer, window=first.window) != first for layer in layers):

@@ -27,6 +27,7 @@ from sluicegate.engine.attention.paged import (
 from sluicegate.engine.checkpoints.packed import scheme_of
 from sluicegate.engine.checkpoints.quantised import fields_of, method_of, reads
 from sluicegate.engine.memory.kv import KVPool, LayerShape
+from sluicegate.engine.model.dense import DenseDecoder
 from sluicegate.engine.model.lora_batch import finding_rowwise_layers
 from sluicegate.plugins import ModelLoadError
 
@@ -89,16 +90,22 @@ def usable_context(config: Any, where: str) -> int:
 
 
 @torch.inference_mode()
+def own_logits(module: Any, config: Any, where: str) -> Tensor:
+    """Return logits [T, V] float32 of the trial's tokens with the model's own attention. Raises `ModelLoadError`."""
+    return _by_itself(module, _trial_ids(config, module.device), where)
+
+
+@torch.inference_mode()
 def verify(
-    module: Any, config: Any, where: str, *, rounded: bool = False
+    module: Any, config: Any, where: str, *, rounded: bool = False, expected: Tensor | None = None
 ) -> tuple[tuple[LayerShape, ...], frozenset[str]]:
     """Switch `module` to the paged attention and prove that nothing changed. Returns what each layer stores, and the
-    names of layers that are given one row a token. `rounded`: its weights are, and activations with them. Raises
-    `ModelLoadError`."""
+    names of layers that are given one row a token. `rounded`: its weights are, and activations with them; `expected`:
+    its `own_logits`, where they are known. Raises `ModelLoadError`."""
     ids = _trial_ids(config, module.device)
-    expected = _by_itself(module, ids, where)
-    register_attention()
-    module.set_attn_implementation(ATTENTION_NAME)
+    if expected is None:
+        expected = _by_itself(module, ids, where)
+    _switch(module)
     with finding_rowwise_layers(module, len(ids)) as rowwise:
         layers = _layer_shapes(module, config, ids, where)
     found = _in_steps(module, ids, layers)
@@ -113,9 +120,15 @@ def verify(
 
 def trusted(module: Any) -> tuple[tuple[LayerShape, ...], frozenset[str]]:
     """Switch `module` to the paged attention without a trial. Returns nothing of its layers."""
-    register_attention()
-    module.set_attn_implementation(ATTENTION_NAME)
+    _switch(module)
     return (), frozenset()
+
+
+def _switch(module: Any) -> None:
+    """Let `module` use the paged attention; one of our own code knows no other."""
+    if not isinstance(module, DenseDecoder):
+        register_attention()
+        module.set_attn_implementation(ATTENTION_NAME)
 
 
 def _trial_ids(config: Any, device: torch.device) -> Tensor:

@@ -23,6 +23,7 @@ from sluicegate.engine.checkpoints.progress import hushed, report
 from sluicegate.engine.checkpoints.quantised import fields_of, reads, whole_tensors
 from sluicegate.engine.checkpoints.stored_tensors import LazyTensor, stored_tensors
 from sluicegate.engine.cpu import shrink_module
+from sluicegate.engine.model.dense import DenseConfig, DenseDecoder, DenseHeads
 from sluicegate.engine.parallel.share import Share
 from sluicegate.engine.parallel.split import split_head, split_layers
 
@@ -63,6 +64,18 @@ def module_of(
     if (said := files[0].parent / "generation_config.json").exists():
         module.generation_config = GenerationConfig.from_pretrained(said.parent)
     return module
+
+
+def dense_module_of(
+    files: list[Path], config: DenseConfig, heads: DenseHeads, where: str, form: int | None
+) -> DenseDecoder:
+    """Return a decoder of our own code, in float32, with the tensors of `files`; `form`: as in `module_of`. Raises
+    `NotDenseError` where tensors are not such a decoder's."""
+    tensors = stored_tensors(files, where)
+    if form is None:
+        return DenseDecoder(tensors, config, heads)
+    made: DenseDecoder = _rounded(tensors, config, torch.float32, where, form, heads)
+    return made
 
 
 def _dtype(asked: torch.dtype | str, config: Any, tensors: Mapping[str, LazyTensor]) -> torch.dtype:
@@ -155,9 +168,16 @@ class _Promises:
                 parameter.data = whole
 
 
-def _rounded(tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, where: str, form: int) -> Any:
+def _rounded(
+    tensors: Mapping[str, LazyTensor],
+    config: Any,
+    dtype: torch.dtype,
+    where: str,
+    form: int,
+    heads: DenseHeads | None = None,
+) -> Any:
     """Return the model with rounded weights."""
-    module, promises = _with_promises(tensors, config, dtype, where)
+    module, promises = _with_promises(tensors, config, dtype, where, heads)
     shrink_module(module, form, runs=promises.runs)
     promises.keep(module)
     return module
@@ -173,13 +193,13 @@ def _shared(tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, 
 
 
 def _with_promises(
-    tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, where: str
+    tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, where: str, heads: DenseHeads | None = None
 ) -> tuple[Any, _Promises]:
     """Return the model with matrices that are still to be read. What `transformers` would merge or tie by its numbers
-    is read first."""
+    is read first. `heads`: it is of our own code."""
     with hushed():
         asked, promises = _promised(tensors, config, dtype, where)
-        module = _filled(asked, config, dtype, where)
+        module = _filled(asked, config, dtype, where) if heads is None else DenseDecoder(asked, config, heads)
     promises.left = {place: one for place, one in promises.left.items() if one.is_taken}
     there = {parameter.data_ptr() for parameter in module.parameters()}
     if not there >= promises.left.keys():  # some were computed with: read all of them

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
+import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,21 +15,12 @@ import torch
 
 from sluicegate.engine.checkpoints.digests import file_digest, folder_digest
 from sluicegate.engine.checkpoints.draft_heads import load_heads
-from sluicegate.engine.checkpoints.fitting import refuse_damaged, refuse_missing_files, refuse_unfitting
 from sluicegate.engine.checkpoints.generation_config import draw_defaults, end_tokens
-from sluicegate.engine.checkpoints.gguf_files import (
-    GgufFile,
-    places_of,
-    refuse_skipped,
-    scale_frequencies,
-    scale_positions,
-)
 from sluicegate.engine.checkpoints.lora import LowRank, adapter_folder, merge_adapter, read_adapter
-from sluicegate.engine.checkpoints.packed import Scheme, read_packed, scheme_of
-from sluicegate.engine.checkpoints.progress import OnProgress, reporting
-from sluicegate.engine.checkpoints.quantised import fields_of, reads
+from sluicegate.engine.checkpoints.progress import OnProgress, reporting, watching
 from sluicegate.engine.cpu import (
     EIGHT,
+    FAMILIES,
     FOUR,
     MOST_RANK,
     CpuSmallLinear,
@@ -38,18 +31,19 @@ from sluicegate.engine.cpu import (
     whole_weights,
 )
 from sluicegate.engine.cuda.memory import fitting, usable_device
-from sluicegate.engine.model.checks import refuse_config, trusted, usable_context, verify
-from sluicegate.engine.model.files import module_of, weight_files
+from sluicegate.engine.model.checks import own_logits, trusted, usable_context, verify
+from sluicegate.engine.model.dense import NotDenseError
+from sluicegate.engine.model.files import weight_files
+from sluicegate.engine.model.kept_load import KeptLoad, keep_load, load_key, load_of, loads_folder, read_load
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import LoadedModel
+from sluicegate.engine.model.reading import read_kept, read_pretrained
 from sluicegate.engine.parallel.share import Share
-from sluicegate.engine.parallel.split import refuse_unsplittable
 from sluicegate.engine.settings import WeightsKind
 from sluicegate.engine.text.detokenizer import Detokenizer
 from sluicegate.plugins import ModelLoadError
 
 BUNDLED = "bundled"
-_FORMS = {"int8": EIGHT, "int4": FOUR}
 _LOG = logging.getLogger(__name__)
 ENGINE = Path(__file__).parents[1]
 
@@ -80,30 +74,94 @@ def load_model(
     """
     where = _bundled() if str(path_or_name) == BUNDLED else str(path_or_name)
     name = name or (BUNDLED if str(path_or_name) == BUNDLED else Path(where).name)
-    place = usable_device(device, where)
+    asked = _Asked(
+        where, name, version, dtype, usable_device(device, where), adapter, weights, on_progress, share, proves
+    )
     with fitting(f"{where!r}"):
-        with reporting(name, on_progress):
-            config, tokenizer, module, known = _from_pretrained(where, dtype, place, weights, adapter is None, share)
-        rounded = any(isinstance(part, CpuSmallLinear) for part in module.modules())
-        merged = _merged(module, adapter)
-        text_config = config.get_text_config(decoder=True)
-        if share is not None:
-            share.meet()
-        layers, rowwise = verify(module, text_config, where, rounded=rounded) if proves else trusted(module)
-        kept = str(module.dtype)
+        if (key := _key_of_load(asked)) is None:
+            return _loaded(asked)
+        folder = loads_folder()
+        if (kept := read_load(folder, key)) is not None:
+            try:
+                return _loaded(asked, kept)
+            except (ModelLoadError, NotDenseError, ValueError) as error:
+                folder.discard(key, f"is not what {name!r} is ({error})")
+        return _loaded(asked, keep=partial(keep_load, folder, key))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What `load_model` was asked for, and where it is."""
+
+    where: str
+    name: str
+    version: str | None
+    dtype: str | None
+    place: torch.device
+    adapter: str | None
+    weights: WeightsKind
+    on_progress: OnProgress | None
+    share: Share | None
+    proves: bool
+
+
+def _key_of_load(asked: _Asked) -> str | None:
+    """Return the name that a load is kept under; None where only `transformers` can load it: our own code computes
+    dense decoders in float32 on CPUs, from safetensors files in a folder."""
+    where, folder = asked.where, Path(asked.where)
+    as_float = asked.place.type == "cpu" and asked.dtype in (None, "float32")
+    if not as_float or asked.share is not None or not asked.proves or not folder.is_dir():
+        return None
+    try:
+        said = json.loads((folder / "config.json").read_text("utf-8"))
+        dense = said.get("architectures") in [[family] for family in FAMILIES] and not said.get("quantization_config")
+        if not dense or not weight_files(folder, where):
+            return None
+        adapted = "" if asked.adapter is None else folder_digest(adapter_folder(asked.adapter), "adapter")
+        return load_key(folder_digest(folder, f"{asked.weights} {adapted}"))
+    except (OSError, ValueError, AttributeError, ModelLoadError):
+        return None  # the load itself says what is wrong
+
+
+def _loaded(
+    asked: _Asked, kept: KeptLoad | None = None, keep: Callable[[KeptLoad], object] | None = None
+) -> LoadedModel:
+    """Load by `transformers`; or, where `kept`, by our own code, with what `transformers` made of the files. Raises
+    `ModelLoadError`, and for `kept` also `NotDenseError` and `ValueError`."""
+    where, name, weights = asked.where, asked.name, asked.weights
+    if kept is None:
+        with reporting(name, asked.on_progress):
+            config, tokenizer, module, known = read_pretrained(
+                where, asked.dtype, asked.place, weights, asked.adapter is None, asked.share
+            )
+    else:
+        with watching(name, asked.on_progress):
+            config, tokenizer, module, known = read_kept(where, kept, weights, asked.adapter is None)
+    rounded = any(isinstance(part, CpuSmallLinear) for part in module.modules())
+    merged = _merged(module, asked.adapter)
+    text_config = config.get_text_config(decoder=True)
+    if asked.share is not None:
+        asked.share.meet()
+    logits = kept.logits if kept is not None else own_logits(module, text_config, where) if asked.proves else None
+    layers, rowwise = (
+        verify(module, text_config, where, rounded=rounded, expected=logits) if asked.proves else trusted(module)
+    )
+    if keep is not None and logits is not None and (made := load_of(module, tokenizer, layers, logits)) is not None:
+        keep(made)
+    kept_as = str(module.dtype)
     vocab_size = int(module.get_output_embeddings().out_features)  # a rounded weight is no tensor to look at
     temperature, defaults = draw_defaults(module.generation_config, where)
-    heads = load_heads(_folder(where), module) if share is None else None
+    heads = load_heads(_folder(where), module) if asked.share is None else None
     notes: tuple[str, ...] = ()
     if weights != "full":
         if not rounded:
             _shrink(module, weights, where, {} if merged else known)
         notes = what_is_whole(module, weights, name)
-        kept = f"{kept} {weights}"
-    digest = folder_digest(_folder(where), kept + merged + file_digest(where))
+        kept_as = f"{kept_as} {weights}"
+    digest = folder_digest(_folder(where), kept_as + merged + file_digest(where))
     return LoadedModel(
         name=name,
-        version=f"{version}+{digest}" if version else digest,
+        version=f"{asked.version}+{digest}" if asked.version else digest,
         context_length=usable_context(text_config, where),
         vocab_size=vocab_size,
         eos_token_ids=end_tokens(module, tokenizer),
@@ -115,11 +173,11 @@ def load_model(
         module=module,
         layers=layers,
         dtype=module.dtype,
-        device=place,
+        device=asked.place,
         detokenizer=Detokenizer(tokenizer),
         heads=heads,
         rowwise=rowwise,
-        is_shared=share is not None,
+        is_shared=asked.share is not None,
     )
 
 
@@ -172,164 +230,6 @@ def _bundled() -> str:
     return str(folder)
 
 
-def _from_pretrained(
-    where: str,
-    dtype: str | None,
-    device: torch.device,
-    weights: WeightsKind,
-    as_read: bool,
-    share: Share | None = None,
-) -> tuple[Any, Any, Any, dict[str, Packed]]:
-    """Return (configuration, tokenizer, model, layers of a quantised checkpoint that have our form of 4 bits).
-    `as_read`: weights may be rounded as they are read, where that is possible."""
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-
-    place, more = _place(where)
-    try:
-        refuse_missing_files(Path(place), where)
-        config = AutoConfig.from_pretrained(place, trust_remote_code=False, **more)
-        refuse_config(config, where)
-        if share is not None:
-            _refuse_unshared(config, where, share.size)
-        file = GgufFile(Path(where), where) if where.endswith(".gguf") else None
-        if file is not None:
-            scale_positions(config, file)
-        tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False, **more)
-        kind = _dtype(dtype, device)
-        known: dict[str, Packed] = {}
-        if (scheme := scheme_of(config, where)) is not None:
-            module, known = _from_packed(where, config, scheme, kind, weights == "int4")
-        elif files := _files(where, config):
-            early = as_read and kind == torch.float32 and device.type == "cpu" and config.model_type != "bloom"
-            module = module_of(files, config, kind, where, _FORMS.get(weights) if early else None, share)
-        else:
-            module, found = AutoModelForCausalLM.from_pretrained(
-                place,
-                config=config,
-                dtype=kind,
-                attn_implementation="eager",
-                ignore_mismatched_sizes=True,
-                output_loading_info=True,
-                trust_remote_code=False,
-                **more,
-            )
-            refuse_unfitting(found, where, type(module).__name__)
-        if file is not None:
-            refuse_skipped(module, file, places_of(module))
-            scale_frequencies(module, file)
-        refuse_damaged(module, where)
-    except ModelLoadError:
-        raise
-    except Exception as error:
-        if "trust_remote_code" in str(error):
-            raise ModelLoadError(
-                f"{where!r} brings Python code of its own (auto_map in its config.json), which is never run here; name "
-                "a checkpoint of an architecture that transformers has"
-            ) from error
-        raise ModelLoadError(
-            f"{where!r} could not be loaded ({type(error).__name__}: {error}); "
-            "expected a folder with config.json, safetensors weights and a tokenizer, a name on the hub, or a GGUF file"
-        ) from error
-    if config.model_type == "bloom":
-        from sluicegate.engine.model.bloom import serve_bloom
-
-        serve_bloom(module)
-    if config.model_type in ("codegen", "falcon", "gptj", "mpt"):
-        from sluicegate.engine.model.own_attention import serve_own_attention
-
-        serve_own_attention(module, where)
-    _refuse_signature(module, where)
-    _quieten(module)
-    return config, tokenizer, module.to(device).eval().requires_grad_(False), known
-
-
-def _refuse_unshared(config: Any, where: str, size: int) -> None:
-    """Raise `ModelLoadError` where a model cannot be shared by `size` processes."""
-    refuse_unsplittable(config, size, where)
-    if where.endswith(".gguf") or fields_of(config) or not _files(where, config):
-        raise ModelLoadError(
-            f"{where!r} is no folder of whole numbers in safetensors files; only those can be shared by processes: "
-            "leave out tensor_parallel, or name the unquantised checkpoint"
-        )
-
-
-def _files(where: str, config: Any) -> list[Path]:
-    """Return the files of weights that are read here; [] = `transformers` reads the checkpoint."""
-    fields = fields_of(config)
-    if where.endswith(".gguf") or (fields and not reads(fields, where)):
-        return []
-    folder = Path(where)
-    if not folder.is_dir():
-        from huggingface_hub import snapshot_download
-
-        folder = Path(snapshot_download(where, allow_patterns=["*.json", "model*.safetensors"]))
-        refuse_missing_files(folder, where)
-    return weight_files(folder, where)
-
-
-def _from_packed(where: str, config: Any, scheme: Scheme, dtype: Any, keep_four: bool) -> tuple[Any, dict[str, Packed]]:
-    """Load a GPTQ or AWQ checkpoint in full precision, through `transformers`' own loading. Raises `ModelLoadError`."""
-    from transformers import AutoModelForCausalLM, GenerationConfig
-
-    folder = _with_weights(where)
-    state, known = read_packed(folder, scheme, where, half=dtype != torch.float32, keep_four=keep_four)
-    del config.quantization_config
-    kind = AutoModelForCausalLM._model_mapping[type(config)]
-    module, found = kind.from_pretrained(
-        None,
-        config=config,
-        state_dict=state,
-        dtype=dtype,
-        attn_implementation="eager",
-        ignore_mismatched_sizes=True,
-        output_loading_info=True,
-    )
-    refuse_unfitting(found, where, kind.__name__)
-    if (folder / "generation_config.json").exists():
-        module.generation_config = GenerationConfig.from_pretrained(folder)
-    return module, known
-
-
-def _place(where: str) -> tuple[str, dict[str, str]]:
-    """Return what `from_pretrained` takes for a folder, a name or a GGUF file. Raises `ModelLoadError`."""
-    if not where.endswith(".gguf"):
-        return where, {}
-    if find_spec("gguf") is None or find_spec("accelerate") is None:
-        raise ModelLoadError(f"{where!r} is a GGUF file; to read it, pip install 'sluicegate[gguf]'")
-    return str(Path(where).parent), {"gguf_file": Path(where).name}
-
-
-def _dtype(dtype: str | None, device: torch.device) -> Any:
-    if dtype is None:
-        return torch.float32 if device.type == "cpu" else "auto"
-    found = getattr(torch, dtype, None)
-    if not isinstance(found, torch.dtype) or not found.is_floating_point:
-        raise ModelLoadError(f"dtype {dtype!r} is unknown; use float32, bfloat16 or float16")
-    return found
-
-
-def _refuse_signature(module: Any, where: str) -> None:
-    takes = inspect.signature(module.forward).parameters
-    missing = [name for name in ("position_ids", "logits_to_keep") if name not in takes]
-    if missing:
-        raise ModelLoadError(
-            f"{where!r}: {type(module).__name__}.forward takes no {' and no '.join(missing)}, "
-            "so sequences cannot share a flattened step; choose a model with explicit positions"
-        )
-
-
-def _quieten(module: Any) -> None:
-    """Stop code of `transformers` from looking for padding in every step, which a flattened step has none of: the host
-    would wait for the device in the middle of it, and no graph could be captured."""
-    for part in module.modules():
-        if hasattr(part, "warn_if_padding_and_no_attention_mask"):
-            part.warn_if_padding_and_no_attention_mask = _say_nothing
-
-
-def _say_nothing(*_: Any, **__: Any) -> None:
-    """Do nothing, in place of a method that only warns."""
-
-
 def _folder(where: str) -> Path:
     if where.endswith(".gguf"):
         return Path(where).parent
@@ -338,15 +238,6 @@ def _folder(where: str) -> Path:
     from transformers.utils import cached_file
 
     return Path(str(cached_file(where, "config.json"))).parent
-
-
-def _with_weights(where: str) -> Path:
-    """Return the folder of a checkpoint, its weights downloaded."""
-    if Path(where).is_dir():
-        return Path(where)
-    from huggingface_hub import snapshot_download
-
-    return Path(snapshot_download(where, allow_patterns=["*.json", "*.safetensors"]))
 
 
 def load_lora(model: LoadedModel, path: str, name: str, version: str | None = None) -> Adapter:

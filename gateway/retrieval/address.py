@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx
 import orjson
+
+if TYPE_CHECKING:  # a fifth of a second to import: only those who ask others need it
+    import httpx
 
 MAX_BYTES = 4 * 1024 * 1024
 
@@ -14,6 +16,8 @@ class Address:
     """A client of one URL. It follows no redirect and unpacks nothing."""
 
     def __init__(self, url: str, *, api_key: str | None = None, max_bytes: int = MAX_BYTES) -> None:
+        import httpx
+
         headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
         headers["accept-encoding"] = "identity"
         self._url = url

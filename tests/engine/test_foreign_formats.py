@@ -188,7 +188,7 @@ def test_weights_rounded_as_they_are_read_are_those_rounded_afterwards(
     monkeypatch.setattr("sluicegate.engine.checkpoints.stored_tensors.CHUNK", 1000)
     folder, seen = save_tiny(tmp_path, family, tie_word_embeddings=tied), []
     early = load_model(folder, weights=weights, on_progress=seen.append).module
-    monkeypatch.setattr("sluicegate.engine.model.loading._FORMS", {})
+    monkeypatch.setattr("sluicegate.engine.model.reading._FORMS", {})
     late = load_model(folder, weights=weights).module
     assert (seen[-1].done, {one.total for one in seen}) == (seen[-1].total, {seen[-1].total})
     pairs = list(zip(early.modules(), late.modules(), strict=True))

@@ -195,7 +195,7 @@ def test_another_file_in_the_folder_is_another_version(tmp_path: Path) -> None:
 
 
 def test_without_the_package_the_way_to_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sluicegate.engine.model.loading.find_spec", lambda name: None)
+    monkeypatch.setattr("sluicegate.engine.model.reading.find_spec", lambda name: None)
     with pytest.raises(ModelLoadError, match=r"pip install 'sluicegate\[gguf\]'"):
         load_model(tmp_path / "x.gguf")
 

@@ -10,12 +10,14 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
-
-import httpx
 
 from sluicegate.gateway.telemetry.tracing import number_of
 from sluicegate.plugins import ConfigurationError
+
+if TYPE_CHECKING:  # a fifth of a second to import: only those who ask others need it
+    import httpx
 
 RETRIED = frozenset((429, 502, 503, 504))
 TRIES = 3
@@ -110,6 +112,8 @@ class Sender:
 
     def _try(self, body: bytes) -> str:
         """ "" when it was taken, else why not, where another try may help. The answer's body is not read."""
+        import httpx
+
         try:
             self._loop = self._runner.get_loop()
             status = self._runner.run(self._post(body))
@@ -140,6 +144,8 @@ class Sender:
         return {**self.target.headers, "content-type": "application/x-protobuf", **packing}
 
     def _connected(self) -> httpx.AsyncClient:
+        import httpx
+
         if self._client is None:
             trusted: ssl.SSLContext | bool = True
             if self.target.certificate:

@@ -1,0 +1,224 @@
+"""Read a checkpoint from its files: by `transformers`, or by our own code where that was kept."""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sluicegate.engine.checkpoints.fitting import refuse_damaged, refuse_missing_files, refuse_unfitting
+from sluicegate.engine.checkpoints.gguf_files import (
+    GgufFile,
+    places_of,
+    refuse_skipped,
+    scale_frequencies,
+    scale_positions,
+)
+from sluicegate.engine.checkpoints.packed import Scheme, read_packed, scheme_of
+from sluicegate.engine.checkpoints.quantised import fields_of, reads
+from sluicegate.engine.cpu import (
+    EIGHT,
+    FOUR,
+    Packed,
+)
+from sluicegate.engine.model.checks import refuse_config
+from sluicegate.engine.model.dense import DenseConfig, DenseDecoder
+from sluicegate.engine.model.files import dense_module_of, module_of, weight_files
+from sluicegate.engine.model.kept_load import KeptLoad
+from sluicegate.engine.parallel.share import Share
+from sluicegate.engine.parallel.split import refuse_unsplittable
+from sluicegate.engine.settings import WeightsKind
+from sluicegate.engine.text.fast_tokenizer import FastTokenizer
+from sluicegate.plugins import ModelLoadError
+
+_FORMS = {"int8": EIGHT, "int4": FOUR}
+
+
+def read_kept(
+    where: str, kept: KeptLoad, weights: WeightsKind, as_read: bool
+) -> tuple[DenseConfig, FastTokenizer, DenseDecoder, dict[str, Packed]]:
+    """Do as `read_pretrained`, without importing `transformers`. Raises `NotDenseError`, `ValueError` and
+    `ModelLoadError`."""
+    form = _FORMS.get(weights) if as_read else None
+    module = dense_module_of(weight_files(Path(where), where), kept.config, kept.heads, where, form)
+    module.generation_config = kept.generation_config
+    refuse_damaged(module, where)
+    tokenizer = FastTokenizer(kept.tokenizer, partial(_whole_tokenizer, where))
+    return kept.config, tokenizer, module.eval(), {}
+
+
+def _whole_tokenizer(where: str) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(where, trust_remote_code=False)
+
+
+def read_pretrained(
+    where: str,
+    dtype: str | None,
+    device: torch.device,
+    weights: WeightsKind,
+    as_read: bool,
+    share: Share | None = None,
+) -> tuple[Any, Any, Any, dict[str, Packed]]:
+    """Return (configuration, tokenizer, model, layers of a quantised checkpoint that have our form of 4 bits).
+    `as_read`: weights may be rounded as they are read, where that is possible."""
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    place, more = _place(where)
+    try:
+        refuse_missing_files(Path(place), where)
+        config = AutoConfig.from_pretrained(place, trust_remote_code=False, **more)
+        refuse_config(config, where)
+        if share is not None:
+            _refuse_unshared(config, where, share.size)
+        file = GgufFile(Path(where), where) if where.endswith(".gguf") else None
+        if file is not None:
+            scale_positions(config, file)
+        tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False, **more)
+        kind = _dtype(dtype, device)
+        known: dict[str, Packed] = {}
+        if (scheme := scheme_of(config, where)) is not None:
+            module, known = _from_packed(where, config, scheme, kind, weights == "int4")
+        elif files := _files(where, config):
+            early = as_read and kind == torch.float32 and device.type == "cpu" and config.model_type != "bloom"
+            module = module_of(files, config, kind, where, _FORMS.get(weights) if early else None, share)
+        else:
+            module, found = AutoModelForCausalLM.from_pretrained(
+                place,
+                config=config,
+                dtype=kind,
+                attn_implementation="eager",
+                ignore_mismatched_sizes=True,
+                output_loading_info=True,
+                trust_remote_code=False,
+                **more,
+            )
+            refuse_unfitting(found, where, type(module).__name__)
+        if file is not None:
+            refuse_skipped(module, file, places_of(module))
+            scale_frequencies(module, file)
+        refuse_damaged(module, where)
+    except ModelLoadError:
+        raise
+    except Exception as error:
+        if "trust_remote_code" in str(error):
+            raise ModelLoadError(
+                f"{where!r} brings Python code of its own (auto_map in its config.json), which is never run here; name "
+                "a checkpoint of an architecture that transformers has"
+            ) from error
+        raise ModelLoadError(
+            f"{where!r} could not be loaded ({type(error).__name__}: {error}); "
+            "expected a folder with config.json, safetensors weights and a tokenizer, a name on the hub, or a GGUF file"
+        ) from error
+    if config.model_type == "bloom":
+        from sluicegate.engine.model.bloom import serve_bloom
+
+        serve_bloom(module)
+    if config.model_type in ("codegen", "falcon", "gptj", "mpt"):
+        from sluicegate.engine.model.own_attention import serve_own_attention
+
+        serve_own_attention(module, where)
+    _refuse_signature(module, where)
+    _quieten(module)
+    return config, tokenizer, module.to(device).eval().requires_grad_(False), known
+
+
+def _refuse_unshared(config: Any, where: str, size: int) -> None:
+    """Raise `ModelLoadError` where a model cannot be shared by `size` processes."""
+    refuse_unsplittable(config, size, where)
+    if where.endswith(".gguf") or fields_of(config) or not _files(where, config):
+        raise ModelLoadError(
+            f"{where!r} is no folder of whole numbers in safetensors files; only those can be shared by processes: "
+            "leave out tensor_parallel, or name the unquantised checkpoint"
+        )
+
+
+def _files(where: str, config: Any) -> list[Path]:
+    """Return the files of weights that are read here; [] = `transformers` reads the checkpoint."""
+    fields = fields_of(config)
+    if where.endswith(".gguf") or (fields and not reads(fields, where)):
+        return []
+    folder = Path(where)
+    if not folder.is_dir():
+        from huggingface_hub import snapshot_download
+
+        folder = Path(snapshot_download(where, allow_patterns=["*.json", "model*.safetensors"]))
+        refuse_missing_files(folder, where)
+    return weight_files(folder, where)
+
+
+def _from_packed(where: str, config: Any, scheme: Scheme, dtype: Any, keep_four: bool) -> tuple[Any, dict[str, Packed]]:
+    """Load a GPTQ or AWQ checkpoint in full precision, through `transformers`' own loading. Raises `ModelLoadError`."""
+    from transformers import AutoModelForCausalLM, GenerationConfig
+
+    folder = _with_weights(where)
+    state, known = read_packed(folder, scheme, where, half=dtype != torch.float32, keep_four=keep_four)
+    del config.quantization_config
+    kind = AutoModelForCausalLM._model_mapping[type(config)]
+    module, found = kind.from_pretrained(
+        None,
+        config=config,
+        state_dict=state,
+        dtype=dtype,
+        attn_implementation="eager",
+        ignore_mismatched_sizes=True,
+        output_loading_info=True,
+    )
+    refuse_unfitting(found, where, kind.__name__)
+    if (folder / "generation_config.json").exists():
+        module.generation_config = GenerationConfig.from_pretrained(folder)
+    return module, known
+
+
+def _place(where: str) -> tuple[str, dict[str, str]]:
+    """Return what `from_pretrained` takes for a folder, a name or a GGUF file. Raises `ModelLoadError`."""
+    if not where.endswith(".gguf"):
+        return where, {}
+    if find_spec("gguf") is None or find_spec("accelerate") is None:
+        raise ModelLoadError(f"{where!r} is a GGUF file; to read it, pip install 'sluicegate[gguf]'")
+    return str(Path(where).parent), {"gguf_file": Path(where).name}
+
+
+def _dtype(dtype: str | None, device: torch.device) -> Any:
+    if dtype is None:
+        return torch.float32 if device.type == "cpu" else "auto"
+    found = getattr(torch, dtype, None)
+    if not isinstance(found, torch.dtype) or not found.is_floating_point:
+        raise ModelLoadError(f"dtype {dtype!r} is unknown; use float32, bfloat16 or float16")
+    return found
+
+
+def _refuse_signature(module: Any, where: str) -> None:
+    takes = inspect.signature(module.forward).parameters
+    missing = [name for name in ("position_ids", "logits_to_keep") if name not in takes]
+    if missing:
+        raise ModelLoadError(
+            f"{where!r}: {type(module).__name__}.forward takes no {' and no '.join(missing)}, "
+            "so sequences cannot share a flattened step; choose a model with explicit positions"
+        )
+
+
+def _quieten(module: Any) -> None:
+    """Stop code of `transformers` from looking for padding in every step, which a flattened step has none of: the host
+    would wait for the device in the middle of it, and no graph could be captured."""
+    for part in module.modules():
+        if hasattr(part, "warn_if_padding_and_no_attention_mask"):
+            part.warn_if_padding_and_no_attention_mask = _say_nothing
+
+
+def _say_nothing(*_: Any, **__: Any) -> None:
+    """Do nothing, in place of a method that only warns."""
+
+
+def _with_weights(where: str) -> Path:
+    """Return the folder of a checkpoint, its weights downloaded."""
+    if Path(where).is_dir():
+        return Path(where)
+    from huggingface_hub import snapshot_download
+
+    return Path(snapshot_download(where, allow_patterns=["*.json", "*.safetensors"]))
