@@ -6,7 +6,7 @@ RANKS: a tiktoken rank file or the folder of a `transformers` tokenizer. Grammar
 and JSON schemas are drawn; each that compiles is followed by random tokens of its masks. Every `fill_mask`, `accept`,
 `rollback`, `forced_tokens` and `shortest_completion` is timed (CPU time of this thread, without collections of
 garbage); those above `--most-ms` are listed, with the grammar made smaller by leaving out lines, alternatives and
-properties for as long as the same call stays as slow. A call that ends with a typed error in time is no finding.
+properties for as long as a call stays as slow, 15 s at most. A call that ends with a typed error in time is no finding.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from sluicegate.grammar.budget.clock import worked_s
 
 _STEPS = 12
 _SHRINKS = 40
+_SHRINK_S = 15.0
+"""CPU time for making one grammar smaller."""
 _TERMINALS = (
     *('"a"', '"if"', '"in"', '"("', '")"', '","', '"+"', '"-"', '"\\n"', '"<"', '">"', '":"', '" "'),
     *("/[a-z]+/", "/[A-Za-z_]\\w*/", "/[0-9]+/", "/-?[0-9]+(\\.[0-9]+)?/", '/"[^"]*"/', "/[^<&]+/", "/.*/", "/\\s+/"),
@@ -243,8 +245,11 @@ def _parts_left_out(value: Any) -> Iterator[Any]:
 
 
 def shrunk(found: Slow, vocabulary: Vocabulary, seed: int, most_ms: float) -> Slow:
+    until = worked_s() + _SHRINK_S
     for _ in range(_SHRINKS):
         for candidate in smaller(found.kind, found.grammar):
+            if worked_s() > until:
+                return found
             try:
                 less = slowest(found.kind, candidate, vocabulary, seed)
             except Exception as error:  # what is left is no grammar

@@ -10,18 +10,242 @@ of a chain of operands, of which each has its prefixes before it and its suffixe
 Every text of the new rules is one of the old ones, each use of an `e` having been narrowed. Every tree of the old
 rules can be turned into one of the new: an operator that stands at the right edge of an operand moves to the left of
 the operator above it, and a prefix or suffix goes to the operand at its edge.
+
+    s: (s | x | t)*    t: x s | s t?    x: "a" | /b+/
+
+Repetitions that hold each other read a text in as many ways as it can be cut. Names that lead to each other alone, or
+beside what may be empty, have the same texts and become one. What is then its own repetition (`s` = `s s`, and empty)
+is a loop of what it repeats, without such repetitions at the edges of that.
 """
 
 from __future__ import annotations
 
-from sluicegate.grammar.parsing.rules import Production, Symbol
+from sluicegate.grammar.budget.meter import tick
+from sluicegate.grammar.components import components
+from sluicegate.grammar.parsing.rules import Production, Symbol, all_useful, nullable, productive
 
 _MOST_INLINED = 50
+
+Way = tuple[Symbol, ...]
+Ways = dict[str, list[Way]]
+
+
+def without_nested_loops(rules: list[Production], start: str) -> list[Production]:
+    """Return rules in which `start` has the same texts, and repetitions of one kind do not stand in each other."""
+    useful = productive(rules)
+    if start not in useful:
+        return rules
+    ways: Ways = {}
+    for rule in rules:
+        if all_useful(rule, useful):
+            ways.setdefault(rule.origin, []).append(rule.expansion)
+    empty = nullable(rules)
+    ways = _united(ways, start, empty)
+    loops = _Loops(ways, empty & ways.keys())
+    return [Production(name, way) for name, rows in loops.ways().items() for way in rows]
+
+
+def _united(ways: Ways, start: str, empty: set[str]) -> Ways:
+    """Make names one that lead to each other beside what may be empty: they have the same texts."""
+    names = list(ways)
+    place = {name: number for number, name in enumerate(names)}
+    edges = [[place[other] for other in _beside_nothing(ways[name], empty)] for name in names]
+    stands_for: dict[str, str] = {}
+    for group in components(edges):
+        members = [names[number] for number in sorted(group)]
+        stands_for.update(dict.fromkeys(members, start if start in members else members[0]))
+    found: dict[str, dict[Way, None]] = {}
+    for name, rows in ways.items():
+        mine = found.setdefault(stands_for[name], {})
+        for row in rows:
+            tick()
+            mine[tuple([(kind, each if kind else stands_for[each]) for kind, each in row])] = None
+    return {name: [row for row in rows if row != ((False, name),)] for name, rows in found.items()}
+
+
+def _beside_nothing(rows: list[Way], empty: set[str]) -> list[str]:
+    """Return the names that stand in one of the rules with nothing but what may be empty."""
+    found: dict[str, None] = {}
+    for row in rows:
+        tick()
+        full = [(kind, name) for kind, name in row if kind or name not in empty]
+        if not full:
+            found.update(dict.fromkeys(name for _, name in row))
+        elif len(full) == 1 and not full[0][0]:
+            found[full[0][1]] = None
+    return list(found)
+
+
+class _Loops:
+    """Finds names that are repetitions, `L L` being some of `L`, and writes them as loops."""
+
+    def __init__(self, ways: Ways, empty: set[str]) -> None:
+        self._ways = ways
+        self._empty = empty
+        self._repeated: dict[str, _Repeated] = {}
+
+    def ways(self) -> Ways:
+        kinds = self._kinds()
+        pending = list(self._ways)
+        while pending:
+            found = [name for name in pending if self._is_loop(name)]
+            for name in found:
+                like = {other for other in self._ways if kinds[other] == kinds[name]}
+                self._repeated[name] = _Repeated(name, self._ways, self._empty, like)
+            pending = [name for name in pending if name not in found] if found else []
+        if not self._repeated:
+            return self._ways
+        inside = {(False, name): each.inside for name, each in self._repeated.items() if name in self._empty}
+        written: Ways = {}
+        for name, rows in self._ways.items():
+            if name in self._repeated:
+                me = (False, name)
+                each = [_joined(row, inside) for row in self._repeated[name].rows()]
+                # operators at both edges are left to `untangled`
+                rows = [*[(*row, me) for row in each], ()] if name in self._empty else [(me, me), *each]
+            else:
+                rows = [_joined(row, inside) for row in rows]
+            written[name] = list(dict.fromkeys(rows))
+        return written
+
+    def _kinds(self) -> dict[str, int]:
+        """Return the same number for names that lead to each other."""
+        names = list(self._ways)
+        place = {name: at for at, name in enumerate(names)}
+        edges = [[place[each] for row in rows for kind, each in row if not kind] for rows in self._ways.values()]
+        return {names[at]: number for number, group in enumerate(components(edges)) for at in group}
+
+    def _is_loop(self, name: str) -> bool:
+        """Whether two texts of `name` in a row are one: where a rule says so, or it repeats others and no more. Others
+        are not looked for."""
+        rows = self._ways[name]
+        if any(self._doubles((False, name), row) for row in rows) or self._repeats(name):
+            return True
+        bodies = [row for row in rows if row]
+        alone = len(bodies) == 1 and len(bodies[0]) == 1 and not bodies[0][0][0]
+        return alone and self._repeats(bodies[0][0][1])
+
+    def _doubles(self, me: Symbol, row: Way) -> bool:
+        """`row` is two of `me`, or one and a repetition of it, beside what may be empty."""
+        if me not in row or not all(symbol == me or self._may_vanish(symbol) for symbol in row):
+            return False
+        count = row.count(me)
+        if count > 1:
+            return count == 2 or self._may_vanish(me)
+        loops = (self._repeated.get(name) for kind, name in row if not kind)
+        return any(each is not None and me in each.within for each in loops)
+
+    def _may_vanish(self, symbol: Symbol) -> bool:
+        return not symbol[0] and symbol[1] in self._empty
+
+    def _repeats(self, name: str) -> bool:
+        """The rules are `n: n x | n y` and some of `n: x | y |`, or the same from the right."""
+        rows = self._ways[name]
+        for side, body in ((0, slice(1, None)), (-1, slice(None, -1))):
+            repeated = {row[body] for row in rows if row and row[side] == (False, name)}
+            if repeated and all(row in repeated for row in rows if row and row[side] != (False, name)):
+                return True
+        return False
+
+
+class _Repeated:
+    """What the repetition `name` repeats. `like`: names that lead to it and that it leads to; where one of them stands
+    alone its rules take its place, so that repetitions at their edges are seen.
+
+    `within`: symbols all texts of which, but for the empty one, are some of the repetition; `inside`: those of them
+    that may be empty, which add nothing beside it.
+    """
+
+    def __init__(self, name: str, ways: Ways, empty: set[str], like: set[str]) -> None:
+        self._me = (False, name)
+        self._ways = ways
+        self._empty = empty
+        self._like = like
+        self.within: set[Symbol] = {self._me}
+        self.inside: set[Symbol] = {self._me} if name in empty else set()
+        while True:
+            known = len(self.inside)
+            self._seen = self._followed()
+            self.within = self._within()
+            self.inside.update(symbol for symbol in self.within if not symbol[0] and symbol[1] in empty)
+            if len(self.inside) == known:
+                return
+
+    def rows(self) -> list[Way]:
+        """Return the rules of one text of what is repeated."""
+        return [
+            row
+            for row in self._seen
+            if not self._is_spelt_out(row) and not (len(row) > 1 and self.within.issuperset(row))
+        ]
+
+    def _followed(self) -> dict[Way, None]:
+        seen: dict[Way, None] = {}
+        pending = list(self._ways[self._me[1]])
+        while pending:
+            tick()
+            row = pending.pop()
+            if len(row) > 1 and all(not kind and name in self._empty for kind, name in row):
+                pending += [(symbol,) for symbol in row]
+                continue
+            row = self._cut(row)
+            if row and row != (self._me,) and row not in seen:
+                seen[row] = None
+                pending += self._ways[row[0][1]] if self._is_spelt_out(row) else []
+        return seen
+
+    def _within(self) -> set[Symbol]:
+        """Suppose all names to be within, and take out those with a rule that is not put together from such."""
+        alone = {row[0] for row in self._seen if len(row) == 1}
+        found = alone | {(False, name) for name in self._ways} | {self._me}
+        users: dict[Symbol, list[str]] = {}
+        pending: list[Symbol] = []
+        for name, rows in self._ways.items():
+            if (False, name) in alone or name == self._me[1]:
+                continue
+            for row in rows:
+                tick()
+                if row in self._seen:
+                    continue
+                for symbol in row:
+                    users.setdefault(symbol, []).append(name)
+                    if symbol not in found:
+                        pending.append((False, name))
+        while pending:
+            tick()
+            symbol = pending.pop()
+            if symbol in found:
+                found.discard(symbol)
+                pending += [(False, name) for name in users.get(symbol, ())]
+        return found
+
+    def _cut(self, row: Way) -> Way:
+        low, high = 0, len(row)
+        while high - low > 1 and row[low] in self.inside:
+            low += 1
+        while high - low > 1 and row[high - 1] in self.inside:
+            high -= 1
+        return row[low:high]
+
+    def _is_spelt_out(self, row: Way) -> bool:
+        kind, name = row[0]
+        return len(row) == 1 and not kind and name in self._like and len(self._ways[name]) <= _MOST_INLINED
+
+
+def _joined(row: Way, inside: dict[Symbol, set[Symbol]]) -> Way:
+    """Leave out what adds nothing to a repetition beside it."""
+    kept: list[Symbol] = []
+    for symbol in row:
+        while kept and symbol in inside and kept[-1] in inside[symbol]:
+            kept.pop()
+        if not (kept and symbol in inside.get(kept[-1], ())):
+            kept.append(symbol)
+    return tuple(kept)
 
 
 def untangled(rules: list[Production]) -> list[Production]:
     """Return rules of the same names for the same texts, without those that begin and end with their own name."""
-    by_origin: dict[str, list[tuple[Symbol, ...]]] = {}
+    by_origin: Ways = {}
     for rule in rules:
         ways = by_origin.setdefault(rule.origin, [])
         if rule.expansion not in ways:
@@ -32,11 +256,9 @@ def untangled(rules: list[Production]) -> list[Production]:
     return found
 
 
-def _inlined(
-    origin: str, ways: list[tuple[Symbol, ...]], by_origin: dict[str, list[tuple[Symbol, ...]]]
-) -> list[tuple[Symbol, ...]]:
+def _inlined(origin: str, ways: list[Way], by_origin: Ways) -> list[Way]:
     """Put the rules of another name in its place where it stands alone and begins and ends with `origin`."""
-    found: list[tuple[Symbol, ...]] = []
+    found: list[Way] = []
     me = (False, origin)
     for way in ways:
         inner = by_origin.get(way[0][1], []) if len(way) == 1 and not way[0][0] and way[0] != me else []
@@ -51,7 +273,7 @@ def _is_operator(me: Symbol, way: tuple[Symbol, ...]) -> bool:
     return len(way) > 1 and way[0] == me and way[-1] == me
 
 
-def _split(origin: str, ways: list[tuple[Symbol, ...]]) -> list[Production]:
+def _split(origin: str, ways: list[Way]) -> list[Production]:
     me = (False, origin)
     ways = [way for way in ways if way != (me,)]
     operators = [way for way in ways if _is_operator(me, way)]

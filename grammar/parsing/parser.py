@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sluicegate.grammar.lexemes.base import DfaLexeme
-from sluicegate.grammar.parsing.ambiguity import untangled
+from sluicegate.grammar.parsing.ambiguity import untangled, without_nested_loops
 from sluicegate.grammar.parsing.configurations import REFUSED, Configuration, Configurations
 from sluicegate.grammar.parsing.costs import ParseCosts
 from sluicegate.grammar.parsing.frames import ParseFrame, ParseFrames
@@ -53,7 +53,7 @@ class ParserTables:
         values: Mapping[str, EmbeddedValue],
     ) -> None:
         names = [*lexemes, *values]
-        self.symbols = Symbols(as_networks(untangled(rules), start), names, start)
+        self.symbols = Symbols(as_networks(untangled(without_nested_loops(rules, start)), start), names, start)
         self.lexer = LexemeTable([*(lexemes.get(name) for name in names), None])
         self.ignored = frozenset(names.index(name) for name in ignored)
         self.start = self.symbols.nonterminal(start)

@@ -26,7 +26,9 @@ MOST_NODES = 4_000_000
 MOST_PAIRS = 1 << 13
 MOST_INNER = 1_000_000
 """Places inside tokens behind the first lexeme. More of them are of words that may be cut anywhere."""
-_MOST_OF_LEXEME = 1_000_000
+MOST_PIECES = 8_000
+"""New pieces of one part; a grammar of C makes 1,100. Looked at where the tables grow."""
+_MOST_OF_LEXEME = 300_000
 """Nodes that one lexeme may see from places inside tokens; more are of words that may be cut anywhere, too."""
 _FIRST = np.ones(1, np.bool_)
 
@@ -142,9 +144,11 @@ class LexemePieces:
 
     # --- parts --------------------------------------------------------------------------------------------------------
 
-    def gathered(self, start: int | tuple[int, ...], frame: ParseFrame) -> Gathered | None:
+    def gathered(
+        self, start: int | tuple[int, ...], frame: ParseFrame, most_pieces: int | None = None
+    ) -> Gathered | None:
         """Return what can be read from a lexeme's state, or from sets of places, in front of `frame`; None where the
-        ways to read tokens are too many for that."""
+        ways to read tokens are too many for that, or about `most_pieces` new pieces were made."""
         state, number = self._state, self._number(frame)
         part = int(state[g.PART]) + 1
         state[:] = 0
@@ -160,14 +164,15 @@ class LexemePieces:
             state[g.N_PAIRS], state[g.BEGIN] = len(start), -1
         row = np.zeros(self._vocabulary.row_words, np.int32)
         taken = np.empty(walks.SPARSE, np.int32)
-        if not self._followed(row, taken):
+        if not self._followed(row, taken, MOST_PIECES if most_pieces is None else most_pieces):
             return None
         count = int(state[g.N_TOKENS])
         exits = [(at, self._frames[number]) for at, number in self._exits[: state[g.N_EXITS]].tolist()]
         return Gathered(None, taken[:count].copy(), exits) if count <= walks.SPARSE else Gathered(row, NO_IDS, exits)
 
-    def _followed(self, row: I32, taken: I32) -> bool:
+    def _followed(self, row: I32, taken: I32, most_pieces: int) -> bool:
         """Follow all pairs; False where they are too many."""
+        last = self._counts[walks.N_PIECES] + most_pieces
         seen = np.zeros(2 * MOST_PAIRS, np.int64)
         state = self._state
         while True:
@@ -175,6 +180,8 @@ class LexemePieces:
             if found == g.TOO_MANY:
                 return False
             if found == g.NO_ROOM:
+                if self._counts[walks.N_PIECES] >= last:
+                    return False
                 self._grow(0)
             elif found == g.UNKNOWN_TERMINAL:
                 self._learn(int(state[g.ASKED]))

@@ -28,6 +28,10 @@ from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 _KEPT_BYTES = 64 << 20
 _MOST_JOINED = 500
 _MOST_CONFIGURATIONS = 30_000
+_FEW_PIECES = 512
+_FEW_CONFIGURATIONS = 40
+"""For a first try of each way to make a part: some milliseconds, and the other way often needs no more. What a try has
+worked out is kept."""
 _END = -1
 
 
@@ -68,6 +72,7 @@ class TokenParts:
         self._tries: dict[int, TrieNode] = {}
         self._joined: dict[frozenset[int], tuple[list[I32], I32]] = {}
         self._kept = 0
+        self._walks_first = False
 
     def add(self, at: Configuration, builder: MaskBuilder) -> list[tuple[Places, ParseFrame]]:
         """Add the tokens that stay inside the automaton; return where others may leave it, and the frame there, whose
@@ -129,14 +134,26 @@ class TokenParts:
     def _part(self, start: Start, frame: ParseFrame) -> TokenPart:
         found = self._parts.get((start, frame))
         if found is None:
-            found = self._gathered(start, frame)
-            found = self._parts[start, frame] = self._walked(start, frame) if found is None else found
+            found = self._parts[start, frame] = self._new_part(start, frame)
             self._kept += 300 + found.ids.nbytes + (0 if found.row is None else found.row.nbytes)
         return found
 
-    def _gathered(self, start: Start, frame: ParseFrame) -> TokenPart | None:
+    def _new_part(self, start: Start, frame: ParseFrame) -> TokenPart:
+        """Try both ways for a short time, the one that was right last time first; then for a long time."""
+        found = None if self._walks_first else self._gathered(start, frame, _FEW_PIECES)
+        if found is None:
+            found = self._walked(start, frame, _FEW_CONFIGURATIONS)
+            self._walks_first = found is not None
+        if found is None:
+            found = self._gathered(start, frame, None)
+        if found is None:
+            found = self._walked(start, frame, None)
+            assert found is not None
+        return found
+
+    def _gathered(self, start: Start, frame: ParseFrame, most_pieces: int | None) -> TokenPart | None:
         """Put a part together from single lexemes; None where the ways to read tokens are too many for that."""
-        found = self._pieces.gathered(start, frame)
+        found = self._pieces.gathered(start, frame, most_pieces)
         if found is None:
             return None
         if self.configurations.outside_terminals:
@@ -153,9 +170,11 @@ class TokenParts:
         opened = self.configurations.frames.opened(frame)
         return (*opened.holes, _END) if self.configurations.open_end and opened.is_whole else opened.holes
 
-    def _walked(self, start: Start, frame: ParseFrame) -> TokenPart:
-        """Walk the automaton of configurations, which puts together all ways to read a token."""
+    def _walked(self, start: Start, frame: ParseFrame, most_new: int | None) -> TokenPart | None:
+        """Walk the automaton of configurations, which puts together all ways to read a token; None where more than
+        `most_new` of them are new."""
         configurations = self.configurations
+        known = len(configurations.all)
         at = configurations.of([(start if isinstance(start, int) else OVER, frame)])
         nodes = self._pieces.united((self._pieces.root,) if isinstance(start, int) else start).nodes
         entries, states = ~nodes, np.full(len(nodes), at.number, np.int32)
@@ -175,6 +194,8 @@ class TokenParts:
             look()
             entries, states = walk.unknown[:, 0].copy(), walk.unknown[:, 1].copy()
             self._learn(walk.unknown)
+            if most_new is not None and len(configurations.all) > known + most_new:
+                return None
         rows = [walk.row for walk in walks if walk.row is not None]
         row = np.bitwise_or.reduce(rows) if rows else None
         return self._made(row, join([walk.ids for walk in walks]), np.concatenate([walk.left for walk in walks]))
@@ -218,9 +239,11 @@ class TokenParts:
         accepts = configurations.lexer.accepts
         exits: dict[int, list[int]] = {}
         outer: list[tuple[Places, ParseFrame]] = []
-        for number in sorted(set(left[:, 1].tolist())):
+        left = left[np.argsort(left[:, 1], kind="stable")]
+        numbers, begins = np.unique(left[:, 1], return_index=True)
+        for number, nodes in zip(numbers.tolist(), np.split(left[:, 0], begins[1:]), strict=False):
             ended = [frame for state, frame in configurations.all[number].parts if accepts[state]]
-            places = self._pieces.settled(distinct(left[left[:, 1] == number, 0]))
+            places = self._pieces.settled(distinct(nodes))
             if configurations.outside_terminals:
                 outer += [(places, frame) for frame in ended if configurations.may_leave(frame)]
                 continue

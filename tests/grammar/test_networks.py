@@ -7,8 +7,9 @@ import random
 import pytest
 
 from sluicegate.grammar.parsing import automaton
+from sluicegate.grammar.parsing.ambiguity import without_nested_loops
 from sluicegate.grammar.parsing.networks import as_networks
-from sluicegate.grammar.parsing.rules import Production, Symbol, productive
+from sluicegate.grammar.parsing.rules import Production, Symbol, nullable, productive
 
 Ways = dict[str, list[tuple[Symbol, ...]]]
 LEVELS = 12
@@ -50,6 +51,15 @@ def test_networks_have_the_texts_of_their_rules(seed: int, most_states: int, mon
     while "s" not in productive(rules):
         rules = random_rules(pick)
     assert texts(as_networks(rules, "s"), "s", 5) == texts(rules, "s", 5)
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_rules_without_nested_loops_have_the_same_texts(seed: int) -> None:
+    pick = random.Random(seed)
+    rules = random_rules(pick)
+    while "s" not in productive(rules) or not nullable(rules):
+        rules = random_rules(pick)
+    assert texts(without_nested_loops(rules, "s"), "s", 5) == texts(rules, "s", 5)
 
 
 def test_a_chain_of_operators_is_one_loop() -> None:
