@@ -60,17 +60,19 @@ PROBE = 6
 """Sentences that say how many tokens one takes for the model that is asked."""
 
 
-def main() -> None:
-    parsed = _arguments()
+def main(arguments: list[str] | None = None) -> None:
+    parsed = _arguments(arguments)
     if parsed.suite is not None:
         cases = cases_of(_lengths(parsed), parsed.each, parsed.seed, TOKENS_A_SENTENCE)
         parsed.suite.write_text("".join(json.dumps(_row(case)) + "\n" for case in cases), "utf-8")
         return
     found = asyncio.run(measure(parsed))
+    if parsed.trained_to is not None:
+        found["trained_to"] = parsed.trained_to
     print(json.dumps(found, indent=1) if parsed.json else table(found))
 
 
-def _arguments() -> argparse.Namespace:
+def _arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", default="http://127.0.0.1:8000")
     parser.add_argument("--key", default=os.environ.get("SLUICEGATE_API_KEY", ""))
@@ -80,8 +82,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--parallel", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--suite", type=Path, help="write the cases as a suite instead")
+    parser.add_argument(
+        "--trained-to", type=int, help="tokens of the longest text that the model learned from, for the plot"
+    )
     parser.add_argument("--json", action="store_true")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 def _lengths(parsed: argparse.Namespace) -> list[int]:

@@ -24,6 +24,14 @@ _STYLE = (
     "@media(prefers-color-scheme:dark){text{fill:#d5dedb}.ours{fill:#58c4e8}.peer{fill:#e08a5f}.box{stroke:#58c4e8}}"
 )
 _ROW, _LEFT, _WIDE = 28, 250, 420
+_LEFT_OF_CURVE, _WIDE_CURVE, _HIGH_CURVE, _FOOT_OF_CURVE = 60, 660, 240, 314
+_CURVES = (
+    ".k0,.k1,.k2{fill:none;stroke-width:2}.k0{stroke:#0b6f92}.k1{stroke:#b4552d}.k2{stroke:#6b5ca5}"
+    ".whisker{stroke-width:1;opacity:.7}.k0 circle{fill:#0b6f92}.k1 circle{fill:#b4552d}.k2 circle{fill:#6b5ca5}"
+    ".line{stroke:#8a9693;opacity:.35}"
+    "@media(prefers-color-scheme:dark){.k0{stroke:#58c4e8}.k1{stroke:#e08a5f}.k2{stroke:#b19fe0}"
+    ".k0 circle{fill:#58c4e8}.k1 circle{fill:#e08a5f}.k2 circle{fill:#b19fe0}}"
+)
 STAGES = (
     ("admit", "keys, limits"),
     ("screen", "attacks, secrets"),
@@ -85,16 +93,59 @@ def pipeline() -> str:
 
 
 def long_context(found: dict[str, Any]) -> str:
-    """Accuracy over length, a row for each kind of case and length, with its count."""
+    """Accuracy over length: a line for each kind of case, whiskers are Wilson's intervals; dashed, how long the texts
+    were that the model learned from."""
     title = (
-        f"Right answers of {found['model']} by length of the prompt (cases made here, {found['rows'][0]['n']} a bar)"
+        f"Right answers by length of the prompt: {found['model']} (cases made here, {found['rows'][0]['n']} a point)"
     )
-    bars: list[Bar] = [
-        (f"{row['kind']}, {row['tokens']:,} tokens", "ours", row["value"], f"{row['value']:.0%}")
-        for row in found["rows"]
-        if row["n"]
-    ]
-    return _bars(title, bars)
+    rows = [row for row in found["rows"] if row["n"]]
+    most = max(row["tokens"] for row in rows)
+    parts = [f'<text class="head" x="8" y="22">{escape(title)}</text>', *_grid(most, found.get("trained_to"))]
+    for at, kind in enumerate(dict.fromkeys(row["kind"] for row in rows)):
+        parts += _curve([row for row in rows if row["kind"] == kind], most, at)
+        parts.append(f'<g class="k{at}"><path d="M{90 + 150 * at} 46h22"/></g>')
+        parts.append(f'<text x="{118 + 150 * at}" y="50">{escape(kind)}</text>')
+    return _svg(title, _LEFT_OF_CURVE + _WIDE_CURVE + 40, _FOOT_OF_CURVE + 54, parts, _CURVES)
+
+
+def _grid(most: int, trained_to: int | None) -> list[str]:
+    parts = []
+    for share in (0, 0.25, 0.5, 0.75, 1):
+        y = _FOOT_OF_CURVE - share * _HIGH_CURVE
+        parts.append(f'<path class="line" d="M{_LEFT_OF_CURVE} {y:.1f}h{_WIDE_CURVE}"/>')
+        parts.append(f'<text x="{_LEFT_OF_CURVE - 8}" y="{y + 4:.1f}" text-anchor="end">{share:.0%}</text>')
+    for tokens in (found for found in range(0, most + 1, 128 if most < 900 else 256 if most < 1800 else 512)):
+        x = _at(tokens, most)
+        parts.append(
+            f'<text class="small" x="{x:.1f}" y="{_FOOT_OF_CURVE + 18}" text-anchor="middle">{tokens:,}</text>'
+        )
+    middle = _LEFT_OF_CURVE + _WIDE_CURVE / 2
+    parts.append(
+        f'<text class="small" x="{middle}" y="{_FOOT_OF_CURVE + 38}" text-anchor="middle">tokens of the prompt</text>'
+    )
+    if trained_to is not None and trained_to <= most:
+        x = _at(trained_to, most)
+        parts.append(f'<path class="frame" d="M{x:.1f} {_FOOT_OF_CURVE}v-{_HIGH_CURVE}"/>')
+        y = _FOOT_OF_CURVE - _HIGH_CURVE + 14
+        parts.append(f'<text class="small" x="{x + 6:.1f}" y="{y}">longer than what it learned from</text>')
+    return parts
+
+
+def _curve(rows: Sequence[dict[str, Any]], most: int, at: int) -> list[str]:
+    """Kinds stand a little beside each other, so that whiskers do not cover each other."""
+    points = [(_at(row["tokens"], most) + 5 * (at - 1), row) for row in sorted(rows, key=lambda row: row["tokens"])]
+    line = "L".join(f"{x:.1f} {_up(row['value']):.1f}" for x, row in points)
+    whiskers = "".join(f"M{x:.1f} {_up(row['low']):.1f}V{_up(row['high']):.1f}" for x, row in points)
+    dots = "".join(f'<circle cx="{x:.1f}" cy="{_up(row["value"]):.1f}" r="3.5"/>' for x, row in points)
+    return [f'<g class="k{at}"><path d="M{line}"/><path class="whisker" d="{whiskers}"/>{dots}</g>']
+
+
+def _at(tokens: float, most: int) -> float:
+    return _LEFT_OF_CURVE + tokens / most * _WIDE_CURVE
+
+
+def _up(share: float) -> float:
+    return _FOOT_OF_CURVE - share * _HIGH_CURVE
 
 
 def _bars(title: str, rows: Sequence[Bar]) -> str:
@@ -108,10 +159,10 @@ def _bars(title: str, rows: Sequence[Bar]) -> str:
     return _svg(title, _LEFT + _WIDE + 90, 52 + len(rows) * _ROW, parts)
 
 
-def _svg(title: str, wide: float, high: float, parts: Sequence[str]) -> str:
+def _svg(title: str, wide: float, high: float, parts: Sequence[str], style: str = "") -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}" role="img">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style>{''.join(parts)}</svg>\n"
+        f"<title>{escape(title)}</title><style>{_STYLE}{style}</style>{''.join(parts)}</svg>\n"
     )
 
 
