@@ -103,8 +103,8 @@ def long_context(found: dict[str, Any]) -> str:
     parts = [f'<text class="head" x="8" y="22">{escape(title)}</text>', *_grid(most, found.get("trained_to"))]
     for at, kind in enumerate(dict.fromkeys(row["kind"] for row in rows)):
         parts += _curve([row for row in rows if row["kind"] == kind], most, at)
-        parts.append(f'<g class="k{at}"><path d="M{90 + 150 * at} 46h22"/></g>')
-        parts.append(f'<text x="{118 + 150 * at}" y="50">{escape(kind)}</text>')
+        parts.append(f'<g class="k{at}"><path d="M{60 + 130 * at} 46h22"/></g>')
+        parts.append(f'<text x="{88 + 130 * at}" y="50">{escape(kind)}</text>')
     return _svg(title, _LEFT_OF_CURVE + _WIDE_CURVE + 40, _FOOT_OF_CURVE + 54, parts, _CURVES)
 
 
@@ -119,6 +119,8 @@ def _grid(most: int, trained_to: int | None) -> list[str]:
         parts.append(
             f'<text class="small" x="{x:.1f}" y="{_FOOT_OF_CURVE + 18}" text-anchor="middle">{tokens:,}</text>'
         )
+    parts.append(f'<path class="frame" d="M{_LEFT_OF_CURVE} {_up(0.5):.1f}h{_WIDE_CURVE}"/>')
+    parts.append('<path class="frame" d="M470 46h22"/><text x="498" y="50">one of the two facts, by chance</text>')
     middle = _LEFT_OF_CURVE + _WIDE_CURVE / 2
     parts.append(
         f'<text class="small" x="{middle}" y="{_FOOT_OF_CURVE + 38}" text-anchor="middle">tokens of the prompt</text>'
