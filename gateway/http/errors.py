@@ -117,7 +117,8 @@ def add_error_handlers(app: FastAPI, forms: ErrorForms) -> None:
     async def unexpected(request: Request, error: Exception) -> Response:
         log.exception("%s %s failed", request.method, request.url.path, exc_info=error)
         hidden = SluicegateError("the gateway failed on this request; the log of the gateway says why")
-        return Response(form(request).body(hidden), 500, {"x-should-retry": "false"}, JSON)
+        # The server closes a connection on which something unforeseen was raised: who is not told sends on into it.
+        return Response(form(request).body(hidden), 500, {"x-should-retry": "false", "connection": "close"}, JSON)
 
     def form(request: Request) -> ErrorForm:
         return forms.of(request.scope["path"])

@@ -82,8 +82,10 @@ class BlockWriter(ABC):
         return moderation.is_settled(index, channel, call)  # type: ignore[arg-type]
 
     def _end(self, delta: Delta) -> bytes:
-        for block in self._open.values():
-            block.whole = delta.finish_reason in ("stop", "tool_calls")
+        for key, block in self._open.items():
+            block.whole = delta.finish_reason != "content_filter" and not (
+                delta.finish_reason == "length" and key == self._here
+            )
         written = b"".join([self._close(key) for key in list(self._open)])
         if delta.refusal is not None:
             refusal = Block("refusal", len(self.blocks), parts=[delta.refusal])

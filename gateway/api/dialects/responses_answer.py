@@ -27,16 +27,17 @@ def response(exchange: Exchange, parsed: ParsedResponse) -> bytes:
 def _blocks(answer: Answer, exchange: Exchange) -> Iterator[Block]:
     """Yield blocks in the order in which they were written, without a structured answer that a rail stopped."""
     stopped = answer.finish_reason == "content_filter"
-    whole = answer.finish_reason in ("stop", "tool_calls")
-    number = 0
+    cut = answer.finish_reason == "length"
     found: list[Block] = []
     if answer.reasoning:
         found.append(Block("reasoning", 0, parts=[answer.reasoning]))
     if answer.text and not (stopped and exchange.request.constraint is not None):
-        found.append(Block("content", 0, parts=[answer.text], logprobs=list(answer.logprobs), whole=whole))
+        found.append(Block("content", 0, parts=[answer.text], logprobs=list(answer.logprobs), whole=not stopped))
     found += [Block("tool_arguments", 0, call, [call.arguments]) for call in (() if stopped else answer.tool_calls)]
     if answer.refusal is not None:
         found.append(Block("refusal", 0, parts=[answer.refusal]))
+    if cut and found:
+        found[-1].whole = False
     for number, block in enumerate(found):
         block.number = number
         yield block
@@ -171,9 +172,23 @@ def _response(
         "model": exchange.served.name,
         "output": items,
         **echo,
+        **_used(exchange),
         "usage": _usage(exchange) if ended else None,
     }
     return extended(body, exchange, explain=explain)
+
+
+def _used(exchange: Exchange) -> dict[str, Any]:
+    """Return what the answer was drawn with: of the request, else of the model. Clients that check a response by its
+    published schema need a number for each."""
+    asked, model = exchange.request.sampling, exchange.served
+    return {
+        "temperature": model.default_temperature if asked.temperature is None else asked.temperature,
+        "top_p": model.defaults.get("top_p", 1.0) if asked.top_p is None else asked.top_p,
+        "presence_penalty": asked.presence_penalty,
+        "frequency_penalty": asked.frequency_penalty,
+        "top_logprobs": asked.logprobs or 0,
+    }
 
 
 def _usage(exchange: Exchange) -> dict[str, Any]:

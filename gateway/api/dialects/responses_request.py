@@ -321,20 +321,23 @@ def _echo(wire: ResponsesRequest, choice: ToolChoice) -> dict[str, Any]:
     form = wire.text.format.model_dump(by_alias=True, exclude_none=True) if wire.text and wire.text.format else None
     asked, given = wire.tool_choice, wire.__dict__
     return {
+        "background": False,
         "instructions": wire.instructions,
         "max_output_tokens": given["max_output_tokens"],
+        "max_tool_calls": None,
         "metadata": wire.metadata or {},
-        "parallel_tool_calls": choice.parallel,
+        "parallel_tool_calls": choice.parallel and wire.parallel_tool_calls is not False,
         "previous_response_id": None,
+        "prompt_cache_key": None,
         "reasoning": {"effort": wire.reasoning.effort if wire.reasoning else None, "summary": None},
+        "safety_identifier": None,
+        "service_tier": "default",
         "store": False,
-        "temperature": given["temperature"],
         "text": {"format": form or {"type": "text"}},
         "tool_choice": asked.model_dump(exclude_none=True)
         if isinstance(asked, ResponseToolChoice)
         else asked or "auto",
         "tools": [_echoed(tool) for tool in wire.tools or ()],
-        "top_p": given["top_p"],
         "truncation": "disabled",
         "user": wire.user,
     }
@@ -342,4 +345,4 @@ def _echo(wire: ResponsesRequest, choice: ToolChoice) -> dict[str, Any]:
 
 def _echoed(tool: ResponseTool) -> dict[str, Any]:
     said = tool.model_dump(exclude_none=True)
-    return {"strict": None, "parameters": None, **said} if tool.type == "function" else said
+    return {"description": None, "strict": None, "parameters": None, **said} if tool.type == "function" else said
