@@ -113,24 +113,31 @@ def _build(data, starts, ends, byte, depth, skip, first, exact):  # type: ignore
     return count
 
 
-def build_flat(words: Sequence[bytes]) -> FlatTrie:
-    """`words[t]` = bytes of token t; empty ones (special tokens) are left out."""
-    order = sorted((word, token) for token, word in enumerate(words) if word)
-    data = np.frombuffer(b"".join(word for word, _ in order) or b"\0", np.uint8)
-    sizes = np.array([len(word) for word, _ in order], np.int64)
-    ends = np.cumsum(sizes) if sizes.size else sizes
+def order_of(words: Sequence[bytes]) -> I32:
+    """Return the tokens in the order of their bytes, those that spell the same in their own; without empty ones."""
+    spelled = [token for token, word in enumerate(words) if word]
+    return np.array(sorted(spelled, key=words.__getitem__), np.int32)
+
+
+def build_flat(words: Sequence[bytes], order: I32 | None = None) -> FlatTrie:
+    """`words[t]` = bytes of token t; empty ones (special tokens) are left out. `order`: some of the tokens, in the
+    order of `order_of`."""
+    order = order_of(words) if order is None else order
+    spelled = [words[token] for token in order.tolist()]
+    data = np.frombuffer(b"".join(spelled) or b"\0", np.uint8)
+    sizes = np.fromiter(map(len, spelled), np.int64, len(spelled))
+    ends = np.cumsum(sizes)
     starts = ends - sizes
     room = int(sizes.sum()) + 1
     byte, depth, skip = np.empty(room, np.uint8), np.empty(room, np.int32), np.empty(room, np.int32)
     first, exact = np.empty(room + 1, np.int32), np.zeros(room, np.int32)
-    n = _build(data, starts, ends, byte, depth, skip, first, exact) if order else 0
-    ids = np.array([token for _, token in order], np.int32)
-    first[n] = len(order)
+    n = _build(data, starts, ends, byte, depth, skip, first, exact) if spelled else 0
+    first[n] = len(spelled)
     roots = np.full(256, -1, np.int32)
     for node in np.flatnonzero(depth[:n] == 1).tolist():
         roots[byte[node]] = node
     return FlatTrie(
-        byte[:n].copy(), depth[:n].copy(), skip[:n].copy(), first[: n + 1].copy(), exact[:n].copy(), ids, roots
+        byte[:n].copy(), depth[:n].copy(), skip[:n].copy(), first[: n + 1].copy(), exact[:n].copy(), order, roots
     )
 
 

@@ -134,7 +134,7 @@ class Vocabulary:
 
     @cached_property
     def slices(self) -> tuple[VocabularySlice, ...]:
-        return make_slices(self.words, self.row_words)
+        return make_slices(self.words, self.trie.ids, self.row_words)
 
     @cached_property
     def trie(self) -> FlatTrie:

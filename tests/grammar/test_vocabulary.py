@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import random
 from itertools import product
 from pathlib import Path
 
@@ -183,3 +184,41 @@ def assert_classified(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> 
     remainders = set(vocabulary.remainder_words)
     expected = {t for t, at in leaving if vocabulary.words[t][at:] in remainders}
     assert set(() if ending is None else ending.tokens.tolist()) == expected
+
+
+def test_a_slice_holds_the_tokens_inside_its_alphabet_and_its_trie_all_others_in_order() -> None:
+    """Tokens of 0, 1, 32 and 33 bytes, equal ones, parts of characters, and random ones over what alphabets end at."""
+    pick = random.Random(7)
+    pieces = [
+        b"a",
+        b"Z",
+        b"0",
+        b" ",
+        b'"',
+        b"\\",
+        b"\n",
+        b"~",
+        "é".encode(),
+        b"\xc3",
+        b"\xa9",
+        "\u3000".encode(),
+        b"\x7f",
+    ]
+    words = [b"", b"a", b"a", b"a" * 32, b"a" * 33, "é".encode() * 16, b"~" * 32, b'"' * 32]
+    words += [b"".join(pick.choices(pieces, k=pick.randint(1, 5))) for _ in range(600)]
+    for part in Vocabulary.from_bytes([*words, b""], eos_token_ids=[len(words)]).slices:
+        inside = {token for token, word in enumerate(words) if 0 < len(word) <= 32 and stays(part.text, word)}
+        bits = np.unpackbits(part.row.view(np.uint8), bitorder="little")
+        assert set(np.flatnonzero(bits).tolist()) == inside
+        assert part.count == len(inside) > 0
+        others = sorted((word, token) for token, word in enumerate(words) if word and token not in inside)
+        assert part.rest.ids.tolist() == [token for _, token in others]
+
+
+def stays(text: DfaLexeme, word: bytes) -> bool:
+    state = text.start
+    for byte in word:
+        state = text.row(state)[byte]
+        if state < 0:
+            return False
+    return True
