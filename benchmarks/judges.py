@@ -26,7 +26,7 @@ import json
 import random
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,6 +96,10 @@ def built(name: str, **table: Any) -> JudgeRail:
     return rail
 
 
+Cut = Callable[[str, random.Random], Iterator[Piece]]
+"""How a text comes: in which pieces, and with what probes say of them."""
+
+
 def pieces(text: str, chance: random.Random) -> Iterator[Piece]:
     at = 0
     while at < len(text):
@@ -105,7 +109,7 @@ def pieces(text: str, chance: random.Random) -> Iterator[Piece]:
     yield Piece(0, finish_reason="stop")
 
 
-async def judged(rail: JudgeRail, case: Case, score: Score, chance: random.Random) -> str:
+async def judged(rail: JudgeRail, case: Case, score: Score, chance: random.Random, cut: Cut = pieces) -> str:
     """Stream one answer past the judge; return what left. Each has a tenant of its own: blocks of the answers before
     would flatter what KV reuse leaves."""
     caller = Caller(tenant=f"case-{len(score.stopped) + len(score.alarms)}")
@@ -114,7 +118,7 @@ async def judged(rail: JudgeRail, case: Case, score: Score, chance: random.Rando
     assert isinstance(moderation, Moderation)
     assert isinstance(judging, Judging)
     wall, cpu = time.perf_counter(), time.process_time()
-    for piece in pieces(case.text, chance):
+    for piece in cut(case.text, chance):
         for step in await judging.feed(piece):
             moderation.feed(step) if isinstance(step, Piece) else moderation.told(step)
         if judging.failure is not None:
@@ -133,11 +137,11 @@ def _units(rail: JudgeRail, text: str) -> Iterator[tuple[int, int]]:
     yield from ((unit.start, unit.end) for unit in [*cutter.feed(text), *cutter.close()])
 
 
-async def run(rail: JudgeRail, cases: Sequence[Case], word: str = "") -> dict[str, Any]:
+async def run(rail: JudgeRail, cases: Sequence[Case], word: str = "", cut: Cut = pieces) -> dict[str, Any]:
     """`word`: what the judge looks for, where that is known: then what leaked can be told."""
     score, chance = Score(), random.Random(1)
     for case in cases:
-        out = await judged(rail, case, score, chance)
+        out = await judged(rail, case, score, chance, cut)
         if word and word in case.text:
             safe_to = max(start for start, _ in _units(rail, case.text) if word not in case.text[:start])
             score.leaked += max(0, len(out) - safe_to)
@@ -192,13 +196,17 @@ async def measure(labelled: Sequence[Case], harmless: Sequence[Case]) -> dict[st
     return found
 
 
+def clean_streams(folder: Path, limit: int) -> list[Case]:
+    """Harmless answers, at most `limit` of them; 0 = all."""
+    streams = common.records(folder / "streaming_visible.jsonl.gz", 0)
+    return [Case("", r["text"], bad=False) for r in streams if r["label"] == "clean"][: limit or None]
+
+
 def main() -> None:
     given = common.parser(__doc__, "safety", 400).parse_args()
     answers = common.records(given.data / "output_xstest_mistral_visible.jsonl.gz", given.limit)
     labelled = [Case(r["prompt"], r["text"], r["label"] == "unsafe") for r in answers if r["label"] != "borderline"]
-    streams = common.records(given.data / "streaming_visible.jsonl.gz", 0)
-    harmless = [Case("", r["text"], bad=False) for r in streams if r["label"] == "clean"][: given.limit or None]
-    result = asyncio.run(measure(labelled, harmless))
+    result = asyncio.run(measure(labelled, clean_streams(given.data, given.limit)))
     print(common.machine())
     for name, row in result.items():
         print(f"{name:<28}" + ", ".join(f"{key} {value}" for key, value in row.items()))

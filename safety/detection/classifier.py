@@ -1,7 +1,8 @@
 """Linear heads over hashed features: one dot product for every window of a text, whatever their number.
 
 A window's score is the sum of its features' weights over the root of how many there are, for words and for
-characters; sums come from prefix sums, so a long text costs one pass. The score becomes a number between 0 and 1:
+characters; sums come from prefix sums, so a long text costs one pass. Fewer than four words are divided as four are,
+so that a word or two alone are no more than a hint. The score becomes a number between 0 and 1:
 0.5 is where one in a hundred of the harmless texts of the training sets stood (cross-validated), and the slope is
 that of a logistic calibration on the same held-out scores.
 
@@ -30,6 +31,9 @@ FORMAT = 1
 CHARACTER_SHARE = 0.5
 """How much the character n-grams weigh beside the words."""
 NGRAMS_PER_CHARACTER = 4.0
+LEAST_WORDS = 4.0
+LEAST_CHARACTERS = 20.0
+"""A window counts as at least so long: two words are little evidence, whatever they are."""
 CONTEXT_SCALE = 0.4
 BIAS = 0.5
 
@@ -69,9 +73,9 @@ class Head:
     def scores(self, found: TextFeatures, windows: Windows, context: Floats | None = None) -> Floats:
         """Raw score of each window; `context` [n, len(CONTEXT)] where windows are segments of a document."""
         bounds = np.asarray(windows, dtype=np.int64).reshape(-1, 2)
-        words = _sums(self.words[found.words], found.word_at, bounds) / _roots(found.starts, bounds, 1.0)
+        words = _sums(self.words[found.words], found.word_at, bounds) / _word_roots(found, bounds)
         chars = _sums(self.chars[found.chars], found.char_at, bounds)
-        chars /= _roots(found.char_at, bounds, NGRAMS_PER_CHARACTER)
+        chars /= _char_roots(found, bounds)
         total = words + CHARACTER_SHARE * chars + BIAS * self.bias
         if context is not None:
             total = total + CONTEXT_SCALE * (context @ self.context)
@@ -82,7 +86,7 @@ class Head:
         """Return what makes the score of one window."""
         bounds = np.asarray([window], dtype=np.int64)
         words, chars = (slice(*np.searchsorted(at, window)) for at in (found.word_at, found.char_at))
-        roots = _roots(found.starts, bounds, 1.0), _roots(found.char_at, bounds, NGRAMS_PER_CHARACTER)
+        roots = _word_roots(found, bounds), _char_roots(found, bounds)
         shares = 1.0 / float(roots[0][0]), CHARACTER_SHARE / float(roots[1][0])
         return FeatureShare(found.words[words], found.chars[chars], *shares)
 
@@ -99,11 +103,20 @@ def _sums(weights: Floats, at: Integers, bounds: Integers) -> npt.NDArray[np.flo
     return sums
 
 
-def _roots(at: Integers, bounds: Integers, each: float) -> npt.NDArray[np.float64]:
-    """Root of how many of `at` each window holds, in units of `each`; at least 1."""
+def _word_roots(found: TextFeatures, bounds: Integers) -> npt.NDArray[np.float64]:
+    """Root of how many words each window holds, in a short one of `LEAST_WORDS`."""
+    return np.sqrt(np.maximum(_counts(found.starts, bounds), LEAST_WORDS))
+
+
+def _char_roots(found: TextFeatures, bounds: Integers) -> npt.NDArray[np.float64]:
+    """Root of about how many characters each window holds, in a short one of `LEAST_CHARACTERS`."""
+    return np.sqrt(np.maximum(_counts(found.char_at, bounds) / NGRAMS_PER_CHARACTER, LEAST_CHARACTERS))
+
+
+def _counts(at: Integers, bounds: Integers) -> npt.NDArray[np.float64]:
     count = np.searchsorted(at, bounds[:, 1]) - np.searchsorted(at, bounds[:, 0])
-    roots: npt.NDArray[np.float64] = np.sqrt(np.maximum(count / each, 1.0))
-    return roots
+    found: npt.NDArray[np.float64] = count.astype(np.float64)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,7 @@ def hits(text: str, *, document: bool) -> list[tuple[str, float]]:
 
 
 def _quoted(text: str, match: re.Match[str]) -> bool:
-    """A quotation mark opens just before the phrase (or within its beginning)."""
-    before = text[max(match.start() - 2, 0) : match.start() + 3]
-    return any(mark in before for mark in _QUOTES)
+    """A quotation mark opens just before the phrase, or within its beginning. One before a sentence's end closes."""
+    start = match.start()
+    low = start + 1 if text[start] in ".!?;:" else max(start - 2, 0)
+    return any(mark in text[low : start + 3] for mark in _QUOTES)

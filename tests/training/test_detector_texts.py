@@ -14,7 +14,20 @@ from training.detector.evaluate import logistic, prevalence, threshold
 from training.detector.phrases import bank
 
 KINDS = sorted(requests.KINDS)
-BANKS = ("alike", "attacks", "benign", "documents", "everyday", "harm", "play", "talk", "tasks")
+BANKS = (
+    "agents",
+    "alike",
+    "attacks",
+    "benign",
+    "documents",
+    "everyday",
+    "harm",
+    "play",
+    "risks",
+    "talk",
+    "tasks",
+    "turns",
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)

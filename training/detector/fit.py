@@ -13,7 +13,15 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from sluicegate.safety.detection.classifier import BIAS, CHARACTER_SHARE, CONTEXT_SCALE, NGRAMS_PER_CHARACTER, Head
+from sluicegate.safety.detection.classifier import (
+    BIAS,
+    CHARACTER_SHARE,
+    CONTEXT_SCALE,
+    LEAST_CHARACTERS,
+    LEAST_WORDS,
+    NGRAMS_PER_CHARACTER,
+    Head,
+)
 from sluicegate.safety.detection.detector import WINDOW, document_features
 from sluicegate.safety.detection.features import BUCKETS, TextFeatures, features
 from sluicegate.safety.detection.normalise import fold
@@ -73,8 +81,8 @@ def _row(found: TextFeatures, bad: bool, weight: float, context: npt.NDArray[np.
     chars, char_counts = np.unique(found.chars, return_counts=True)
     at = [words, chars + BUCKETS, np.array([2 * BUCKETS])]
     value = [
-        word_counts / np.sqrt(max(len(found.starts), 1)),
-        CHARACTER_SHARE * char_counts / np.sqrt(max(len(found.chars) / NGRAMS_PER_CHARACTER, 1)),
+        word_counts / np.sqrt(max(len(found.starts), LEAST_WORDS)),
+        CHARACTER_SHARE * char_counts / np.sqrt(max(len(found.chars) / NGRAMS_PER_CHARACTER, LEAST_CHARACTERS)),
         np.array([BIAS]),
     ]
     if context is not None:

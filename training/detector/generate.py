@@ -25,6 +25,12 @@ def framed_attack(rng: random.Random) -> str:
     return kind(rng)
 
 
+def brief_attack(rng: random.Random) -> str:
+    """As short as a turn of a conversation (`requests.turn`), and it names what it is after."""
+    text = bank("attacks").draw(rng, "brief")
+    return text if rng.random() < 0.7 else text.lower()
+
+
 def _played(rng: random.Random) -> str:
     """Role-play that begins as harmless role-play does, and is after an answer without rules."""
     words = bank("attacks")
@@ -286,6 +292,24 @@ def _about_person(rng: random.Random, owner: str) -> str:
     private = bank("harm").draw(rng, "private")
     form = rng.choice(("What is {o} {p}?", "What is {o} {p}?", "How can I find {o} {p}?", "How can I get {o} {p}?"))
     return form.format(o=owner, p=private)
+
+
+def risky(rng: random.Random) -> str:
+    """A request for harm of one field, in a form that `fair` uses as well."""
+    return _of_risk(rng, "do", "evade", "text")
+
+
+def fair(rng: random.Random) -> str:
+    """The harmless twin of `risky`: the same forms and many of the same words."""
+    return _of_risk(rng, "may", "plain", "fair")
+
+
+def _of_risk(rng: random.Random, deeds: str, asides: str, pieces: str) -> str:
+    """About one request in three is for a text, the others for a way to do something."""
+    words = bank("risks")
+    if rng.random() < 0.35:
+        return words.draw(rng, "order", piece=words.draw(rng, pieces))
+    return words.draw(rng, "form", deed=words.draw(rng, deeds), aside=words.draw(rng, asides))
 
 
 def safe_look_alike(rng: random.Random) -> str:

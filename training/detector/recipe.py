@@ -19,7 +19,7 @@ SEED = 0
 COST = {"injection": 1.0, "document": 1.0, "harm": 1.0}
 REQUESTS = {
     "task": 4000, "everyday": 1200, "code": 900, "play": 700, "long_play": 1500, "mail": 600, "sum": 400,
-    "puzzle": 60, "alike": 1500, "tongue": 1200,
+    "puzzle": 60, "alike": 1500, "tongue": 1200, "turn": 1800, "agent": 2000,
 }  # fmt: skip
 """How many harmless requests of each kind (`requests`)."""
 WORDINGS = 4
@@ -28,15 +28,22 @@ DOCSTRINGS = 2000
 GENERATED = {
     "attack": 3600,
     "framed": 2500,
+    "brief": 600,
     "harmless": 3000,
     "look_alike": 1000,
     "harmful": 3500,
     "safe": 3500,
+    "risky": 4000,
+    "fair": 4000,
     "document": 700,
 }
 GENERATED_WEIGHT = {"injection": 0.3, "document": 0.5, "harm": 0.05}
 FRAMED_WEIGHT = 0.06
 """Attacks within harmless requests. At full weight plain questions at the end of tasks become suspicious."""
+BRIEF_WEIGHT = 0.06
+"""Attacks of a few words. At full weight each of their words weighs so much that role-play becomes suspicious."""
+RISK_WEIGHT = 0.05
+"""Requests for harm and their twins by field. At 0.2, security questions of a source that was left out ring (7.6 %)."""
 FOREIGN_WEIGHT = 0.3
 TRANSLATED_WEIGHT = 0.7
 """Many translated attacks are attacks only to their own system prompt; at full weight they teach the language."""
@@ -97,6 +104,7 @@ def _injection(sets: dict[str, list[Example]], own: Own, rng: random.Random, kno
     items += [Item(text_row(text, False, weight), None, "docstrings") for text in own.passages[:DOCSTRINGS]]
     items += _made(rng, generate.attack, "attack", True, weight, known)
     items += _made(rng, generate.framed_attack, "framed", True, FRAMED_WEIGHT, known, "framed")
+    items += _made(rng, generate.brief_attack, "brief", True, BRIEF_WEIGHT, known, "brief")
     items += _made(rng, generate.harmless, "harmless", False, weight, known)
     items += _made(rng, generate.safe_look_alike, "look_alike", False, weight, known)
     items += [_item(e, False, weight) for e in _harmless_prose(sets, (*data.PROSE, *data.DOCUMENT))]
@@ -111,6 +119,8 @@ def _harm(sets: dict[str, list[Example]], own: Own, rng: random.Random, known: s
     weight = GENERATED_WEIGHT["harm"]
     items += _made(rng, generate.harmful, "harmful", True, weight, known)
     items += _made(rng, generate.safe_look_alike, "safe", False, weight, known)
+    items += _made(rng, generate.risky, "risky", True, RISK_WEIGHT, known)
+    items += _made(rng, generate.fair, "fair", False, RISK_WEIGHT, known)
     items += _made(rng, generate.harmless, "look_alike", False, weight, known)
     items += _made(rng, generate.ordinary, "look_alike", False, weight, known)
     items += _made(rng, generate.compose, "look_alike", False, weight, known)

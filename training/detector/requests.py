@@ -1,4 +1,5 @@
-"""Harmless requests composed from the phrase banks: tasks on texts, everyday wishes, code, play, mails, sums, puzzles.
+"""Harmless requests composed from the phrase banks: tasks on texts, everyday wishes, code, play, mails, sums, puzzles,
+short turns of a conversation, and what agent frameworks put into one.
 
 Each function draws one text from `rng` and is otherwise pure. What detectors call attacks most often is an order about
 an answer ("reply only with the label"), so orders of that kind stand in most of them.
@@ -168,6 +169,20 @@ def alike(rng: random.Random) -> str:
     return f"{text} {_draw(rng, 'alike', 'alike')}" if rng.random() < 0.2 else text
 
 
+def turn(rng: random.Random) -> str:
+    """What people type between two answers, in any case and with any mark at its end."""
+    text = _draw(rng, "turns", "turn")
+    if rng.random() < 0.25:
+        text = text.rstrip(".!") + rng.choice(("", "!", "...", " :)", " please", ", please."))
+    text = text if rng.random() < 0.7 else text.lower()
+    return f"{text} {_draw(rng, 'turns', 'turn')}" if rng.random() < 0.15 else text
+
+
+def agent(rng: random.Random) -> str:
+    """Orders about formats, tools, errors and other agents, as frameworks write them."""
+    return _draw(rng, "agents", "agent").replace("\\n", "\n")
+
+
 def tongue(rng: random.Random) -> str:
     """In one of the languages of the bank."""
     words = bank("requests").sections
@@ -202,5 +217,7 @@ KINDS: dict[str, Callable[[random.Random], str]] = {
     "puzzle": puzzle,
     "alike": alike,
     "tongue": tongue,
+    "turn": turn,
+    "agent": agent,
 }
 _OFTEN = (8, 5, 3, 3, 4, 2, 1.5, 0.6, 4, 4)

@@ -45,9 +45,10 @@ def test_a_window_scores_as_its_sum() -> None:
     rng = np.random.default_rng(1)
     words, chars = rng.normal(size=(2, BUCKETS)).astype(np.float32)
     head = Head(words, chars, np.zeros(len(CONTEXT), dtype=np.float32), bias=0.5)
-    found = features("one two three four")
-    by_hand = words[found.words].sum() / np.sqrt(4) + 0.5 * chars[found.chars].sum() / np.sqrt(len(found.chars) / 4)
-    assert head.scores(found, [(0, 18)])[0] == pytest.approx(by_hand + 0.25, rel=1e-4)
+    text = "seven eight nine ten eleven twelve"
+    found = features(text)
+    by_hand = words[found.words].sum() / np.sqrt(6) + 0.5 * chars[found.chars].sum() / np.sqrt(len(found.chars) / 4)
+    assert head.scores(found, [(0, len(text))])[0] == pytest.approx(by_hand + 0.25, rel=1e-4)
 
 
 @pytest.mark.parametrize("length", [0, 1, WINDOW, WINDOW + 1, 3 * WINDOW, 10 * WINDOW + 7])
