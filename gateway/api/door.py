@@ -3,10 +3,14 @@ what is refused in the end costs more than all answers together have left.
 
 WebSockets and gRPC have no head of a request; theirs are refused behind the prompt, as are those of a gateway with one
 free model among busy ones.
+
+What is turned away has no trace and no line among requests, which would cost more than the refusal. It is counted by
+tenant for the console's overview, and the log has a line for each ten seconds in which it happens.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 from starlette.requests import HTTPConnection
@@ -14,8 +18,9 @@ from starlette.requests import HTTPConnection
 from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.http.arrival import note_reading
 from sluicegate.gateway.runtime import Runtime
-from sluicegate.plugins import Caller
+from sluicegate.plugins import Caller, Overloaded
 
+log = logging.getLogger("sluicegate.door")
 NOBODY = Caller().tenant
 
 
@@ -35,4 +40,9 @@ class FrontDoor:
         waited_s, tenant = note_reading(request.scope), NOBODY
         if self._runtime.closed_to_strangers:
             tenant = self._runtime.identify(api_key_of(request)).tenant
-        stages.queues.turn_away(stages.generate[1], tenant, waited_s)
+        try:
+            stages.queues.turn_away(stages.generate[1], tenant, waited_s)
+        except Overloaded as refused:
+            if self._runtime.trace_sink.series.turn_away(tenant):
+                log.warning("requests are turned away at the door: %s", refused.message)
+            raise

@@ -1,4 +1,4 @@
-"""Counts for each of the last slices of time: requests, outcomes, verdicts, tokens."""
+"""Counts for each of the last slices of time: requests, outcomes, verdicts, tokens, and who was turned away."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ class Slice:
     cached: int = 0
     tokens: int = 0
     verdicts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    turned_away: Counter[str] = field(default_factory=Counter)
+    """By tenant; not among `requests`."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -36,6 +38,7 @@ class Slice:
             "cached": self.cached,
             "tokens": self.tokens,
             "verdicts": [[rail, verdict, count] for (rail, verdict), count in sorted(self.verdicts.items())],
+            "turned_away": [[tenant, count] for tenant, count in self.turned_away.most_common()],
         }
 
 
@@ -58,6 +61,13 @@ class Series:
         for decision in done.decisions:
             if decision.slot in ("screen", "moderate"):
                 slice_.verdicts[self._labels.of("rail", decision.stage), decision.outcome] += 1
+
+    def turn_away(self, tenant: str) -> bool:
+        """Count a request that was refused by its head alone: it has no trace and no line. Return whether it is the
+        first of its slice."""
+        away = self._current().turned_away
+        away[self._labels.of("tenant", tenant)] += 1
+        return away.total() == 1
 
     def as_json(self) -> list[dict[str, Any]]:
         """Oldest first; slices in which nothing happened are left out."""

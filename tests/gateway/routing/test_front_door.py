@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from sluicegate.gateway.api.builtin_dialects import DIALECTS
 from sluicegate.gateway.api.dialect import TextDialect
+from sluicegate.gateway.console.views import Views
 from sluicegate.gateway.http.arrival import ARRIVED, unread_s
 from sluicegate.gateway.routing.kept_shares import KeptShares
 from sluicegate.gateway.routing.queues import ModelQueues
@@ -221,6 +222,20 @@ async def test_a_refusal_reads_no_body_and_speaks_the_dialect(dialect: TextDiale
         assert told["error"].get("code", "overloaded") == "overloaded"
         assert app.runtime.queues.stats()["turned_away_total"] == 1
         assert (await post(app, dialect.path, b"{", waited_s=0.0))[0] == 400, "who is in time is read"
+
+
+async def test_an_operator_sees_who_was_turned_away(caplog: pytest.LogCaptureFixture) -> None:
+    """By tenant in the console's overview, apart from the requests that have a line; one line of log for many."""
+    async with gateway() as app:
+        for _ in range(5):
+            assert (await post(app, "/v1/chat/completions", b"{", waited_s=100.0))[0] == 503
+        slices = Views(app.runtime).overview()["series"]
+        away = [line for one in slices for line in one["turned_away"]]
+        assert sum(count for _, count in away) == 5
+        assert {tenant for tenant, _ in away} == {"a"}
+        assert not sum(one["requests"] for one in slices)
+        lines = [record for record in caplog.records if record.name == "sluicegate.door"]
+        assert 1 <= len(lines) <= len(slices)
 
 
 async def test_a_key_that_nobody_knows_learns_nothing_of_the_load() -> None:

@@ -90,6 +90,16 @@ function stripOf(now) {
 
 const troublesOf = (now) => (now.troubles.length ? el("section", { class: "notice", "aria-label": "What does not work now" }, now.troubles.map((one) => el("p", {}, el("strong", {}, one.part), `: ${one.reason}`))) : null);
 
+// Refusals at the door have no line among requests: they are counted by tenant, for the last half hour.
+function turnedAway(now) {
+  const by = new Map(), slices = now.series.filter((one) => one.turned_away.length);
+  for (const [tenant, n] of slices.flatMap((one) => one.turned_away)) by.set(tenant, (by.get(tenant) ?? 0) + n);
+  if (!by.size) return null;
+  const all = [...by.values()].reduce((sum, n) => sum + n, 0), most = [...by].sort(([, a], [, b]) => b - a).slice(0, 5);
+  const said = ` turned away at the door in the last half hour, the last about ${clock(slices.at(-1).at_s)}: every model was too busy ([server] shed_s). They have no line among the requests. By tenant: `;
+  return el("section", { class: "notice", "aria-label": "Turned away" }, el("p", {}, el("strong", {}, `${count(all)} requests`), said, most.map(([tenant, n]) => `${tenant} ${count(n)}`).join(", "), by.size > most.length ? ", …" : ""));
+}
+
 export async function page({ signal, params: given, onTick }) {
   let params = given, last = 0;
   const body = el("div", { class: "grid" }), strip = el("div", { class: "stack" }), note = el("p", {}), failed = el("p", { class: "notice bad", role: "alert", hidden: true });
@@ -102,7 +112,7 @@ export async function page({ signal, params: given, onTick }) {
     const [now, found] = await Promise.all([ask("/admin/console/overview", { signal }), ask(`/admin/console/figures?${sent}`, { signal })]);
     const kept = found.kept_since_s === null ? "" : `, requests kept since ${new Date(found.kept_since_s * 1000).toLocaleString()}`;
     note.textContent = `${now.readiness === "ready" ? now.state : now.readiness} since ${new Date(now.started_s * 1000).toLocaleString()}${kept}${found.survives ? "" : " (in memory; [telemetry] history keeps them)"}`;
-    strip.replaceChildren(...[troublesOf(now), stripOf(now)].filter(Boolean));
+    strip.replaceChildren(...[troublesOf(now), turnedAway(now), stripOf(now)].filter(Boolean));
     body.replaceChildren(...drawn(found, to, params.get("model")));
     failed.hidden = true;
     return now;
