@@ -51,6 +51,8 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with grpc_beside(built):
             starting = asyncio.create_task(start(built, dialects))
+            if settings.server.workers > 1:  # meanwhile another one answers
+                await starting
             yield
             starting.cancel()
             await asyncio.gather(starting, return_exceptions=True)

@@ -73,7 +73,13 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def serve(settings: Settings, read_again: Callable[[], Settings] | None = None, *, debug: bool = False) -> int:
+def serve(
+    settings: Settings,
+    read_again: Callable[[], Settings] | None = None,
+    *,
+    debug: bool = False,
+    on_ready: Callable[[], None] | None = None,
+) -> int:
     """Serve until SIGTERM or SIGINT; the exit status. Raises `ConfigurationError` before anything is bound, and what
     kept a stage from starting once all is closed again.
 
@@ -86,17 +92,20 @@ def serve(settings: Settings, read_again: Callable[[], Settings] | None = None, 
         runtime = compose(settings, os.environ)
         runtime.reloader.source = read_again
         runtime.renewal.watch("secrets", lambda: secret_files(os.environ), partial(_take_secrets, runtime))
-        return serve_runtime(runtime, listener)
+        return serve_runtime(runtime, listener, on_ready)
 
 
-def serve_runtime(runtime: Runtime, listener: socket.socket | None = None) -> int:
-    """`serve` for a runtime that is composed already; benchmarks put models of their own into it."""
+def serve_runtime(
+    runtime: Runtime, listener: socket.socket | None = None, on_ready: Callable[[], None] | None = None
+) -> int:
+    """`serve` for a runtime that is composed already; benchmarks put models of their own into it. One of several
+    workers tells `on_ready`, and prints no welcome."""
     settings = runtime.settings
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     server = Server(_uvicorn_config(settings, runtime), settings.server, runtime.progress)
     runtime.progress.is_stopping = lambda: server.is_closing
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run(server, runtime, _listening(listener or _bind(settings), settings)))
+        runner.run(_run(server, runtime, _listening(listener or _bind(settings), settings), on_ready))
     if runtime.progress.failure is not None:
         raise runtime.progress.failure
     return 0
@@ -210,24 +219,31 @@ def check_tls(settings: Settings) -> None:
 
 def _bind(settings: Settings) -> socket.socket:
     """Take the address, before what takes seconds; nobody is let in yet. Raises `ConfigurationError`."""
-    return bind(settings.server.host, settings.server.port)
+    return bind(settings.server.host, settings.server.port, shared=settings.server.workers > 1)
 
 
-def _listening(listener: socket.socket, settings: Settings) -> socket.socket:
-    """Two that start at once may both take the address: the second one learns of it here."""
+def _listening(listener: socket.socket, settings: Settings) -> list[socket.socket]:
+    """Two that start at once may both take the address: the second one learns of it here. One of several workers
+    listens once it is ready: the kernel would give it requests that another can answer now."""
+    server = settings.server
+    if server.workers > 1:
+        own = [bind(server.host, server.worker_port, ("--host", "[server] worker_port"))] if server.worker_port else []
+        return [listener, *own]
     try:
         listener.listen()
     except OSError as error:
-        raise no_listening(settings.server.host, settings.server.port, error) from error
-    return listener
+        raise no_listening(server.host, server.port, error) from error
+    return [listener]
 
 
-async def _run(server: uvicorn.Server, runtime: Runtime, listener: socket.socket) -> None:
-    watcher = asyncio.create_task(_announce(server, runtime, listener.getsockname()))
+async def _run(
+    server: uvicorn.Server, runtime: Runtime, listeners: list[socket.socket], on_ready: Callable[[], None] | None
+) -> None:
+    watcher = asyncio.create_task(_announce(server, runtime, listeners[0].getsockname(), on_ready))
     with contextlib.suppress(NotImplementedError):  # where the platform has no such signal
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: asyncio.ensure_future(_reload(runtime)))
     try:
-        await server.serve(sockets=[listener])
+        await server.serve(sockets=listeners)
     finally:
         watcher.cancel()
 
@@ -249,7 +265,9 @@ async def _take_secrets(runtime: Runtime) -> None:
         log.warning("a secret changed, and with it %s, which needs a restart to count", place)
 
 
-async def _announce(server: uvicorn.Server, runtime: Runtime, address: tuple[str, int]) -> None:
+async def _announce(
+    server: uvicorn.Server, runtime: Runtime, address: tuple[str, int], on_ready: Callable[[], None] | None
+) -> None:
     """Print a line that works once everything is up, or stop the server when start-up failed."""
     while not runtime.ready:
         if runtime.progress.failure is not None:
@@ -257,6 +275,11 @@ async def _announce(server: uvicorn.Server, runtime: Runtime, address: tuple[str
             return
         await asyncio.sleep(0.05)
     settle_memory()
+    if on_ready is not None:
+        while not server.started:
+            await asyncio.sleep(0.01)
+        on_ready()
+        return
     print(
         welcome(
             next(iter(runtime.models)),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from sluicegate.gateway.commands.worker_processes.processes import WorkerProcesses
+from sluicegate.gateway.commands.worker_processes.terms import check_workers, of_worker
 from sluicegate.gateway.settings import Settings
 
 
@@ -16,6 +19,7 @@ def define(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", help="the bundled model, a folder with a checkpoint, or a hub name")
     parser.add_argument("--host", help="address to listen on (default 127.0.0.1; a public one needs an API key)")
     parser.add_argument("--port", type=int, help="port to listen on (default 8000; 0 takes a free one)")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes that serve the port, before other servers")
     parser.set_defaults(run=_serve)
 
 
@@ -26,13 +30,45 @@ def _serve(parsed: argparse.Namespace) -> int:
         return load(parsed.config, os.environ, _overrides(parsed))
 
     settings = read()  # before the imports that take seconds
+    check_workers(settings)
+    if settings.server.workers > 1:
+        return _serve_together(settings, read, debug=hasattr(parsed, "debug"))
     from sluicegate.gateway.server import serve
 
     return serve(settings, read, debug=hasattr(parsed, "debug"))
 
 
+def _serve_together(settings: Settings, read: Callable[[], Settings], *, debug: bool) -> int:
+    """Hold the address for all workers, and let them listen on it."""
+    from sluicegate.gateway.http.listener import bind, place_of
+    from sluicegate.gateway.telemetry.logs import begin_log
+
+    host, port = settings.server.host, settings.server.port
+    bind(host, port).close()  # whoever shares it is another gateway
+    held = bind(host, port, shared=True)
+    port = held.getsockname()[1]
+
+    def work(number: int, on_ready: Callable[[], None]) -> int:
+        from sluicegate.gateway.server import serve
+
+        return serve(
+            of_worker(settings, number, port), lambda: of_worker(read(), number, port), debug=debug, on_ready=on_ready
+        )
+
+    begin_log("debug" if debug else settings.server.log_level, settings.server.log_form)
+    scheme = "https" if settings.server.tls_cert else "http"
+
+    def welcome() -> None:
+        workers = f"{settings.server.workers} workers serve"
+        print(f"Sluicegate: {workers} {scheme}://{place_of(host, port)}", flush=True)
+
+    with held:
+        return WorkerProcesses(settings.server.workers, work, welcome).run()
+
+
 def _overrides(parsed: argparse.Namespace) -> dict[str, Any]:
-    server = {name: getattr(parsed, name) for name in ("host", "port") if getattr(parsed, name) is not None}
+    named = ("host", "port", "workers")
+    server = {name: getattr(parsed, name) for name in named if getattr(parsed, name) is not None}
     found: dict[str, Any] = {"server": server} if server else {}
     if parsed.model:
         found["stages"] = {"generate": {"engine": {"models": [parsed.model]}}}

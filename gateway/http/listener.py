@@ -8,12 +8,17 @@ import socket
 from sluicegate.plugins import ConfigurationError
 
 
-def bind(host: str, port: int, options: tuple[str, str] = ("--host", "--port")) -> socket.socket:
-    """`options`: what the operator calls the two. Raises `ConfigurationError`."""
+def bind(
+    host: str, port: int, options: tuple[str, str] = ("--host", "--port"), *, shared: bool = False
+) -> socket.socket:
+    """`options`: what the operator calls the two; `shared`: with other processes of this user that say so too. Raises
+    `ConfigurationError`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind((host, port))
     except OSError as error:
         raise no_listening(host, port, error, options) from error

@@ -15,6 +15,11 @@ class ServerSettings:
     """Address or name that is listened on; `0.0.0.0` = all."""
     port: Annotated[int, Within(0, 65_535)] = 8000
     """0 = a free one."""
+    workers: Annotated[int, Within(1, 64)] = 1
+    """Processes that serve the port together; more than one where other servers compute the answers."""
+    worker_port: Annotated[int, Within(0, 65_535)] = 0
+    """With several workers the first one is also reached alone on this port, the next on the one after it, and so on:
+    for scrapers and probes; 0 = none."""
     max_body_bytes: int = 8 * 1024 * 1024
     """Of the body of one request."""
     tenant_bodies_bytes: int = 128 * 1024 * 1024

@@ -66,6 +66,8 @@ class SharedMeter:
         self._shared = shared
         self._leases = {what: Lease() for what in MODES}
         self._running = 0
+        self.awaited = 0
+        """Requests that wait until their leases cover them: what came for one of them is not unused."""
         self._seconds = USUAL_SECONDS
 
     def change(self, limits: Limits, spent_day: int, spent_month: int) -> None:
@@ -143,8 +145,8 @@ class SharedMeter:
 
     def _drop_unused(self, what: str, lease: Lease, now_s: float) -> None:
         if what == "seats":
-            unused = max(0, lease.amount - self._running)
-        elif self._running and self._is_good(what, lease, now_s):
+            unused = max(0, lease.amount - self._running - self.awaited)
+        elif (self._running or self.awaited) and self._is_good(what, lease, now_s):
             return
         else:
             unused = max(0, lease.amount)
@@ -279,9 +281,15 @@ def _label(what: str, now_s: float) -> str:
 
 async def covered(meters: list[SharedMeter], need: Need, clock: Callable[[], float] = time.time) -> None:
     """Lease what `meters` lack for a request. Others may take it in between: who comes too late asks again."""
-    for _ in range(3):
-        now_s = clock()
-        lacking: list[Awaitable[None]] = [m.refill(need, now_s) for m in meters if m.lacking(need, now_s)]
-        if not lacking:
-            return
-        await asyncio.gather(*lacking)
+    for meter in meters:
+        meter.awaited += 1
+    try:
+        for _ in range(3):
+            now_s = clock()
+            lacking: list[Awaitable[None]] = [m.refill(need, now_s) for m in meters if m.lacking(need, now_s)]
+            if not lacking:
+                return
+            await asyncio.gather(*lacking)
+    finally:
+        for meter in meters:
+            meter.awaited -= 1
