@@ -269,15 +269,13 @@ async def _announce(
     server: uvicorn.Server, runtime: Runtime, address: tuple[str, int], on_ready: Callable[[], None] | None
 ) -> None:
     """Print a line that works once everything is up, or stop the server when start-up failed."""
-    while not runtime.ready:
+    while not runtime.ready or (on_ready is not None and not server.started):
         if runtime.progress.failure is not None:
             server.should_exit = True
             return
         await asyncio.sleep(0.05)
     settle_memory()
     if on_ready is not None:
-        while not server.started:
-            await asyncio.sleep(0.01)
         on_ready()
         return
     print(

@@ -103,7 +103,7 @@ def test_usage_of_a_worker_that_begins_no_more_is_not_forgotten(workers: int, tm
     check_workers(load(file, overrides={"server": {"workers": 3}}))
 
 
-# --- who begins and ends them ------------------------------------------------------------------------------------------
+# --- who begins and ends them ----------------------------------------------------------------------------------------
 
 PROGRAM = """
 import signal, sys, time

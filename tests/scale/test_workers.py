@@ -155,9 +155,7 @@ def far() -> Iterator[tuple[ScriptedServer, str]]:
 
 
 @pytest.fixture(scope="module")
-def deployment(
-    tmp_path_factory: pytest.TempPathFactory, far: tuple[ScriptedServer, str]
-) -> Iterator[WorkerDeployment]:
+def deployment(tmp_path_factory: pytest.TempPathFactory, far: tuple[ScriptedServer, str]) -> Iterator[WorkerDeployment]:
     with WorkerDeployment(tmp_path_factory.mktemp("workers"), far[1]) as found:
         yield found
 
