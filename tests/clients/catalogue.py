@@ -67,9 +67,12 @@ CLIENTS = (
     _client("google-adk", "google-adk litellm"),
     _client("crewai", "crewai"),
     _client("aisuite", "aisuite[openai]"),
+    _client("mcp", "mcp"),
     _client("websockets", "websockets"),
     _client("curl", "", "use_curl.py"),
     _client("openai for JavaScript", "openai", "use_openai.mjs"),
+    _client("anthropic for JavaScript", "@anthropic-ai/sdk", "use_anthropic.mjs"),
+    _client("mcp for JavaScript", "@modelcontextprotocol/sdk", "use_mcp.mjs"),
     _client("Vercel AI SDK", "ai @ai-sdk/openai @ai-sdk/anthropic @ai-sdk/openai-compatible zod", "use_ai.mjs"),
     _client("LangChain for JavaScript", "@langchain/openai @langchain/core zod", "use_langchain.mjs"),
 )

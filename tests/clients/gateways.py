@@ -54,7 +54,7 @@ def say(job: Job) -> list[str]:
     prompt = job.prompt.text
     tools = _tools(prompt)
     text = "Plainly said."
-    if "<tool_response>" in prompt:
+    if "<tool_response>" in prompt or "sunny in Oslo" in prompt:  # smolagents sends results as texts
         text = "It is sunny in Oslo."
         text = _call("final_answer", {"answer": text}) if "final_answer" in tools else text
     elif tools:

@@ -75,4 +75,8 @@ await feature("anthropic, object", () => object(anthropic(REAL)("bundled")));
 await feature("anthropic, object, streamed", () => partial(anthropic(REAL)("bundled")));
 await feature("anthropic, agent with a tool", () => agent(anthropic(SCRIPTED)("scripted")));
 await feature("anthropic, agent with a tool, streamed", () => agentStreamed(anthropic(SCRIPTED)("scripted")));
+const NOPE = { raises: "no model 'nope'" };
+await feature("openai, errors", () => text(openai(REAL).chat("nope")), NOPE);
+await feature("openai-compatible, errors", () => text(compatible(REAL)("nope")), NOPE);
+await feature("anthropic, errors", () => text(anthropic(REAL)("nope")), NOPE);
 run();

@@ -4,19 +4,10 @@ import os
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # fetch nothing
 import dspy
-from features import PLAIN, REAL, SCRIPTED, feature, run
-from person import Person
+from features import EMBEDDER, PLAIN, REAL, SCRIPTED, feature, run
 
 COMMON = {"api_key": "none", "cache": False, "num_retries": 0}
-real = dspy.LM("hosted_vllm/bundled", api_base=f"{REAL}/v1", temperature=0, max_tokens=300, **COMMON)
 scripted = dspy.LM("openai/scripted", api_base=f"{SCRIPTED}/v1", **COMMON)
-
-
-class Extract(dspy.Signature):
-    """Extract the fields."""
-
-    text: str = dspy.InputField()
-    person: Person = dspy.OutputField()
 
 
 @feature("plain")
@@ -28,6 +19,12 @@ def plain() -> None:
 def responses() -> None:
     lm = dspy.LM("openai/scripted", api_base=f"{SCRIPTED}/v1", model_type="responses", **COMMON)
     assert PLAIN in str(lm("Say it.")[0])
+
+
+@feature("embeddings")
+def embeddings() -> None:
+    made = dspy.Embedder(f"hosted_vllm/{EMBEDDER}", api_base=f"{REAL}/v1", api_key="none", caching=False)
+    assert made(["one", "two"]).shape == (2, 32)
 
 
 @feature("errors", raises="no model 'nope'")

@@ -1,7 +1,7 @@
 """smolagents."""
 
-from features import PLAIN, QUESTION, REAL, SAID, SCHEMA, SCRIPTED, feature, run
-from smolagents import CodeAgent, OpenAIModel, tool
+from features import PLAIN, QUESTION, REAL, SAID, SCHEMA, SCRIPTED, SUNNY, feature, run
+from smolagents import CodeAgent, OpenAIModel, ToolCallingAgent, tool
 
 
 @tool
@@ -38,6 +38,12 @@ def schema() -> None:
 def code() -> None:
     agent = CodeAgent(tools=[], model=real, verbosity_level=0, max_steps=1, use_structured_outputs_internally=True)
     agent.run(QUESTION)
+
+
+@feature("agent with a tool")
+def agent() -> None:
+    made = ToolCallingAgent(tools=[get_weather], model=scripted, verbosity_level=0, max_steps=3)
+    assert SUNNY in str(made.run(QUESTION))
 
 
 @feature("errors", raises="no model 'nope'")

@@ -1,6 +1,7 @@
 """strands."""
 
 from features import PLAIN, QUESTION, REAL, SCRIPTED, SUNNY, feature, run
+from person import Person
 from strands import Agent, tool
 from strands.models.openai import OpenAIModel
 
@@ -30,6 +31,12 @@ def plain() -> None:
 def agent() -> None:
     made = Agent(model=model(SCRIPTED, "scripted"), tools=[get_weather], callback_handler=None)
     assert str(made(QUESTION)).strip() == SUNNY
+
+
+@feature("structured output")
+def structured() -> None:
+    made = Agent(model=model(REAL, "bundled", temperature=0), callback_handler=None)
+    assert made.structured_output(Person, QUESTION) == Person(name="Clara Winther", city="Aarhus")
 
 
 @feature("errors", raises="no model 'nope'")
