@@ -16,7 +16,7 @@ from torch import Tensor
 from sluicegate.engine.attention.paged import AttentionStep, InPlaceLayout, Scoring, Stretch
 from sluicegate.engine.batching.scheduler import Batch, BatchRow
 from sluicegate.engine.cpu import Decoder, WantedLogits, decoder_for
-from sluicegate.engine.cuda.capture import Capture, StepGraphs
+from sluicegate.engine.cuda.capture import Capture, FusedForward, StepGraphs
 from sluicegate.engine.cuda.choice import MakeLayout, choose_attention
 from sluicegate.engine.cuda.staging import to_device
 from sluicegate.engine.memory.kv import KVPool
@@ -128,6 +128,7 @@ class ModelRunner:
             chosen = choose_attention(self.pool, attention if compiled else "reference")
             self._layout, self._captures = chosen.layout, chosen.name != "reference"
         self._graphs: StepGraphs | None = None
+        self._fused: FusedForward | None = None
         self._decoder: Decoder | None = None
         self._states: Tensor | None = None
         self._wants_states = False
@@ -146,6 +147,8 @@ class ModelRunner:
             )
         if in_place:
             self._warm_up()
+        if self._captures and forward == "auto" and self._watched is None and not model.is_shared:
+            self._fused = self._fitting_pass()
         if attention == "auto" and forward == "auto" and not model.is_shared:
             rounds = self.pool.is_small or model.weight_bytes < 4 * model.parameter_count
             if compiled:
@@ -204,7 +207,10 @@ class ModelRunner:
             self._graphs.warm_up()
 
     def _compute(self, ids: Tensor, positions: Tensor, paged: AttentionStep) -> tuple[Tensor, Tensor | None]:
-        logits = raw_logits(self._model.module, ids, positions, 0, paged)
+        if self._fused is not None:
+            logits = self._fused.logits(ids, positions, None, paged)
+        else:
+            logits = raw_logits(self._model.module, ids, positions, 0, paged)
         return logits, self._states if self._wants_states else None
 
     @property
@@ -221,6 +227,11 @@ class ModelRunner:
     def is_compiled(self) -> bool:
         """Whether steps are computed by `engine.cpu`, not by `transformers`' own code."""
         return self._decoder is not None
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether steps are computed by `engine.cuda.fused_pass`, not by `transformers`' own code."""
+        return self._fused is not None
 
     @property
     def can_leave_out(self) -> bool:
@@ -276,10 +287,11 @@ class ModelRunner:
             if replayed is not None:
                 return self._pick(inputs, *replayed)
         layout = self._layout(self.pool, stretches, self._upload(inputs.slots))
+        ids, positions, wanted = (self._upload(numbers) for numbers in (inputs.ids, inputs.positions, inputs.wanted))
         with self._model.lora.adding(inputs.spans, inputs.wanted):
-            return self._model.logits(
-                self._upload(inputs.ids), self._upload(inputs.positions), self._upload(inputs.wanted), layout
-            )
+            if self._fused is not None:
+                return self._fused.logits(ids, positions, wanted, layout, adapted=bool(inputs.spans)).float()
+            return self._model.logits(ids, positions, wanted, layout)
 
     def _pick(self, inputs: StepInputs, logits: Tensor, states: Tensor | None) -> Tensor:
         """Select the wanted rows of `logits` [T, V] and `states` [T, d], and keep the latter."""
@@ -326,6 +338,27 @@ class ModelRunner:
         if worst < tolerance:
             return decoder
         _LOG.warning("%s: the compiled forward pass differs (%.2g); using the model's own", self._model.name, worst)
+        return None
+
+    @torch.inference_mode()
+    def _fitting_pass(self) -> FusedForward | None:
+        """Return the pass of few launches for a model on a CUDA device, if it computes what the model's own code does;
+        else None. Half precision rounds in another order of sums; the tolerance says whether it is the same model."""
+        from sluicegate.engine.cuda.fused_pass import fused_pass
+
+        expected = self.expected()
+        try:
+            self._fused = fused_pass(self._model.module, self.pool)
+            if self._fused is None:
+                return None
+            found = self.expected()
+        except Exception as error:
+            _LOG.warning("%s: the fused forward pass failed (%s); using the model's own", self._model.name, error)
+            return None
+        worst = max(float((a - b).norm() / (b.norm() + 1e-6)) for a, b in zip(found, expected, strict=True))
+        if worst < (1e-3 if self._model.dtype == torch.float32 else 0.05):
+            return self._fused
+        _LOG.warning("%s: the fused forward pass differs (%.2g); using the model's own", self._model.name, worst)
         return None
 
     def _trials(self) -> list[StepInputs]:

@@ -147,6 +147,17 @@ def _to_e4m3(numbers):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
+def to_bytes(numbers, unit, LARGEST: tl.constexpr):  # type: ignore[no-untyped-def]
+    """float32 in multiples of `unit`, rounded as 8 bits say them: int8 where LARGEST is 127, else fp8."""
+    numbers = numbers / tl.maximum(unit, 1e-30)
+    if LARGEST == 127:
+        numbers = numbers + _TO_NEAREST - _TO_NEAREST
+    else:
+        numbers = _to_e4m3(numbers)
+    return numbers
+
+
+@triton.jit
 def store_tokens(  # type: ignore[no-untyped-def]
     new, kept, scales, slots, new_head_stride, new_token_stride, heads,
     DIM: tl.constexpr, WIDE: tl.constexpr, LARGEST: tl.constexpr,
@@ -164,9 +175,5 @@ def store_tokens(  # type: ignore[no-untyped-def]
             numbers = numbers.to(tl.float32)
             unit = tl.max(tl.abs(numbers), 0) / LARGEST
             tl.store(scales + place, unit)
-            numbers = numbers / tl.maximum(unit, 1e-30)
-            if LARGEST == 127:
-                numbers = numbers + _TO_NEAREST - _TO_NEAREST
-            else:
-                numbers = _to_e4m3(numbers)
+            numbers = to_bytes(numbers, unit, LARGEST)
         tl.store(kept + place * DIM + dims, numbers.to(kept.dtype.element_ty), mask=dims < DIM)

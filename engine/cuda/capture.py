@@ -55,3 +55,12 @@ class StepGraphs(Protocol):
     def run(self, ids: I64, positions: I64, slots: I64, stretches: Seq[Stretch]) -> tuple[Tensor, Tensor | None] | None:
         """Return logits [T, V] and states [T, d] of a step whose `ids`, `positions`, `slots` are [T]; None = not by a
         graph."""
+
+
+class FusedForward(Protocol):
+    """A forward pass of few launches; see `sluicegate.engine.cuda.fused_pass.FusedPass`."""
+
+    def logits(
+        self, ids: Tensor, positions: Tensor, wanted: Tensor | None, paged: Any, *, adapted: bool = False
+    ) -> Tensor:
+        """Return logits [R, V] in the model's dtype at the places `wanted` [R]."""

@@ -30,14 +30,19 @@ class TritonLayout:
     def __init__(self, pool: KVPool, stretches: Seq[Stretch], slots: Tensor) -> None:
         self._pool = pool
         self._stretches = stretches
-        self._slots = slots
+        self.slots = slots
         self._tables = upload(np.concatenate([stretch.table for stretch in stretches]), slots.device)
         self._tiles: dict[int, tuple[Tiles, Tiles]] = {}
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor:
-        store(self._pool, layer, self._slots, key, value)
-        out = query.new_empty(query.shape[2], query.shape[1], value.shape[-1])
-        short, long = self._tiles_of(tokens_a_tile(query, key.shape[1]))
+        store(self._pool, layer, self.slots, key, value)
+        return self.attend_stored(layer, query, scoring)
+
+    def attend_stored(self, layer: int, query: Tensor, scoring: Scoring) -> Tensor:
+        """Attend with `query` [1, H, T, D] where the pool has the step's keys and values already: [T, H, D_v]."""
+        shape = self._pool.layers[layer]
+        out = query.new_empty(query.shape[2], query.shape[1], shape.value_dim)
+        short, long = self._tiles_of(tokens_a_tile(query, shape.kv_heads))
         if short.count:
             attend_paged(self._pool, layer, query, short, out, scoring)
         if long.count:
@@ -52,7 +57,7 @@ class TritonLayout:
         """The same in all layers that share keys among as many heads: made once a step."""
         if tokens not in self._tiles:
             short, long = (
-                upload(numbers, self._slots.device) for numbers in tile(self._stretches, self.longest_short, tokens)
+                upload(numbers, self.slots.device) for numbers in tile(self._stretches, self.longest_short, tokens)
             )
             self._tiles[tokens] = Tiles(short, self._tables), Tiles(long, self._tables, tokens)
         return self._tiles[tokens]
@@ -65,11 +70,15 @@ class FixedLayout:
         """`slots` [T]; rows of `tiles` without a token, and slots below 0, are padding."""
         self._pool = pool
         self._tiles = tiles
-        self._slots = slots
+        self.slots = slots
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor:
-        store(self._pool, layer, self._slots, key, value)
-        out = query.new_empty(query.shape[2], query.shape[1], value.shape[-1])
+        store(self._pool, layer, self.slots, key, value)
+        return self.attend_stored(layer, query, scoring)
+
+    def attend_stored(self, layer: int, query: Tensor, scoring: Scoring) -> Tensor:
+        """Do as `TritonLayout.attend_stored`."""
+        out = query.new_empty(query.shape[2], query.shape[1], self._pool.layers[layer].value_dim)
         attend_paged(self._pool, layer, query, self._tiles, out, scoring)
         return out
 

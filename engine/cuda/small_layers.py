@@ -34,6 +34,18 @@ class CudaSmallLinear(nn.Module):
         self.bias = None if bias is None else nn.Parameter(bias, requires_grad=False)
         self._dtype = weight.dtype
 
+    @classmethod
+    def of(cls, data: Tensor, scales: Tensor, bias: Tensor | None, like: CudaSmallLinear) -> CudaSmallLinear:
+        """Return a layer over `data` and `scales` that are rounded already, as those of `like` are."""
+        made = cls.__new__(cls)
+        nn.Module.__init__(made)
+        made.out_features, made.in_features, made.group = len(data), like.in_features, like.group
+        made.register_buffer("data", data)
+        made.register_buffer("scales", scales)
+        made.bias = None if bias is None else nn.Parameter(bias, requires_grad=False)
+        made._dtype = like._dtype
+        return made
+
     @property
     def weight(self) -> Tensor:
         """What the rounded weights stand for, made anew each time: for code that only looks."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from sluicegate.engine.cuda import attention_kernels, draw_kernels, mask_kernels, weight_kernels
+from sluicegate.engine.cuda import attention_kernels, draw_kernels, fused_kernels, mask_kernels, weight_kernels
 
 
 def compiled(
@@ -28,11 +31,48 @@ def compiled(
     options = {"num_warps": warps, "num_stages": stages}
     made = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
     ptx = made.asm["ptx"]
-    return {
+    return _resources(made.asm["cubin"]) | {
         "bytes": len(made.asm["cubin"]),
         "shared": made.metadata.shared,
         "tensor_cores": bool(re.search(r"wgmma\.mma_async|mma\.sync", ptx)),
         "wide_async_copies": len(re.findall(r"cp\.async\.cg\.shared\.global .*0x10", ptx)),
+    }
+
+
+def _resources(cubin: bytes) -> dict[str, int]:
+    """Registers of a thread, and bytes of its stack, which is where registers that do not fit go."""
+    tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        Path(file.name).write_bytes(cubin)
+        said = subprocess.run([tool, "-res-usage", file.name], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"REG:(\d+) STACK:(\d+)", said)
+    assert found is not None, said
+    return {"registers": int(found[1]), "spilled": int(found[2])}
+
+
+def between(hidden: int, dtype: str = "bf16") -> dict[str, Any]:
+    """What lies between the products of a layer that is `hidden` wide, heads 128 wide."""
+    of = f"*{dtype}"
+    norm = {"x": of, "added": of, "weight": of, "out": of, "width": "i32", "epsilon": "fp32"}
+    turn = {
+        "qkv": of, "cosines": of, "sines": of, "query_norm": of, "key_norm": of, "slots": "*i64", "keys": of,
+        "values": of, "key_scales": "*i64", "value_scales": "*i64", "heads": "i32", "kv_heads": "i32",
+        "epsilon": "fp32",
+    }  # fmt: skip
+    eight = {"keys": "*fp8e4nv", "values": "*fp8e4nv", "key_scales": "*fp32", "value_scales": "*fp32"}
+    head = {"DIM": 128, "WIDE": 64, "NORMED": True}
+    gate = {"both": of, "out": of, "width": "i32"}
+    wide, kernels = triton.next_power_of_2(hidden), fused_kernels
+    many = min(16, wide // 512)
+    return {
+        f"norm {hidden} {dtype}": compiled(
+            kernels.add_and_normalise, norm, {"WIDE": wide, "ADDS": True}, capability=90, warps=many
+        ),
+        f"turn {dtype}": compiled(kernels.turn_and_store, turn, head | {"LARGEST": 0.0}, capability=90, warps=1),
+        f"turn {dtype}, fp8": compiled(
+            kernels.turn_and_store, turn | eight, head | {"LARGEST": 448.0}, capability=90, warps=1
+        ),
+        f"gate {dtype}": compiled(kernels.gate_rows, gate, {"COLUMNS": 1024}, capability=90, warps=4),
     }
 
 
@@ -100,6 +140,8 @@ def main() -> None:
         "masks": compiled(mask_kernels.refuse_tokens, masks, {"COLUMNS": 1024}, capability=90, warps=4),
         "merge": compiled(attention_kernels.merge_splits, merging, sizes, capability=90, warps=4),
     }
+    for made in (between(4096), between(8192), between(12288, "fp16")):
+        found |= made
     print(json.dumps(found))
 
 
