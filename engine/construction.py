@@ -21,6 +21,7 @@ from sluicegate.engine.kernel_list import ADAPTER_KERNELS
 from sluicegate.engine.loop.core import EngineCore
 from sluicegate.engine.memory.blocks import BlockPool
 from sluicegate.engine.memory.offload import OffloadStore
+from sluicegate.engine.model.few_threads import threads_for
 from sluicegate.engine.model.loading import load_lora, load_model
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import LoadedModel, describe
@@ -168,7 +169,11 @@ def make_core(
     num_blocks = settings.num_blocks or _blocks_within(settings, model)
     if compiled:
         _LOG.info("engine: preparing %s (its loops are compiled the first time on a machine)", model.name)
-    with using(model.device), fitting(f"the KV cache of {model.name!r} ({num_blocks} blocks)"):
+    with (
+        using(model.device),
+        threads_for(model.parameter_count),
+        fitting(f"the KV cache of {model.name!r} ({num_blocks} blocks)"),
+    ):
         runner = _runner(model, settings, num_blocks, compiled, expected)
         drafter = _batch_drafter(model, settings, num_blocks, runner) if settings.draft_tokens else None
         runner.warm_up_graphs()

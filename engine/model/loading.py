@@ -33,6 +33,7 @@ from sluicegate.engine.cpu import (
 from sluicegate.engine.cuda.memory import fitting, usable_device
 from sluicegate.engine.model.checks import own_logits, trusted, usable_context, verify
 from sluicegate.engine.model.dense import NotDenseError
+from sluicegate.engine.model.few_threads import least_parameters, threads_for
 from sluicegate.engine.model.files import weight_files
 from sluicegate.engine.model.kept_load import KeptLoad, keep_load, load_key, load_of, loads_folder, read_load
 from sluicegate.engine.model.lora_batch import Adapter
@@ -77,7 +78,7 @@ def load_model(
     asked = _Asked(
         where, name, version, dtype, usable_device(device, where), adapter, weights, on_progress, share, proves
     )
-    with fitting(f"{where!r}"):
+    with fitting(f"{where!r}"), threads_for(least_parameters(Path(where))):
         if (key := _key_of_load(asked)) is None:
             return _loaded(asked)
         folder = loads_folder()
