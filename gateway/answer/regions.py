@@ -25,7 +25,7 @@ class Regions:
 
     def __init__(self, shape: Shape, *, logprobs: bool = False) -> None:
         """`logprobs`: pieces carry them, and those of the answer's tokens are passed on."""
-        self._calls = shape.calls
+        self._calls, self._must_call = shape.calls, shape.must_call
         self._place: Region = {"none": "answer", "asked": "start", "begun": "opened"}[shape.thoughts]  # type: ignore[assignment]
         self._call = -1
         self._held = ""
@@ -88,13 +88,14 @@ class Regions:
         return tuple(found)
 
     def _rest(self) -> str:
-        """Return what is left where the output ends, without a mark that was being written."""
+        """Return what is left where the output ends, without a mark that was being written. A call whose name is not
+        whole yet never opens: nothing of it is left."""
         if self._place == "thoughts":
             return self._held[: _open_end(self._held, THOUGHT)].rstrip()
         if self._place == "arguments":
             end = _open_end(self._held, CALLED)
             return self._held if end == len(self._held) else self._held[:end].rstrip().removesuffix("}")
-        return self._held if self._place == "answer" else ""
+        return self._held if self._place == "answer" and not self._must_call else ""
 
     def _parts(self, index: int) -> Iterator[Piece]:
         """Yield what is settled: each step moves to another region, or waits for more text."""
@@ -182,7 +183,7 @@ class Regions:
     ) -> Piece:
         channels: dict[Region, Channel] = {
             "start": "reasoning", "opened": "reasoning", "thoughts": "reasoning",
-            "head": "tool_arguments", "arguments": "tool_arguments",
+            "arguments": "tool_arguments",
         }  # fmt: skip
         channel = channels.get(self._place, "content")
         call = max(0, self._call) if channel == "tool_arguments" else 0

@@ -26,11 +26,13 @@ Thoughts = Literal["none", "asked", "begun"]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`constraint`: what the grammar compiles. `thoughts`: none, to be opened by the model, or opened by its prompt."""
+    """`constraint`: what the grammar compiles. `thoughts`: none, to be opened by the model, or opened by its prompt.
+    `must_call`: the answer is calls alone."""
 
     constraint: Constraint | None
     thoughts: Thoughts = "none"
     calls: bool = False
+    must_call: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -48,7 +50,8 @@ def shape_of(request: Request, prompt: Prompt) -> Shape:
     if thoughts != "none":
         wanted = {"type": "sequence", "elements": [*_thinking(thoughts), wanted]}
     options = request.constraint.options if request.constraint else {}
-    return Shape(Constraint("structural_tag", {"format": wanted}, options=options), thoughts, bool(tools))
+    constraint = Constraint("structural_tag", {"format": wanted}, options=options)
+    return Shape(constraint, thoughts, bool(tools), bool(tools) and request.tool_choice.mode == "required")
 
 
 def _check(request: Request) -> None:

@@ -72,6 +72,19 @@ def test_an_output_cut_short_says_so_and_shows_no_half_mark(cut: int) -> None:
     assert all("<" not in text for *_, text in found)
 
 
+@pytest.mark.parametrize("must_call", [False, True])
+def test_an_output_cut_anywhere_ends_on_a_channel_that_is_open(must_call: bool) -> None:
+    """A call opens with its whole name: before that, nothing of it may be passed on, its end neither."""
+    text = CALL % ("get_weather", OSLO) + "\n" + CALL % ("get_time", "{}")
+    for cut in range(len(text)):
+        splitter, opened = Regions(Shape(None, calls=True, must_call=must_call)), set()
+        for part in splitter.feed(Piece(0, text[:cut], finish_reason="length")):
+            opened |= {part.call} if part.tool else set()
+            assert part.channel == "content" or part.call in opened, text[:cut]
+            assert not must_call or part.channel != "content" or not part.text, text[:cut]
+        assert part.finish_reason == "length"
+
+
 @pytest.mark.parametrize("text", ["<tool_call>\n{", CALL[:-14] % ("f", OSLO), "<tool_call>" + "x" * 300])
 def test_a_call_that_stops_in_the_middle_is_an_error_not_an_answer(text: str) -> None:
     with pytest.raises(GenerationFailed):

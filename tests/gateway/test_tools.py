@@ -84,6 +84,17 @@ def test_a_demanded_call_is_made_and_is_right(gateway: RunningGateway, choice: A
     assert json.loads(arguments) == {"name": "Clara Winther", "city": "Aarhus"}
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_call_cut_short_before_its_name_ends_by_its_length(gateway: RunningGateway, stream: bool) -> None:
+    for most in range(1, 24):
+        asked = {"model": "bundled", "messages": MESSAGES, "tools": [PERSON], "tool_choice": "required"}
+        answer = httpx.post(gateway.url + CHAT, json={**asked, "stream": stream, "max_tokens": most}, timeout=60)
+        assert answer.status_code == 200, (most, answer.text)
+        assert '"finish_reason":"length"' in answer.text, (most, answer.text)
+        assert '"error"' not in answer.text, (most, answer.text)
+        assert "<" not in answer.text, (most, answer.text)
+
+
 def test_arguments_obey_a_schema_that_is_not_strict(gateway: RunningGateway) -> None:
     schema = {"type": "object", "properties": {"level": {"enum": ["low", "high"]}}, "required": ["level"]}
     tool: Any = {"type": "function", "function": {"name": "set", "parameters": schema, "strict": False}}
