@@ -201,6 +201,9 @@ def _watch_troubles(runtime: Runtime) -> None:
     watch("rails", lambda: runtime.pipeline.stages.rail_health.troubles())
     watch("batches", runtime.batches.troubles)
     watch("rollouts", runtime.rollouts.troubles)
+    for name, part in (("reviews", runtime.reviews), ("feedback", runtime.feedback), ("recordings", runtime.recorder)):
+        if part is not None:
+            watch(name, part.troubles)
     watch("compiled loops", _uncompiled)
     if runtime.mcp is not None:
         watch("mcp", runtime.mcp.troubles)

@@ -48,11 +48,13 @@ def read_tree(path: Path | None, environ: Mapping[str, str]) -> dict[str, Any]:
 def read_toml(path: Path, what: str) -> dict[str, Any]:
     """Raises `ConfigurationError` that calls the file `what`."""
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return tomllib.loads(path.read_text("utf-8-sig"))  # some editors begin a file with a mark
     except OSError as error:
         raise ConfigurationError(f"cannot read the {what} {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"the {what} {path} is not valid TOML: {error}") from error
+    except RecursionError as error:
+        raise ConfigurationError(f"the {what} {path} has lists or tables within each other too deeply") from error
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:

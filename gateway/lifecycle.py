@@ -18,6 +18,7 @@ from sluicegate.cache.semantic.model_embedders import ServedEmbedder
 from sluicegate.gateway.api.builtin_dialects import DIALECTS
 from sluicegate.gateway.api.dialect import Dialect
 from sluicegate.gateway.api.offline import Offline
+from sluicegate.gateway.database import DatabaseUnavailable
 from sluicegate.gateway.rails.guard_model import bind_guards
 from sluicegate.gateway.rails.sameness import bind_sameness
 from sluicegate.gateway.rails.states import check_probes
@@ -65,7 +66,7 @@ async def start(runtime: Runtime, dialects: Iterable[Dialect] = DIALECTS) -> Non
         await _warm(runtime)
         progress.state = "opening rollouts"
         await runtime.rollouts.start()
-        for part in (runtime.feedback, runtime.recorder):
+        for part in (runtime.reviews, runtime.feedback, runtime.recorder):
             if part is not None:
                 await part.start()
         progress.state = "opening batches"
@@ -74,9 +75,15 @@ async def start(runtime: Runtime, dialects: Iterable[Dialect] = DIALECTS) -> Non
         progress.state = "ready"
     except Exception as error:
         log.debug("start-up failed while %s", progress.state, exc_info=True)
-        reason = error.message if isinstance(error, SluicegateError) else f"{type(error).__name__}: {error}"
+        reason = _reason(error)
         progress.state = f"failed while {progress.state}: {reason}"
         progress.failure = error if isinstance(error, SluicegateError) else _unexpected(error, progress.state)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, SluicegateError):
+        return error.message
+    return str(error) if isinstance(error, DatabaseUnavailable) else f"{type(error).__name__}: {error}"
 
 
 def _unexpected(error: Exception, said: str) -> ServiceError:

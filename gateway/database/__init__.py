@@ -3,6 +3,7 @@
 from sluicegate.gateway.database.announcements import Announcements
 from sluicegate.gateway.database.changes import Changes, note_change
 from sluicegate.gateway.database.postgres import Connection, Database, DatabaseUnavailable, Rows, patient, unavailable
+from sluicegate.gateway.database.sqlite_faults import fault_of, is_damaged
 from sluicegate.gateway.database.tables import PostgresTables, SqliteTables, Tables, tables_of
 
 __all__ = [
@@ -15,6 +16,8 @@ __all__ = [
     "Rows",
     "SqliteTables",
     "Tables",
+    "fault_of",
+    "is_damaged",
     "note_change",
     "patient",
     "tables_of",

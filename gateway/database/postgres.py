@@ -35,6 +35,10 @@ REFUSED_BY_THE_SERVER = ("25006", "53", "57", "58")
 class DatabaseUnavailable(OSError):
     """Nothing was written, or nobody knows whether it was; the call may be made again."""
 
+    def __str__(self) -> str:
+        """Leave the number out that an `OSError` begins with: operators read this."""
+        return str(self.strerror or super().__str__())
+
 
 async def patient(running: Awaitable[T]) -> T:
     """Wait for what a thread does with a database, but not for ever. Raises `DatabaseUnavailable`."""

@@ -6,6 +6,7 @@ Statements are written for PostgreSQL, with `%s` for parameters, in what both un
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import threading
 import time
@@ -16,7 +17,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from sluicegate.gateway.database.migrations import KEPT_TABLES
-from sluicegate.gateway.database.postgres import Connection, Database, DatabaseUnavailable, Rows, patient
+from sluicegate.gateway.database.postgres import Connection, Database, Rows, patient
+from sluicegate.gateway.database.sqlite_faults import concerns_file, fault_of, is_damaged
 
 T = TypeVar("T")
 
@@ -73,15 +75,18 @@ class SqliteTables:
                 db = self._opened()
                 db.execute("begin immediate")
             except (sqlite3.Error, OSError) as error:
-                raise self._unavailable(error) from error
+                self._drop_if_damaged(error)
+                raise fault_of(self._path, error) from error
             try:
                 yield _Sqlite(db)
                 db.execute("commit")
             except BaseException as error:
                 if db.in_transaction:
-                    db.execute("rollback")
-                if isinstance(error, sqlite3.OperationalError):
-                    raise self._unavailable(error) from error
+                    with contextlib.suppress(sqlite3.Error):  # of a damaged file; the first error says more
+                        db.execute("rollback")
+                if isinstance(error, sqlite3.Error) and concerns_file(error):
+                    self._drop_if_damaged(error)
+                    raise fault_of(self._path, error) from error
                 raise
 
     def now_s(self, db: Connection) -> float:
@@ -116,8 +121,11 @@ class SqliteTables:
             self._connection = db
         return self._connection
 
-    def _unavailable(self, error: Exception) -> DatabaseUnavailable:
-        return DatabaseUnavailable(getattr(error, "errno", None) or 0, f"{self._path or 'memory'}: {error}")
+    def _drop_if_damaged(self, error: Exception) -> None:
+        """So that the file that an operator puts in its place is taken without a restart."""
+        if is_damaged(error) and self._path is not None and self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
 
 class _Sqlite:

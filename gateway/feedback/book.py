@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from sluicegate.gateway.feedback.store import Answered, FeedbackStore
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.rollout.observation import Observation
 from sluicegate.gateway.settings import FeedbackSettings
-from sluicegate.plugins import Caller, NotFound, RequestError
+from sluicegate.plugins import Caller, NotFound, RequestError, Trouble
 
 log = logging.getLogger("sluicegate.feedback")
 FLUSH_S = 1.0
@@ -55,7 +55,7 @@ class FeedbackBook:
         self._observe = observe
         self._waiting: OrderedDict[tuple[str, str], Answered] = OrderedDict()
         self._flushing: asyncio.Task[None] | None = None
-        self._away = False
+        self._reason = ""
         self._counts = {"given_total": 0.0, "requests_left_out_total": 0.0}
 
     async def start(self) -> None:
@@ -73,6 +73,9 @@ class FeedbackBook:
 
     def stats(self) -> Mapping[str, float]:
         return self._counts
+
+    def troubles(self) -> Sequence[Trouble]:
+        return (Trouble(self._reason),) if self._reason else ()
 
     def note(self, exchange: Exchange) -> None:
         """Called once for each request that has ended; one for an MCP tool has no model to judge an answer of."""
@@ -161,11 +164,11 @@ class FeedbackBook:
                 count += 1
                 if count % EXPIRE_EVERY == 1:
                     await self._tables.call(lambda: self._store.expire(self._settings.keep_s))
-                self._away = False
+                self._reason = ""
             except DatabaseUnavailable as error:
-                if not self._away:
+                if not self._reason:
                     log.error("requests that feedback could be given on wait for their store: %s", error)
-                self._away = True
+                self._reason = f"requests that feedback could be given on wait in memory for their store: {error}"
             except Exception:
                 log.exception("requests that feedback could be given on were not kept; they are tried again")
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sluicegate.gateway.database import fault_of
 from sluicegate.gateway.history.details import details_of
 from sluicegate.gateway.history.figures import Figures
 from sluicegate.gateway.history.rail_counts import RailCounter, bounds_of, rail_history
@@ -44,7 +45,7 @@ class History:
     ) -> None:
         self._objectives = Objectives(settings.slo_first_s, settings.slo_token_s, settings.slo_total_s)
         self._recent = recent
-        path = Path(settings.history) / FILE if settings.history else None
+        self._path = path = Path(settings.history) / FILE if settings.history else None
         rows = settings.history_rows if path is not None else min(IN_MEMORY, settings.history_rows)
         self.store = HistoryStore(path, HistoryBounds(rows, settings.history_bytes, settings.history_days), sealer)
         self._figures = Figures(self.store, self._objectives)
@@ -96,9 +97,10 @@ class History:
                 self._reason = ""
             except (sqlite3.Error, OSError) as error:
                 self.lost += len(batch)
+                fault = fault_of(self._path, error)
                 if not self._reason:
-                    log.error("the console's history cannot be written: %s", error)
-                self._reason = f"the console's history ([telemetry] history) cannot be written: {error}"
+                    log.error("the console's history cannot be written: %s", fault)
+                self._reason = f"the console's history ([telemetry] history) cannot be written: {fault}"
 
     def page(self, wanted: Wanted, before: int | None, limit: int) -> dict[str, Any]:
         """Newest first; `next`: for `before` of the next page, None at the end."""

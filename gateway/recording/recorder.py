@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sluicegate.gateway.database import Database, DatabaseUnavailable, Tables, tables_of, unavailable
@@ -15,7 +15,7 @@ from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.tracing.capture import hidden
 from sluicegate.gateway.review.items import request_to_json
 from sluicegate.gateway.settings import RecordingSettings
-from sluicegate.plugins import Answer, NotFound, Request, Usage, exact_json
+from sluicegate.plugins import Answer, NotFound, Request, Trouble, Usage, exact_json
 
 log = logging.getLogger("sluicegate.recording")
 FLUSH_S = 1.0
@@ -37,7 +37,7 @@ class RequestRecorder:
         self._waiting: list[Recording] = []
         self._waiting_bytes = 0
         self._flushing: asyncio.Task[None] | None = None
-        self._away = False
+        self._reason = ""
         self._counts = {"kept_total": 0.0, "left_out_total": 0.0}
 
     async def start(self) -> None:
@@ -55,6 +55,9 @@ class RequestRecorder:
 
     def stats(self) -> Mapping[str, float]:
         return {**self._counts, "waiting_bytes": float(self._waiting_bytes)}
+
+    def troubles(self) -> Sequence[Trouble]:
+        return (Trouble(self._reason),) if self._reason else ()
 
     def note(self, exchange: Exchange) -> None:
         """Called once for each request that has ended."""
@@ -126,11 +129,11 @@ class RequestRecorder:
                 if count % TRIM_EVERY == 0:
                     await self._tables.call(lambda: self._store.trim(self._settings.keep_s, self._settings.max_bytes))
                 count += 1
-                self._away = False
+                self._reason = ""
             except DatabaseUnavailable as error:
-                if not self._away:
+                if not self._reason:
                     log.error("recorded requests wait for their store: %s", error)
-                self._away = True
+                self._reason = f"recorded requests wait in memory for their store: {error}"
             except Exception:
                 log.exception("requests could not be recorded; they are tried again")
 

@@ -5,23 +5,33 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import sqlite3
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sluicegate.gateway.database import Database, DatabaseUnavailable, patient, unavailable
+from sluicegate.gateway.database import Database, DatabaseUnavailable, fault_of, is_damaged, patient, unavailable
 from sluicegate.gateway.review.items import Item, Kind, Report, Status
 from sluicegate.gateway.review.stores.base import ReviewStore, Sealer
 from sluicegate.gateway.review.stores.postgres import PostgresReviewStore
 from sluicegate.gateway.review.stores.sqlite import SqliteReviewStore
 from sluicegate.gateway.settings import ReviewSettings
-from sluicegate.plugins import Caller, ConfigurationError, NotFound, Overloaded, QuotaExceeded, Request, RequestError
+from sluicegate.plugins import (
+    Caller,
+    ConfigurationError,
+    NotFound,
+    Overloaded,
+    QuotaExceeded,
+    Request,
+    RequestError,
+    Trouble,
+)
 
 log = logging.getLogger("sluicegate.review")
 T = TypeVar("T")
@@ -31,6 +41,8 @@ RECENT = 256
 CLAIM_S = 15.0
 """How long after a gateway was last heard of another may answer what it was answering."""
 AGAIN_S = 0.1
+LOOK_S = 5.0
+"""How often a store that failed is looked at again."""
 
 
 class ReviewQueue:
@@ -41,15 +53,30 @@ class ReviewQueue:
         store: ReviewStore,
         settings: ReviewSettings = ReviewSettings(),
         clock: Callable[[], float] = time.time,
+        place: Path | None = None,
     ) -> None:
+        """`place`: the file of the store, where it has one of its own."""
         self._running: dict[str, asyncio.Lock] = {}
         """One lock for each approved request that is being answered here now."""
         self._name = uuid.uuid4().hex
         self._store = store
         self._settings = settings
         self._clock = clock
+        self._place = place
+        self._reason = ""
+        self._looking: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, "review")
         self._recent: OrderedDict[str, tuple[str, str, str]] = OrderedDict()
+
+    async def start(self) -> None:
+        """Look into the file that is there already: who reads `/readyz` should not learn from a held text that it is
+        of no use."""
+        if self._place is not None and self._place.exists():
+            with contextlib.suppress(Overloaded):
+                await self._call(self._store.counts)
+
+    def troubles(self) -> Sequence[Trouble]:
+        return (Trouble(self._reason),) if self._reason else ()
 
     async def hold(self, caller: Caller, request: Request, kind: Kind, rail: str, reason: str, body: Any) -> Item:
         """On the disk when this returns. Raises what the store raises, or `RequestError` where the queue is full."""
@@ -172,7 +199,10 @@ class ReviewQueue:
         return await self._call(self._store.counts)
 
     async def close(self) -> None:
-        await self._call(self._store.close)
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._store.close)
         await asyncio.to_thread(self._thread.shutdown)
 
     async def _expire(self) -> None:
@@ -184,10 +214,30 @@ class ReviewQueue:
     async def _call(self, work: Callable[[], T]) -> T:
         """Shielded: a caller who leaves does not stop a write half-way. Raises `Overloaded` without its database."""
         try:
-            return await patient(asyncio.get_running_loop().run_in_executor(self._thread, work))
-        except DatabaseUnavailable as error:
-            log.error("the review queue: %s", error)
+            done = await patient(asyncio.get_running_loop().run_in_executor(self._thread, work))
+        except (OSError, sqlite3.Error) as error:
+            self._failed(error)
             raise unavailable("reviews") from error
+        self._reason = ""
+        return done
+
+    def _failed(self, error: Exception) -> None:
+        """Say so once, and look every so often whether it is over."""
+        fault = error if isinstance(error, DatabaseUnavailable) else fault_of(self._place, error)
+        reason = f"what rails want a person to see is refused, and so are reports: {fault}"
+        if reason != self._reason:
+            log.error("the review queue: %s", fault)
+        self._reason = reason
+        if is_damaged(error):  # what an operator puts in its place is taken by the next call
+            self._thread.submit(self._store.close)
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look_until_well())
+
+    async def _look_until_well(self) -> None:
+        while self._reason:
+            await asyncio.sleep(LOOK_S)
+            with contextlib.suppress(Overloaded):
+                await self._call(self._store.counts)
 
 
 def review_queue(
@@ -202,7 +252,7 @@ def review_queue(
     path = path_of(settings, environ)
     if path is None:
         log.info("[review] has no path and there is no home folder: held texts are kept in memory only")
-    return ReviewQueue(SqliteReviewStore(path, sealer), settings)
+    return ReviewQueue(SqliteReviewStore(path, sealer), settings, place=path)
 
 
 def sealer_of(secret: str, name: str) -> Sealer | None:

@@ -54,6 +54,18 @@ def test_a_mistake_is_named_with_the_valid_names(tmp_path: Path, text: str, expe
     assert expected in caught.value.message
 
 
+def test_a_mark_that_editors_begin_a_file_with_is_no_mistake(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text("[server]\nport = 1234\n", "utf-8-sig")
+    assert load(tmp_path / "c.toml").server.port == 1234
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 20_000, "a = " + "{b = " * 20_000])
+def test_a_file_of_nothing_but_depth_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "c.toml").write_text(text)
+    with pytest.raises(ConfigurationError, match=r"c\.toml"):
+        load(tmp_path / "c.toml")
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"cannot read the configuration file .*none\.toml"):
         load(tmp_path / "none.toml")

@@ -21,6 +21,7 @@ from sluicegate.gateway.accounts.parsing import (
 )
 from sluicegate.gateway.accounts.records import USAGE_FIELDS, KeyRecord, UsageKey, UsageSum, UsageTable, encode_key
 from sluicegate.gateway.accounts.stores.base import SetAside, Spent, Version, check_revoked, spent_of
+from sluicegate.gateway.database import fault_of
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import ConfigurationError
 
@@ -89,7 +90,7 @@ class SqliteAccountStore:
             self._connection, self._reader = made, self._connected()
             self._file = self._identity()
         except (OSError, sqlite3.Error) as error:
-            raise ConfigurationError(f"[accounts] path: {self._path} cannot be used: {error}") from error
+            raise ConfigurationError(f"[accounts] path: {fault_of(self._path, error)}") from error
 
     def close(self) -> None:
         for made in (self._reader, self._connection):

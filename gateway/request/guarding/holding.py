@@ -13,7 +13,7 @@ from sluicegate.gateway.rails.moderation import PENDING, REFUSAL
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.review import Item, ReviewQueue
 from sluicegate.gateway.review.items import Kind, request_to_json
-from sluicegate.plugins import Answer, Caller, PendingReview, Request
+from sluicegate.plugins import Answer, Caller, Overloaded, PendingReview, Request
 
 log = logging.getLogger("sluicegate.review")
 Asked = Sequence[tuple[str, str]]
@@ -78,6 +78,9 @@ async def _hold(
 ) -> Item | None:
     try:
         return await reviews.hold(exchange.caller, exchange.request, kind, rail, reason, body)
+    except Overloaded as error:  # the queue has said why
+        log.error("the %s of %s could not be held, it is refused: %s", kind, exchange.request.id, error.message)
+        return None
     except Exception:
         log.exception("the %s of %s could not be held for review; it is refused", kind, exchange.request.id)
         return None
