@@ -18,6 +18,7 @@ from sluicegate.gateway.accounts.directory import Directory
 from sluicegate.gateway.accounts.features import Features
 from sluicegate.gateway.accounts.health import RETRY_S, Health
 from sluicegate.gateway.accounts.journal.flusher import Flusher
+from sluicegate.gateway.accounts.journal.folder import folder_of
 from sluicegate.gateway.accounts.journal.journal import Journal
 from sluicegate.gateway.accounts.keyring import Keyring, check_names
 from sluicegate.gateway.accounts.limits.database_leases import DatabaseLeases, LeaseStore, SplitLeases
@@ -425,8 +426,8 @@ def _store(settings: AccountSettings, database: Database | None) -> AccountStore
 
 def _journal(settings: AccountSettings, health: Health) -> Journal | None:
     """Return None where the settings name no disk."""
-    folder = settings.journal or (f"{settings.path}.journal" if settings.path else "")
-    return Journal(Path(folder), sync=settings.sync, health=health) if folder else None
+    folder = folder_of(settings)
+    return Journal(folder, sync=settings.sync, health=health) if folder else None
 
 
 def _rest(key: UsageKey) -> tuple[str, str, str, str]:

@@ -18,7 +18,7 @@ _TO_DO: Mapping[int, str] = {
     sqlite3.SQLITE_PERM: _CLOSED,
     sqlite3.SQLITE_READONLY: "cannot be written; let the gateway's user write it, its folder and its file system",
     sqlite3.SQLITE_FULL: "finds no room on its disk; make room",
-    sqlite3.SQLITE_IOERR: "cannot be read or written by its disk; see the log of the system",
+    sqlite3.SQLITE_IOERR: "cannot be read or written by its disk; see whether that is full, and the log of the system",
     sqlite3.SQLITE_BUSY: "is locked by another process; end that process, or wait for it",
 }
 """By primary result code."""
@@ -51,5 +51,7 @@ def _code(error: BaseException) -> int:
 
     A file attached to another fails with SQLITE_ERROR whatever ails it; then its words are all there is."""
     code = getattr(error, "sqlite_errorcode", -1)
+    if type(error) is sqlite3.DatabaseError and code < 0:  # of a check that was made of it
+        return sqlite3.SQLITE_CORRUPT
     attached = code == sqlite3.SQLITE_ERROR and str(error).startswith("unable to open database")
     return sqlite3.SQLITE_CANTOPEN if attached else code & 0xFF if code >= 0 else -1

@@ -19,6 +19,7 @@ from pathlib import Path
 import orjson
 
 from sluicegate.gateway.accounts.health import RETRY_S, Health, Part, cannot_be_written
+from sluicegate.gateway.accounts.journal.folder import LOCK
 from sluicegate.gateway.accounts.journal.recovery import recovered
 from sluicegate.gateway.accounts.journal.segment import JournalSegment
 from sluicegate.gateway.accounts.parsing import RESERVED, SETTLED
@@ -54,7 +55,7 @@ class Journal:
         """Take the folder for this process. Raises `ConfigurationError` where another gateway has it."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._lock = io.FileIO(os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o600), "r+b")
+            self._lock = io.FileIO(os.open(self._folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.identity = self._named()
         except BlockingIOError as error:

@@ -27,7 +27,10 @@ class BackupWriter:
         """Raises `ConfigurationError`."""
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise ConfigurationError(f"{str(folder)!r} is there already; name a folder that is new or empty")
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise ConfigurationError(f"{str(folder)!r} cannot be made: {error.strerror}") from error
         self._folder = folder
         self._files: dict[str, dict[str, object]] = {}
 
@@ -64,7 +67,7 @@ class BackupReader:
             self.files: dict[str, dict[str, Any]] = dict(found["files"])
         except FileNotFoundError as error:
             raise ConfigurationError(f"{str(folder)!r} is no backup, or was never finished: no {NAME}") from error
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise ConfigurationError(f"{str(folder / NAME)!r} cannot be read: {error}") from error
         if self.facts.get("format") != FORMAT:
             raise ConfigurationError(f"{str(folder)!r} is of format {self.facts.get('format')!r}, this release reads 1")

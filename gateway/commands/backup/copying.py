@@ -6,6 +6,7 @@ once they are deleted, and the configuration itself.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import time
@@ -13,12 +14,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
+from sluicegate.gateway.accounts.journal.folder import folder_of, without_gateway
 from sluicegate.gateway.batches.folder import FolderLock
 from sluicegate.gateway.batches.stores.postgres import NAME as FOLDER_NAME
 from sluicegate.gateway.batches.stores.sqlite import NAME as BATCHES
 from sluicegate.gateway.commands.backup.archive import BackupReader, BackupWriter, parts_of
 from sluicegate.gateway.commands.backup.tables import load_tables, save_tables
-from sluicegate.gateway.database import Database
+from sluicegate.gateway.database import Database, fault_of
 from sluicegate.gateway.review.queue import path_of as reviews_path
 from sluicegate.gateway.settings import Settings
 from sluicegate.plugins import ConfigurationError
@@ -64,7 +66,8 @@ def restore(settings: Settings, environ: Mapping[str, str], folder: Path, *, rep
             raise ConfigurationError(f"{lock.holder()} runs on {settings.batches.path!r}; stop it first")
     try:
         if not settings.database.url:
-            counts |= _load_local(settings, environ, reader, replace=replace)
+            with without_gateway(folder_of(settings.accounts)):
+                counts |= _load_local(settings, environ, reader, replace=replace)
         counts[FILES] = _load_files(settings, reader)
         if settings.database.url:
             counts |= _load_database(settings, reader, replace=replace)
@@ -104,10 +107,7 @@ def _load_local(
         raise ConfigurationError(f"the backup has {', '.join(unknown)}, which this configuration keeps nowhere")
     if not replace and (there := [str(places[name]) for name in reader.under(LOCAL) if places[name].exists()]):
         raise ConfigurationError(f"{', '.join(there)} is there already; --replace puts the backup in its place")
-    for name in reader.under(LOCAL):
-        for end in ("-wal", "-shm"):  # of the database that was there
-            places[name].with_name(places[name].name + end).unlink(missing_ok=True)
-        _put(places[name], reader.parts(f"{LOCAL}/{name}"))
+    _put({places[name]: reader.parts(f"{LOCAL}/{name}") for name in reader.under(LOCAL)})
     return dict.fromkeys(reader.under(LOCAL), 1)
 
 
@@ -130,21 +130,35 @@ def _load_files(settings: Settings, reader: BackupReader) -> int:
     names = reader.under(FILES)
     if names and not settings.batches.path:
         raise ConfigurationError("the backup has files of batches; set [batches] path, where they are to lie")
-    for name in names:
-        _put(Path(settings.batches.path) / name, reader.parts(f"{FILES}/{name}"))
+    _put({Path(settings.batches.path) / name: reader.parts(f"{FILES}/{name}") for name in names})
     return len(names)
 
 
-def _put(path: Path, parts: Iterator[bytes]) -> None:
-    """Whole or not at all."""
+def _put(found: Mapping[Path, Iterator[bytes]]) -> None:
+    """Write all of them beside where they belong before the first takes its place: a disk without room for all leaves
+    what was there as it was. Raises `ConfigurationError`."""
+    beside = {path: path.with_name(f"{path.name}.restored") for path in found}
+    try:
+        for path, parts in found.items():
+            _write(beside[path], parts)
+        for path, written in beside.items():
+            for end in ("-wal", "-shm"):  # of the database that was there
+                path.with_name(path.name + end).unlink(missing_ok=True)
+            os.replace(written, path)
+    except OSError as error:
+        for written in beside.values():
+            with contextlib.suppress(OSError):
+                written.unlink(missing_ok=True)
+        raise ConfigurationError(f"{error.filename or path} cannot be restored: {error.strerror}") from error
+
+
+def _write(path: Path, parts: Iterator[bytes]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    beside = path.with_name(f"{path.name}.restored")
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as opened:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as opened:
         for part in parts:
             opened.write(part)
         opened.flush()
         os.fsync(opened.fileno())
-    os.replace(beside, path)
 
 
 def _bytes(path: Path) -> Iterator[bytes]:
@@ -153,10 +167,14 @@ def _bytes(path: Path) -> Iterator[bytes]:
 
 
 def _sqlite(path: Path) -> Iterator[bytes]:
-    """Yield the bytes of a database as of one moment, while others write to it."""
+    """Yield the bytes of a database as of one moment, while others write to it. Damage is refused here rather than
+    found on the day that the backup is needed."""
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as source, closing(sqlite3.connect("")) as copy:
             source.backup(copy)
+            [(found,)] = copy.execute("pragma quick_check(1)").fetchall()
+            if found != "ok":
+                raise sqlite3.DatabaseError(" ".join(found.split()))
             yield copy.serialize()
     except sqlite3.Error as error:
-        raise ConfigurationError(f"{str(path)!r} cannot be copied: {error}") from error
+        raise ConfigurationError(f"nothing is backed up: {fault_of(path, error)}") from error

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sluicegate.gateway.commands.backup import copying
 from sluicegate.gateway.commands.cli import main
 from sluicegate.gateway.testing import TestApp
 from tests.adversary.test_batches import batch_of, ended, written
+from tests.altered import altered
 from tests.gateway.routing.test_routing import weighted
 from tests.gateway.stores.postgres_server import PostgresServer, needs_postgres
 from tests.gateway.stores.test_shared_batches import custom_ids, start
@@ -168,3 +172,76 @@ def test_a_backup_goes_into_no_folder_that_holds_something(tmp_path: Path, capsy
     assert main(["backup", "--config", config, str(tmp_path / "copy")]) == 2
     assert "new or empty" in capsys.readouterr().err
     assert (tmp_path / "copy" / "mine").read_text() == "precious"
+
+
+def test_a_damaged_file_is_not_backed_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its first page is whole, so that it can be opened and copied."""
+    config, path = configured(of_files(tmp_path), tmp_path / "c.toml"), tmp_path / "accounts.db"
+    with gateway(of_files(tmp_path)) as app:
+        use(app)
+    kept = path.read_bytes()
+    path.write_bytes(kept[:4096] + b"\xff" * (len(kept) - 4096))
+    assert main(["backup", "--config", config, str(tmp_path / "copy")]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert f"nothing is backed up: {path} is damaged" in said
+    assert main(["restore", "--config", config, str(tmp_path / "copy")]) == 2
+    assert "was never finished" in capsys.readouterr().err
+
+
+def test_a_restore_that_the_disk_has_no_room_for_changes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even the part of a database that a killed gateway left beside it."""
+    config = configured(of_files(tmp_path), tmp_path / "c.toml")
+    with gateway(of_files(tmp_path)) as app:
+        use(app)
+    assert main(["backup", "--config", config, str(tmp_path / "copy")]) == 0
+    (tmp_path / "accounts.db-wal").write_bytes(b"what was written last")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != "batches.lock"}
+    written: list[int] = []
+
+    def full(descriptor: int) -> None:
+        written.append(descriptor)
+        if len(written) == 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(copying, "os", altered(os, fsync=full))
+    capsys.readouterr()
+    assert main(["restore", "--replace", "--config", config, str(tmp_path / "copy")]) == 2
+    said = capsys.readouterr().err
+    assert (said.count("\n"), "No space left" in said, "Error" in said) == (1, True, False)
+    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != "batches.lock"}
+    assert after == before
+
+
+def test_a_restore_waits_for_the_gateway_to_stop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where it keeps no batches."""
+    tables = {name: table for name, table in of_files(tmp_path).items() if name != "batches"}
+    config, path = configured(tables, tmp_path / "c.toml"), tmp_path / "accounts.db"
+    with gateway(tables):
+        assert main(["backup", "--config", config, str(tmp_path / "copy")]) == 0
+        there = path.stat().st_ino
+        assert main(["restore", "--replace", "--config", config, str(tmp_path / "copy")]) == 2
+        assert "stop it first" in capsys.readouterr().err
+        assert path.stat().st_ino == there
+    assert main(["restore", "--replace", "--config", config, str(tmp_path / "copy")]) == 0
+
+
+@pytest.mark.parametrize("manifest", ["", "null", "[]", "[" * 100_000, '{"files": null}', '{"files": {"a": 5}}', "{}"])
+def test_a_manifest_that_is_none_is_refused_in_one_sentence(
+    manifest: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = configured(of_files(tmp_path / "data"), tmp_path / "c.toml")
+    (tmp_path / "manifest.json").write_text(manifest)
+    assert main(["restore", "--config", config, str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "--debug" not in said
+
+
+def test_a_backup_to_where_no_folder_can_be_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    config = configured(of_files(tmp_path), tmp_path / "c.toml")
+    assert main(["backup", "--config", config, str(tmp_path / "file" / "copy")]) == 2
+    assert "cannot be made" in capsys.readouterr().err
