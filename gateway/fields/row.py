@@ -9,6 +9,23 @@ from typing import Any, Literal
 Status = Literal["served", "refused", "reported"]
 ELSEWHERE = "it has no effect in this dialect"
 
+OWN_NAMES: Mapping[str, Mapping[str, str]] = {
+    "chat": {"input": "messages", "max_output_tokens": "max_completion_tokens", "stop_sequences": "stop"},
+    "responses": {
+        "messages": "input", "max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens",
+        "response_format": "text.format", "reasoning_effort": "reasoning.effort", "system": "instructions",
+    },
+    "messages": {
+        "input": "messages", "max_completion_tokens": "max_tokens", "max_output_tokens": "max_tokens",
+        "stop": "stop_sequences", "response_format": "output_config.format", "instructions": "system",
+    },
+    "completions": {
+        "messages": "prompt", "input": "prompt", "stop_sequences": "stop",
+        "max_completion_tokens": "max_tokens", "max_output_tokens": "max_tokens",
+    },
+}  # fmt: skip
+"""By dialect: what it calls what others name so."""
+
 
 @dataclass(frozen=True, slots=True)
 class Support:
@@ -45,6 +62,11 @@ class Row:
     @property
     def reason(self) -> str:
         return self.why or ELSEWHERE
+
+    def reason_in(self, dialect: str) -> str:
+        """Return the reason, with the name of the field in that dialect where it has another there."""
+        own = None if self.why else OWN_NAMES.get(dialect, {}).get(self.path)
+        return self.reason if own is None else f"{self.reason}; send `{own}`"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from sluicegate.gateway.http.disconnects import ClientDisconnected
-from sluicegate.gateway.http.foreign_paths import hint_at
+from sluicegate.gateway.http.foreign_paths import hint_at, nearly
 from sluicegate.plugins import RequestError, ServiceError, SluicegateError
 
 log = logging.getLogger("sluicegate.http")
@@ -90,6 +90,18 @@ def client_left(request: Request) -> Response:
     return Response(status_code=_CLIENT_LEFT)
 
 
+def _instead(request: Request, error: HTTPException) -> str:
+    """Return what to send where a path, or its method, is not served."""
+    path, methods = request.scope["path"], (error.headers or {}).get("Allow")
+    if hint := hint_at(path):
+        return hint
+    if error.status_code == 405 and methods:
+        return f"; send {methods.replace(', ', ' or ')}"
+    if (error.status_code, error.detail) != (404, "Not Found"):
+        return ""
+    return nearly(path, (getattr(route, "path", "") for route in request.app.routes))
+
+
 def add_error_handlers(app: FastAPI, forms: ErrorForms) -> None:
     """Answer every error that a route raises in the form of its path."""
 
@@ -100,8 +112,8 @@ def add_error_handlers(app: FastAPI, forms: ErrorForms) -> None:
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         code = {404: "unknown_url", 405: "method_not_allowed"}.get(error.status_code, "http_error")
-        path = request.url.path
-        known = RequestError(f"{request.method} {path}: {error.detail}{hint_at(path)}", code=code)
+        what = f"{request.method} {request.url.path}: {error.detail}"
+        known = RequestError(what + _instead(request, error), code=code)
         return Response(form(request).body(known), error.status_code, dict(error.headers or {}), JSON)
 
     async def malformed(request: Request, error: Exception) -> Response:

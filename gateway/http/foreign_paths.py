@@ -1,8 +1,10 @@
-"""Which interface of another server a path belongs to, and what to send here instead: for who gets a 404."""
+"""Which interface of another server a path belongs to, or which path here it nearly is: for who gets a 404."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 CHAT, TEXT, VECTORS = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
 TEXT_ONLY = "models here read and write text"
@@ -40,3 +42,16 @@ def hint_at(path: str) -> str:
         if len(path) <= LONGEST and pattern.fullmatch(path.rstrip("/") or "/"):
             return f"; that is {whose} interface, which is not served here: {instead}"
     return ""
+
+
+def nearly(path: str, served: Iterable[str]) -> str:
+    """Return what follows `Not Found` for a path that is none of `served`: the one that was meant, or where all stand.
+    A client given a wrong base URL asks for a path with `/v1` missing, or with a part of it twice."""
+    known = [one for one in served if one.startswith("/v1/") and "{" not in one] if len(path) <= LONGEST else []
+    if f"/v1{path}" in known:
+        return f"; did you mean /v1{path}? Put /v1 at the end of the client's base URL"
+    for one in sorted(known, key=len, reverse=True):
+        if path != one and (path.endswith(one) or path.startswith(f"{one}/")):
+            return f"; did you mean {one}? The client adds a part of it that its base URL has too"
+    near = get_close_matches(path.lower(), known, 1, 0.85)
+    return f"; did you mean {near[0]}?" if near else "; see /docs for what is served"

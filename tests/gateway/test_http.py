@@ -57,6 +57,46 @@ def test_wrong_urls_answer_in_the_same_shape(
     assert error_of(answer)["code"] == code
 
 
+@pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/responses", "/v1/embeddings", "/v1/models"])
+def test_a_path_that_is_nearly_right_is_told_the_right_one(gateway: RunningGateway, path: str) -> None:
+    """A base URL without `/v1`, with `/v1` twice, in capitals; and a letter left out."""
+    for wrong in (path[3:], f"/v1{path}", f"/{path}", path.upper(), path[:-1]):
+        answer = httpx.post(gateway.url + wrong)
+        assert answer.status_code == 404
+        assert f"did you mean {path}?" in error_of(answer)["message"], wrong
+    whole = error_of(httpx.post(gateway.url + CHAT + "/chat/completions"))
+    assert f"did you mean {CHAT}?" in whole["message"]
+    assert "see /docs" in error_of(httpx.get(gateway.url + "/v1/" + "x" * 1000))["message"]
+
+
+def test_a_method_that_is_not_served_is_told_the_one_that_is(gateway: RunningGateway) -> None:
+    for method in ("GET", "PUT", "DELETE"):
+        answer = httpx.request(method, gateway.url + CHAT)
+        assert answer.headers["allow"] == "POST"
+        assert error_of(answer)["message"].endswith("; send POST")
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b" ", "the body is empty"),
+        (b"\x1f\x8b\x08\x00", "not UTF-8 (byte 0x8b at position 1)"),
+        ('{"model": "é"}'.encode("latin-1"), "not UTF-8 (byte 0xe9 at position 11)"),
+        (b"[1]", "found an array"),
+        (b"null", "found null"),
+        (b"true", "found true"),
+        (b'"hi"', 'found "hi"'),
+    ],
+)
+def test_a_body_that_is_no_object_is_told_what_it_is(gateway: RunningGateway, body: bytes, said: str) -> None:
+    assert said in error_of(httpx.post(gateway.url + CHAT, content=body))["message"]
+
+
+def test_who_speaks_as_anthropic_does_is_told_that_the_request_is_wrong(gateway: RunningGateway) -> None:
+    answer = httpx.post(gateway.url + "/v1/messages", content=b"{}", headers={"content-type": "text/plain"})
+    assert (answer.status_code, answer.json()["error"]["type"]) == (415, "invalid_request_error")
+
+
 @pytest.mark.parametrize("body", [b"", b"{", b'{"model": "bundled"}', b"\xff\xfe"])
 def test_malformed_bodies_are_400_never_422(gateway: RunningGateway, body: bytes) -> None:
     answer = httpx.post(gateway.url + CHAT, content=body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -71,10 +72,21 @@ def read_json(body: bytes) -> dict[str, Any]:
     try:
         tree = exact_json.read(body, lambda rounded: check_depth(rounded, body))
     except ValueError as error:
-        raise RequestError(f"the body is not valid JSON: {error}", code="invalid_json") from error
+        raise RequestError(_unreadable(body, error), code="invalid_json") from error
     if not isinstance(tree, dict):
-        raise RequestError(f"the body must be a JSON object, found {type(tree).__name__}", code="invalid_json")
+        raise RequestError(f"the body must be a JSON object, found {_shown(tree)}", code="invalid_json")
     return tree
+
+
+def _unreadable(body: bytes, error: ValueError) -> str:
+    if not body.strip():
+        return "the body is empty; send a JSON object"
+    try:
+        body.decode()
+    except UnicodeDecodeError as broken:
+        byte = f"byte 0x{body[broken.start]:02x} at position {broken.start}"
+        return f"the body is not UTF-8 ({byte}); send JSON as UTF-8, not packed"
+    return f"the body is not valid JSON: {error}"
 
 
 def read_body(body: bytes | Tree, fields: BodyFields[W]) -> tuple[W, tuple[str, ...]]:
@@ -97,11 +109,38 @@ def checked(kind: type[M], tree: Any) -> M:
 def first_complaint(error: ValidationError) -> RequestError:
     """Return what is wrong; where several shapes are possible, with the nearest of them."""
     found = error.errors(include_url=False)
-    first = max(found, key=lambda one: (len(one["loc"]), not one["type"].endswith("_type")))
+    first = max(found, key=lambda one: (len(one["loc"]), not one["type"].endswith(("_type", "bool_parsing"))))
     path = _path(first["loc"])
     if kind := _kind_not_served(found):
         return kind
-    return RequestError(f"`{path}`: {first['msg']}", param=path or None, code="invalid_parameter")
+    return RequestError(f"`{path}`: {_told(first)}", param=path or None, code="invalid_parameter")
+
+
+def _told(one: ErrorDetails) -> str:
+    """Return pydantic's sentence in the words of JSON, with what was found."""
+    kind = one["type"]
+    if kind == "value_error":
+        return one["msg"].removeprefix("Value error, ")
+    if kind == "missing" or "not " in one["msg"].partition(" after validation")[2]:
+        return one["msg"]
+    expected = _JSON_WORDS.get(kind, one["msg"])
+    return f"{expected}, found {_shown(one['input'])}"
+
+
+_JSON_WORDS = dict.fromkeys(
+    ("dict_type", "model_type", "model_attributes_type"), "Input should be an object"
+) | {"list_type": "Input should be an array"}  # fmt: skip
+_LONGEST_SHOWN = 40
+
+
+def _shown(value: Any) -> str:
+    """Return a value as a caller wrote it, where it is short; what it is, where it is not."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "an array"
+    if isinstance(value, str) and len(value) > _LONGEST_SHOWN:
+        return f"a string of {len(value)} characters"
+    text = json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= 2 * _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 def _kind_not_served(found: list[ErrorDetails]) -> RequestError | None:
@@ -140,4 +179,4 @@ def _path(location: tuple[int | str, ...]) -> str:
 
 def _is_branch(part: int | str) -> bool:
     """Return whether a part is pydantic's own name for one shape of several."""
-    return isinstance(part, str) and (part in ("str", "constrained-str") or "[" in part or part[:1].isupper())
+    return isinstance(part, str) and (part in ("str", "bool", "constrained-str") or "[" in part or part[:1].isupper())

@@ -122,7 +122,7 @@ class BodyFields(Generic[W]):
         elif not asks(row, value):
             return
         elif self.status_of(row) == "refused":
-            raise RequestError(f"`{path}`: {row.reason}", param=path, code="unsupported_parameter")
+            raise RequestError(f"`{path}`: {row.reason_in(self._dialect)}", param=path, code="unsupported_parameter")
         found.add(shown)
         if len(found) > MOST_REPORTED:
             raise RequestError(

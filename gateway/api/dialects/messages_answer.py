@@ -126,7 +126,8 @@ def message_error(error: SluicegateError) -> bytes:
 
 def _detail(error: SluicegateError) -> dict[str, Any]:
     status = error.status if isinstance(error, RequestError | ServiceError) else 500
-    detail: dict[str, Any] = {"type": KINDS.get(status, "api_error"), "message": error.message, "code": error.code}
+    kind = KINDS.get(status, "api_error" if status >= 500 else "invalid_request_error")
+    detail: dict[str, Any] = {"type": kind, "message": error.message, "code": error.code}
     if (pointer := getattr(error, "pointer", None)) is not None:
         detail["pointer"] = pointer
     if isinstance(error, RequestError) and error.param == "thread":
