@@ -95,6 +95,7 @@ KEYS: Table = {
         background conversation instructions max_output_tokens max_tool_calls parallel_tool_calls previous_response_id
         prompt prompt_cache_key safety_identifier service_tier temperature tool_choice tools top_p truncation user
         format verbosity effort generate_summary token_strs description parameters strict prompt_cache_retention
+        frequency_penalty presence_penalty
         syntax definition query documents document text_1 text_2 source top_n return_documents requests params
     """,
 }

@@ -53,13 +53,9 @@ class Tokenised:
     def __init__(self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> None:
         self.chars = 0
         model: Any = gateway.runtime.served_models["bundled"]
-        plain = type(model.tokenizer)._encode_plus
-
-        def counted(tokenizer: Any, text: Any, *arguments: Any, **named: Any) -> Any:
-            self.chars += len(text)
-            return plain(tokenizer, text, *arguments, **named)
-
-        monkeypatch.setattr(type(model.tokenizer), "_encode_plus", counted)
+        kind = type(model.tokenizer)
+        for name in ("_encode_plus",) if hasattr(kind, "_encode_plus") else ("__call__", "encode"):
+            monkeypatch.setattr(kind, name, self._counted(getattr(kind, name)))
         quick = lengths.encode
 
         def also_counted(tokenizer: Any, text: str, *, special: bool) -> list[int]:
@@ -68,6 +64,13 @@ class Tokenised:
 
         for module in (lengths, prompts):
             monkeypatch.setattr(module, "encode", also_counted)
+
+    def _counted(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(tokenizer: Any, text: Any, *arguments: Any, **named: Any) -> Any:
+            self.chars += len(text)
+            return plain(tokenizer, text, *arguments, **named)
+
+        return counted
 
 
 @contextmanager
