@@ -11,12 +11,13 @@ constraint.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from sluicegate.gateway.answer.custom_text import TEXT_BEGINS
-from sluicegate.plugins import Constraint, Prompt, Request, RequestError, Tool
+from sluicegate.plugins import Constraint, GrammarError, Prompt, Request, RequestError, Tool
 
 THINK, THOUGHT, AFTER_THOUGHT = "<think>", "</think>", "\n\n"
 CALL, CALLED = "<tool_call>", "\n</tool_call>"
@@ -38,6 +39,21 @@ class Shape:
     def is_plain(self) -> bool:
         """All of the output is the answer."""
         return self.thoughts == "none" and not self.calls
+
+    def in_callers_words(self, error: GrammarError, tools: tuple[Tool, ...]) -> GrammarError:
+        """Return the error with its place in the schema that the caller wrote, where it is a place of `constraint`."""
+        found = None if self.is_plain else _WRITTEN.match(error.pointer)
+        if found is None:
+            return error
+        number, pointer = found.groups()
+        if number is None:
+            return type(error)(error.reason, pointer=pointer, param=error.param)
+        reason = f"the parameters of tool {tools[int(number)].name!r}: {error.reason}"
+        return type(error)(reason, pointer=pointer, param="tools")
+
+
+_WRITTEN = re.compile(r"/format(?:/elements/\d+)*(?:/tags/(\d+)/content)?/json_schema(.*)", re.DOTALL)
+"""Where the constraint of a whole output holds a schema of its caller."""
 
 
 def shape_of(request: Request, prompt: Prompt) -> Shape:

@@ -34,6 +34,7 @@ from sluicegate.plugins import (
     Assembler,
     Caller,
     CompiledGrammar,
+    Constrainer,
     Constraint,
     ContentBlocked,
     FairConstrainer,
@@ -165,16 +166,22 @@ async def constrain(exchange: Exchange, validator: Validator) -> None:
     if constraint is None or attempt.cached is not None:
         return
     with Timed(exchange, "constrain", name) as note:
-        if isinstance(constrainer, FairConstrainer):
-            attempt.grammar = await constrainer.compile_for(exchange.caller.tenant, constraint, exchange.served)
-        else:
-            attempt.grammar = await constrainer.compile(constraint, exchange.served)
+        try:
+            attempt.grammar = await _compiled(exchange, constrainer, constraint)
+        except GrammarError as error:
+            raise attempt.shape.in_callers_words(error, exchange.request.callable_tools) from error
         if not isinstance(attempt.grammar, CompiledGrammar):  # None would mean that everything is allowed
             raise TypeError(f"compile() answered {attempt.grammar!r}")
         validator.prepare(exchange.request)
         note.outcome = constraint.kind
         if exchange.not_enforced:
             note.detail["not_enforced"] = list(exchange.not_enforced)
+
+
+async def _compiled(exchange: Exchange, constrainer: Constrainer, constraint: Constraint) -> CompiledGrammar:
+    if isinstance(constrainer, FairConstrainer):
+        return await constrainer.compile_for(exchange.caller.tenant, constraint, exchange.served)
+    return await constrainer.compile(constraint, exchange.served)
 
 
 async def _grammars_of_tools(exchange: Exchange) -> dict[str, CompiledGrammar]:

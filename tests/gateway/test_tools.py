@@ -114,6 +114,38 @@ def test_a_schema_that_cannot_be_enforced_is_a_400(gateway: RunningGateway) -> N
         gateway.client().chat.completions.create(model="bundled", messages=MESSAGES, tools=[tool])
 
 
+TYPO: Any = {"type": "object", "properties": {"a": {"type": "strng"}}}
+FORM: Any = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"tool_choice": "required"},
+        {"response_format": FORM},
+        {"reasoning_effort": "low"},
+        {"parallel_tool_calls": False},
+    ],
+)
+def test_a_mistake_in_a_tool_is_shown_where_its_author_wrote_it(gateway: RunningGateway, fields: Any) -> None:
+    wrong: Any = {"type": "function", "function": {"name": "save", "parameters": TYPO}}
+    body = {"model": "bundled", "messages": MESSAGES, "tools": [PERSON, wrong], **fields}
+    answer = httpx.post(gateway.url + CHAT, json=body, timeout=60)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"], error["pointer"]) == (400, "tools", "/properties/a/type")
+    assert "the parameters of tool 'save'" in error["message"]
+    assert "'/properties/a/type'" in error["message"]
+
+
+@pytest.mark.parametrize("fields", [{"tools": [PERSON]}, {"reasoning_effort": "low"}])
+def test_a_mistake_in_a_schema_beside_tools_is_shown_there(gateway: RunningGateway, fields: Any) -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": TYPO}}
+    body = {"model": "bundled", "messages": MESSAGES, "response_format": form, **fields}
+    answer = httpx.post(gateway.url + CHAT, json=body, timeout=60)
+    assert (answer.status_code, answer.json()["error"]["pointer"]) == (400, "/properties/a/type")
+
+
 # --- with a scripted model: how calls leave --------------------------------------------------------------------------
 
 
