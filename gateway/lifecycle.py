@@ -120,7 +120,8 @@ async def close(runtime: Runtime) -> None:
     runtime.workers.close()
     runtime.lag.close()
     await runtime.disks.close()
-    await runtime.audit.note("this process", "gateway.stop", __version__)
+    if runtime.progress.failure is None:  # what never started, perhaps beside one that runs, does not stop
+        await runtime.audit.note("this process", "gateway.stop", __version__)
     await asyncio.to_thread(runtime.audit.close)
     await asyncio.to_thread(runtime.trace_sink.close)
     await asyncio.to_thread(runtime.history.close)

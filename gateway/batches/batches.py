@@ -27,9 +27,10 @@ from sluicegate.gateway.batches.quotas import Quotas
 from sluicegate.gateway.batches.records import OPEN, BatchRecord, FileRecord
 from sluicegate.gateway.batches.runner import BatchRunner, Run
 from sluicegate.gateway.batches.stores.base import BatchMoved, BatchStore
+from sluicegate.gateway.batches.stores.sqlite import NAME
 from sluicegate.gateway.batches.tenure import tenure_of
 from sluicegate.gateway.batches.uploads import IncomingFile, usable
-from sluicegate.gateway.database import Database, DatabaseUnavailable, patient, unavailable
+from sluicegate.gateway.database import Database, DatabaseUnavailable, fault_of, patient, unavailable
 from sluicegate.gateway.settings import BatchSettings, DatabaseSettings
 from sluicegate.plugins import ConfigurationError, NotFound, Overloaded, RequestError, StorageFailed, Trouble
 
@@ -117,7 +118,7 @@ class Batches:
         waiting = list(self._retry.waiting.values())
         found = [Trouble(f"{len(waiting)} batches wait for their disk ({waiting[0].reason})")] if waiting else []
         if self._failure:
-            found.append(Trouble("the folder of batches cannot be used now, the log says why; it is tried again"))
+            found.append(Trouble(f"the folder of batches cannot be used now and is tried again: {self._failure}"))
         return found
 
     # --- files ---
@@ -261,7 +262,7 @@ class Batches:
             await self._renew(store)
             await self._take()
         except STORAGE as error:
-            self._failed(f"{type(error).__name__}: {error}")
+            self._failed(self._said_of(error))
 
     async def _wait_for_holder(self) -> None:
         if self._runner is not None:
@@ -375,8 +376,14 @@ class Batches:
         if not self._settings.path:
             raise RequestError("this gateway keeps no files; set [batches] path in its configuration", code="no_store")
         if self._store is None:
-            raise StorageFailed(f"the store of the files cannot be opened now: {self._failure or 'not started yet'}")
+            raise StorageFailed("the store of files and batches cannot be opened now; it is tried again")
         return self._store
+
+    def _said_of(self, error: Exception) -> str:
+        if isinstance(error, DatabaseUnavailable):
+            return str(error)
+        named = getattr(error, "filename", None)
+        return str(fault_of(Path(named) if named else Path(self._settings.path) / NAME, error))
 
     def _failed(self, reason: str) -> None:
         if reason != self._failure:

@@ -96,3 +96,27 @@ def test_a_start_that_a_file_prevents_is_told_in_one_sentence(
     assert ("move it away" if content else "a file, in a folder") in told
     assert not any(noise in told for noise in ("Errno", "Error", "\n"))
     assert path.is_dir() if content is None else path.read_bytes() == content
+
+
+@pytest.mark.parametrize("name", ["batches.lock", "batches.sqlite"])
+def test_a_folder_of_batches_that_cannot_be_used_is_named_to_operators_alone(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).mkdir()
+    with TestApp(settings={"batches": {"path": str(tmp_path)}}) as app:
+        [trouble] = app.runtime.readiness.troubles["batches"]
+        assert f"tried again: {tmp_path / name} cannot be opened; it has to be a file, in a folder" in trouble.reason
+        answer = app.client.get("/v1/files")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (507, "insufficient_storage")
+        assert str(tmp_path) not in answer.text
+        (tmp_path / name).rmdir()
+        until(lambda: app.client.get("/v1/files").status_code == 200)
+        assert "batches" not in app.runtime.readiness.troubles
+
+
+def test_a_gateway_that_never_started_leaves_no_line_that_it_stopped(tmp_path: Path) -> None:
+    """Beside one that runs, on whose files it failed."""
+    tables = {"accounts": {"path": str(tmp_path / "accounts.db")}, "audit": {"path": str(tmp_path / "audit.jsonl")}}
+    with TestApp(settings=tables):
+        with pytest.raises(RuntimeError, match="another gateway writes"), TestApp(settings=tables):
+            pass
+        lines = (tmp_path / "audit.jsonl").read_text().splitlines()
+    assert ['"gateway.start"' in line for line in lines] == [True]
