@@ -341,7 +341,7 @@ def test_usage_that_somebody_edited_stops_no_other_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"garbage" * 1000, b"SQLite format 3\0" + b"\xff" * 5000])
 def test_a_file_that_is_no_database_is_one_sentence_at_the_start(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "accounts.db").write_bytes(content)
-    with pytest.raises(RuntimeError, match="cannot be used"), app(on_disk(tmp_path)):
+    with pytest.raises(RuntimeError, match="is damaged or no file of SQLite; move it away"), app(on_disk(tmp_path)):
         pass
 
 
