@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from difflib import get_close_matches
 from math import isfinite
 from typing import Any
 
@@ -17,6 +18,12 @@ from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar
 from sluicegate.plugins.json_schema import KEYWORDS, Form
 
 Json = Any
+_ENFORCED = tuple(
+    name for name, one in KEYWORDS.items() if one.role not in ("identifier", "annotation") and len(name) > 4
+)
+_LONGEST_KEYWORD = max(map(len, _ENFORCED)) + 2
+_MOST_UNKNOWN = 64
+"""Unknown names of a schema that are compared with keywords: a comparison takes tenths of a millisecond."""
 _TYPES = ("null", "boolean", "object", "array", "number", "string", "integer")
 
 
@@ -89,6 +96,7 @@ class SchemaLint:
     def __init__(self, document: SchemaDocument, limits: GrammarLimits) -> None:
         self.limits = limits
         self.notes: list[str] = []
+        self._unknown: set[str] = set()
         self._named_draft = isinstance(document.schema, dict) and "$schema" in document.schema
         self._pending = [(document.root, 0)]
         seen: dict[int, Subschema] = {}
@@ -122,7 +130,10 @@ class SchemaLint:
             )
         for key, below in value.items():
             keyword = KEYWORDS.get(key)
-            if keyword is None or keyword.role in ("identifier", "annotation"):
+            if keyword is None:
+                self._note_unknown(key, node)
+                continue
+            if keyword.role in ("identifier", "annotation"):
                 continue
             form = _FORMS.get(keyword.form)
             if form is not None and not form[0](below):
@@ -137,6 +148,14 @@ class SchemaLint:
                 self._note_format(below, node.at(key))
             elif keyword.role == "applicator":
                 self._descend(node, key, below, depth + 1)
+
+    def _note_unknown(self, key: str, node: Subschema) -> None:
+        """JSON Schema lets any key stand for a note of the author; one that is nearly a keyword was meant as that."""
+        self._unknown.add(key)
+        if len(self._unknown) > _MOST_UNKNOWN or len(key) > _LONGEST_KEYWORD:
+            return
+        if near := get_close_matches(key, _ENFORCED, 1, 0.85):
+            self.notes.append(f"{key!r} at {node.pointer!r} is no keyword and has no effect; did you mean {near[0]!r}?")
 
     def _note_format(self, name: str, pointer: str) -> None:
         if name not in FORMAT_NAMES:
