@@ -5,6 +5,8 @@ RUN := $(VENV)/bin/python
 HOST ?= 127.0.0.1
 PORT ?= 8000
 MODEL ?= bundled
+# Compiled when installed, as pip does with a wheel: where PYTHONDONTWRITEBYTECODE is set, each start would do it again.
+PACKAGES := cache engine gateway grammar plugins safety sluicegate
 
 .PHONY: setup demo serve test test-thorough test-scale coverage check audit mutants release-check clients train-model bench-grammar site
 
@@ -13,6 +15,7 @@ setup: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml
 	$(or $(shell command -v $(PYTHON)),python3) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -e .
+	$(RUN) -m compileall -q $(PACKAGES)
 	touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed

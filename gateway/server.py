@@ -102,6 +102,8 @@ def serve_runtime(
     workers tells `on_ready`, and prints no welcome."""
     settings = runtime.settings
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.freeze()  # what was imported stays; garbage of loading is looked for without it
+    gc.enable()
     server = Server(_uvicorn_config(settings, runtime), settings.server, runtime.progress)
     runtime.progress.is_stopping = lambda: server.is_closing
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -9,6 +9,7 @@ with its synonym: "film" for "movie" is there, "remove" for "delete" is not.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from sluicegate.cache.semantic import constructions
 from sluicegate.cache.semantic.lexicon import stem
@@ -196,9 +197,12 @@ REWORDINGS = [
 ]  # fmt: skip
 """Tried in this order on lower-case text without "the", after those of `english.py`; each at most once."""
 
-_REWORDINGS: list[tuple[re.Pattern[str], constructions.Becomes]] = [
-    (re.compile(pattern), becomes) for pattern, becomes in (*REWORDINGS, *constructions.REWORDINGS)
-]
+
+@cache
+def _rewordings() -> list[tuple[re.Pattern[str], constructions.Becomes]]:
+    """Compiled when first asked for: a gateway without a semantic cache starts without them."""
+    return [(re.compile(pattern), becomes) for pattern, becomes in (*REWORDINGS, *constructions.REWORDINGS)]
+
 
 COURTESIES = [
     r"^(?:i was|i am|just) (?:wondering|curious)(?: about)?[:,]* (?=(?:what|how|why|where|when|who|which|if)\b)",
@@ -233,7 +237,7 @@ _HOW_TO = re.compile(r"^how-to ([\w-]+)")
 
 def reworded(text: str) -> str:
     """One construction of a question; after "how-to" the verb has no ending, so that "deleting" is "delete"."""
-    for pattern, becomes in _REWORDINGS:
+    for pattern, becomes in _rewordings():
         text = pattern.sub(becomes, text, count=1)
     for several, verb in PHRASAL:
         text = several.sub(verb, text)

@@ -12,6 +12,7 @@ from sluicegate.cache.entries import Counts, Feed, IndexRow, Look, Near, Vector
 from sluicegate.cache.semantic.embedder import Embedder
 from sluicegate.cache.semantic.fact_guard import Guard, facts_digest
 from sluicegate.cache.semantic.index import Partition, warm_up
+from sluicegate.cache.semantic.paraphrases import reworded
 from sluicegate.cache.semantic.protected import judged_digest
 from sluicegate.cache.semantic.sameness import Sameness
 from sluicegate.cache.semantic.verified import Judge, Verified, same_answers
@@ -76,6 +77,7 @@ class SemanticTier:
         return self._embedder
 
     async def start(self) -> None:
+        await asyncio.to_thread(reworded, "")  # compiles its patterns
         if isinstance(self._embedder, Lifecycle):
             await self._embedder.start()
         if self._embedder.dim:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +34,7 @@ def _serve(parsed: argparse.Namespace) -> int:
     check_workers(settings)
     if settings.server.workers > 1:
         return _serve_together(settings, read, debug=hasattr(parsed, "debug"))
+    gc.disable()  # imports make objects by the hundred thousand and no garbage; the server enables it before it loads
     from sluicegate.gateway.server import serve
 
     return serve(settings, read, debug=hasattr(parsed, "debug"))
@@ -49,6 +51,7 @@ def _serve_together(settings: Settings, read: Callable[[], Settings], *, debug: 
     port = held.getsockname()[1]
 
     def work(number: int, on_ready: Callable[[], None]) -> int:
+        gc.disable()
         from sluicegate.gateway.server import serve
 
         return serve(

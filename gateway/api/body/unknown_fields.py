@@ -9,7 +9,7 @@ known one mistyped: then it is refused.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, cached_property
 from types import UnionType
 from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
@@ -61,8 +61,12 @@ class BodyFields(Generic[W]):
         self._paths = frozenset(path for path, _, _ in paths_of(self.kind))
         self._served = frozenset(self.kind.__pydantic_fields__)
         self._numbers = frozenset(name for name, f in self.kind.__pydantic_fields__.items() if _is_number(f.annotation))
-        self._near = Nearest({*self._served, *(path for path in self.rows if path.isidentifier())})
         self._unused = self._reported_fields()
+
+    @cached_property
+    def _near(self) -> Nearest:
+        """The names at the top of a body: read for the first name that is none of them, not at start-up."""
+        return Nearest({*self._served, *(path for path in self.rows if path.isidentifier())})
 
     def status_of(self, row: Row) -> Status | None:
         """Return what becomes of a row's field here; None where a body has no place for it, or another row says."""
