@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from sluicegate.grammar.budget.meter import look
+from sluicegate.grammar.contradictions import reason
 from sluicegate.grammar.json import array_planner
 from sluicegate.grammar.json.array_plan import ArrayPlan, Counting
 from sluicegate.grammar.json.blocked_strings import unblocked
@@ -136,9 +137,11 @@ class Plans:
                 return exists
         return self.object_plan(spec) is not None
 
-    def why_not(self, terms: Conjunction) -> str:
-        """Pointer to a required part that has no value, as deep as it can be followed."""
-        pointer = self.pointer(terms)
+    def why_not(self, terms: Conjunction) -> tuple[str, str]:
+        """(pointer to a required part that has no value, as deep as it can be followed; reason in words, if seen)."""
+        found = self.pointer(terms), reason(terms)
+        if found[1]:
+            return found
         try:
             for spec in self.value_set(terms).objects:
                 for name in spec.required:
@@ -147,7 +150,7 @@ class Plans:
                         return self.why_not(below)
         except RecursionError:
             pass
-        return pointer
+        return found
 
     # --- plans ---
 

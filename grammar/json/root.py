@@ -27,5 +27,6 @@ def satisfiable_values(
     values = Values(document, options)
     root: Conjunction = (SchemaRef(document.root),)
     if not values.satisfiable(root):
-        raise Unsatisfiable("no value satisfies this schema", pointer=values.why_not(root))
+        pointer, why = values.why_not(root)
+        raise Unsatisfiable("no value satisfies this schema" + (f": {why}" if why else ""), pointer=pointer)
     return values, root, tuple(lint.notes)

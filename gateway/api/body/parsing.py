@@ -109,11 +109,30 @@ def checked(kind: type[M], tree: Any) -> M:
 def first_complaint(error: ValidationError) -> RequestError:
     """Return what is wrong; where several shapes are possible, with the nearest of them."""
     found = error.errors(include_url=False)
-    first = max(found, key=lambda one: (len(one["loc"]), not one["type"].endswith(("_type", "bool_parsing"))))
-    path = _path(first["loc"])
     if kind := _kind_not_served(found):
         return kind
+    nearest = _of_nearest_shapes(found)
+    first = max(nearest, key=lambda one: (len(one["loc"]), not one["type"].endswith(("_type", "bool_parsing"))))
+    path = _path(first["loc"])
     return RequestError(f"`{path}`: {_told(first)}", param=path or None, code="invalid_parameter")
+
+
+def _of_nearest_shapes(found: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Return what is wrong with the nearest of several objects that a place could hold: the one whose `type` is right,
+    then the one of which the fewest fields are wrong."""
+    shapes: dict[tuple[int | str, ...], dict[tuple[int | str, ...], list[ErrorDetails]]] = {}
+    for one in found:
+        loc = one["loc"]
+        for at, part in enumerate(loc):
+            if isinstance(part, str) and part[:1].isupper():
+                shapes.setdefault(loc[:at], {}).setdefault(loc[: at + 1], []).append(one)
+    far: set[tuple[int | str, ...]] = set()
+    for places in shapes.values():
+        best = min(
+            places, key=lambda shape: (any(one["loc"] == (*shape, "type") for one in places[shape]), len(places[shape]))
+        )
+        far |= places.keys() - {best}
+    return [one for one in found if not any(one["loc"][:at] in far for at in range(1, len(one["loc"]) + 1))]
 
 
 def _told(one: ErrorDetails) -> str:

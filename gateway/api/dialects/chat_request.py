@@ -62,6 +62,8 @@ class ChatMessage(Wire):
             raise ValueError("a message of role 'tool' needs `tool_call_id`: the call that it answers")
         if self.tool_calls and self.role != "assistant":
             raise ValueError("only an assistant's message has `tool_calls`")
+        if self.content is None and self.role != "assistant":  # an assistant's may have been all thoughts, or calls
+            raise ValueError(f'a message of role {self.role!r} needs `content`; an empty text is ""')
         return self
 
     def fact(self) -> Message:

@@ -21,7 +21,8 @@ def add_model_routes(router: APIRouter, runtime: Runtime) -> None:
     async def model(request: Request, name: str) -> Any:
         runtime.identify(api_key_of(request))
         if name not in runtime.models:
-            raise NotFound(f"there is no model {name!r} here", param="model", code="model_not_found")
+            served = ", ".join(sorted(runtime.models))
+            raise NotFound(f"there is no model {name!r} here; served: {served}", param="model", code="model_not_found")
         return _card(runtime, name)
 
 

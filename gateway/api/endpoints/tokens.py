@@ -131,7 +131,8 @@ def _text(runtime: Runtime, body: DetokenizeBody) -> str:
 def _model(models: Mapping[str, ServedModel], name: str | None) -> ServedModel:
     found = models.get(name) if name is not None else next(iter(models.values()), None)
     if found is None:
-        raise NotFound(f"there is no model {name!r} here", param="model", code="model_not_found")
+        served = ", ".join(sorted(models))
+        raise NotFound(f"there is no model {name!r} here; served: {served}", param="model", code="model_not_found")
     _check_known(found)
     return found
 

@@ -1,0 +1,59 @@
+"""Of several objects that a place could hold, an error speaks of the nearest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sluicegate.gateway.api.dialects.chat_request import parse_chat
+from sluicegate.gateway.api.dialects.responses_request import parse_response
+from sluicegate.plugins import RequestError
+
+CALL = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+INPUT = {"model": "m", "input": []}
+CHAT = {"model": "m", "messages": []}
+
+
+def without(item: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in item.items() if key != name}
+
+
+RESPONSES: list[tuple[dict[str, Any], str]] = [
+    ({"role": "usr", "content": "hi"}, "input.0.role"),
+    ({"role": "user"}, "input.0.content"),
+    ({"type": "message", "role": "user"}, "input.0.content"),
+    ({"type": "message", "content": "hi"}, "input.0.role"),
+    ({"role": "user", "content": 3}, "input.0.content"),
+    *((without(CALL, name), f"input.0.{name}") for name in ("call_id", "name", "arguments")),
+    ({**CALL, "name": 3}, "input.0.name"),
+]
+
+
+@pytest.mark.parametrize(("item", "param"), RESPONSES)
+def test_an_item_of_a_response(item: dict[str, Any], param: str) -> None:
+    assert refused(parse_response, {**INPUT, "input": [item]}).param == param
+
+
+@pytest.mark.parametrize("role", ["user", "system", "developer"])
+@pytest.mark.parametrize("content", [{}, {"content": None}])
+def test_a_message_without_content(role: str, content: dict[str, Any]) -> None:
+    error = refused(parse_chat, {**CHAT, "messages": [{"role": role, **content}]})
+    assert error.param == "messages.0"
+    assert "needs `content`" in error.message
+
+
+def test_an_empty_text_is_a_content_and_an_answer_may_have_been_all_thoughts() -> None:
+    said = [{"role": "user", "content": ""}, {"role": "assistant", "content": None}, {"role": "user", "content": "b"}]
+    assert [message.content for message in parse_chat({**CHAT, "messages": said}, None).request.messages] == [
+        "",
+        "",
+        "b",
+    ]
+
+
+def refused(parse: Callable[[dict[str, Any], str | None], object], body: dict[str, Any]) -> RequestError:
+    with pytest.raises(RequestError) as caught:
+        parse(body, None)
+    return caught.value
