@@ -96,7 +96,7 @@ def rows_of(path: Path, limit: int = 0) -> Iterator[RedteamRow]:
     if left_out:
         number, label = left_out[0]
         print(
-            f"sluicegate redteam: {path}: {len(left_out)} rows left out, the first in line {number}: label {label!r} "
+            f"sluicegate: {path}: {len(left_out)} rows left out, the first in line {number}: label {label!r} "
             f"is neither harmful ({', '.join(HARMFUL)}) nor harmless ({', '.join(HARMLESS)})",
             file=sys.stderr,
         )

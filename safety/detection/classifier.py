@@ -157,7 +157,7 @@ def load(path: Path = WEIGHTS) -> Classifier:
     except (OSError, KeyError, ValueError) as error:
         raise ConfigurationError(
             f"detection weights {str(path)!r} cannot be read: {error}; "
-            "train them with `python -m training.detector.train --data FOLDER`"
+            "`sluicegate safety tune --apply` writes them, as does `python -m training.detector.train --data FOLDER`"
         ) from error
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 
@@ -127,3 +128,35 @@ def test_the_midpoint_of_the_document_head_moves_for_reported_documents() -> Non
     assert found.wrong == (1, 0)
     assert Detector(found.weights).document(text).score >= 0.5
     assert Detector(found.weights).injection(text) == Detector(load()).injection(text)
+
+
+def test_a_file_is_a_set_and_what_forbids_a_change_is_named(tmp_path: Path, capsys: Any) -> None:
+    """Whatever the categories inside: of six texts a category, none could ever ring at one in a hundred."""
+    text, _ = between()
+    reports, held = tmp_path / "told.jsonl", tmp_path / "own mail.jsonl"
+    reports.write_text(json.dumps({"text": text, "label": "attack"}) + "\n")
+    rows = [{"text": text, "label": "benign", "category": f"kind {i}"} for i in range(3)]
+    held.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    given = ["safety", "tune", "--folder", str(tmp_path / "t"), "--regressions", str(reports), str(held)]
+    for by in ("midpoint", "words"):
+        assert main([*given, "--by", by, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert [row["set"] for row in found["sets"] if row["rows"] == 3] == ["own mail (harmless)"]
+        assert (found["shift"], found["forbidden_by"]) == (0.0, "own mail (harmless)")
+    assert main(given) == 0
+    assert "makes own mail (harmless) worse than is allowed" in capsys.readouterr().out
+
+
+def test_reports_are_fetched_from_a_gateway_and_kept(tmp_path: Path, run_gateway: Any, capsys: Any) -> None:
+    text, _ = between()
+    review = {"review": {"path": str(tmp_path / "reviews.db")}}
+    with run_gateway(review) as gateway:
+        url = gateway.url
+        told = {"text": text, "rail": "injection", "kind": "miss"}
+        httpx.post(f"{url}/v1/safety/false_positives", json=told).raise_for_status()
+        given = ["safety", "tune", "--folder", str(tmp_path / "t"), "--json"]
+        assert main([*given, "--url", url]) == 0
+        assert json.loads(capsys.readouterr().out)["wrong"] == [1, 0]
+    assert main([*given, "--url", "http://127.0.0.1:1"]) == 2  # nobody is there
+    assert main(given) == 0  # kept beside the versions
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["wrong"] == [1, 0]

@@ -6,10 +6,11 @@ import argparse
 import getpass
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sluicegate.gateway.commands.redteam import RedteamRow, rows_of
+from sluicegate.gateway.commands.redteam import rows_of
 from sluicegate.gateway.commands.tables import table
 from sluicegate.plugins.errors import ConfigurationError
 
@@ -23,7 +24,7 @@ def define(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `safety`."""
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     tune = actions.add_parser("tune", help="propose where a head rings, and show what that changes", epilog=NOTES)
-    tune.add_argument("data", nargs="*", type=Path, metavar="DATA", help="sets that must not get worse")
+    tune.add_argument("data", nargs="*", type=Path, metavar="DATA", help="sets that must not get worse, one a file")
     tune.add_argument("--head", choices=("injection", "document", "harm"), default="injection")
     tune.add_argument(
         "--by", choices=("midpoint", "words"), default="midpoint", help="what moves: where the head rings, or its words"
@@ -54,7 +55,7 @@ def _tune(parsed: argparse.Namespace) -> int:
         raise ConfigurationError("--false-alarms and --may-lose are shares from 0 to 1")
     folder = VersionFolder(parsed.folder)
     reports = reports_of(folder, parsed.regressions, parsed.url, parsed.key)
-    sets = [RedteamRow(row.text, row.harmful, row.category) for path in parsed.data for row in rows_of(path)]
+    sets = [replace(row, category=path.name.partition(".")[0]) for path in parsed.data for row in rows_of(path)]
     propose = refit if parsed.by == "words" else proposal
     found = propose(folder.weights(), parsed.head, reports, sets, parsed.false_alarms, parsed.may_lose)
     print(json.dumps(found.as_json()) if parsed.json else found.as_text())

@@ -52,6 +52,10 @@ class TuningProposal:
     wrong: tuple[int, int]
     """Reports that are judged wrongly: now, and then."""
     by: By = "midpoint"
+    forbidden_by: str = ""
+    """The set that would get worse than is allowed by the smallest change that judged more reports rightly."""
+    by_rule: int = 0
+    """Reported false alarms that a rule raises, which no head changes."""
 
     def as_json(self) -> dict[str, Any]:
         sets = [{"set": name, "rows": n, "now": now, "then": then} for name, n, now, then in self.rows]
@@ -61,6 +65,8 @@ class TuningProposal:
             "shift": round(self.shift, 4),
             "wrong": list(self.wrong),
             "sets": sets,
+            "forbidden_by": self.forbidden_by,
+            "by_rule": self.by_rule,
         }
 
     def as_text(self) -> str:
@@ -68,6 +74,10 @@ class TuningProposal:
         how = {"midpoint": f"scores move by {self.shift:+.3f} log-odds", "words": f"weights move by {self.shift:.1%}"}
         verdict = f"{self.head}: {how[self.by]}" if self.shift else f"{self.head}: no change"
         said = f"{verdict}; reports judged wrongly: {self.wrong[0]} now, {self.wrong[1]} then"
+        if self.forbidden_by:
+            said += f"; a change that judges more of them rightly makes {self.forbidden_by} worse than is allowed"
+        if self.by_rule:
+            said += f"; {self.by_rule} of them ring by a rule, which no head changes"
         return "\n".join([table(("set", "texts", "rings now", "rings then (95 %)"), shown), said])
 
 
@@ -84,11 +94,15 @@ def proposal(
     detector = Detector(classifier)
     told, held = _scored(detector, head, reports), _scored(detector, head, sets)
     groups = _groups(held)
-    best, fewest = 0.0, _wrong(told, 0.0)
+    best, fewest, forbidden = 0.0, _wrong(told, 0.0), ""
     for shift in _shifts(told):
-        bearable = (_bearable(group, group, shift, false_alarms, may_lose) for group in groups.values())
-        if _wrong(told, shift) < fewest and all(bearable):
-            best, fewest = shift, _wrong(told, shift)
+        if _wrong(told, shift) >= fewest:
+            continue
+        worse = [name for name, one in groups.items() if not _bearable(one, one, shift, false_alarms, may_lose)]
+        if worse:
+            forbidden = forbidden or worse[0]
+        else:
+            best, fewest, forbidden = shift, _wrong(told, shift), ""
     one = classifier.heads[head]
     by = best / one.slope
     moved = (
@@ -100,7 +114,9 @@ def proposal(
     shown = {**_groups(told), **groups}.items()
     rows = [(name, len(group), _rings(group, 0.0), _rings(group, best)) for name, group in shown]
     tuned = Classifier({**classifier.heads, head: moved}, about)
-    return TuningProposal(head, best, tuned, rows, (_wrong(told, 0.0), fewest))
+    return TuningProposal(
+        head, best, tuned, rows, (_wrong(told, 0.0), fewest), forbidden_by=forbidden, by_rule=_by_rule(told)
+    )
 
 
 def refit(
@@ -115,19 +131,23 @@ def refit(
     classifier = load(weights)
     told, held = (_scored(Detector(classifier), head, rows) for rows in (reports, sets))
     now = {**_groups(told), **_groups(held)}
-    best, fewest, then = classifier, _wrong(told, 0.0), now
+    best, fewest, then, forbidden = classifier, _wrong(told, 0.0), now, ""
     for margin in MARGINS:
         if not fewest:
             break
         tried = refitted(classifier, head, reports, margin)
         learned, kept = (_scored(Detector(tried), head, rows) for rows in (reports, sets))
+        if _wrong(learned, 0.0) >= fewest:
+            continue
         after = _groups(kept)
-        bearable = (_bearable(now[name], group, 0.0, false_alarms, may_lose) for name, group in after.items())
-        if _wrong(learned, 0.0) < fewest and all(bearable):
-            best, fewest, then = tried, _wrong(learned, 0.0), {**_groups(learned), **after}
+        worse = [n for n, group in after.items() if not _bearable(now[n], group, 0.0, false_alarms, may_lose)]
+        if worse:
+            forbidden = forbidden or worse[0]
+        else:
+            best, fewest, then, forbidden = tried, _wrong(learned, 0.0), {**_groups(learned), **after}, ""
     rows = [(name, len(group), _rings(group, 0.0), _rings(then[name], 0.0)) for name, group in now.items()]
     moved = change_of(classifier.heads[head], best.heads[head]) if best is not classifier else 0.0
-    return TuningProposal(head, moved, best, rows, (_wrong(told, 0.0), fewest), "words")
+    return TuningProposal(head, moved, best, rows, (_wrong(told, 0.0), fewest), "words", forbidden, _by_rule(told))
 
 
 def _scored(detector: Detector, head: str, rows: Iterable[RedteamRow]) -> list[Scored]:
@@ -160,6 +180,10 @@ def _rings(scored: Sequence[Scored], shift: float) -> float:
 
 def _wrong(told: Sequence[Scored], shift: float) -> int:
     return sum(one.rings(shift) != one.row.harmful for one in told)
+
+
+def _by_rule(told: Sequence[Scored]) -> int:
+    return sum(one.rings_anyway and not one.row.harmful for one in told)
 
 
 def _bearable(
