@@ -41,6 +41,7 @@ class VariantFigures(_Read):
     quality: ShareFigure | None = None
     passed: ShareFigure | None = None
     valid_json: ShareFigure | None = None
+    valid: ShareFigure | None = None
     refused: ShareFigure | None = None
     false_alarms: ShareFigure | None = None
     missed: ShareFigure | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,20 @@ from sluicegate.plugins import ConfigurationError
 FIELDS = frozenset(
     ("id", "prompt", "messages", "schema", "tools", "expected", "checks", "request", "human", "tags", "max_tokens")
 )
+PARTS: Mapping[str, frozenset[str]] = {
+    "suite": frozenset(("name",)),
+    "judge": frozenset(("model", "url", "rubric", "request")),
+    "defaults": FIELDS,
+}
+"""The tables of a TOML suite beside `[[case]]`, and what each holds."""
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "schema": (dict, bool),
+    "tools": (list,),
+    "checks": (list,),
+    "request": (dict,),
+    "tags": (list,),
+    "max_tokens": (int,),
+}
 MESSAGES = tuple[Mapping[str, Any], ...]
 
 
@@ -51,7 +65,7 @@ def suite_of(path: Path) -> Suite:
     `ConfigurationError` that names the case."""
     if path.suffix == ".toml":
         return _toml(path)
-    rows = [json_of(line, f"{path}, line {n}") for n, line in enumerate(text_of(path).splitlines(), 1) if line.strip()]
+    rows = [json_of(line, where) for where, line in lines_of(text_of(path), path)]
     return Suite(path.stem, cases_of(rows, path))
 
 
@@ -60,13 +74,27 @@ def _toml(path: Path) -> Suite:
         tree = tomllib.loads(text_of(path))
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path} is no TOML: {error}") from error
-    unknown = sorted(tree.keys() - {"suite", "defaults", "judge", "case"})
+    unknown = sorted(tree.keys() - {*PARTS, "case"})
     if unknown:
         raise ConfigurationError(
-            f"{path}: {unknown[0]!r} is no part of a suite; known are suite, defaults, judge, case"
+            f"{path}: {unknown[0]!r} is no part of a suite; known are {', '.join((*PARTS, 'case'))}"
         )
+    for part, known in PARTS.items():
+        _check_part(tree.get(part, {}), known, f"{path}, [{part}]")
+    if not isinstance(tree.get("case", []), list):
+        raise ConfigurationError(f"{path}: write [[case]] for each case, with two brackets")
     rows = [{**tree.get("defaults", {}), **row} for row in tree.get("case", [])]
     return Suite(str(tree.get("suite", {}).get("name", path.stem)), cases_of(rows, path), tree.get("judge", {}))
+
+
+def _check_part(table: Any, known: frozenset[str], where: str) -> None:
+    if not isinstance(table, dict):
+        raise ConfigurationError(f"{where}: expected a table, found {type(table).__name__}")
+    unknown = sorted(table.keys() - known)
+    if unknown:
+        raise ConfigurationError(f"{where}: {unknown[0]!r} is not known; known are {', '.join(sorted(known))}")
+    if not isinstance(table.get("request", {}), dict):
+        raise ConfigurationError(f"{where}: `request` must be a table of fields of the body")
 
 
 def cases_of(rows: Iterable[Any], path: Path) -> tuple[Case, ...]:
@@ -91,6 +119,7 @@ def _case(row: Any, number: int, path: Path) -> Case:
         raise ConfigurationError(
             f"{where}: {unknown[0]!r} is no field of a case; known are {', '.join(sorted(FIELDS))}"
         )
+    _check_types(row, where)
     request = dict(row.get("request", {}))
     if "max_tokens" in row:
         request["max_tokens"] = row["max_tokens"]
@@ -105,9 +134,25 @@ def _case(row: Any, number: int, path: Path) -> Case:
         _human(row, where),
         tuple(map(str, row.get("tags", ()))),
     )
+    if case.human is not None and case.expected is None:
+        raise ConfigurationError(f"{where}: has `human`, and no `expected`: the answer that a person marked")
     if case.checks or case.human is not None:
         return case
     return replace(case, checks=_usual_checks(case, where))
+
+
+def _check_types(row: Mapping[str, Any], where: str) -> None:
+    for name, types in _TYPES.items():
+        value = row.get(name)
+        if name in row and (not isinstance(value, types) or (isinstance(value, bool) and bool not in types)):
+            wanted = {dict: "an object", list: "a list", int: "a whole number", bool: "a boolean"}
+            raise ConfigurationError(
+                f"{where}: `{name}` must be {' or '.join(wanted[one] for one in types)}, found {value!r}"
+            )
+    try:
+        json.dumps(row, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"{where}: {error}; dates stand in quotes, and numbers are finite") from None
 
 
 def _messages(row: Mapping[str, Any], where: str) -> MESSAGES:
@@ -152,14 +197,33 @@ def _human(row: Mapping[str, Any], where: str) -> float | None:
 def text_of(path: Path) -> str:
     """Raises `ConfigurationError`."""
     try:
-        return path.read_text("utf-8")
+        return path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"cannot read {path}: {error}") from error
 
 
+def lines_of(text: str, path: Path) -> Iterator[tuple[str, str]]:
+    """Give each line that is not blank, with its place. Only line feeds part lines: JSON may hold U+2028 as it is."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            yield f"{path}, line {number}", line
+
+
 def json_of(text: str, where: str) -> Any:
-    """Raises `ConfigurationError`."""
+    """Raises `ConfigurationError`, for a name that stands twice in an object too: which one was meant?"""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
     except ValueError as error:
         raise ConfigurationError(f"{where}: no JSON: {error}") from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} stands twice in an object")
+    return found
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")

@@ -1,7 +1,9 @@
-"""Checks: what a reply scores, from 0 to 1. To add one: a function, and a row in `CHECKS`.
+"""Checks: what a reply scores, from 0 to 1. To add one: a function, a row in `CHECKS`, and one in
+`OPTIONS` of `options.py`.
 
-A check gets its own object from the case, the case and the reply. It raises `ConfigurationError` where the case asks
-what it cannot do, `CheckFailed` where the reply cannot be scored (no JSON, say): that scores 0, with the reason.
+A check gets its own object from the case (`options.py` says what may stand there), the case and the reply. It raises
+`ConfigurationError` where the case asks what it cannot do, `CheckFailed` where the reply cannot be scored (no JSON,
+say): that scores 0, with the reason.
 """
 
 from __future__ import annotations
@@ -53,24 +55,7 @@ def scored(options: Options, case: Case, reply: CaseReply) -> CheckScore:
     return CheckScore(name, score, score >= float(options.get("at_least", 1.0)) - 1e-9)
 
 
-def check_options(case: Case) -> None:
-    """Refuse what no check can do, before anything is asked. Raises `ConfigurationError`."""
-    for options in case.checks:
-        name = options["type"]
-        if name not in CHECKS and name != "judge":
-            known = ", ".join(sorted((*CHECKS, "judge")))
-            raise ConfigurationError(f"case {case.id}: no check is named {name!r}; known are {known}")
-        if name in ("exact", "json", "fields", "number", "tool_calls", "rouge", "bleu", "contains", "not_contains"):
-            _wanted(options, case)
-        if name == "regex":
-            _pattern(options, case)
-        if name == "schema":
-            _validator(options, case)
-        if name in ("rouge", "bleu"):
-            _metric_library(name)
-
-
-def _wanted(options: Options, case: Case) -> Any:
+def wanted_by(options: Options, case: Case) -> Any:
     value = options.get("value", case.expected)
     if value is None and "value" not in options:
         raise ConfigurationError(f"case {case.id}: check {options['type']!r} needs `value`, or `expected` of the case")
@@ -78,30 +63,49 @@ def _wanted(options: Options, case: Case) -> Any:
 
 
 def exact(options: Options, case: Case, reply: CaseReply) -> float:
-    """The whole text, but for blanks around it; with `ignore_case`, in any case."""
-    wanted = _wanted(options, case)
+    """The whole text, or what `extract` finds in it, is one of the wanted ones, but for blanks around it.
+
+    `extract`: the first group of a pattern's match (`which`: of the first 0, of the last -1); `ignore`: patterns left
+    out of both texts; `ignore_case`.
+    """
+    wanted = wanted_by(options, case)
     texts = [str(one) for one in wanted] if isinstance(wanted, list) else [str(wanted)]
-    found = reply.text.strip()
-    if options.get("ignore_case"):
-        return float(found.casefold() in [text.strip().casefold() for text in texts])
-    return float(found in [text.strip() for text in texts])
+    found = _plain_text(_extracted(options, reply.text), options)
+    return float(found in [_plain_text(text, options) for text in texts])
+
+
+def _extracted(options: Options, text: str) -> str:
+    if "extract" not in options:
+        return text
+    found = list(re.finditer(str(options["extract"]), text))
+    try:
+        match = found[int(options.get("which", 0))]
+    except IndexError:
+        raise CheckFailed(f"{options['extract']!r} is not found in the answer") from None
+    return next(filter(None, match.groups()), match.group())
+
+
+def _plain_text(text: str, options: Options) -> str:
+    for pattern in options.get("ignore", ()):
+        text = re.sub(pattern, "", text)
+    return (text.casefold() if options.get("ignore_case") else text).strip()
 
 
 def as_json(options: Options, case: Case, reply: CaseReply) -> float:
     """The whole answer as a JSON value."""
-    return float(same(_value(reply), _wanted(options, case)))
+    return float(same(_value(reply), wanted_by(options, case)))
 
 
 def fields(options: Options, case: Case, reply: CaseReply) -> float:
     """Field F1: leaves that are right, of those that stand in the answer and those that should."""
-    wanted, found = dict(leaves(_wanted(options, case))), dict(leaves(_value(reply)))
+    wanted, found = dict(leaves(wanted_by(options, case))), dict(leaves(_value(reply)))
     right = sum(same(found.get(path, _MISSING), value) for path, value in wanted.items())
     return 2 * right / (len(wanted) + len(found)) if wanted or found else 1.0
 
 
 def number(options: Options, case: Case, reply: CaseReply) -> float:
     """The answer, or the last number in its text, within `tolerance` (absolute) or `relative`."""
-    wanted = float(_wanted(options, case))
+    wanted = float(wanted_by(options, case))
     try:
         value = reply.value
     except ValueError:
@@ -116,30 +120,39 @@ def number(options: Options, case: Case, reply: CaseReply) -> float:
 
 
 def regex(options: Options, case: Case, reply: CaseReply) -> float:
-    return float(_pattern(options, case).search(reply.text) is not None)
+    return float(pattern_of(options, case).search(reply.text) is not None)
 
 
-def _pattern(options: Options, case: Case) -> re.Pattern[str]:
+def pattern_of(options: Options, case: Case) -> re.Pattern[str]:
+    if "pattern" not in options:
+        raise ConfigurationError(f"case {case.id}: check 'regex' needs `pattern`")
+    return compiled(options["pattern"], case)
+
+
+def compiled(pattern: Any, case: Case) -> re.Pattern[str]:
     try:
-        return re.compile(str(options["pattern"]), re.DOTALL)
-    except KeyError:
-        raise ConfigurationError(f"case {case.id}: check 'regex' needs `pattern`") from None
+        return re.compile(str(pattern), re.DOTALL)
     except re.error as error:
-        raise ConfigurationError(f"case {case.id}: {options['pattern']!r} is no regular expression: {error}") from None
+        raise ConfigurationError(f"case {case.id}: {pattern!r} is no regular expression: {error}") from None
 
 
 def schema(options: Options, case: Case, reply: CaseReply) -> float:
     """Valid under `schema` of the check or the case."""
-    errors = list(_validator(options, case).iter_errors(_value(reply)))
+    errors = list(validator(options, case).iter_errors(_value(reply)))
     if errors:
         raise CheckFailed(f"{errors[0].message} (at /{'/'.join(map(str, errors[0].instance_path))})")
     return 1.0
 
 
-def _validator(options: Options, case: Case) -> Any:
+def validator(options: Options, case: Case) -> Any:
     wanted = options.get("schema", case.schema)
     if wanted is None:
         raise ConfigurationError(f"case {case.id}: check 'schema' needs `schema`, of its own or of the case")
+    return validator_of(wanted, case)
+
+
+def validator_of(wanted: Any, case: Case) -> Any:
+    """Raises `ConfigurationError` where `wanted` is no JSON Schema."""
     try:
         return jsonschema_rs.validator_for(wanted)
     except (ValueError, jsonschema_rs.ValidationError) as error:
@@ -161,7 +174,7 @@ def not_contains(options: Options, case: Case, reply: CaseReply) -> float:
 
 
 def _texts(options: Options, case: Case) -> list[str]:
-    wanted = _wanted(options, case)
+    wanted = wanted_by(options, case)
     return [str(one) for one in (wanted if isinstance(wanted, list) and wanted else [wanted])]
 
 
@@ -182,16 +195,16 @@ def answered(options: Options, case: Case, reply: CaseReply) -> float:
 def rouge(options: Options, case: Case, reply: CaseReply) -> float:
     """F1 of ROUGE (Lin 2004) by `rouge_score`; `variant` is rouge1, rouge2 or rougeL, the best of several texts."""
     variant = str(options.get("variant", "rougeL"))
-    scorer = _metric_library("rouge").RougeScorer([variant], use_stemmer=bool(options.get("stemmer", True)))
+    scorer = metric_library("rouge").RougeScorer([variant], use_stemmer=bool(options.get("stemmer", True)))
     return float(max(scorer.score(text, reply.text)[variant].fmeasure for text in _texts(options, case)))
 
 
 def bleu(options: Options, case: Case, reply: CaseReply) -> float:
     """Sentence BLEU (Papineni 2002) by `sacrebleu`, 0 to 1."""
-    return float(_metric_library("bleu").sentence_bleu(reply.text, _texts(options, case)).score / 100)
+    return float(metric_library("bleu").sentence_bleu(reply.text, _texts(options, case)).score / 100)
 
 
-def _metric_library(name: str) -> Any:
+def metric_library(name: str) -> Any:
     try:
         if name == "rouge":
             from rouge_score import rouge_scorer
@@ -207,7 +220,7 @@ def _metric_library(name: str) -> Any:
 def tool_calls(options: Options, case: Case, reply: CaseReply) -> float:
     """Every wanted call stands there, and no other: `[{"name", "arguments"}]`, where an argument's value may be
     `{"any_of": [...]}`; with `in_order`, in this order. `[]` wants none."""
-    wanted, found = list(_wanted(options, case)), list(reply.tool_calls)
+    wanted, found = list(wanted_by(options, case)), list(reply.tool_calls)
     if len(wanted) != len(found):
         raise CheckFailed(f"{len(found)} calls where {len(wanted)} are wanted: {[call.name for call in found]}")
     for call in wanted:
@@ -229,9 +242,15 @@ def _calls(wanted: Mapping[str, Any], found: UsedTool) -> bool:
 
 
 def _allowed(wanted: Any, found: Any) -> bool:
-    """`""` among the values of `any_of` allows that the argument is left out."""
+    """`{"any_of": [...]}` at any depth allows each of its values; `""` among them, that the argument is left out."""
     if isinstance(wanted, dict) and wanted.keys() == {"any_of"}:
-        return any(same(one, found) or (found is _MISSING and one == "") for one in wanted["any_of"])
+        return any(_allowed(one, found) or (found is _MISSING and one == "") for one in wanted["any_of"])
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        return found.keys() <= wanted.keys() and all(
+            _allowed(one, found.get(key, _MISSING)) for key, one in wanted.items()
+        )
+    if isinstance(wanted, list) and isinstance(found, list):
+        return len(wanted) == len(found) and all(map(_allowed, wanted, found))
     return same(wanted, found)
 
 

@@ -11,6 +11,7 @@ import asyncio
 import dataclasses
 import datetime
 import json
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,9 +21,10 @@ import httpx
 
 from sluicegate.gateway.commands.eval.asking import AskedCase, Variant, ask_all, first_model, variant_of
 from sluicegate.gateway.commands.eval.cases import Case, Suite
-from sluicegate.gateway.commands.eval.checks import check_options, scored
+from sluicegate.gateway.commands.eval.checks import CheckScore, scored
 from sluicegate.gateway.commands.eval.forms import FORMS, read_suite
-from sluicegate.gateway.commands.eval.judge import Agreement, ModelJudge
+from sluicegate.gateway.commands.eval.judge import Agreement, JudgeFailed, ModelJudge
+from sluicegate.gateway.commands.eval.options import check_options
 from sluicegate.gateway.commands.eval.report import page, table
 from sluicegate.gateway.commands.eval.saving import check_folder, save
 from sluicegate.gateway.commands.eval.summary import ScoredCase, TokenPrices, comparison, figures, is_worse
@@ -63,6 +65,7 @@ def define(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Raises `ConfigurationError` before anything is asked where the suite or the arguments are wrong."""
+    _check_numbers(parsed)
     suite = read_suite(parsed.suite, parsed.form)
     cases = [case for case in suite.cases if case.human is None][: parsed.limit or None]
     for case in cases:
@@ -79,6 +82,17 @@ def run(parsed: argparse.Namespace) -> int:
     return _status(report, parsed.at_least)
 
 
+def _check_numbers(parsed: argparse.Namespace) -> None:
+    """Refuse numbers of which some would be taken for others, and a report that could not be written at the end."""
+    for name, least in (("limit", 0), ("repeat", 1), ("parallel", 1), ("timeout", 0.001)):
+        if not getattr(parsed, name) >= least:
+            raise ConfigurationError(f"--{name} must be {least} or more, found {getattr(parsed, name)}")
+    if not 0 <= parsed.at_least <= 1:
+        raise ConfigurationError(f"--at-least is a share from 0 to 1, found {parsed.at_least}")
+    if parsed.html is not None and (parsed.html.is_dir() or not parsed.html.absolute().parent.is_dir()):
+        raise ConfigurationError(f"--html {parsed.html}: name a file in a folder that is there")
+
+
 def _variants(parsed: argparse.Namespace) -> list[Variant]:
     if len(parsed.variant) > 2:
         raise ConfigurationError(f"at most two versions are compared, found {len(parsed.variant)}")
@@ -86,6 +100,8 @@ def _variants(parsed: argparse.Namespace) -> list[Variant]:
         request = json.loads(parsed.request)
     except ValueError as error:
         raise ConfigurationError(f"--request is no JSON: {error}") from error
+    if not isinstance(request, dict):
+        raise ConfigurationError(f"--request must be an object of fields of the body, found {parsed.request}")
     url = parsed.url.rstrip("/")
     usual = Variant(parsed.model or "gateway", url, parsed.model, key=parsed.key, request=request)
     given = [variant_of(text, usual) for text in parsed.variant] or [usual]
@@ -99,6 +115,8 @@ def _prices(text: str) -> TokenPrices:
         prompt, completion = (float(part) for part in text.split(","))
     except ValueError:
         raise ConfigurationError(f"--price {text!r} must look like 0.15,0.60") from None
+    if not (prompt >= 0 and completion >= 0 and math.isfinite(prompt + completion)):
+        raise ConfigurationError(f"--price {text!r}: prices are finite, and 0 or more")
     return TokenPrices(prompt, completion)
 
 
@@ -113,9 +131,9 @@ async def _evaluate(
             client,
             variants,
             cases,
-            repeat=max(1, parsed.repeat),
+            repeat=parsed.repeat,
             seed=parsed.seed,
-            parallel=max(1, parsed.parallel),
+            parallel=parsed.parallel,
             on_done=bar("asked"),
         )
         every = await asyncio.gather(*(_judged(one, judge) for one in found))
@@ -136,18 +154,21 @@ def _judge(
             "cases ask for a judge: name one with --judge MODEL, or `model` in the suite's [judge]"
         )
     who = dataclasses.replace(usual, name="judge", model=str(model), url=url, schema="enforced")
-    return ModelJudge(client, who, suite.judge, max(1, parsed.parallel))
+    return ModelJudge(client, who, suite.judge, parsed.parallel)
 
 
 async def _judged(asked: AskedCase, judge: ModelJudge | None) -> ScoredCase:
     if asked.reply.error:
         return ScoredCase(asked, ())
-    checks = []
-    for options in asked.case.checks:
-        if options["type"] != "judge":
-            checks.append(scored(options, asked.case, asked.reply))
-        elif judge is not None:
-            checks.append(await judge.check(options, asked))
+    checks: list[CheckScore] = []
+    try:
+        for options in asked.case.checks:
+            if options["type"] != "judge":
+                checks.append(scored(options, asked.case, asked.reply))
+            elif judge is not None:
+                checks.append(await judge.check(options, asked))
+    except JudgeFailed as failed:
+        return ScoredCase(asked, tuple(checks), str(failed))
     return ScoredCase(asked, tuple(checks))
 
 
@@ -164,7 +185,8 @@ async def _preferences(judge: ModelJudge | None, judged: dict[str, list[ScoredCa
         and not other.asked.reply.error
     ]
     told = await asyncio.gather(*(judge.prefer(*pair) for pair in pairs))
-    return {side: sum(one == side for one in told) for side in ("left", "right", "tie")} | {"pairs": len(pairs)}
+    counts = {side: sum(one == side for one in told) for side in ("left", "right", "tie")}
+    return counts | {"unjudged": sum(one is None for one in told), "pairs": len(pairs)}
 
 
 def _report(
@@ -175,15 +197,21 @@ def _report(
     prices: TokenPrices,
     preferences: dict[str, int] | None,
 ) -> dict[str, Any]:
+    people = sum(case.human is not None for case in suite.cases)
+    unused = (f"{people} cases with `human` were not used: no case asks for a judge",)
     marks = any(check.check == "judge" for found in judged.values() for one in found for check in one.checks)
     unknown = ("how far the judge agrees with people was not measured: no case has `human`",)
     report: dict[str, Any] = {
         "suite": suite.name,
         "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "cases": len({one.asked.case.id for found in judged.values() for one in found}),
-        "repeat": max(1, parsed.repeat),
+        "repeat": parsed.repeat,
         "seed": parsed.seed,
-        "notes": [*suite.notes, *(unknown if marks and agreement is None else ())],
+        "notes": [
+            *suite.notes,
+            *(unknown if marks and agreement is None else ()),
+            *(unused if people and agreement is None else ()),
+        ],
         "judge_agreement": None if agreement is None else dataclasses.asdict(agreement),
         "variants": {name: figures(found, prices, parsed.seed) for name, found in judged.items()},
         "comparison": None,

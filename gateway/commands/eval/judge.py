@@ -61,11 +61,8 @@ class ModelJudge:
         self._places = asyncio.Semaphore(parallel)
 
     async def check(self, options: Mapping[str, Any], asked: AskedCase) -> CheckScore:
-        """Mark a reply; passes at `at_least` (0.75). A judge that cannot be asked passes nothing."""
-        try:
-            score, reason = await self._mark(asked.case, said(asked), str(options.get("rubric", self._rubric)))
-        except JudgeFailed as failed:
-            return CheckScore("judge", 0.0, False, f"the judge could not be asked: {failed}")
+        """Mark a reply; passes at `at_least` (0.75). Raises `JudgeFailed`."""
+        score, reason = await self._mark(asked.case, said(asked), str(options.get("rubric", self._rubric)))
         return CheckScore("judge", score, score >= float(options.get("at_least", 0.75)) - 1e-9, reason)
 
     async def agreement(self, cases: Sequence[Case]) -> Agreement | None:

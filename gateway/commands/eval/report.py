@@ -22,7 +22,7 @@ details{border-bottom:1px solid var(--line);padding:.4rem 0}summary{cursor:point
 .pass{color:var(--good)}.fail{color:var(--bad)}svg text{font:13px system-ui,sans-serif;fill:currentColor}
 .wide{overflow-x:auto}@media(prefers-color-scheme:dark){:root{--bar:#5bb5d5;--bad:#e58b62;--good:#62c08d}}
 """
-ROWS = ("quality", "passed", "valid_json", "refused", "false_alarms", "missed", "leaks")
+ROWS = ("quality", "passed", "valid_json", "valid", "refused", "false_alarms", "missed", "leaks")
 
 
 def table(report: Report) -> str:
@@ -52,7 +52,8 @@ def _told(report: Report) -> Iterator[str]:
         )
         if preferred := compared.get("preferences"):
             counts = ", ".join(f"{compared[side]} {preferred[side]} times" for side in ("left", "right"))
-            yield f"the judge prefers {counts}, of {preferred['pairs']}"
+            lost = f"; {preferred['unjudged']} could not be judged" if preferred["unjudged"] else ""
+            yield f"the judge prefers {counts}, of {preferred['pairs']}{lost}"
 
 
 def _kappa(agreement: Mapping[str, Any]) -> str:
@@ -151,6 +152,7 @@ def _reply(one: ScoredCase) -> str:
         for c in one.checks
     )
     told = f"error: {reply.error}" if reply.error else said(one.asked)
+    checks += f'<li class="fail">{escape(one.error)}' if one.unjudged else ""
     head = f"{one.asked.variant}, repeat {one.asked.repeat + 1}, {reply.seconds:.2f} s, {reply.finish_reason or 'none'}"
     return f"<p>{escape(head)}</p><pre>{escape(told)}</pre><ul>{checks}</ul>"
 

@@ -53,7 +53,7 @@ def results(judged: Mapping[str, Sequence[ScoredCase]]) -> Iterator[dict[str, An
                 "prompt": _cut("\n".join(f"{m.get('role')}: {_text(m.get('content'))}" for m in case.messages)),
                 "expected": None if case.expected is None else _cut(_text(case.expected)),
                 "answer": "" if reply.error else _cut(said(one.asked)),
-                "error": _cut(reply.error),
+                "error": _cut(one.error),
                 "score": one.score,
                 "passed": one.passed,
                 "seconds": round(reply.seconds, 6),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sluicegate.gateway.commands.eval.asking import AskedCase
-from sluicegate.gateway.commands.eval.checks import CheckScore
-from sluicegate.gateway.commands.statistics import Interval, mean, mean_score, paired, quantile, share
+from sluicegate.gateway.commands.eval.checks import CheckScore, validator_of
+from sluicegate.gateway.commands.statistics import Interval, mean, mean_score, paired, quantile
 
 SIGNIFICANT = 0.05
 
@@ -27,10 +27,17 @@ class TokenPrices:
 
 @dataclass(frozen=True, slots=True)
 class ScoredCase:
-    """A reply with its checks. `score` is their mean; it passes with all of them."""
+    """A reply with its checks. `score` is their mean; it passes with all of them. `unjudged` says why the judge gave
+    no mark: the judge's trouble is no fault of the reply."""
 
     asked: AskedCase
     checks: tuple[CheckScore, ...]
+    unjudged: str = ""
+
+    @property
+    def error(self) -> str:
+        """Why the case counts in no figure but `errors`."""
+        return self.asked.reply.error or (f"the judge could not be asked: {self.unjudged}" if self.unjudged else "")
 
     @property
     def score(self) -> float:
@@ -38,27 +45,33 @@ class ScoredCase:
 
     @property
     def passed(self) -> bool:
-        return not self.asked.reply.error and all(check.passed for check in self.checks)
+        return not self.error and all(check.passed for check in self.checks)
 
 
 def figures(judged: Sequence[ScoredCase], prices: TokenPrices, seed: int) -> dict[str, Any]:
     """Report one version. What could not be asked counts in `errors` alone. Where cases repeat, intervals are over
     cases, since answers to one case are no independent cases."""
-    asked = [one for one in judged if not one.asked.reply.error]
+    asked = [one for one in judged if not one.error]
     replies = [one.asked.reply for one in asked]
     structured = [one for one in asked if one.asked.case.schema is not None and not one.asked.reply.refused]
     return {
         "answers": len(asked),
         "errors": len(judged) - len(asked),
+        "unjudged": sum(bool(one.unjudged) for one in judged),
         "quality": _plain(mean_score(by_case(asked), seed)),
-        "passed": _plain(share(sum(one.passed for one in asked), len(asked))),
-        "checks": {name: _plain(mean_score(scores, seed)) for name, scores in sorted(_by_check(asked).items())},
-        "tags": {tag: _plain(mean_score(scores, seed)) for tag, scores in sorted(_by_tag(asked).items())},
-        "valid_json": _plain(share(sum(is_json(one) for one in structured), len(structured))),
-        "refused": _plain(share(sum(reply.refused for reply in replies), len(replies))),
-        "false_alarms": _failing(asked, "answered"),
-        "missed": _failing(asked, "refused"),
-        "leaks": _failing(asked, "not_contains"),
+        "passed": _over_cases(asked, lambda one: one.passed, seed),
+        "checks": {
+            name: _of_check(name, asked, seed) for name in sorted({c.check for one in asked for c in one.checks})
+        },
+        "tags": {
+            tag: _of_tag(tag, asked, seed) for tag in sorted({tag for one in asked for tag in one.asked.case.tags})
+        },
+        "valid_json": _over_cases(structured, is_json, seed),
+        "valid": _over_cases(structured, is_valid, seed),
+        "refused": _over_cases(asked, lambda one: one.asked.reply.refused, seed),
+        "false_alarms": _failing("answered", asked, seed),
+        "missed": _failing("refused", asked, seed),
+        "leaks": _failing("not_contains", asked, seed),
         "latency_s": {f"p{round(100 * q)}": quantile([r.seconds for r in replies], q) for q in (0.5, 0.95, 0.99)},
         "prompt_tokens": sum(reply.prompt_tokens for reply in replies),
         "completion_tokens": sum(reply.completion_tokens for reply in replies),
@@ -93,7 +106,7 @@ def by_case(judged: Iterable[ScoredCase]) -> list[float]:
 
 
 def is_json(one: ScoredCase) -> bool:
-    """Whether the answer parses; whether it is valid under its schema is what check `schema` says."""
+    """Whether the answer parses."""
     try:
         one.asked.reply.value  # noqa: B018  # raises where it does not
     except ValueError:
@@ -101,34 +114,44 @@ def is_json(one: ScoredCase) -> bool:
     return True
 
 
+def is_valid(one: ScoredCase) -> bool:
+    """Whether the answer is valid under the schema of its case."""
+    return is_json(one) and bool(validator_of(one.asked.case.schema, one.asked.case).is_valid(one.asked.reply.value))
+
+
 def _mean_by_case(judged: Iterable[ScoredCase]) -> dict[str, float]:
     found: dict[str, list[float]] = {}
     for one in judged:
-        if not one.asked.reply.error:
+        if not one.error:
             found.setdefault(one.asked.case.id, []).append(one.score)
     return {case: sum(scores) / len(scores) for case, scores in found.items()}
 
 
-def _by_check(judged: Iterable[ScoredCase]) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
-    for one in judged:
-        for check in one.checks:
-            found.setdefault(check.check, []).append(check.score)
-    return found
+def _of_check(name: str, judged: Sequence[ScoredCase], seed: int) -> dict[str, Any] | None:
+    having = [one for one in judged if any(check.check == name for check in one.checks)]
+    return _over_cases(having, lambda one: _mean_of([c.score for c in one.checks if c.check == name]), seed)
 
 
-def _by_tag(judged: Iterable[ScoredCase]) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
-    for one in judged:
-        for tag in one.asked.case.tags:
-            found.setdefault(tag, []).append(one.score)
-    return found
+def _of_tag(tag: str, judged: Sequence[ScoredCase], seed: int) -> dict[str, Any] | None:
+    return _over_cases([one for one in judged if tag in one.asked.case.tags], lambda one: one.score, seed)
 
 
-def _failing(judged: Iterable[ScoredCase], check: str) -> dict[str, Any] | None:
+def _failing(check: str, judged: Sequence[ScoredCase], seed: int) -> dict[str, Any] | None:
     """The share of replies that fail a check of this name."""
-    found = [scored.passed for one in judged for scored in one.checks if scored.check == check]
-    return _plain(share(len(found) - sum(found), len(found)))
+    having = [one for one in judged if any(scored.check == check for scored in one.checks)]
+    return _over_cases(having, lambda one: not all(c.passed for c in one.checks if c.check == check), seed)
+
+
+def _over_cases(judged: Sequence[ScoredCase], value: Callable[[ScoredCase], float], seed: int) -> dict[str, Any] | None:
+    """The mean of what each case has on average over its repeats."""
+    found: dict[str, list[float]] = {}
+    for one in judged:
+        found.setdefault(one.asked.case.id, []).append(float(value(one)))
+    return _plain(mean_score([_mean_of(values) for values in found.values()], seed))
+
+
+def _mean_of(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
 
 
 def _plain(interval: Interval | None) -> dict[str, Any] | None:

@@ -21,6 +21,8 @@ def said(job: Job) -> Sequence[str]:
     """`good` copies the town, `bad` does so for every third; `judge` likes answers with a town, and says so in both
     orders; `first` likes what stands first."""
     prompt = job.prompt.text
+    if job.model == "mute":
+        return ("I would rather not say",)
     if job.model in ("judge", "first"):
         return (json.dumps(verdict(job.model, prompt)),)
     town = prompt.rpartition("live in ")[2].partition(".")[0]
@@ -44,7 +46,7 @@ def app() -> Iterator[TestApp]:
     rail = {"phrases": ["project nightjar"], "action": "block"}
     with TestApp(
         script=said,
-        names=("good", "bad", "judge", "first"),
+        names=("good", "bad", "judge", "first", "mute"),
         pipeline={"screen": ["blocklist"]},
         stages={"screen": {"blocklist": rail}},
     ) as made:
@@ -121,6 +123,22 @@ def test_a_judge_is_judged_first_and_its_liking_for_a_place_does_not_count(
 def test_an_unmeasured_judge_is_said_to_be_so(app: TestApp, tmp_path: Path, capsys: Any) -> None:
     _, report = ran(app, capsys, a_suite(tmp_path, checks=["judge"]), "--judge", "judge")
     assert "not measured" in report["notes"][0]
+
+
+def test_a_judge_that_says_nothing_fails_the_run_and_no_case(app: TestApp, tmp_path: Path, capsys: Any) -> None:
+    path = a_suite(tmp_path, checks=["fields", {"type": "judge"}])
+    status, report = ran(app, capsys, path, "--judge", "mute", "--html", tmp_path / "report.html", "--save", tmp_path)
+    figures = report["variants"]["gateway"]
+    assert (status, figures["errors"], figures["unjudged"], figures["quality"]) == (1, 8, 8, None)
+    saved = json.loads(next(tmp_path.glob("towns-*.json")).read_text())
+    for told in (saved["results"][0]["error"], (tmp_path / "report.html").read_text()):
+        assert "the judge could not be asked" in told
+
+
+def test_people_that_nobody_is_compared_with_are_told(app: TestApp, tmp_path: Path, capsys: Any) -> None:
+    marked = {"id": "m", "prompt": "I live in Oslo.", "expected": "in Oslo", "human": 1}
+    _, report = ran(app, capsys, a_suite(tmp_path, marked))
+    assert "1 cases with `human` were not used" in report["notes"][0]
 
 
 def test_what_could_not_be_asked_is_no_answer(app: TestApp, tmp_path: Path, capsys: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 from pathlib import Path
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 from sluicegate.gateway.commands import statistics
 from sluicegate.gateway.commands.eval.asking import AskedCase, Variant, body_of, variant_of
 from sluicegate.gateway.commands.eval.cases import Case, suite_of
-from sluicegate.gateway.commands.eval.checks import CHECKS, CheckScore, check_options, scored
+from sluicegate.gateway.commands.eval.checks import CHECKS, CheckScore, scored
 from sluicegate.gateway.commands.eval.forms import read_suite
+from sluicegate.gateway.commands.eval.options import check_options
 from sluicegate.gateway.commands.eval.outcomes import CaseReply, UsedTool, reply_of
 from sluicegate.gateway.commands.eval.report import page
 from sluicegate.gateway.commands.eval.summary import ScoredCase, TokenPrices, comparison, figures, is_worse
@@ -190,6 +192,31 @@ def test_figures_count_errors_apart_and_a_worse_version_is_told() -> None:
     assert is_worse(compared)
     assert not is_worse(comparison(left, left, 1))
     assert comparison(left, [], 1)["difference"] is None
+
+
+def test_answers_to_one_case_are_no_independent_cases() -> None:
+    """Asked ten times over, every figure is as sure as it was."""
+    once = [judged("a", str(i), float(i > 2), text="{}" if i % 2 else "{") for i in range(8)]
+    shares = ("quality", "passed", "valid_json", "valid", "refused", "false_alarms", "checks", "tags")
+    one, ten = (figures(found, TokenPrices(), 1) for found in (once, once * 10))
+    assert ten["answers"] == 80
+    for name in shares:
+        assert one[name] == ten[name], name
+
+
+def test_valid_is_by_the_schema_of_the_case() -> None:
+    case = a_case(checks=({"type": "answered"},), schema=PAIR)
+    found = [ScoredCase(AskedCase("a", case, 0, CaseReply(text=text)), ()) for text in ('{"a": "x"}',)]
+    told = figures(found, TokenPrices(), 1)
+    assert (told["valid_json"]["value"], told["valid"]["value"]) == (1, 0)
+
+
+def test_a_judge_that_fails_is_no_fault_of_the_answer() -> None:
+    left = [judged("a", str(i), 1.0) for i in range(20)]
+    right = [dataclasses.replace(one, checks=(), unjudged="gone") if i > 8 else one for i, one in enumerate(left)]
+    found = figures(right, TokenPrices(), 1)
+    assert (found["answers"], found["errors"], found["unjudged"], found["quality"]["value"]) == (9, 11, 11, 1)
+    assert comparison(left, right, 1)["cases"] == 9
 
 
 def test_the_page_escapes_everything_said() -> None:

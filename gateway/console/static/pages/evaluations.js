@@ -5,7 +5,7 @@ import { choice, labelled } from "../forms.js";
 import { address } from "../navigation.js";
 import { cards, table } from "../tables.js";
 
-const FIGURES = [["quality", "Quality"], ["passed", "Cases passed"], ["valid_json", "Valid JSON"], ["refused", "Refused"], ["false_alarms", "False alarms"], ["missed", "Attacks missed"], ["leaks", "Leaks"]];
+const FIGURES = [["quality", "Quality"], ["passed", "Cases passed"], ["valid_json", "Valid JSON"], ["valid", "Valid under the schema"], ["refused", "Refused"], ["false_alarms", "False alarms"], ["missed", "Attacks missed"], ["leaks", "Leaks"]];
 const CASES = 50;
 const points = (share) => `${share > 0 ? "+" : ""}${(100 * share).toFixed(1)} points`;
 const when = (text) => { const at = new Date(text); return Number.isNaN(at.getTime()) ? text : at.toLocaleString([], { hour12: false }); };
