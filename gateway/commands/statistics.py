@@ -33,21 +33,30 @@ def share(right: int, n: int) -> Interval | None:
     return Interval(n, p, max(0.0, low), min(1.0, high))
 
 
-def mean(values: Sequence[float], seed: int = 0) -> Interval | None:
-    """A mean, with the percentile interval of the bootstrap (Efron 1979); None of nothing."""
+def mean(values: Sequence[float], seed: int = 0, bounds: tuple[float, float] | None = None) -> Interval | None:
+    """A mean, with the percentile interval of the bootstrap (Efron 1979); None of nothing. Values within `bounds` that
+    are all the same get the interval of `_unseen` instead: the bootstrap's has no width, however few they are."""
     if not values:
         return None
+    if bounds is not None and min(values) == max(values):
+        return _unseen(values[0], len(values), *bounds)
     rng, n = random.Random(f"bootstrap-{seed}"), len(values)
     draws = sorted(math.fsum(rng.choices(values, k=n)) / n for _ in range(DRAWS))
     return Interval(n, math.fsum(values) / n, draws[int(0.025 * DRAWS)], draws[int(0.975 * DRAWS)])
 
 
+def _unseen(value: float, n: int, least: float, most: float) -> Interval:
+    """As far as the mean moves where as many cases are otherwise as Wilson's interval allows of what was never seen in
+    `n`, each by all that the bounds leave: of values at a bound it is Wilson's own."""
+    other = Z * Z / (n + Z * Z)
+    return Interval(n, value, value - other * (value - least), value + other * (most - value))
+
+
 def mean_score(values: Sequence[float], seed: int = 0) -> Interval | None:
-    """A mean of scores from 0 to 1; None of nothing. Where each is 0 or 1 it is a share: the bootstrap of scores that
-    are all the same is an interval without width, however few they are."""
+    """A mean of scores from 0 to 1; None of nothing. Where each is 0 or 1 it is a share."""
     if all(value in (0.0, 1.0) for value in values):
         return share(sum(value == 1.0 for value in values), len(values))
-    return mean(values, seed)
+    return mean(values, seed, (0.0, 1.0))
 
 
 def paired(differences: Sequence[float], seed: int = 0) -> float:

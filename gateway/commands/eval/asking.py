@@ -149,9 +149,7 @@ def first_model(url: str, key: str) -> str:
         return str(answer.raise_for_status().json()["data"][0]["id"])
     except httpx.HTTPStatusError as error:
         told = reply_of(error.response.status_code, _json(error.response), 0.0)
-        raise ConfigurationError(
-            f"{url} names no model: {told.error or told.text}"
-        ) from error
+        raise ConfigurationError(f"{url} names no model: {told.error or told.text}") from error
     except (httpx.HTTPError, LookupError, ValueError, TypeError) as error:
         raise ConfigurationError(
             f"{url} names no model ({type(error).__name__}: {error}); is a gateway there?"

@@ -11,13 +11,16 @@ from sluicegate.gateway.commands.eval.judge import said
 from sluicegate.gateway.commands.eval.summary import ScoredCase
 
 Report = Mapping[str, Any]
-WIDTH, ROW, LEFT = 560, 30, 150
+WIDTH, ROW, LEFT = 560, 30, 220
+LONGEST = 28
+"""Characters of a label, which stands left of its bar."""
 STYLE = """
 :root{color-scheme:light dark;--line:#8886;--bar:#0b5f7d;--bad:#b4552d;--good:#1d6b42}
-body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}
+body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;overflow-wrap:anywhere}
 table{border-collapse:collapse;margin:1rem 0;width:100%}
 th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--line)}
-td.n{text-align:right;font-variant-numeric:tabular-nums}pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:.3rem 0}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
+pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:.3rem 0}
 details{border-bottom:1px solid var(--line);padding:.4rem 0}summary{cursor:pointer}
 .pass{color:var(--good)}.fail{color:var(--bad)}svg text{font:13px system-ui,sans-serif;fill:currentColor}
 .wide{overflow-x:auto}@media(prefers-color-scheme:dark){:root{--bar:#5bb5d5;--bad:#e58b62;--good:#62c08d}}
@@ -80,15 +83,15 @@ def page(report: Report, judged: Mapping[str, Sequence[ScoredCase]]) -> str:
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>',
         '<meta name="viewport" content="width=device-width,initial-scale=1">',
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-        f"<style>{STYLE}</style><h1>{title}</h1><p>{escape(report['when'])}, {report['cases']} cases</p>",
+        f"<style>{STYLE}</style><main><h1>{title}</h1><p>{escape(report['when'])}, {report['cases']} cases</p>",
         *(f"<p>{escape(line)}</p>" for line in (*report["notes"], *_told(report))),
-        '<div class="wide">',
+        '<div class="wide" role="region" aria-label="Shares with intervals" tabindex="0">',
         bars(report),
         "</div><h2>Figures</h2>",
         *(_figures(name, figures) for name, figures in report["variants"].items()),
         "<h2>Cases</h2>",
         *_cases(judged),
-        "</html>\n",
+        "</main></html>\n",
     ]
     return "\n".join(parts)
 
@@ -105,12 +108,16 @@ def bars(report: Report) -> str:
         y = 10 + i * ROW
         x0, x1, at = (LEFT + WIDTH * found[side] for side in ("low", "high", "value"))
         parts.append(
-            f'<text x="{LEFT - 8}" y="{y + 15}" text-anchor="end">{escape(label.replace("_", " "))}</text>'
+            f'<text x="{LEFT - 8}" y="{y + 15}" text-anchor="end">{escape(_short(label.replace("_", " ")))}</text>'
             f'<rect x="{LEFT}" y="{y}" width="{max(1.0, at - LEFT):.1f}" height="20" fill="var(--bar)" opacity=".75"/>'
             f'<path d="M{x0:.1f} {y + 10}H{x1:.1f}M{x0:.1f} {y + 5}v10M{x1:.1f} {y + 5}v10" stroke="currentColor"/>'
             f'<text x="{LEFT + WIDTH + 8}" y="{y + 15}">{found["value"]:.1%}</text>'
         )
     return "".join([*parts, "</svg>"])
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= LONGEST else f"{label[: LONGEST - 3]}..."
 
 
 def _figures(name: str, figures: Mapping[str, Any]) -> str:

@@ -87,7 +87,7 @@ def comparison(left: Sequence[ScoredCase], right: Sequence[ScoredCase], seed: in
     differences = [other[case] - one[case] for case in both]
     return {
         "cases": len(both),
-        "difference": _plain(mean(differences, seed)),
+        "difference": _plain(mean(differences, seed, (-1.0, 1.0))),
         "p": round(paired(differences, seed), 5),
         "better": sum(d > 0 for d in differences),
         "worse": sum(d < 0 for d in differences),

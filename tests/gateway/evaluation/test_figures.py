@@ -137,14 +137,22 @@ def test_intervals_cover_what_they_should() -> None:
     assert 178 <= held <= 200
 
 
-@pytest.mark.parametrize("score", [0.0, 1.0])
+@pytest.mark.parametrize("score", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("n", [1, 2, 20, 60])
 def test_cases_that_all_score_the_same_are_no_certainty(score: float, n: int) -> None:
     """Few of them say little, and no number of them says all."""
     found = statistics.mean_score([score] * n)
     assert found is not None
     assert found.value == score
+    assert 0 <= found.low <= score <= found.high <= 1
     assert found.high - found.low == pytest.approx(3.84 / (n + 3.84), abs=0.01)
+
+
+def test_versions_that_score_the_same_are_no_certainty() -> None:
+    same = [judged("a", str(i), 0.5) for i in range(6)]
+    difference = comparison(same, same, 1)["difference"]
+    assert (difference["value"], difference["low"]) == (0, -difference["high"])
+    assert 0.3 < difference["high"] < 0.5
 
 
 def test_scores_between_are_means() -> None:

@@ -18,7 +18,8 @@ VALUES: dict[str, Any] = {"number": 1, "tool_calls": [], "json": {"a": 1}, "fiel
 
 
 def a_check(name: str) -> dict[str, Any]:
-    more = {"regex": {"pattern": "x"}, "schema": {"schema": True}}.get(name, {})
+    own: dict[str, dict[str, Any]] = {"regex": {"pattern": "x"}, "schema": {"schema": True}}
+    more = own.get(name, {})
     return {"type": name, **more, **({"value": VALUES.get(name, "x")} if "value" in OPTIONS[name] else {})}
 
 
