@@ -22,9 +22,10 @@ from sluicegate.engine.loop.core import EngineCore
 from sluicegate.engine.memory.blocks import BlockPool
 from sluicegate.engine.memory.offload import OffloadStore
 from sluicegate.engine.model.few_threads import threads_for
-from sluicegate.engine.model.loading import load_lora, load_model
+from sluicegate.engine.model.loading import checkpoint_folder, load_lora, load_model
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import LoadedModel, describe
+from sluicegate.engine.model.mtp import MTP, mtp_note, read_mtp
 from sluicegate.engine.parallel.messages import LoadShare
 from sluicegate.engine.parallel.team import SharingTeam
 from sluicegate.engine.probes.probe import ProbeSet, read_probe
@@ -55,12 +56,13 @@ def load(wanted: ModelSettings, on_progress: OnProgress | None = None, *, weight
         on_progress=_logged(on_progress),
     )
     if wanted.heads is not None:
-        _give_heads(model, Path(wanted.heads))
+        _give_heads(model, wanted, wanted.heads)
+    model.notes += mtp_note(wanted.path, checkpoint_folder(wanted.path), model.module, used=wanted.heads == MTP)
     if wanted.probes:
         model.probes = _probes(wanted, model)
         if model.chain is not None:
             raise ModelLoadError(
-                f"{model.name!r} has probes and EAGLE-3 heads, which want its states in two ways; leave out either"
+                f"{model.name!r} has probes and heads that read its layers' states, in two ways; leave out either"
             )
     if wanted.draft is not None:
         model.draft = load_model(wanted.draft, dtype=wanted.dtype, device=wanted.device)
@@ -101,9 +103,12 @@ def load_for(settings: EngineSettings, wanted: ModelSettings, on_progress: OnPro
     return model
 
 
-def _give_heads(model: LoadedModel, path: Path) -> None:
-    """Read draft heads of either kind. Raises `ModelLoadError`."""
-    if is_eagle3(path):
+def _give_heads(model: LoadedModel, wanted: ModelSettings, heads: str) -> None:
+    """Read draft heads of any kind. Raises `ModelLoadError`."""
+    path = Path(heads)
+    if heads == MTP:
+        model.heads, model.chain = None, read_mtp(wanted.path, checkpoint_folder(wanted.path), model.module)
+    elif is_eagle3(path):
         model.heads, model.chain = None, read_eagle3(path, model.module)
     else:
         model.heads = read_heads(path, model.module)

@@ -39,8 +39,8 @@ class ModelSettings:
     draft: str | None = None
     """A smaller model with the same tokenizer, which guesses what this one will say."""
     heads: str | None = None
-    """Draft heads, a file or its folder, for those that lie beside the weights, if any do; or a folder of EAGLE-3
-    heads."""
+    """Draft heads, a file or its folder, for those that lie beside the weights, if any do; a folder of EAGLE-3 heads;
+    or `mtp` for the layer for further tokens in the checkpoint itself."""
     probes: tuple[str, ...] = ()
     """Folders of probes on its hidden states, as `sluicegate probe train` writes them."""
     dtype: str | None = None

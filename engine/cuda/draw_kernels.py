@@ -36,7 +36,8 @@ def draw_rows(logits, numbers, out, stride, vocab, COLUMNS: tl.constexpr):  # ty
         column = at + tl.arange(0, COLUMNS)
         x = tl.load(line + column, mask=column < vocab, other=float("-inf"))
         token = tl.minimum(token, tl.min(tl.where((x == largest) & (column < vocab), column, vocab), 0))
-    if (temperature > 0) & (broken == 0) & (largest > float("-inf")):
+    # A row whose largest logit is infinite is told by it, and has no weights: infinity less infinity is no number.
+    if (temperature > 0) & (broken == 0) & (tl.abs(largest) < float("inf")):
         border = tl.full([], 0, tl.int64)
         if (top_k > 0) & (top_k < vocab):
             border = find_border(line, vocab, largest, temperature, border, top_k, True, COLUMNS)

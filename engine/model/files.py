@@ -19,6 +19,7 @@ from sluicegate.engine.checkpoints.fitting import (
     refuse_no_numbers,
     refuse_unfitting,
 )
+from sluicegate.engine.checkpoints.mtp_layers import mtp_names
 from sluicegate.engine.checkpoints.progress import hushed, report
 from sluicegate.engine.checkpoints.quantised import fields_of, reads, whole_tensors
 from sluicegate.engine.checkpoints.stored_tensors import LazyTensor, stored_tensors
@@ -51,6 +52,8 @@ def module_of(
     from transformers import GenerationConfig
 
     tensors = stored_tensors(files, where)
+    further = mtp_names(tensors, config.get_text_config(decoder=True).num_hidden_layers, where)
+    tensors = {name: one for name, one in tensors.items() if name not in further}
     refuse_misnumbered(tensors, config, where)
     fields = fields_of(config)
     if fields and reads(fields, where):
@@ -60,7 +63,7 @@ def module_of(
     if share is not None:
         module = _shared(tensors, config, kind, where, share)
     else:
-        module = _filled(tensors, config, kind, where) if form is None else _rounded(tensors, config, kind, where, form)
+        module = filled(tensors, config, kind, where) if form is None else _rounded(tensors, config, kind, where, form)
     if (said := files[0].parent / "generation_config.json").exists():
         module.generation_config = GenerationConfig.from_pretrained(said.parent)
     return module
@@ -87,7 +90,7 @@ def _dtype(asked: torch.dtype | str, config: Any, tensors: Mapping[str, LazyTens
     return said if isinstance(said, torch.dtype) else next(iter(kept), torch.bfloat16)
 
 
-def _filled(tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, where: str) -> Any:
+def filled(tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, where: str) -> Any:
     """Let `transformers` make the model, and put tensors into it one after another."""
     from transformers import AutoModelForCausalLM
     from transformers.models.auto.auto_factory import _get_model_class
@@ -199,12 +202,12 @@ def _with_promises(
     is read first. `heads`: it is of our own code."""
     with hushed():
         asked, promises = _promised(tensors, config, dtype, where)
-        module = _filled(asked, config, dtype, where) if heads is None else DenseDecoder(asked, config, heads)
+        module = filled(asked, config, dtype, where) if heads is None else DenseDecoder(asked, config, heads)
     promises.left = {place: one for place, one in promises.left.items() if one.is_taken}
     there = {parameter.data_ptr() for parameter in module.parameters()}
     if not there >= promises.left.keys():  # some were computed with: read all of them
         del module
-        module, promises = _filled(tensors, config, dtype, where), _Promises(where)
+        module, promises = filled(tensors, config, dtype, where), _Promises(where)
     return module, promises
 
 

@@ -152,14 +152,14 @@ def _loaded(
     kept_as = str(module.dtype)
     vocab_size = int(module.get_output_embeddings().out_features)  # a rounded weight is no tensor to look at
     temperature, defaults = draw_defaults(module.generation_config, where)
-    heads = load_heads(_folder(where), module) if asked.share is None else None
+    heads = load_heads(checkpoint_folder(where), module) if asked.share is None else None
     notes: tuple[str, ...] = ()
     if weights != "full":
         if not rounded:
             _shrink(module, weights, where, {} if merged else known)
         notes = what_is_whole(module, weights, name)
         kept_as = f"{kept_as} {weights}"
-    digest = folder_digest(_folder(where), kept_as + merged + file_digest(where))
+    digest = folder_digest(checkpoint_folder(where), kept_as + merged + file_digest(where))
     return LoadedModel(
         name=name,
         version=f"{asked.version}+{digest}" if asked.version else digest,
@@ -231,7 +231,10 @@ def _bundled() -> str:
     return str(folder)
 
 
-def _folder(where: str) -> Path:
+def checkpoint_folder(where: str) -> Path:
+    """Return the folder of a model's files, of a name on the hub as they were fetched."""
+    if where == BUNDLED:
+        return Path(_bundled())
     if where.endswith(".gguf"):
         return Path(where).parent
     if Path(where).is_dir():

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from sluicegate.engine.attention.paged import AttentionStep, running
 from sluicegate.engine.checkpoints.draft_heads import DraftHeads
-from sluicegate.engine.checkpoints.eagle3 import Eagle3
 from sluicegate.engine.cpu import weight_bytes, weight_count
 from sluicegate.engine.memory.kv import LayerShape
+from sluicegate.engine.model.chain_head import ChainHead
 from sluicegate.engine.model.lora_batch import LoraBatch
 from sluicegate.engine.parallel.team import SharingTeam
 from sluicegate.engine.probes.probe import ProbeSet
@@ -50,8 +50,8 @@ class LoadedModel:
     """A smaller model with the same tokenizer, to guess with."""
     heads: DraftHeads | None = field(default=None, repr=False)
     """Draft heads on its own last state, to guess with."""
-    chain: Eagle3 | None = field(default=None, repr=False)
-    """Draft heads that read several of its states, to guess with."""
+    chain: ChainHead | None = field(default=None, repr=False)
+    """Draft heads that read states of its layers and then their own, to guess with."""
     probes: ProbeSet | None = field(default=None, repr=False)
     """What looks at the states of its answers."""
     team: SharingTeam | None = field(default=None, repr=False)

@@ -18,6 +18,7 @@ from sluicegate.engine.checkpoints.gguf_files import (
     scale_frequencies,
     scale_positions,
 )
+from sluicegate.engine.checkpoints.mtp_layers import mtp_names
 from sluicegate.engine.checkpoints.packed import Scheme, read_packed, scheme_of
 from sluicegate.engine.checkpoints.quantised import fields_of, reads
 from sluicegate.engine.cpu import (
@@ -36,6 +37,8 @@ from sluicegate.engine.text.fast_tokenizer import FastTokenizer
 from sluicegate.plugins import ModelLoadError
 
 _FORMS = {"int8": EIGHT, "int4": FOUR}
+_MIMO = "mimo"
+_OF_A_KIND = ("model_type", "architectures", "auto_map")
 
 
 def read_kept(
@@ -67,12 +70,12 @@ def read_pretrained(
 ) -> tuple[Any, Any, Any, dict[str, Packed]]:
     """Return (configuration, tokenizer, model, layers of a quantised checkpoint that have our form of 4 bits).
     `as_read`: weights may be rounded as they are read, where that is possible."""
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM, AutoTokenizer
 
     place, more = _place(where)
     try:
         refuse_missing_files(Path(place), where)
-        config = AutoConfig.from_pretrained(place, trust_remote_code=False, **more)
+        config = config_of(place, **more)
         refuse_config(config, where)
         if share is not None:
             _refuse_unshared(config, where, share.size)
@@ -128,6 +131,17 @@ def read_pretrained(
     return config, tokenizer, module.to(device).eval().requires_grad_(False), known
 
 
+def config_of(place: str, **more: str) -> Any:
+    """Return the configuration of a checkpoint; `more`: as `from_pretrained` takes it. MiMo's own code is Qwen2's, and
+    its layers for further tokens."""
+    from transformers import AutoConfig, PreTrainedConfig, Qwen2Config
+
+    said = {} if more else PreTrainedConfig.get_config_dict(place)[0]
+    if said.get("model_type") == _MIMO:
+        return Qwen2Config.from_dict({name: value for name, value in said.items() if name not in _OF_A_KIND})
+    return AutoConfig.from_pretrained(place, trust_remote_code=False, **more)
+
+
 def _refuse_unshared(config: Any, where: str, size: int) -> None:
     """Raise `ModelLoadError` where a model cannot be shared by `size` processes."""
     refuse_unsplittable(config, size, where)
@@ -158,6 +172,8 @@ def _from_packed(where: str, config: Any, scheme: Scheme, dtype: Any, keep_four:
 
     folder = _with_weights(where)
     state, known = read_packed(folder, scheme, where, half=dtype != torch.float32, keep_four=keep_four)
+    for name in mtp_names(state, config.get_text_config(decoder=True).num_hidden_layers, where):
+        del state[name]
     del config.quantization_config
     kind = AutoModelForCausalLM._model_mapping[type(config)]
     module, found = kind.from_pretrained(

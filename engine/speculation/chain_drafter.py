@@ -1,4 +1,5 @@
-"""Guess with a head that reads the model's states and then its own, place by place: EAGLE-3.
+"""Guess with a head that reads the model's states and then its own, place by place: EAGLE-3, and MTP
+layers.
 
 The head has keys and values of its own for what it has read: pairs of a state of the model and the token after it.
 Pairs that guesses made are written over once the model's own states are there. Where the model reused a prefix, its
@@ -10,33 +11,24 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention.paged import AttentionStep, StepLayout, Stretch
+from sluicegate.engine.attention.paged import StepLayout, Stretch
 from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.batching.scheduler import Batch
 from sluicegate.engine.memory.blocks import BlockPool, OutOfBlocks
-from sluicegate.engine.memory.kv import KVPool, LayerShape
+from sluicegate.engine.memory.kv import KVPool
+from sluicegate.engine.model.chain_head import ChainHead
 from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.sequences.sequence import Sequence, SequenceState
 from sluicegate.engine.speculation.draft_sampling import Draft, DraftSampler, Wanted, drafting
 
 READS_AT_ONCE = 32
 """Pairs of a sequence that wait for its next guess; more of them, as of prompts, are read after the step."""
-
-
-class ChainHead(Protocol):
-    """What a head computes, see `engine.checkpoints.eagle3.Eagle3`."""
-
-    shape: LayerShape
-
-    def features(self, states: Seq[Tensor]) -> Tensor: ...
-    def advance(self, tokens: Tensor, states: Tensor, positions: Tensor, step: AttentionStep) -> Tensor: ...
-    def logits(self, states: Tensor) -> Tensor: ...
 
 
 @dataclass(slots=True)

@@ -18,15 +18,13 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply
 
 from sluicegate.engine import Engine, EngineSettings, LoadedModel, ModelSettings
 from sluicegate.engine.batching.runner import ModelRunner
-from sluicegate.engine.batching.scheduler import Batch, BatchRow
 from sluicegate.engine.checkpoints.eagle3 import read_eagle3
 from sluicegate.engine.sequences.drafting import DraftAcceptance
-from sluicegate.engine.sequences.sequence import SequenceState
 from sluicegate.engine.speculation.chain_drafter import ChainDrafter
 from sluicegate.plugins import ModelLoadError
+from tests.engine.chains import guess_by_turns
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import ScriptedGrammar, a_job, prompts, run, serving
-from tests.engine.rows import a_sequence
 from tests.engine.test_speculation import KINDS
 from tests.engine.tiny_models import EOS, save_tiny
 
@@ -132,33 +130,13 @@ def test_guesses_are_those_of_the_paper(
     runner = ModelRunner(model, 32, 4, forward=forward, watched=sorted(LAYERS))
     assert model.chain is not None
     drafter = ChainDrafter(model, model.chain, runner, 32)
-    sequence = a_sequence(prompts([47])[0])
-    sequence.state = SequenceState.RUNNING
-    sequence.hold(list(range(32)))
-    with torch.inference_mode():
-        for turn, count in enumerate((40, 7, 1, 1, 2)):
-            batch = Batch(
-                [BatchRow(sequence, sequence.computed, count + len(sequence.draft), True, len(sequence.draft))]
-            )
-            runner.run(batch)
-            drafter.learn(batch)
-            sequence.computed += count
-            if sequence.pending:
-                continue
-            right, sequence.draft = sequence.draft[:1], []  # one of the last guesses comes true
-            sequence.computed += len(right)
-            sequence.tokens += [
-                *right,
-                3 + turn,
-                *([9] if turn == 3 else []),
-            ]  # a grammar forces one that is not computed
-            (guessed,) = drafter.guess([(sequence, 4)])
-            if turn != 3:
-                known = target_states(module, sequence.tokens[:-1])
-                best = plainly(tensors_of(), module, known, sequence.tokens, 4, even).argmax(-1)
-                assert guessed == (best + tensors_of()["d2t"][best]).tolist()
-                sequence.draft = guessed[:2] if turn < 4 else []
-    drafter.release()
+
+    def right(tokens: list[int]) -> list[int]:
+        best = plainly(tensors_of(), module, target_states(module, tokens[:-1]), tokens, 4, even).argmax(-1)
+        found: list[int] = (best + tensors_of()["d2t"][best]).tolist()
+        return found
+
+    guess_by_turns(drafter, runner, right)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -16,11 +16,13 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from benchmarks.shapes import numbered_words
 from sluicegate.engine import LoadedModel, load_model
 from sluicegate.engine.checkpoints.draft_heads import DraftHeads
 from sluicegate.engine.checkpoints.eagle3 import read_eagle3
+from sluicegate.engine.model.mtp import read_mtp
 from sluicegate.engine.sequences.drafting import DraftAcceptance
 from tests.engine.driving import ScriptedGrammar, a_job, reference_model, run, serving
 from tests.engine.test_eagle3 import save_heads, tensors_of
@@ -34,7 +36,7 @@ SMALL: dict[str, Any] = {
 }  # fmt: skip
 SCRIPT: list[set[int]] = [{1, 2, 4, 6, 7}, {3}, {1, 2, 5, 7}, {1, 4, 6}]
 WAYS = ("none", "prompt lookup", "forced and prompt lookup", "draft model", "draft model under a grammar", "heads",
-        "heads under a grammar", "EAGLE-3", "EAGLE-3 under a grammar")  # fmt: skip
+        "heads under a grammar", "EAGLE-3", "EAGLE-3 under a grammar", "MTP", "MTP under a grammar")  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +49,18 @@ def a_model(folder: Path, seed: int = 0) -> tuple[Path, LoadedModel]:
     path = save_tiny(folder, "llama", seed, **SMALL)
     numbered_words(VOCAB).save_pretrained(path)
     return path, load_model(path)
+
+
+def with_mtp(folder: Path) -> Path:
+    """Add an MTP layer whose guesses are near to the model's: its own last layer, behind a plain sum."""
+    tensors = load_file(folder / "model.safetensors")
+    top, last = "model.mtp_layers.0.", "model.layers.1."
+    more = {name.replace(last, top): tensor.clone() for name, tensor in tensors.items() if name.startswith(last)}
+    norms = ("token_layernorm", "hidden_layernorm", "final_layernorm")
+    more |= {f"{top}{name}.weight": tensors["model.norm.weight"].clone() for name in norms}
+    more[f"{top}input_proj.weight"] = 0.5 * torch.eye(len(tensors["model.norm.weight"])).repeat(1, 2)
+    save_file(tensors | more, folder / "model.safetensors")
+    return folder
 
 
 def expected(folder: Path, script: list[set[int]] | None) -> dict[tuple[int, ...], float]:
@@ -107,6 +121,8 @@ async def test_answers_have_the_models_own_distribution(way: str, tmp_path: Path
         small["lm_head.weight"] = 0.05 * torch.randn(VOCAB, 48, generator=torch.Generator().manual_seed(0))
         heads_folder = save_heads(tmp_path / "heads", tensors=small, eagle_aux_hidden_state_layer_ids=[2, 1, 2])
         model = replace(model, chain=read_eagle3(heads_folder, model.module))
+    if "MTP" in way:
+        model = replace(model, chain=read_mtp(str(folder), with_mtp(folder), model.module))
     script = SCRIPT if "grammar" in way or "forced" in way else None
     counts, stats = await draw(model, way, script, SAMPLES)
     p = p_value(counts, expected(folder, script))

@@ -205,7 +205,7 @@ def test_weights_rounded_as_they_are_read_are_those_rounded_afterwards(
 def test_matrices_that_are_passed_over_do_not_have_the_model_made_twice(
     extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fill, made = files._filled, []
+    fill, made = files.filled, []
 
     def filled(*given: Any) -> Any:
         made.append(1)
@@ -214,7 +214,7 @@ def test_matrices_that_are_passed_over_do_not_have_the_model_made_twice(
     folder = save_tiny(tmp_path, "llama", tie_word_embeddings=True)
     state = load_file(folder / "model.safetensors")
     save_file(state | {extra: state["model.embed_tokens.weight"].clone()}, folder / "model.safetensors")
-    monkeypatch.setattr(files, "_filled", filled)
+    monkeypatch.setattr(files, "filled", filled)
     load_model(folder, weights="int8")
     assert made == [1]
 
