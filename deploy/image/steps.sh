@@ -30,7 +30,6 @@ install_all() {
     esac
     python3 -m venv "$HOME_OF_ALL"
     "$HOME_OF_ALL/bin/pip" install --no-cache-dir --extra-index-url "$index" "$1[$extras]"
-    "$HOME_OF_ALL/bin/python" -m compileall -q "$HOME_OF_ALL/lib"
     rm -rf "$1"
 }
 

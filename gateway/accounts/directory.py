@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from sluicegate.gateway.accounts.health import RETRY_S, Health
@@ -58,6 +58,8 @@ class Directory:
         self._origin = ""
         self._keys: dict[str, KeyRecord] = {}
         self._doubtful: dict[str, float] = {}
+        self._forgotten: list[str] = []
+        """Keys that the store says are not revoked, and that are."""
         self._unreadable_teams: frozenset[str] = frozenset()
 
     async def refresh(self) -> bool:
@@ -99,7 +101,8 @@ class Directory:
         return Found(version, keys, teams, SetAside(strange.keys, strange.teams))
 
     def _take(self, found: Found, now_s: float) -> None:
-        keys = {record.id: record for record in found.keys}
+        keys = {record.id: self._still_revoked(record) for record in found.keys}
+        self._forgotten = [record.id for record in found.keys if keys[record.id] is not record]
         lost = self._is_lost(found)
         gone = [name for name in self._keys if name not in keys and (lost or name in found.strange.keys)]
         fresh = [name for name in gone if name not in self._doubtful]
@@ -114,6 +117,15 @@ class Directory:
         self._version = found.version
         self._origin = self._origin or found.version.origin
 
+    def _still_revoked(self, record: KeyRecord) -> KeyRecord:
+        """A revocation is for good, whatever a store says that was put back to an earlier state. A new key of the same
+        name is another."""
+        known = self._keys.get(record.id)
+        if known is None or known.revoked_at_s is None or record.revoked_at_s is not None:
+            return record
+        is_new = record.digest not in (known.digest, known.previous_digest)
+        return record if is_new else replace(record, revoked_at_s=known.revoked_at_s)
+
     def _is_lost(self, found: Found) -> bool:
         """Whether the store was replaced, or has no keys where it had some."""
         replaced = bool(self._origin) and found.version.origin != self._origin
@@ -127,6 +139,9 @@ class Directory:
                 f"the store lost {len(self._doubtful)} keys that were not revoked; they are served for "
                 f"{self._keep_s:.0f} s more at most: bring its data back, or make them anew and restart"
             )
+        if self._forgotten:
+            names = ", ".join(map(ascii, sorted(self._forgotten)[:5]))
+            notes.append(f"the store forgot that {len(self._forgotten)} keys are revoked; revoke them again: {names}")
         if strange := (found.strange if found is not None else self._store.set_aside):
             rows = sorted(strange.keys | strange.teams)
             if rows:

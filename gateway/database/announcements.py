@@ -1,10 +1,15 @@
-"""Tell all running gateways of a deployment to do something once: to reload, or to withdraw kept answers."""
+"""Tell all running gateways of a deployment to do something once: to reload, or to withdraw kept answers.
+
+What was done is remembered by number and time: a database that was put back to an earlier state, by a backup or because
+a copy took over that lagged behind, gives the same numbers again.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 
 from sluicegate.gateway.database.changes import note_change
 from sluicegate.gateway.database.postgres import Database
@@ -13,6 +18,7 @@ log = logging.getLogger("sluicegate.database")
 KIND = "announcements"
 KEPT = "1 day"
 Call = Callable[[Mapping[str, object]], Awaitable[None]]
+Announced = tuple[int, datetime]
 
 
 class Announcements:
@@ -21,7 +27,7 @@ class Announcements:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._calls: dict[str, Call] = {}
-        self._last: int | None = None
+        self._done: frozenset[Announced] | None = None
         self._own: set[int] = set()
 
     def on(self, what: str, call: Call) -> None:
@@ -34,8 +40,9 @@ class Announcements:
 
     async def read(self) -> None:
         """Do what was announced since the last call."""
-        for number, what, content in await self._database.call(self._new):
-            self._last = max(number, self._last or 0)
+        present, fresh = await self._database.call(self._new)
+        self._done = present
+        for number, what, content in fresh:
             if number in self._own:
                 self._own.discard(number)
             elif what in self._calls:
@@ -53,11 +60,13 @@ class Announcements:
             note_change(db, KIND)
         return int(number)
 
-    def _new(self) -> list[tuple[int, str, str]]:
-        if self._last is None:
-            [(last,)] = self._database.execute("select max(number) from sluicegate.announcements").fetchall()
-            self._last = int(last or 0)
-            return []
-        query = "select number, kind, content from sluicegate.announcements where number > %s order by number"
-        rows = self._database.execute(query, (self._last,)).fetchall()
-        return [(int(number), str(what), str(content)) for number, what, content in rows]
+    def _new(self) -> tuple[frozenset[Announced], list[tuple[int, str, str]]]:
+        """Return what is announced now, and of that what was not yet done, in order."""
+        rows = self._database.execute("select number, at from sluicegate.announcements").fetchall()
+        present = frozenset((int(number), at) for number, at in rows)
+        fresh = [] if self._done is None else [number for number, _ in present - self._done]
+        if not fresh:
+            return present, []
+        query = "select number, kind, content from sluicegate.announcements where number = any(%s) order by number"
+        found = self._database.execute(query, (fresh,)).fetchall()
+        return present, [(int(number), str(what), str(content)) for number, what, content in found]

@@ -14,9 +14,14 @@ NOTHING = -1
 
 
 def note_change(db: Connection, kind: str) -> None:
-    """Let others see, once the transaction is kept, that something of `kind` changed."""
+    """Let others see, once the transaction is kept, that something of `kind` changed.
+
+    Counts grow with the time, so that a database that was put back to an earlier state, and changed since, never has a
+    count that gateways saw before."""
+    now = "(extract(epoch from clock_timestamp()) * 1000)::bigint"
     db.execute(
-        "insert into sluicegate.changes values (%s, 1) on conflict (kind) do update set count = changes.count + 1",
+        f"insert into sluicegate.changes values (%s, {now}) "
+        f"on conflict (kind) do update set count = greatest(changes.count + 1, {now})",
         (kind,),
     )
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
@@ -18,7 +17,7 @@ from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.rollout.judging import RolloutJudge
 from sluicegate.gateway.rollout.observation import AnswerChecks, Observation, observed
 from sluicegate.gateway.rollout.progress import OPEN, Action, Rollout, RolloutDecision
-from sluicegate.gateway.rollout.store import RolloutStore
+from sluicegate.gateway.rollout.store import Edit, RolloutStore
 from sluicegate.gateway.routing import RouteTable
 from sluicegate.gateway.settings import RolloutSettings
 from sluicegate.plugins import NotFound, RequestError, SluicegateError, Trouble
@@ -83,9 +82,7 @@ class Rollouts:
             self._tick_from_now_on()
 
     def _configured(self, route: str, settings: RolloutSettings) -> None:
-        now = self._store.now_s()
-
-        def change(old: Rollout | None) -> tuple[Rollout, None]:
+        def change(old: Rollout | None, now: float) -> tuple[Rollout, None]:
             if old is not None and _same_pair(old.settings, settings):
                 old.settings, old.step = settings, min(old.step, len(settings.steps) - 1)
                 return old, None
@@ -148,9 +145,8 @@ class Rollouts:
         """Raises `RequestError` where another one runs, a version is not served, or requests stick to versions."""
         self._check(route, settings)
         AnswerChecks(settings.checks, route)
-        now = time.time()
 
-        def change(old: Rollout | None) -> tuple[Rollout, Rollout]:
+        def change(old: Rollout | None, now: float) -> tuple[Rollout, Rollout]:
             if old is not None and (old.state in OPEN or old.pending is not None):
                 raise RequestError(f"route {route!r} has a rollout that is {old.state}; stop it first", param="route")
             made = _begun(route, settings, by, now)
@@ -179,9 +175,8 @@ class Rollouts:
 
     async def command(self, route: str, action: Action, by: str, reason: str) -> Rollout:
         """Raises `NotFound`; `RequestError` where it cannot be now."""
-        now = time.time()
 
-        def change(old: Rollout | None) -> tuple[Rollout, Rollout]:
+        def change(old: Rollout | None, now: float) -> tuple[Rollout, Rollout]:
             if old is None:
                 raise NotFound(f"route {route!r} has no rollout", code="rollout_not_found")
             try:
@@ -192,7 +187,7 @@ class Rollouts:
 
         return await self._edited(route, change)
 
-    async def _edited(self, route: str, change: Callable[[Rollout | None], tuple[Rollout, Rollout]]) -> Rollout:
+    async def _edited(self, route: str, change: Edit[Rollout]) -> Rollout:
         try:
             made = await self._tables.call(lambda: self._store.edit(route, change))
         except DatabaseUnavailable as error:
@@ -239,8 +234,7 @@ class Rollouts:
             await self._apply(found, found.pending)
         elif found.state in OPEN and (by := self._changed_by(found)):
             async with self._audit.change(by, "rollout.supersede", route, canary=found.settings.canary):
-                now = await self._tables.call(self._store.now_s)
-                await self._change(route, lambda old: old.supersede(by, now))
+                await self._change(route, lambda old, now: old.supersede(by, now))
 
     def _changed_by(self, found: Rollout) -> str:
         """Who changed the weights from those of the rollout; empty where nobody did."""
@@ -266,8 +260,7 @@ class Rollouts:
                 known = self._routes.routes.get(route)
                 if known is None or dict(known.weights) != weights:
                     await self._routes.weigh(route, weights, self._served(), BY)
-                now = await self._tables.call(self._store.now_s)
-                await self._change(route, lambda old: old.applied(now) if old.pending == made else None)
+                await self._change(route, lambda old, now: old.applied(now) if old.pending == made else None)
         except SluicegateError as error:
             if self._trouble.get(route) != error.message:
                 log.error("rollout of %s: the decision to %s waits: %s", route, made.action, error.message)
@@ -276,10 +269,10 @@ class Rollouts:
         self._trouble.pop(route, None)
         log.warning("rollout of %s: %s, %s", route, made.action, made.reason)
 
-    async def _change(self, route: str, change: Callable[[Rollout], None]) -> None:
-        def edit(old: Rollout | None) -> tuple[Rollout, Rollout]:
+    async def _change(self, route: str, change: Callable[[Rollout, float], None]) -> None:
+        def edit(old: Rollout | None, now: float) -> tuple[Rollout, Rollout]:
             assert old is not None
-            change(old)
+            change(old, now)
             return old, old
 
         self._found[route] = await self._tables.call(lambda: self._store.edit(route, edit))

@@ -15,6 +15,8 @@ from sluicegate.plugins import ConfigurationError
 
 log = logging.getLogger("sluicegate.rollout")
 T = TypeVar("T")
+Edit = Callable[[Rollout | None, float], tuple[Rollout, T]]
+"""What it makes of a rollout, at a time in seconds, and what it says of that."""
 AT_ONCE = 2000
 """Observations taken in one transaction."""
 UNREADABLE = (ValueError, TypeError, KeyError, ConfigurationError)
@@ -53,10 +55,11 @@ class RolloutStore:
                 log.error("the rollout of %r cannot be read and stands still: %s", route, error)
         return found
 
-    def edit(self, route: str, change: Callable[[Rollout | None], tuple[Rollout, T]]) -> T:
-        """Replace a rollout by what `change` makes of it, one caller after another. What it raises passes."""
+    def edit(self, route: str, change: Edit[T]) -> T:
+        """Replace a rollout by what `change` makes of it and of the time, one caller after another. What it raises
+        passes. The time is that of the tables: clocks of gateways differ."""
         with self._tables.transaction() as db:
-            made, result = change(self._locked(db, route))
+            made, result = change(self._locked(db, route), self._tables.now_s(db))
             _put(db, made)
         return result
 
@@ -88,10 +91,6 @@ class RolloutStore:
             for [route] in db.execute("select distinct route from sluicegate.observations").fetchall():
                 if route not in routes:
                     db.execute("delete from sluicegate.observations where route = %s", (route,))
-
-    def now_s(self) -> float:
-        with self._tables.transaction() as db:
-            return self._tables.now_s(db)
 
     def _locked(self, db: Connection, route: str) -> Rollout | None:
         """A row that is written is held until the transaction ends."""

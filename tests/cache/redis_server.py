@@ -13,6 +13,8 @@ import pytest
 from tests.waiting import until
 
 BINARY = shutil.which("redis-server")
+PATIENCE_S = 60.0
+"""For one reply: a busy machine may leave the server without a processor for seconds."""
 needs_redis = pytest.mark.skipif(
     BINARY is None, reason="redis-server is not installed; `apt-get update && apt-get install -y redis-server`"
 )
@@ -61,7 +63,16 @@ class RedisServer:
         return True
 
     def wait_for(self, said: bytes, *command: str) -> None:
-        until(lambda: said in self.ask(*command))
+        """Ask again and again: a replica that becomes the main one, and a Sentinel that learns of it, drop clients."""
+
+        def is_said() -> bool:
+            try:
+                return said in self.ask(*command)
+            except OSError:
+                assert self.process is None or self.process.poll() is None, "the server has ended"
+                return False
+
+        until(is_said)
 
     def signal(self, number: signal.Signals) -> None:
         assert self.process is not None
@@ -79,11 +90,13 @@ class RedisServer:
         self.process.wait()
 
     def ask(self, *command: str | bytes) -> bytes:
-        """One command, as a client of its own; the raw reply."""
+        """One command, as a client of its own; the raw reply. Raises `ConnectionError` where the server hangs up."""
         parts = [part.encode() if isinstance(part, str) else part for part in command]
-        with socket.create_connection(("127.0.0.1", self.port), 2) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), PATIENCE_S) as connection:
             connection.sendall(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts))
-            return connection.recv(1 << 20)
+            if reply := connection.recv(1 << 20):
+                return reply
+        raise ConnectionResetError(f"redis-server on port {self.port} hung up before it answered {command[0]!r}")
 
     def keys(self, pattern: str = "*") -> list[bytes]:
         return [line for line in self.ask("KEYS", pattern).split(b"\r\n") if line and line[:1] not in (b"*", b"$")]

@@ -1,12 +1,15 @@
-"""Three gateways behind nginx, with PostgreSQL, and Redis behind Sentinel: all real, all to be killed."""
+"""Three gateways behind nginx, with PostgreSQL, and Redis behind Sentinel: all real, all to be killed. Their clocks are
+ten minutes apart, and what they write to, they write to small disks."""
 
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import httpx
@@ -14,36 +17,72 @@ import pytest
 
 from tests.cache.redis_server import RedisServer, free_port, start_sentinel
 from tests.gateway.stores.postgres_server import PostgresServer
-from tests.waiting import until
+from tests.scale.small_disk import SmallDisk
+from tests.waiting import LIMIT_S, until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NGINX = shutil.which("nginx") or ("/usr/sbin/nginx" if Path("/usr/sbin/nginx").exists() else None)
 needs_nginx = pytest.mark.skipif(NGINX is None, reason="nginx is not installed; `apt-get install -y nginx-light`")
+AHEAD_S = (0.0, 600.0, -600.0)
+"""Of the gateways' clocks."""
+BUDGET = 0.9
+PRICE = 1000.0
+"""A million tokens of an answer."""
 CONFIG = """
 [server]
 port = {port}
 lame_duck_s = 2
 drain_s = 20
+min_free_bytes = 0
 
 [pipeline]
-generate = ["paced"]
+generate = ["paced", "upstream"]
 constrain = ["unconstrained"]
 recall = []
 moderate = ["secrets"]
 
+[stages.generate.upstream.models.liar]
+url = "{liar}"
+allow_private = true
+
 [database]
 url = "{database}"
 look_s = 0.2
+lease_s = 3
 
 [accounts]
 url = "redis+sentinel://127.0.0.1:{sentinel}/main"
 journal = "{folder}/journal"
 flush_s = 0.2
+prices = {{ scripted = {{ input = 0.0, output = {price} }}, liar = {{ input = 0.0, output = {price} }} }}
+
+[batches]
+path = "{files}"
+concurrency = 4
+min_free_bytes = 0
 
 [[keys]]
 id = "caller"
 key = "caller"
 limits = {{ requests_per_minute = 100000, concurrency = 1000 }}
+
+[[keys]]
+id = "seated"
+key = "seated"
+limits = {{ concurrency = 2 }}
+
+[[keys]]
+id = "poor"
+key = "poor"
+limits = {{ budget_day = {budget} }}
+
+[[keys]]
+id = "batcher"
+key = "batcher"
+
+[[keys]]
+id = "deceived"
+key = "deceived"
 
 [[keys]]
 id = "operator"
@@ -85,12 +124,16 @@ http {{
 
 
 class GatewayProcess:
-    def __init__(self, folder: Path, database: str, sentinel: int) -> None:
+    def __init__(self, folder: Path, ahead_s: float, **facts: object) -> None:
+        """`ahead_s`: of its clock. `facts`: of `CONFIG`."""
         folder.mkdir()
         self.port = free_port()
+        self.journal_disk = SmallDisk(folder / "journal", 4)
+        self._ahead_s = ahead_s
         self._config = folder / "gateway.toml"
         self._log = folder / "log"
-        self._config.write_text(CONFIG.format(port=self.port, database=database, sentinel=sentinel, folder=folder))
+        known = {"port": self.port, "folder": folder, "budget": BUDGET, "price": PRICE}
+        self._config.write_text(CONFIG.format(**known, **facts))
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -101,7 +144,7 @@ class GatewayProcess:
         """Start it, and do not wait."""
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         with self._log.open("ab") as log:
-            command = [sys.executable, "-m", "tests.scale.gateway_process", str(self._config)]
+            command = [sys.executable, "-m", "tests.scale.gateway_process", str(self._config), str(self._ahead_s)]
             self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=environment)
 
     def serves(self) -> bool:
@@ -112,6 +155,18 @@ class GatewayProcess:
         except httpx.HTTPError:
             return False
 
+    def signal(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def limit_files(self, *, to_what_is_open: bool) -> None:
+        """Leave the process no descriptor beyond those that it has, or give it back what it may have."""
+        assert self.process is not None
+        pid = self.process.pid
+        most = resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]
+        now = len(os.listdir(f"/proc/{pid}/fd")) if to_what_is_open else most
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (now, most))
+
     def kill(self) -> None:
         assert self.process is not None
         self.process.kill()
@@ -120,23 +175,32 @@ class GatewayProcess:
     def stop(self) -> int:
         """As an orchestrator stops it; return its exit status."""
         assert self.process is not None
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(120)
+        self.signal(signal.SIGTERM)
+        try:
+            return self.process.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.signal(signal.SIGUSR1)
+            self.process.wait(1)
+            raise
 
 
 class FullDeployment:
     """Used with `with`."""
 
-    def __init__(self, folder: Path, gateways: int = 3) -> None:
+    def __init__(self, folder: Path, liar: str) -> None:
+        """`liar`: the address of a server of models that is not to be believed."""
         for name in ("main", "replica", "sentinel"):
             (folder / name).mkdir()
-        self._folder = folder
-        self.database = PostgresServer()
+        self.folder = folder
+        self._liar = liar
+        self.files_disk = SmallDisk(folder / "files", 16)
+        place = Path(tempfile.mkdtemp(prefix="postgres-"))  # which its user can reach
+        self.database_disk = SmallDisk(place, 400)
+        self.database = PostgresServer(folder=place)
         self.main = RedisServer(folder / "main")
         self.replica = RedisServer(folder / "replica", "--replicaof", "127.0.0.1", str(self.main.port))
         self.sentinel: RedisServer | None = None
         self.gateways: list[GatewayProcess] = []
-        self._count = gateways
         self._proxy: subprocess.Popen[bytes] | None = None
         self.url = ""
 
@@ -152,12 +216,16 @@ class FullDeployment:
         self.database.start()
         self.main.start()
         self.replica.start()
-        self.sentinel = start_sentinel(self._folder / "sentinel", self.main.port)
+        self.sentinel = start_sentinel(self.folder / "sentinel", self.main.port)
         self.sentinel.ask("SENTINEL", "SET", "main", "down-after-milliseconds", "1500")
         self.replica.wait_for(b"master_link_status:up", "INFO", "replication")
         self.sentinel.wait_for(b"slaves=1", "INFO", "sentinel")
-        places = [self._folder / f"gateway-{number}" for number in range(self._count)]
-        self.gateways = [GatewayProcess(place, self.database.url(), self.sentinel.port) for place in places]
+        facts = {"database": self.database.url(), "sentinel": self.sentinel.port, "liar": self._liar}
+        facts["files"] = self.folder / "files"
+        self.gateways = [
+            GatewayProcess(self.folder / f"gateway-{number}", ahead_s, **facts)
+            for number, ahead_s in enumerate(AHEAD_S)
+        ]
         for gateway in self.gateways:
             gateway.begin()
         for gateway in self.gateways:
@@ -168,9 +236,9 @@ class FullDeployment:
         assert NGINX is not None
         port = free_port()
         servers = " ".join(f"server 127.0.0.1:{one.port} max_fails=1 fail_timeout=2s;" for one in self.gateways)
-        config = self._folder / "nginx.conf"
-        config.write_text(PROXY.format(folder=self._folder, servers=servers, port=port))
-        self._proxy = subprocess.Popen([NGINX, "-c", str(config), "-p", str(self._folder)], stderr=subprocess.DEVNULL)
+        config = self.folder / "nginx.conf"
+        config.write_text(PROXY.format(folder=self.folder, servers=servers, port=port))
+        self._proxy = subprocess.Popen([NGINX, "-c", str(config), "-p", str(self.folder)], stderr=subprocess.DEVNULL)
         self.url = f"http://127.0.0.1:{port}"
         until(self._passes)
 
@@ -197,4 +265,8 @@ class FullDeployment:
         for server in (self.sentinel, self.replica, self.main):
             if server is not None and server.process is not None and server.process.poll() is None:
                 server.kill()
+        for disk in (self.files_disk, *(gateway.journal_disk for gateway in self.gateways)):
+            disk.unmount()
+        self.database.kill()
+        self.database_disk.unmount()
         self.database.remove()

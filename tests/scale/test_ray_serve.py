@@ -179,6 +179,7 @@ def test_the_probes_answer(cluster: RayCluster) -> None:
 
 
 def test_what_one_gateway_answered_another_recalls(cluster: RayCluster) -> None:
+    """Once it is kept, which is after the answer; where Redis is slow to say so a question is computed again, alike."""
     body = {"model": "bundled", "temperature": 0, "messages": [{"role": "user", "content": "Only once, please."}]}
     with cluster.client("operator") as client:
         first = client.post("/v1/chat/completions", json=body).raise_for_status()
@@ -189,10 +190,13 @@ def test_what_one_gateway_answered_another_recalls(cluster: RayCluster) -> None:
             answer = client.post("/v1/chat/completions", json=body).raise_for_status()
             return answer.headers["x-sluicegate-cache"], answer.json()["choices"][0]["message"]["content"]
 
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(again, range(20)))
-    assert {text for _, text in found} == {said}
-    assert "miss" not in {cache for cache, _ in found}
+    def all_recall() -> bool:
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(again, range(20)))
+        assert {text for _, text in found} == {said}
+        return "miss" not in {cache for cache, _ in found}
+
+    until(all_recall)
 
 
 def test_a_budget_holds_over_all_gateways(cluster: RayCluster) -> None:

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -23,11 +22,12 @@ from tests.gateway.stores.postgres_server import PostgresServer, needs_postgres
 from tests.gateway.upstream.servers import ScriptedServer, chunk, event, streams
 from tests.gateway.upstream.servers import running as served
 from tests.scale.deployment import ROOT
-from tests.scale.test_faults import CALLERS, Tally, table
+from tests.scale.gateway_process import WORDS
+from tests.scale.load import BODY, CALLERS, Books, Tally, ask, books_of, callers, settled, table
 from tests.waiting import LIMIT_S, until
 
 pytestmark = [pytest.mark.scale, needs_postgres]
-WORKERS, WORDS, LINES = 3, 12, 60
+WORKERS, LINES = 3, 60
 CONFIG = """
 [server]
 port = {port}
@@ -71,7 +71,6 @@ id = "operator"
 key = "operator"
 scopes = ["admin"]
 """
-BODY = {"model": "far", "max_tokens": 20, "messages": [{"role": "user", "content": "Speak."}]}
 USAGE = event({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": WORDS}})
 
 
@@ -121,29 +120,8 @@ class WorkerDeployment:
         until(lambda: len(self.workers()) == WORKERS and self.workers() != before)
         until(lambda: self._log.read_bytes().count(b"grammar is warm") > log)
 
-    def usage(self, key: str) -> dict[str, Any]:
-        head = {"authorization": "Bearer operator"}
-        answer = httpx.get(f"{self.url}/admin/usage", params={"by": "key_id"}, headers=head)
-        rows = answer.raise_for_status().json()["data"]
-        return next((row for row in rows if row["key_id"] == key), {"requests": 0, "cost": 0.0})
-
-    def settled(self, key: str) -> dict[str, Any]:
-        """Return what is in the books once it no longer changes."""
-        last: dict[str, Any] = {}
-        since = time.monotonic()
-
-        def is_still() -> bool:
-            nonlocal last, since
-            try:
-                now = self.usage(key)
-            except httpx.HTTPError:
-                return False
-            if now != last:
-                last, since = now, time.monotonic()
-            return time.monotonic() - since > 3.0
-
-        until(is_still)
-        return last
+    def books(self) -> Books | None:
+        return books_of([self.url])
 
 
 @pytest.fixture(scope="module")
@@ -160,59 +138,18 @@ def deployment(tmp_path_factory: pytest.TempPathFactory, far: tuple[ScriptedServ
         yield found
 
 
-def ask(deployment: WorkerDeployment, key: str = "caller") -> str:
-    """Ask once, on a connection of its own: `whole`, `cut`, or `refused` with its status."""
-    words, ended = 0, False
-    head = {"authorization": f"Bearer {key}"}
-    try:
-        with httpx.stream(
-            "POST", f"{deployment.url}/v1/chat/completions", json={**BODY, "stream": True}, headers=head, timeout=60
-        ) as answer:
-            if answer.status_code != 200:
-                return "refused"
-            for line in answer.iter_lines():
-                if line.startswith("data: {"):
-                    for choice in json.loads(line[6:]).get("choices", ()):
-                        words += (choice["delta"].get("content") or "").count("word")
-                        ended = ended or choice["finish_reason"] == "stop"
-    except httpx.ConnectError:
-        return "refused"
-    except httpx.HTTPError:
-        return "cut"
-    assert not ended or words == WORDS, "an answer that ends well is whole"
-    return "whole" if ended else "cut"
-
-
-def keep_asking(deployment: WorkerDeployment, tally: Tally, over: threading.Event) -> None:
-    while not over.is_set():
-        began, outcome = time.monotonic(), ""
-        while outcome != "whole" and time.monotonic() - began < LIMIT_S:
-            outcome = ask(deployment)
-            tally.count(outcome)
-            tally.longest_s = max(tally.longest_s, time.monotonic() - began)
-        if outcome != "whole":
-            tally.count("lost")
-
-
 def test_a_worker_that_is_killed_loses_its_streams_and_nothing_else(
     deployment: WorkerDeployment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Who asks again is answered by another one meanwhile; each answer is charged once."""
-    tally, over = Tally("a worker of three is killed (SIGKILL), twice"), threading.Event()
-    callers = [threading.Thread(target=keep_asking, args=(deployment, tally, over)) for _ in range(CALLERS)]
-    for caller in callers:
-        caller.start()
-    try:
-        until(lambda: tally.whole >= CALLERS)
+    tally = Tally("a worker of three is killed (SIGKILL), twice")
+    with callers(deployment.url, tally, "far"):
+        tally.began = time.monotonic()
         deployment.kill_one(0)
         deployment.kill_one(1)
-        had = tally.whole
+        tally.lasted_s, had = time.monotonic() - tally.began, tally.whole
         until(lambda: tally.whole >= had + 2 * CALLERS)
-    finally:
-        over.set()
-        for caller in callers:
-            caller.join()
-    tally.charged = deployment.settled("caller")["requests"]
+    tally.charged = settled(deployment.books)["caller"][0]
     with capsys.disabled():
         print("\n" + table([tally]))
     assert (tally.lost, tally.twice) == (0, 0)
@@ -223,8 +160,8 @@ def test_a_worker_that_is_killed_loses_its_streams_and_nothing_else(
 def test_a_budget_holds_over_all_of_them(deployment: WorkerDeployment) -> None:
     """Forty callers at once on connections of their own, each answer 0.012 of the 0.5 that there are."""
     with ThreadPoolExecutor(20) as pool:
-        found = Counter(pool.map(lambda _: ask(deployment, "poor"), range(120)))
-    spent = deployment.settled("poor")["cost"]
+        found = Counter(pool.map(lambda _: ask(deployment.url, "poor", "far"), range(120)))
+    spent = settled(deployment.books)["poor"][1]
     assert spent == pytest.approx(found["whole"] * 0.012)
     assert 0.0 < spent <= 0.5
     assert found["refused"] > 0
@@ -233,7 +170,9 @@ def test_a_budget_holds_over_all_of_them(deployment: WorkerDeployment) -> None:
 def test_a_batch_ends_whole_whoever_dies(deployment: WorkerDeployment, far: tuple[ScriptedServer, str]) -> None:
     """Each line has one answer, and only those under way are asked again."""
     lines = [
-        json.dumps({"custom_id": f"{at}", "method": "POST", "url": "/v1/chat/completions", "body": BODY})
+        json.dumps(
+            {"custom_id": f"{at}", "method": "POST", "url": "/v1/chat/completions", "body": {**BODY, "model": "far"}}
+        )
         for at in range(LINES)
     ]
     asked = len(far[0].bodies)

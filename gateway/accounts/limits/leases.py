@@ -239,7 +239,8 @@ class SharedMeter:
             raise
         lease.open = None
         self._grant(what, lease, reply, sent + reply.lasts_s)
-        lease.wait_s = (reply.oldest + 14) * SLOT_S - now_s
+        if MODES[what] == "rate":
+            lease.wait_s = (reply.oldest + 12 - int(reply.label)) * SLOT_S + reply.lasts_s  # by the store's clock
 
     def _grant(self, what: str, lease: Lease, reply: LeaseReply, ends: float) -> None:
         """What is left of an older label goes back; what was used beyond it is taken from the new grant."""

@@ -32,6 +32,7 @@ from sluicegate.plugins import (
 )
 from sluicegate.plugins import Usage as Tokens
 from sluicegate.plugins.testing import make_outcome, make_request
+from tests.altered import altered
 from tests.cache.redis_server import RedisServer, needs_redis, start_sentinel
 from tests.waiting import LIMIT_S
 
@@ -133,6 +134,20 @@ async def test_what_never_fits_is_said(pair: tuple[Accounts, Accounts]) -> None:
         await asked(pair[1], record, tokens=60)
 
 
+@pytest.mark.parametrize("ahead_s", [-600.0, 0.0, 600.0])
+async def test_who_is_told_to_wait_is_told_so_by_the_clock_that_all_share(
+    pair: tuple[Accounts, Accounts], monkeypatch: pytest.MonkeyPatch, ahead_s: float
+) -> None:
+    """Clocks of gateways may be minutes apart: limits hold over them, and a minute is a minute."""
+    late = altered(time, time=lambda: time.time() + ahead_s)
+    monkeypatch.setattr("sluicegate.gateway.accounts.accounts.time", late)
+    record = await key(pair, requests_per_minute=20)
+    assert len(await many(pair, record, 30)) == 20
+    with pytest.raises(RateLimited) as refused:
+        await pair[1].admit(make_request(sampling=Sampling(max_tokens=10)), record.caller())
+    assert 1.0 <= refused.value.retry_after_s <= 70.0
+
+
 async def test_an_idle_gateway_gives_its_leases_back(pair: tuple[Accounts, Accounts]) -> None:
     record = await key(pair, requests_per_minute=40)
     request = await asked(pair[0], record)
@@ -226,6 +241,8 @@ async def test_a_sentinel_leads_to_whichever_server_is_the_main_one(redis: Redis
         settle(accounts, record, request)
         await accounts.flush()
         replica.wait_for(b"master_link_status:up", "INFO", "replication")
+        redis.ask("SET", "last", "written")
+        replica.wait_for(b"written", "GET", "last")  # and so is what was written before
         sentinel.wait_for(b"slaves=1", "INFO", "sentinel")
         redis.kill()
         replica.wait_for(b"role:master", "INFO", "replication")

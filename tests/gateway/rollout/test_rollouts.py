@@ -17,6 +17,7 @@ from sluicegate.gateway.config import load
 from sluicegate.gateway.rollout import rollouts
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import ConfigurationError, GenerationFailed, Job
+from tests.altered import altered
 from tests.waiting import until
 
 GOOD, NEW = "m@1", "m@2"
@@ -223,8 +224,8 @@ def test_a_decision_that_was_kept_but_not_put_into_force_is_after_a_crash(tmp_pa
     with rolling(good, routing=routing) as app:
         kept = app.runtime.rollouts._store
 
-        def decide(old: Any) -> Any:
-            old.command("stop", "rollout", time.time(), "seen just before the end")
+        def decide(old: Any, now: float) -> Any:
+            old.command("stop", "rollout", now, "seen just before the end")
             return old, None
 
         app.runtime.rollouts._ticking.cancel()  # type: ignore[union-attr]  # it runs
@@ -255,6 +256,19 @@ def test_operators_hold_resume_and_stop_and_each_order_is_in_the_audit_log(tmp_p
     actions = [json.loads(line)["action"] for line in audit.read_text("utf-8").splitlines()]
     wanted = ["rollouts.hold", "rollouts.resume", "rollouts.stop", "rollout.stop", "rollouts.begin", "rollout.start"]
     assert set(wanted) <= set(actions)
+
+
+def test_a_rollout_goes_by_one_clock_whichever_gateway_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of its tables: by the clock of a gateway that is ahead, a canary would be held for longer."""
+    other = altered(time, time=lambda: time.time() - 36_000)
+    monkeypatch.setattr("sluicegate.gateway.database.tables.time", other)
+    with rolling(good) as app:
+        assert app.client.post("/admin/rollouts/m/stop", json={"reason": "lunch"}).status_code == 200
+        until(lambda: look(app)["state"] == "stopped")
+        fresh = app.client.put("/admin/rollouts/m", json={"settings": {**AT_HALF, "steps": [0.1]}}).json()
+        until(lambda: look(app)["pending"] is None)
+        assert fresh["began_s"] < time.time() - 30_000
+        assert all(one["at_s"] < time.time() - 30_000 for one in look(app)["decisions"])
 
 
 def test_weights_that_an_operator_sets_end_the_rollout() -> None:

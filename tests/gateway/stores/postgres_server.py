@@ -43,12 +43,12 @@ needs_postgres = pytest.mark.skipif(bool(_missing()), reason=_missing() or "ever
 
 
 class PostgresServer:
-    def __init__(self, *settings: str) -> None:
+    def __init__(self, *settings: str, folder: Path | None = None) -> None:
         programs = _folder_of_programs()
         assert programs is not None
         self.programs = programs
         self.port = free_port()
-        self.folder = Path(tempfile.mkdtemp(prefix="postgres-"))
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="postgres-"))
         self._settings = settings
         self._as_user = {"user": USER, "group": pwd.getpwnam(USER).pw_gid} if os.geteuid() == 0 else {}
         if self._as_user:
@@ -91,6 +91,13 @@ class PostgresServer:
         assert self.process is not None
         self.process.send_signal(signal.SIGINT)
         self.process.wait()
+
+    def start_again(self) -> None:
+        """Where it has ended, as one does that cannot write its log."""
+        if self.process is None or self.process.poll() is not None:
+            until(lambda: not self._pids())
+            self.start()
+        until(self._answers)
 
     def kill(self) -> None:
         """As a machine that loses its power."""
