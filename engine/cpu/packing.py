@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from sluicegate.engine.cpu.kernels.panel_products import OUTPUTS
 from sluicegate.engine.cpu.kernels.small_products import EIGHT, FOUR, GROUP4, padded
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Packed:
-    """A weight [n, k]. `data` is uint8 [n, padded k] (8 bits) or [n, padded k / 2] (4 bits); `scales` float32 [n] or
-    [n, padded k / GROUP4]."""
+    """A weight [n, k]. In 8 bits, `data` is uint8 [n, padded k] and `scales` float32 [n]. In 4 bits they are in panels
+    of OUTPUTS rows: uint8 [panels, padded k / 16, OUTPUTS, 8] as `kernels.panel_products` reads them, and float32
+    [panels, padded k / GROUP4, OUTPUTS]; what is missing of the last panel is 0."""
 
     form: int
     n: int
@@ -29,29 +31,46 @@ class Packed:
 
 def pack(weight: Tensor, form: int) -> Packed:
     """Round `weight` [n, k] float32 to `form` (EIGHT or FOUR)."""
-    made = _pack8(weight) if form == EIGHT else _pack4(weight)
+    made = _pack8(weight) if form == EIGHT else _in_panels(*_round4(weight))
     return Packed(form, weight.shape[0], weight.shape[1], *made)
 
 
 def pack_runs(runs: Iterable[tuple[int, Tensor]], n: int, k: int, form: int) -> Packed:
-    """Round a weight [n, k] that comes in runs of rows, as (first row, rows): a row is rounded by itself."""
-    wide, groups = (padded(k), ()) if form == EIGHT else (padded(k) // 2, (padded(k) // GROUP4,))
-    data, scales = torch.empty(n, wide, dtype=torch.uint8), torch.empty(n, *groups)
-    for first, rows in runs:
-        some = pack(rows, form)
-        data[first : first + len(rows)], scales[first : first + len(rows)] = some.data, some.scales
+    """Round a weight [n, k] that comes in runs of rows, as (first row, rows), in order: a row is rounded by itself."""
+    if form == EIGHT:
+        data, scales, each = torch.empty(n, padded(k), dtype=torch.uint8), torch.empty(n), 1
+    else:
+        panels, each = -(-n // OUTPUTS), OUTPUTS
+        data = torch.empty(panels, padded(k) // 16, OUTPUTS, 8, dtype=torch.uint8)
+        scales = torch.empty(panels, padded(k) // GROUP4, OUTPUTS)
+    for first, rows in _whole_panels(runs, each):
+        some, begin = pack(rows, form), first // each
+        data[begin : begin + len(some.data)], scales[begin : begin + len(some.data)] = some.data, some.scales
     return Packed(form, n, k, data, scales)
+
+
+def _whole_panels(runs: Iterable[tuple[int, Tensor]], each: int) -> Iterator[tuple[int, Tensor]]:
+    """Yield the rows of `runs` again, a multiple of `each` at a time, but for the last."""
+    first, kept = 0, None
+    for _, some in runs:
+        rows = some if kept is None else torch.cat([kept, some])
+        whole = len(rows) // each * each
+        if whole:
+            yield first, rows[:whole]
+        first, kept = first + whole, rows[whole:] if whole < len(rows) else None
+    if kept is not None:
+        yield first, kept
 
 
 def unpack(packed: Packed, rows: slice | Tensor = slice(None)) -> Tensor:
     """Return the weight [n, k] float32 of the rows of a packed weight."""
-    data, scales = packed.data[rows], packed.scales[rows]
     if packed.form == EIGHT:
-        numbers: Tensor = data[..., : packed.k].float() - 128
-        return numbers * scales[..., None]
-    runs = data.unflatten(-1, (-1, 64))
-    numbers = torch.stack([runs & 15, runs >> 4], -2).flatten(-3).float() - 8
-    groups: Tensor = numbers.unflatten(-1, (-1, GROUP4)) * scales[..., None]
+        numbers: Tensor = packed.data[rows][..., : packed.k].float() - 128
+        return numbers * packed.scales[rows][..., None]
+    halves = torch.stack([packed.data & 15, packed.data >> 4], 3)  # [panels, runs, outputs, 2, 8]
+    codes = halves.transpose(1, 2).flatten(0, 1).flatten(1)[: packed.n][rows].float() - 8
+    scales = packed.scales.transpose(1, 2).flatten(0, 1)[: packed.n][rows]
+    groups: Tensor = codes.unflatten(-1, (-1, GROUP4)) * scales[..., None]
     return groups.flatten(-2)[..., : packed.k]
 
 
@@ -67,13 +86,17 @@ def pack_codes(codes: Tensor, scales: Tensor, group: int) -> Packed:
     numbers = torch.nn.functional.pad(codes, (0, padded(k) - k), value=8)
     kept = torch.zeros(n, padded(k) // GROUP4)
     kept[:, : k // GROUP4] = scales.repeat_interleave(group // GROUP4, 1)
-    return Packed(FOUR, n, k, _by_halves(numbers), kept)
+    return Packed(FOUR, n, k, *_in_panels(numbers, kept))
 
 
-def _by_halves(numbers: Tensor) -> Tensor:
-    """Pack codes [n, padded k] below 16, two in a byte."""
-    runs = numbers.view(len(numbers), -1, 2, 64)
-    return (runs[:, :, 0] | runs[:, :, 1] << 4).flatten(1).contiguous()
+def _in_panels(codes: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
+    """Arrange codes [n, padded k] below 16 and scales [n, padded k / GROUP4] as `Packed` has them."""
+    missing = -len(codes) % OUTPUTS
+    rows = torch.nn.functional.pad(codes, (0, 0, 0, missing)).unflatten(0, (-1, OUTPUTS))
+    runs = rows.unflatten(2, (-1, 2, 8)).transpose(1, 2)  # [panels, runs, outputs, 2, 8]
+    data = runs[:, :, :, 0] | runs[:, :, :, 1] << 4
+    units = torch.nn.functional.pad(scales, (0, 0, 0, missing)).unflatten(0, (-1, OUTPUTS)).transpose(1, 2)
+    return data.contiguous(), units.contiguous()
 
 
 def _pack8(weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -84,9 +107,9 @@ def _pack8(weight: Tensor) -> tuple[Tensor, Tensor]:
     return data, scales.contiguous()
 
 
-def _pack4(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Pack `weight` [n, k] with a scale for each group of inputs, of those tried the one with the least squared error:
-    the end of the range need not be the largest weight."""
+def _round4(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Return codes uint8 [n, padded k] and scales [n, padded k / GROUP4] of `weight` [n, k]: of the scales
+    tried for a group of inputs the one with the least squared error: the range need not end at the largest weight."""
     n, k = weight.shape
     groups = torch.nn.functional.pad(weight, (0, padded(k) - k)).unflatten(1, (-1, GROUP4))
     largest = groups.gather(2, groups.abs().argmax(2, keepdim=True)).squeeze(2)
@@ -97,7 +120,7 @@ def _pack4(weight: Tensor) -> tuple[Tensor, Tensor]:
         error = (groups - _rounded(groups, scale).sub_(8).mul_(scale[..., None])).square_().sum(2)
         better = error < best
         best, scales = torch.where(better, error, best), torch.where(better, scale, scales)
-    return _by_halves(_rounded(groups, scales).to(torch.uint8).view(n, -1)), scales.contiguous()
+    return _rounded(groups, scales).to(torch.uint8).view(n, -1), scales
 
 
 def _rounded(groups: Tensor, scales: Tensor) -> Tensor:

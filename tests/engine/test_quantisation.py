@@ -13,7 +13,7 @@ import torch
 from sluicegate.engine import EngineSettings, load_model
 from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.cpu.kernels.rows import FP8, shrink, shrink_to_e4m3, widen
-from sluicegate.engine.cpu.packing import EIGHT, FOUR, Packed, pack, unpack
+from sluicegate.engine.cpu.packing import EIGHT, FOUR, Packed, pack, pack_runs, unpack
 from sluicegate.engine.cpu.small_layers import CpuSmallLinear, SmallEmbedding, SmallExperts
 from sluicegate.engine.memory.kv import E4M3, KVPool, LayerShape
 from sluicegate.engine.settings import KVKind
@@ -68,6 +68,19 @@ def test_a_row_does_not_depend_on_the_others_to_the_last_bit() -> None:
     for form in (EIGHT, FOUR):
         layer, x = CpuSmallLinear(pack(torch.randn(50, 300), form), None), torch.randn(11, 300)
         assert torch.equal(torch.cat([layer(x[:1]), layer(x[1:4]), layer(x[4:])]), layer(x))
+
+
+@pytest.mark.parametrize("form", [EIGHT, FOUR])
+@pytest.mark.parametrize("heights", [[37], [1] * 37, [3, 16, 8, 10], [8, 29], [36, 1]])
+def test_a_weight_that_comes_in_runs_is_packed_as_a_whole_one(form: int, heights: list[int]) -> None:
+    weight, first, runs = torch.randn(37, 200), 0, []
+    for height in heights:
+        runs.append((first, weight[first : first + height]))
+        first += height
+    whole, packed = pack(weight, form), pack_runs(runs, 37, 200, form)
+    assert torch.equal(packed.data, whole.data)
+    assert torch.equal(packed.scales, whole.scales)
+    assert torch.equal(unpack(packed, slice(3, 12)), unpack(whole)[3:12])
 
 
 def test_a_nan_is_not_rounded_away() -> None:
@@ -225,4 +238,4 @@ def test_what_cannot_be_rounded_is_refused_with_the_reason(tiny_folder: Folder, 
 def test_a_packed_weight_says_its_size() -> None:
     packed = pack(torch.randn(10, 256), FOUR)
     assert isinstance(packed, Packed)
-    assert packed.nbytes == 10 * 128 + 10 * 4 * 4
+    assert packed.nbytes == 16 * 128 + 16 * 4 * 4  # two panels of eight outputs

@@ -2,14 +2,16 @@
 
     product(x, ldx, xs, ldxs, rows, w, scales, k, first, count, out, ldo, onto)
 
-computes columns [first, first + count) of `x @ w.T` for `rows` rows. `w`, `scales`: of the weight's first column;
-`out`: where the first of these columns goes. `xs`, `ldxs`, `scales` mean nothing to whole weights.
+computes columns [first, first + count) of `x @ w.T` for `rows` rows; of a weight of 4 bits `first` begins a panel. `w`,
+`scales`: of the weight's first column; `out`: where the first of these columns goes. `xs`, `ldxs`, `scales` mean
+nothing to whole weights.
 """
 
 from __future__ import annotations
 
+from sluicegate.engine.cpu.kernels.panel_products import multiply4
 from sluicegate.engine.cpu.kernels.products import multiply, multiply_alone
-from sluicegate.engine.cpu.kernels.small_products import EIGHT, FOUR, GROUP4, WHOLE, multiply4, multiply8
+from sluicegate.engine.cpu.kernels.small_products import EIGHT, FOUR, GROUP4, WHOLE, multiply8
 from sluicegate.plugins.compiled.kernels import kernel
 
 _SIGNATURE = f"void({', '.join(['int64'] * 13)})"
@@ -28,7 +30,7 @@ def product_eight(x, ldx, xs, ldxs, rows, w, scales, k, first, count, out, ldo, 
 @kernel(_SIGNATURE)
 def product_four(x, ldx, xs, ldxs, rows, w, scales, k, first, count, out, ldo, onto):  # type: ignore[no-untyped-def]
     scales, w = scales + 4 * (k // GROUP4) * first, w + k // 2 * first
-    multiply4(x, ldx, xs, ldxs, rows, w, k // 2, scales, k, count, out, ldo, onto)
+    multiply4(x, ldx, xs, ldxs, rows, w, scales, k, count, out, ldo, onto)
 
 
 @kernel(_SIGNATURE)

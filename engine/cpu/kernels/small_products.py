@@ -1,14 +1,11 @@
-"""Products with weights of 8 and 4 bits: activations are rounded to int8 in groups, sums are made in integers.
+"""Products with weights of 8 bits: activations are rounded to int8 in groups, sums are made in integers.
 
-    x[m, k] ~ xq[m, k] * sx[m, group of k]          int8, groups of GROUP8 or GROUP4
-    w[n, k] ~ (wq[n, k] - 128) * sw[n]              8 bits: a scale for each output
-    w[n, k] ~ (wq[n, k] - 8) * sw[n, group of k]    4 bits: a scale for each GROUP4 inputs
+    x[m, k] ~ xq[m, k] * sx[m, group of k]          int8, groups of GROUP8 or (weights of 4 bits) GROUP4
+    w[n, k] ~ (wq[n, k] - 128) * sw[n]              a scale for each output
 
 Weights are kept unsigned because the instruction multiplies unsigned by signed bytes; what the offset adds to a sum
-depends on x alone and is taken off again. k is padded to a multiple of 128 (`padded`). In 4 bits, byte j of a run of 64
-bytes holds inputs j (low half) and 64 + j (high half) of 128. As in `engine.cpu.kernels.products`, a row's sums are
-made in the
-same order whatever else is computed.
+depends on x alone and is taken off again. k is padded to a multiple of 128 (`padded`). As in
+`engine.cpu.kernels.products`, a row's sums are made in the same order whatever else is computed.
 """
 
 from __future__ import annotations
@@ -51,20 +48,21 @@ def padded(k: int) -> int:
     return -(-k // 128) * 128
 
 
-def _multiply_bytes(builder: Any, sums: Any, weights: Any, values: Any) -> Any:
+def multiply_bytes(builder: Any, sums: Any, weights: Any, values: Any) -> Any:
     """`sums` (int32) plus the products of each four unsigned bytes of `weights` with four signed ones of `values`."""
     if HAS_VNNI:
         multiply_add = foreign(builder, "llvm.x86.avx512.vpdpbusd.512", _INTS, [_INTS] * 3)
         return builder.call(multiply_add, [sums, weights, values])
+    lanes = sums.type.count
     for byte in range(4):
-        weight = builder.and_(builder.lshr(weights, _all(8 * byte)), _all(255))
-        value = builder.ashr(builder.shl(values, _all(24 - 8 * byte)), _all(24))
+        weight = builder.and_(builder.lshr(weights, in_all(8 * byte, lanes)), in_all(255, lanes))
+        value = builder.ashr(builder.shl(values, in_all(24 - 8 * byte, lanes)), in_all(24, lanes))
         sums = builder.add(sums, builder.mul(weight, value))
     return sums
 
 
-def _all(value: int) -> Any:
-    return ir.Constant(_INTS, [value] * LANES)
+def in_all(value: int, lanes: int) -> Any:
+    return ir.Constant(ir.VectorType(I32, lanes), [value] * lanes)
 
 
 @cache
@@ -91,7 +89,7 @@ def _tile8(rows: int, columns: int) -> Any:
                     values = load(builder, builder.add(left, offset), _INTS)
                     for column, weight in enumerate(weights):
                         at = row * columns + column
-                        whole[at] = _multiply_bytes(builder, whole[at], weight, values)
+                        whole[at] = multiply_bytes(builder, whole[at], weight, values)
             sums = []
             for row, scale in enumerate(scales):
                 unit = spread(builder, load(builder, builder.add(scale, builder.mul(loop.index, number(4))), F32))
@@ -112,74 +110,16 @@ def _tile8(rows: int, columns: int) -> Any:
     return tile
 
 
-@cache
-def _tile4(rows: int, columns: int) -> Any:
-    """As `_tile8`; `groups` is even, `sw` is [N, groups], and `sx` rows go on with the groups' offsets as int32."""
-
-    @intrinsic
-    def tile(typing_context, x, ldx, sx, ldsx, groups, w, ldw, sw, out, ldo, onto):  # type: ignore[no-untyped-def]
-        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            x, ldx, sx, ldsx, groups, w, ldw, sw, out, ldo, onto = arguments
-            lefts, rights = row_addresses(builder, x, ldx, rows), row_addresses(builder, w, ldw, columns)
-            scales = row_addresses(builder, sx, ldsx, rows)
-            units = row_addresses(builder, sw, builder.mul(groups, number(4)), columns)
-            loop = Loop(builder, groups, 2, [_NO_FLOATS] * (rows * columns))
-            sums = list(loop.carried)
-            places = [builder.add(right, builder.mul(loop.index, number(GROUP4 // 2))) for right in rights]
-            for place in places:
-                prefetch(builder, builder.add(place, builder.mul(ldw, number(PANEL))))
-            for half in range(2):
-                group = builder.mul(builder.add(loop.index, number(half)), number(4))
-                offset = builder.mul(builder.add(loop.index, number(half)), number(GROUP4))
-                whole = [_first_lane(builder, _offset(builder, scales, row, groups, group)) for row in range(rows)]
-                whole = [value for value in whole for _ in range(columns)]
-                for part in range(0, GROUP4, _STEP):
-                    packed = [load(builder, builder.add(place, number(part)), _INTS) for place in places]
-                    weights = [builder.and_(builder.lshr(p, _all(4 * half)), _all(0x0F0F0F0F)) for p in packed]
-                    for row, left in enumerate(lefts):
-                        values = load(builder, builder.add(left, builder.add(offset, number(part))), _INTS)
-                        for column, weight in enumerate(weights):
-                            at = row * columns + column
-                            whole[at] = _multiply_bytes(builder, whole[at], weight, values)
-                unit_of = [load(builder, builder.add(unit, group), F32) for unit in units]
-                for row, scale in enumerate(scales):
-                    mine = load(builder, builder.add(scale, group), F32)
-                    for column in range(columns):
-                        at = row * columns + column
-                        unit = spread(builder, builder.fmul(mine, unit_of[column]))
-                        found = builder.sitofp(whole[at], _FLOATS)
-                        sums[at] = builder.call(fused_multiply_add(builder), [found, unit, sums[at]])
-            loop.close(sums)
-            for row in range(rows):
-                place = builder.add(out, builder.mul(ldo, number(row)))
-                _store_scaled(builder, sums[row * columns : (row + 1) * columns], None, None, place, onto)
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 11), code
-
-    return tile
-
-
-def _offset(builder: Any, scales: list[Any], row: int, groups: Any, group: Any) -> Any:
-    place = builder.add(builder.add(scales[row], builder.mul(groups, number(4))), group)
-    return load(builder, place, I32)
-
-
-def _first_lane(builder: Any, value: Any) -> Any:
-    return builder.insert_element(_NO_INTS, value, ir.Constant(I32, 0))
-
-
 def _store_scaled(builder: Any, vectors: list[Any], shift: Any, scales: Any, out: Any, onto: Any) -> None:
-    """One row of a tile: (sum - shift) * scale, or the sum itself, stored or added."""
+    """One row of a tile: (sum - shift) * scale, stored or added."""
     adds = builder.icmp_signed("!=", onto, number(0))
     for first in range(0, len(vectors), 4):
         few = vectors[first : first + 4]
         found = sums_of(builder, few + few[-1:] * (len(few) == 3))
         for lane in range(len(few)):
             value = builder.extract_element(found, ir.Constant(I32, lane))
-            if scales is not None:
-                scale = load(builder, builder.add(scales, number(4 * (first + lane))), F32)
-                value = builder.fmul(builder.fsub(value, shift), scale)
+            scale = load(builder, builder.add(scales, number(4 * (first + lane))), F32)
+            value = builder.fmul(builder.fsub(value, shift), scale)
             place = builder.add(out, number(4 * (first + lane)))
             before = builder.select(adds, load(builder, place, F32), ir.Constant(F32, 0.0))
             store(builder, builder.fadd(before, value), place)
@@ -187,8 +127,6 @@ def _store_scaled(builder: Any, vectors: list[Any], shift: Any, scales: Any, out
 
 _tile8_4_3, _tile8_2_6, _tile8_1_8 = _tile8(4, 3), _tile8(2, 6), _tile8(1, 8)
 _tile8_4_1, _tile8_2_1, _tile8_1_1 = _tile8(4, 1), _tile8(2, 1), _tile8(1, 1)
-_tile4_4_3, _tile4_2_6, _tile4_1_8 = _tile4(4, 3), _tile4(2, 6), _tile4(1, 8)
-_tile4_4_1, _tile4_2_1, _tile4_1_1 = _tile4(4, 1), _tile4(2, 1), _tile4(1, 1)
 
 
 @kernel()
@@ -221,41 +159,6 @@ def multiply8(x, ldx, sx, ldsx, rows, w, ldw, sw, k, columns, out, ldo, onto):  
                     n += 8
                 while n < last:
                     _tile8_1_1(left, ldx, scale, ldsx, groups, w + n * ldw, ldw, sw + 4 * n, here + 4 * n, ldo, onto)
-                    n += 1
-                row += 1
-
-
-@kernel()
-def multiply4(x, ldx, sx, ldsx, rows, w, ldw, sw, k, columns, out, ldo, onto):  # type: ignore[no-untyped-def]
-    """As `multiply8`, weights in 4 bits."""
-    groups = k // GROUP4
-    for first in range(0, columns, PANEL):
-        last, row = min(columns, first + PANEL), 0
-        while row < rows:
-            left, scale, here, n = x + row * ldx, sx + row * ldsx, out + row * ldo, first
-            unit = 4 * groups
-            if row + 4 <= rows:
-                while n + 3 <= last:
-                    _tile4_4_3(left, ldx, scale, ldsx, groups, w + n * ldw, ldw, sw + unit * n, here + 4 * n, ldo, onto)
-                    n += 3
-                while n < last:
-                    _tile4_4_1(left, ldx, scale, ldsx, groups, w + n * ldw, ldw, sw + unit * n, here + 4 * n, ldo, onto)
-                    n += 1
-                row += 4
-            elif row + 2 <= rows:
-                while n + 6 <= last:
-                    _tile4_2_6(left, ldx, scale, ldsx, groups, w + n * ldw, ldw, sw + unit * n, here + 4 * n, ldo, onto)
-                    n += 6
-                while n < last:
-                    _tile4_2_1(left, ldx, scale, ldsx, groups, w + n * ldw, ldw, sw + unit * n, here + 4 * n, ldo, onto)
-                    n += 1
-                row += 2
-            else:
-                while n + 8 <= last:
-                    _tile4_1_8(left, ldx, scale, ldsx, groups, w + n * ldw, ldw, sw + unit * n, here + 4 * n, ldo, onto)
-                    n += 8
-                while n < last:
-                    _tile4_1_1(left, ldx, scale, ldsx, groups, w + n * ldw, ldw, sw + unit * n, here + 4 * n, ldo, onto)
                     n += 1
                 row += 1
 
