@@ -20,7 +20,7 @@ from sluicegate.gateway.admin.console_filters import REVIEW, RequestFilter, Requ
 from sluicegate.gateway.console import Views
 from sluicegate.gateway.http.guard import name_of, operator_of
 from sluicegate.gateway.runtime import Runtime
-from sluicegate.plugins import Caller, NotFound, PermissionDenied, exact_json
+from sluicegate.plugins import AuthenticationError, Caller, NotFound, PermissionDenied, exact_json
 
 STATIC = Path(__file__).parent.parent / "console" / "static"
 KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -100,7 +100,7 @@ def _add_data(router: APIRouter, runtime: Runtime, views: Views) -> None:
     async def feed(request: Request) -> Response:
         """Server-sent events: once a second what runs now, and what has ended since the last time."""
         operator_of(runtime, request)
-        return StreamingResponse(_ticks(runtime, views), media_type="text/event-stream", headers=HEADERS)
+        return StreamingResponse(_ticks(runtime, views, request), media_type="text/event-stream", headers=HEADERS)
 
     _add_requests(router, runtime, views)
 
@@ -140,14 +140,23 @@ def _may_review(runtime: Runtime, by: Caller) -> bool:
     return not runtime.keyed or REVIEW in by.scopes
 
 
-async def _ticks(runtime: Runtime, views: Views) -> AsyncIterator[bytes]:
+async def _ticks(runtime: Runtime, views: Views, request: Request) -> AsyncIterator[bytes]:
+    """Ends with the gateway, and with the key: one that was revoked or has expired hears no more."""
     seen = runtime.trace_sink.seen
-    while not runtime.progress.is_stopping():
+    while not runtime.progress.is_stopping() and _may_listen(runtime, request):
         new = runtime.trace_sink.seen - seen
         seen += new
         state = {**views.now(), "ended": views.recent(min(new, 100)) if new else []}
         yield b"data: " + exact_json.write(state, default=str) + b"\n\n"
         await asyncio.sleep(TICK_S)
+
+
+def _may_listen(runtime: Runtime, request: Request) -> bool:
+    try:
+        operator_of(runtime, request)
+    except (AuthenticationError, PermissionDenied):
+        return False
+    return True
 
 
 def _json(found: Any) -> Response:

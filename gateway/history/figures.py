@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sluicegate.gateway.history.rows import ENDINGS
-from sluicegate.gateway.history.store import HistoryStore
+from sluicegate.gateway.history.store import IN_LINES, HistoryStore
 from sluicegate.gateway.history.wanted import Wanted
 from sluicegate.gateway.telemetry import semconv
 from sluicegate.gateway.telemetry.metrics import Objectives
@@ -38,6 +38,7 @@ class Figures:
 
     def of(self, wanted: Wanted, now_s: float) -> dict[str, Any]:
         where, values = wanted.where()
+        where = f"{IN_LINES} and {where}"
         query = self._store.query
         [(oldest,)] = query("select min(at_s) from requests")
         begins_s = wanted.from_s if wanted.from_s is not None else (oldest if oldest is not None else now_s)

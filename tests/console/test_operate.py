@@ -265,3 +265,25 @@ def test_a_callers_key_opens_none_of_it(app: TestApp) -> None:
         for key, status in (("secret-a", 403), ("wrong", 401)):
             told = httpx.get(f"{app.url}/admin/{path}", headers=bearer(key))
             assert told.status_code == status, path
+
+
+def test_a_key_that_ends_while_a_page_is_open_is_told_and_nothing_written_is_lost(
+    app: TestApp, browser: Browser
+) -> None:
+    made = app.client.post("/admin/keys", json={"id": "guest", "scopes": ["admin"]}, headers=bearer(KEY)).json()
+    enter(browser, app, "keys")
+    browser.js(f"sessionStorage.setItem('sluicegate.admin', {json.dumps(made['key'])})")
+    browser.go("about:blank")
+    browser.go(f"{app.url}/console#/keys")
+    browser.until("document.getElementById('pulse').className === 'pulse on'")
+    fill(browser, "new-id", MARKUP)
+    assert app.client.delete("/admin/keys/guest", headers=bearer(KEY)).status_code == 200
+    browser.until("document.querySelector('#main > [role=alert]')")
+    shows(browser, "What you see is no longer up to date")
+    assert browser.js("document.getElementById('pulse').className") == "pulse off"
+    assert browser.js("document.getElementById('new-id').value") == MARKUP
+    press(browser, "Enter a key")
+    browser.until("document.getElementById('key')")
+    browser.js(f"document.getElementById('key').value = {json.dumps(KEY)}, document.querySelector('.gate form')")
+    browser.js("document.querySelector('.gate form').requestSubmit()")
+    browser.until("document.getElementById('pulse').className === 'pulse on' && document.getElementById('new-id')")

@@ -48,6 +48,13 @@ function gate(error) {
   field.focus();
 }
 
+// A key that ends while a page is open: what stands there is old, and what somebody wrote there must not be lost.
+function shutOut(error) {
+  pulse.textContent = "key refused";
+  const again = el("button", { type: "button", on: { click: () => show() } }, "Enter a key");
+  main.prepend(el("section", { class: "notice bad", role: "alert" }, el("p", {}, `What you see is no longer up to date: ${error.message}`), el("p", {}, again)));
+}
+
 async function listen() {
   if (feed) return;
   const mine = new AbortController();
@@ -65,8 +72,8 @@ async function listen() {
       }
     } catch (error) {
       if (mine.signal.aborted) return;
-      if (error instanceof Failure && error.status < 500) { feed = null; return; }
       pulse.className = "pulse off";
+      if (error instanceof Failure && (error.status === 401 || error.status === 403)) { feed = null; shutOut(error); return; }
       pulse.textContent = "no connection";
     }
     await new Promise((resolve) => setTimeout(resolve, waited));

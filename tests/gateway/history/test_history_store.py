@@ -267,3 +267,23 @@ def test_counts_of_rails_are_bounded_in_rows(monkeypatch: pytest.MonkeyPatch) ->
     assert sum(n for _, n in rows) <= 50
     assert rows[-1] == ((int(NOW_S) // SLICE_S - 1) * SLICE_S, 5)
     store.close()
+
+
+def test_figures_read_no_request_in_full(tmp_path: Path) -> None:
+    """Nor do counts: full accounts are nearly all of the file."""
+    store = HistoryStore(tmp_path / "h.sqlite3", WIDE)
+    store.open()
+    asked: list[tuple[str, Any]] = []
+    plain = store.query
+
+    def query(sql: str, values: Any = ()) -> list[tuple[Any, ...]]:
+        asked.append((sql, list(values)))
+        return plain(sql, values)
+
+    store.query = query  # type: ignore[method-assign]  # only watched
+    for wanted in (Wanted(), Wanted(from_s=NOW_S), Wanted(model="a", outcome="failed", q="x", over_ms=3.0)):
+        Figures(store, Objectives(1, 1, 1)).of(wanted, NOW_S)
+    for sql, values in asked:
+        plan = " ".join(str(step[3]) for step in plain(f"explain query plan {sql}", values))
+        assert "requests USING INTEGER PRIMARY KEY" in plan or "COVERING INDEX requests_lines" in plan, (sql, plan)
+    store.close()

@@ -1,6 +1,6 @@
 import { ask } from "../api.js";
 import { histogram, legend, slices } from "../charts.js";
-import { cell, chip, count, el, ms, panel, percent, when } from "../dom.js";
+import { cell, chip, clock, count, el, ms, panel, percent, when } from "../dom.js";
 import { RANGES, filterBar, keepAddress, localMoment, rangeOf } from "../list.js";
 import { address } from "../navigation.js";
 import { ENDINGS, money } from "../outcome.js";
