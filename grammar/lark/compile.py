@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from lark.grammar import Rule
-from lark.lexer import TerminalDef
 from lark.load_grammar import load_grammar
 
 from sluicegate.grammar.automata import string_body, utf8
@@ -22,6 +20,8 @@ from sluicegate.grammar.budget.interrupt import interrupted
 from sluicegate.grammar.budget.meter import within
 from sluicegate.grammar.lark import gbnf
 from sluicegate.grammar.lark.alternatives import check_alternatives
+from sluicegate.grammar.lark.literals import Unread
+from sluicegate.grammar.lark.reader import LoadedGrammar, read_plain
 from sluicegate.grammar.lark.regions import JsonRegion, OneRegionTape, regions_of
 from sluicegate.grammar.lark.source import Source
 from sluicegate.grammar.lark.terminal_sets import TerminalSets
@@ -98,14 +98,13 @@ def read(text: str, options: GrammarOptions, spell: Spelling = utf8) -> Grammar:
 
 def _read_lark(source: Source, options: GrammarOptions, spell: Spelling) -> Grammar:
     check_alternatives(source.text)
-    with interrupted():
-        terminals, written, ignored = _loaded(source)
+    terminals, written, ignored = _loaded(source)
     sets = TerminalSets(source)
     found = {t.name: lexeme_of(t, source, sets, spell) for t in terminals if t.name not in source.schemas}
     lexemes = {name: lexeme for name, (lexeme, _) in found.items() if lexeme is not None}
     empty = {name for name, (_, may_be_empty) in found.items() if may_be_empty}
     rules = [
-        Production(rule.origin.name, tuple(_symbol(symbol.is_term, symbol.name, empty) for symbol in rule.expansion))
+        Production(rule.origin, tuple(_symbol(is_terminal, name, empty) for is_terminal, name in rule.expansion))
         for rule in written
     ]
     for name in sorted(empty):
@@ -122,16 +121,28 @@ def _perhaps(name: str) -> str:
     return f"{name} or nothing"
 
 
-def _loaded(source: Source) -> tuple[list[TerminalDef], list[Rule], list[str]]:
+def _loaded(source: Source) -> LoadedGrammar:
+    try:
+        return read_plain(source.text, lambda name, reason: source.refuse(GrammarLimit, reason, source.find(name)))
+    except Unread:
+        with interrupted():
+            return by_lark(source)
+
+
+def by_lark(source: Source) -> LoadedGrammar:
     """Have Lark read the grammar. Its parser is not made: it would refuse terminals that may be empty."""
     try:
         grammar, _ = load_grammar(source.text, "<string>", [], False)
         terminals, rules, ignored = grammar.compile(["start"], set())
-        return terminals, rules, ignored
     except RecursionError as error:
         raise GrammarLimit("the grammar nests too deeply; give inner groups rules of their own") from error
     except Exception as error:  # Lark's own errors, those of `re` or `regex`, and what slips out of it (KeyError)
         raise InvalidGrammar(source.of_lark(error)) from error
+    written = [
+        Production(rule.origin.name, tuple((symbol.is_term, symbol.name) for symbol in rule.expansion))
+        for rule in rules
+    ]
+    return LoadedGrammar(terminals, written, ignored)
 
 
 def _with_values(grammar: Grammar, vocabulary: Vocabulary, options: GrammarOptions) -> LazyGrammar:

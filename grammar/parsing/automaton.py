@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 from sluicegate.grammar.budget.meter import tick
-from sluicegate.grammar.parsing.rules import Production, Symbol
 
 MOST_STATES = 400
+Code = int
+"""A symbol by number; names of rules are negative."""
 
 
 class TooManyStates(Exception):
@@ -19,7 +18,7 @@ class Network:
 
     __slots__ = ("edges", "finals")
 
-    def __init__(self, edges: list[dict[Symbol, int]], finals: list[bool]) -> None:
+    def __init__(self, edges: list[dict[Code, int]], finals: list[bool]) -> None:
         self.edges = edges
         self.finals = finals
 
@@ -28,15 +27,15 @@ class Network:
         return len(self.edges)
 
     @property
-    def calls(self) -> list[str]:
-        return list(dict.fromkeys(name for row in self.edges for is_terminal, name in row if not is_terminal))
+    def calls(self) -> list[Code]:
+        return list(dict.fromkeys(symbol for row in self.edges for symbol in row if symbol < 0))
 
 
 class Sketch:
     """An automaton in which a symbol, or none, leads to several states."""
 
     def __init__(self) -> None:
-        self._edges: list[list[tuple[Symbol, int]]] = []
+        self._edges: list[list[tuple[Code, int]]] = []
         self._skips: list[list[int]] = []
 
     def state(self) -> int:
@@ -44,7 +43,7 @@ class Sketch:
         self._skips.append([])
         return len(self._edges) - 1
 
-    def edge(self, source: int, symbol: Symbol, target: int) -> None:
+    def edge(self, source: int, symbol: Code, target: int) -> None:
         self._edges[source].append((symbol, target))
 
     def skip(self, source: int, target: int) -> None:
@@ -53,9 +52,9 @@ class Sketch:
 
     def copy(self, network: Network, source: int, target: int) -> None:
         """Add a copy of `network` between two states."""
+        tick()
         first = len(self._edges)
         for row, final in zip(network.edges, network.finals, strict=True):
-            tick()
             self._edges.append([(symbol, first + after) for symbol, after in row.items()])
             self._skips.append([target] if final else [])
         self.skip(source, first)
@@ -65,20 +64,14 @@ class Sketch:
 
         Raises `TooManyStates`."""
         closures: dict[int, frozenset[int]] = {}
-        first = self._closure(start, closures)
+        first = self._closure(start, final, closures)
         numbers = {first: 0}
         members = [first]
-        edges: list[dict[Symbol, int]] = []
+        edges: list[dict[Code, int]] = []
         for places in members:
-            targets: dict[Symbol, frozenset[int]] = {}
-            for place in places:
-                for symbol, target in self._edges[place]:
-                    tick()
-                    behind = self._closure(target, closures)
-                    known = targets.get(symbol)
-                    targets[symbol] = behind if known is None else known | behind
-            row: dict[Symbol, int] = {}
-            for symbol, behind in targets.items():
+            tick()
+            row: dict[Code, int] = {}
+            for symbol, behind in self._behind(places, final, closures).items():
                 number = numbers.get(behind)
                 if number is None:
                     if len(members) >= MOST_STATES:
@@ -89,79 +82,68 @@ class Sketch:
             edges.append(row)
         return _minimal(Network(edges, [final in places for places in members]))
 
-    def _closure(self, state: int, known: dict[int, frozenset[int]]) -> frozenset[int]:
-        """Return the states that nothing leads to from `state` on, itself among them."""
-        found = known.get(state)
-        if found is None:
-            reached = {state: None}
-            pending = [state]
-            while pending:
-                for other in self._skips[pending.pop()]:
-                    if other not in reached:
-                        reached[other] = None
-                        pending.append(other)
-            found = known[state] = frozenset(reached)
+    def _behind(
+        self, places: frozenset[int], final: int, closures: dict[int, frozenset[int]]
+    ) -> dict[Code, frozenset[int]]:
+        """Return the places behind each symbol."""
+        targets: dict[Code, frozenset[int]] = {}
+        for place in places:
+            for symbol, target in self._edges[place]:
+                behind = closures.get(target)
+                if behind is None:
+                    behind = self._closure(target, final, closures)
+                known = targets.get(symbol)
+                targets[symbol] = behind if known is None or known is behind else known | behind
+        return targets
+
+    def _closure(self, state: int, final: int, known: dict[int, frozenset[int]]) -> frozenset[int]:
+        """Return the states that nothing leads to from `state` on, itself among them: `final`, and those that a symbol
+        leads on from."""
+        reached = {state: None}
+        pending = [state]
+        while pending:
+            for other in self._skips[pending.pop()]:
+                if other not in reached:
+                    reached[other] = None
+                    pending.append(other)
+        found = known[state] = frozenset([each for each in reached if self._edges[each] or each == final])
         return found
 
 
 def _minimal(network: Network) -> Network:
-    blocks = _blocks(network.edges, network.finals)
+    blocks = blocks_of(network.edges, network.finals)
     order: dict[int, int] = {}
     kept: list[int] = []
     for state, block in enumerate(blocks):  # in the order of their first members, so that state 0 stays
         if block not in order:
             order[block] = len(kept)
             kept.append(state)
+    if len(kept) == len(blocks):
+        return network
     edges = [{symbol: order[blocks[after]] for symbol, after in network.edges[state].items()} for state in kept]
     return Network(edges, [network.finals[state] for state in kept])
 
 
-def _blocks(edges: list[dict[Symbol, int]], finals: list[bool]) -> list[int]:
+def blocks_of(edges: list[dict[Code, int]], finals: list[bool]) -> list[int]:
     """Return a number for each state, the same for states that go on alike (Moore, 1956)."""
-    blocks = [0] * len(edges)
-    count = 0
-    rows = [[(symbol, after) for symbol, after in row.items()] for row in edges]
-    while True:
+    rows: list[list[int]] = []
+    signs: dict[object, int] = {}
+    blocks: list[int] = []
+    for row, final in zip(edges, finals, strict=True):
+        symbols = sorted(row)
+        rows.append([row[symbol] for symbol in symbols])
+        symbols.append(final)
+        blocks.append(signs.setdefault(tuple(symbols), len(signs)))
+    count = len(signs)
+    while count < len(blocks):
         tick()
-        numbers: dict[Hashable, int] = {}
+        numbers: dict[object, int] = {}
+        look_up = blocks.__getitem__
         blocks = [
-            numbers.setdefault(
-                (block, final, frozenset([(symbol, blocks[after]) for symbol, after in row])), len(numbers)
-            )
-            for block, final, row in zip(blocks, finals, rows, strict=True)
+            numbers.setdefault((block, *map(look_up, row)), len(numbers))
+            for block, row in zip(blocks, rows, strict=True)
         ]
         if len(numbers) == count:
             return blocks
         count = len(numbers)
-
-
-def merged(networks: dict[str, Network]) -> tuple[dict[str, str], list[list[Production]]]:
-    """Return the name of the first state of each network, and the rules of all states; those that go on alike are
-    one."""
-    edges: list[dict[Symbol, int]] = []
-    finals: list[bool] = []
-    firsts: dict[str, int] = {}
-    for name, network in networks.items():
-        offset = firsts[name] = len(edges)
-        edges += [{symbol: after + offset for symbol, after in row.items()} for row in network.edges]
-        finals += network.finals
-    blocks = _blocks(edges, finals)
-    names: dict[int, str] = {}
-    for name, first in firsts.items():
-        names.setdefault(blocks[first], name)
-    written: list[list[Production]] = []
-    seen: set[int] = set()
-    ends = {blocks[state] for state, row in enumerate(edges) if not row}
-    for state, block in enumerate(blocks):
-        tick()
-        if block in seen:
-            continue
-        seen.add(block)
-        name = names.setdefault(block, f"state {block}")
-        rules = [Production(name, ())] if finals[state] else []
-        for symbol, after in edges[state].items():
-            target = blocks[after]
-            rest = () if target in ends else ((False, names.setdefault(target, f"state {target}")),)
-            rules.append(Production(name, (symbol, *rest)))
-        written.append(rules)
-    return {name: names[blocks[first]] for name, first in firsts.items()}, written
+    return blocks

@@ -14,13 +14,13 @@ from collections.abc import Iterable
 
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.components import components
-from sluicegate.grammar.parsing.automaton import Network, Sketch, TooManyStates, merged
+from sluicegate.grammar.parsing.automaton import Code, Network, Sketch, TooManyStates, blocks_of
 from sluicegate.grammar.parsing.rules import Production, Symbol, all_useful, productive
 
 _MOST_COPIED = 40
 """States of a network that is copied into those of another kind of text; larger ones are called."""
 
-Way = tuple[Symbol, ...]
+Way = tuple[Code, ...]
 
 
 def as_networks(rules: list[Production], start: str) -> list[Production]:
@@ -28,41 +28,62 @@ def as_networks(rules: list[Production], start: str) -> list[Production]:
     useful = productive(rules)
     if start not in useful:
         return rules
-    ways: dict[str, list[Way]] = {}
+    codes = _Codes()
+    ways: dict[Code, list[Way]] = {}
     for rule in rules:
         if all_useful(rule, useful):
-            ways.setdefault(rule.origin, []).append(rule.expansion)
-    return _Networks(ways, start).rules()
+            ways.setdefault(codes.of((False, rule.origin)), []).append(tuple(map(codes.of, rule.expansion)))
+    networks = _Networks(ways, codes.of((False, start)))
+    return networks.rules(codes)
+
+
+class _Codes:
+    """Symbols by number: comparing and finding those takes most of the time."""
+
+    def __init__(self) -> None:
+        self._codes: dict[Symbol, Code] = {}
+        self._symbols: list[Symbol] = []
+
+    def of(self, symbol: Symbol) -> Code:
+        code = self._codes.get(symbol)
+        if code is None:
+            number = len(self._symbols)
+            self._symbols.append(symbol)
+            code = self._codes[symbol] = number if symbol[0] else ~number
+        return code
+
+    def symbol(self, code: Code) -> Symbol:
+        return self._symbols[code if code >= 0 else ~code]
 
 
 class _Networks:
-    def __init__(self, ways: dict[str, list[Way]], start: str) -> None:
+    def __init__(self, ways: dict[Code, list[Way]], start: Code) -> None:
         self._ways = ways
         self._start = start
-        self._networks: dict[str, Network] = {}
-        self._bare: set[str] = set()
+        self._networks: dict[Code, Network] = {}
+        self._bare: set[Code] = set()
         """Names whose rules stay as they are: their automata would be too large."""
-        self._kind: dict[str, int] = {}
+        self._kind: dict[Code, int] = {}
         for number, kind in enumerate(_groups(list(ways), {name: _names(each) for name, each in ways.items()})):
             self._kind.update(dict.fromkeys(kind, number))
             for group in _groups(kind, {name: self._edges(name) for name in kind}):
                 self._make(group)
 
-    def _edges(self, name: str) -> list[str]:
+    def _edges(self, name: Code) -> list[Code]:
         """Names of the same kind that texts of `name` begin or end with."""
         return [
-            symbol[1]
+            symbol
             for way in self._ways[name]
             for place, symbol in enumerate(way)
             if place in (0, len(way) - 1) and self._is_like(name, symbol)
         ]
 
-    def _is_like(self, name: str, symbol: Symbol) -> bool:
-        return not symbol[0] and self._kind.get(symbol[1]) == self._kind[name]
+    def _is_like(self, name: Code, symbol: Code) -> bool:
+        return symbol < 0 and self._kind.get(symbol) == self._kind[name]
 
     # --- one group of names that lead to each other -------------------------------------------------------------------
 
-    def _make(self, group: list[str]) -> None:
+    def _make(self, group: list[Code]) -> None:
         members = set(group)
         for most_copied in (_MOST_COPIED, -1):
             try:
@@ -72,10 +93,9 @@ class _Networks:
                 continue
         self._bare |= members
 
-    def _made(self, group: list[str], members: set[str], most_copied: int) -> dict[str, Network]:
+    def _made(self, group: list[Code], members: set[Code], most_copied: int) -> dict[Code, Network]:
         """Return the networks of `group`, which are linear but for calls."""
-        ends = {way[-1][1] for name in group for way in self._ways[name] if len(way) > 1 and not way[-1][0]}
-        from_right = bool(ends & members)
+        from_right = any(len(way) > 1 and way[-1] in members for name in group for way in self._ways[name])
         sketch = Sketch()
         at = {name: sketch.state() for name in group}
         other = sketch.state()
@@ -83,12 +103,12 @@ class _Networks:
             for way in self._ways[name]:
                 tick()
                 if from_right:
-                    loops = bool(way) and not way[-1][0] and way[-1][1] in members
-                    source, target = at[name], at[way[-1][1]] if loops else other
+                    loops = bool(way) and way[-1] in members
+                    source, target = at[name], at[way[-1]] if loops else other
                     body = way[:-1] if loops else way
                 else:
-                    loops = bool(way) and not way[0][0] and way[0][1] in members
-                    source, target = at[way[0][1]] if loops else other, at[name]
+                    loops = bool(way) and way[0] in members
+                    source, target = at[way[0]] if loops else other, at[name]
                     body = way[1:] if loops else way
                 self._spell(sketch, name, way, body, source, target, most_copied, members)
         return {
@@ -98,13 +118,13 @@ class _Networks:
     def _spell(
         self,
         sketch: Sketch,
-        name: str,
+        name: Code,
         way: Way,
         body: Way,
         source: int,
         target: int,
         most_copied: int,
-        members: set[str],
+        members: set[Code],
     ) -> None:
         first = 0 if body == way[: len(body)] else 1
         for number, symbol in enumerate(body):
@@ -119,11 +139,11 @@ class _Networks:
         if not body:
             sketch.skip(source, target)
 
-    def _copied(self, name: str, symbol: Symbol, at_edge: bool, most_copied: int, members: set[str]) -> Network | None:
+    def _copied(self, name: Code, symbol: Code, at_edge: bool, most_copied: int, members: set[Code]) -> Network | None:
         """Return the network that stands in the place of `symbol`; None for a terminal or a call."""
-        if symbol[0] or symbol[1] in members:
+        if symbol >= 0 or symbol in members:
             return None
-        network = self._networks.get(symbol[1])
+        network = self._networks.get(symbol)
         if network is None or most_copied < 0:
             return None
         if self._is_like(name, symbol):
@@ -132,22 +152,19 @@ class _Networks:
 
     # --- as rules -----------------------------------------------------------------------------------------------------
 
-    def rules(self) -> list[Production]:
+    def rules(self, codes: _Codes) -> list[Production]:
         """Return the rules of all networks that a text can call, states that go on alike being one."""
         called = self._called()
         kept = {name: self._networks[name] for name in called if name in self._networks}
-        names, states = merged(kept)
         found = [
-            Production(name, way) for name in called if name in self._bare for way in dict.fromkeys(self._ways[name])
+            Production(codes.symbol(name)[1], tuple(map(codes.symbol, way)))
+            for name in called
+            if name in self._bare
+            for way in dict.fromkeys(self._ways[name])
         ]
-        for name in kept:
-            found += [] if names[name] == name else [Production(name, ((False, names[name]),))]
-        for state in states:
-            tick()
-            found += state
-        return found
+        return found + _written(kept, codes)
 
-    def _called(self) -> list[str]:
+    def _called(self) -> list[Code]:
         called = {self._start: None}
         pending = [self._start]
         while pending:
@@ -159,11 +176,46 @@ class _Networks:
         return list(called)
 
 
-def _names(ways: Iterable[Way]) -> list[str]:
-    return list(dict.fromkeys(name for way in ways for is_terminal, name in way if not is_terminal))
+def _written(networks: dict[Code, Network], codes: _Codes) -> list[Production]:
+    """Return the rules of all states, one name for those that go on alike, and of names whose first states are one."""
+    edges: list[dict[Code, int]] = []
+    finals: list[bool] = []
+    firsts: dict[Code, int] = {}
+    for name, network in networks.items():
+        offset = firsts[name] = len(edges)
+        edges += [{symbol: after + offset for symbol, after in row.items()} for row in network.edges]
+        finals += network.finals
+    blocks = blocks_of(edges, finals)
+    names: dict[int, Symbol] = {}
+    for name, first in firsts.items():
+        names.setdefault(blocks[first], codes.symbol(name))
+    found = [
+        Production(codes.symbol(name)[1], (names[blocks[first]],))
+        for name, first in firsts.items()
+        if names[blocks[first]] != codes.symbol(name)
+    ]
+    ends = {blocks[state] for state, row in enumerate(edges) if not row}
+    seen: set[int] = set()
+    for state, block in enumerate(blocks):
+        if block in seen:
+            continue
+        tick()
+        seen.add(block)
+        _, origin = names.setdefault(block, (False, f"state {block}"))
+        if finals[state]:
+            found.append(Production(origin, ()))
+        for symbol, after in edges[state].items():
+            target = blocks[after]
+            rest = () if target in ends else (names.setdefault(target, (False, f"state {target}")),)
+            found.append(Production(origin, (codes.symbol(symbol), *rest)))
+    return found
 
 
-def _groups(names: list[str], edges: dict[str, list[str]]) -> list[list[str]]:
+def _names(ways: Iterable[Way]) -> list[Code]:
+    return list(dict.fromkeys(symbol for way in ways for symbol in way if symbol < 0))
+
+
+def _groups(names: list[Code], edges: dict[Code, list[Code]]) -> list[list[Code]]:
     """Return names that lead to each other, each group behind those that it leads to."""
     place = {name: number for number, name in enumerate(names)}
     rows = [[place[other] for other in edges[name] if other in place] for name in names]

@@ -44,10 +44,13 @@ class Symbols:
         self._suffixes: dict[tuple[int, ...], Suffix] = {(): 0}
         self.nullable = frozenset(self._number[False, name] for name in nullable(kept))
         self._left: dict[int, dict[tuple[int, Suffix], None]] = {}
-        for rule in kept:
-            left = self._left.setdefault(self._number[False, rule.origin], {})
-            suffix = self.suffix([self._number[symbol] for symbol in rule.expansion])
-            for head, tail in self._openings(suffix):
+        number = self._number
+        self._numbered = [
+            (number[False, rule.origin], tuple([number[each] for each in rule.expansion])) for rule in kept
+        ]
+        for origin, row in self._numbered:
+            left = self._left.setdefault(origin, {})
+            for head, tail in self._openings(self.suffix(row)):
                 left[head, tail] = None
         self._start = self._number[False, start]
         self._reach: dict[int, frozenset[int]] = {}
@@ -60,13 +63,13 @@ class Symbols:
         found = [0] * len(self._number)
         found[self._start] |= 1 << self.hole
         users: dict[int, set[int]] = {}
-        for rule in self.rules:
+        for origin, row in self._numbered:
+            tick()
             behind, open_end = 0, True
-            for symbol in reversed([self._number[each] for each in rule.expansion]):
-                tick()
+            for symbol in reversed(row):
                 found[symbol] |= behind
                 if open_end:
-                    users.setdefault(self._number[False, rule.origin], set()).add(symbol)
+                    users.setdefault(origin, set()).add(symbol)
                 empty = symbol in self.nullable
                 behind = firsts[symbol] | behind if empty else firsts[symbol]
                 open_end = open_end and empty
@@ -95,6 +98,9 @@ class Symbols:
     def suffix(self, symbols: Iterable[int]) -> Suffix:
         """Return the number of these symbols in a row."""
         row = tuple(symbols)
+        known = self._suffixes.get(row)
+        if known is not None:
+            return known
         tail = 0
         for at in range(len(row) - 1, -1, -1):
             rest = row[at:]
@@ -146,12 +152,13 @@ class Symbols:
 
 def _spread(found: list[int], users: dict[int, set[int]]) -> None:
     """Add the bits of each symbol to those of its users until nothing changes."""
-    pending = list(users)
+    pending = dict.fromkeys(users)
     while pending:
         tick()
-        symbol = pending.pop()
-        for user in users.get(symbol, ()):
-            more = found[user] | found[symbol]
-            if more != found[user]:
-                found[user] = more
-                pending.append(user)
+        symbol, _ = pending.popitem()
+        own = found[symbol]
+        for user in users[symbol]:
+            if own | found[user] != found[user]:
+                found[user] |= own
+                if user in users:
+                    pending[user] = None

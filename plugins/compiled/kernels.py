@@ -14,7 +14,7 @@ import logging
 import pickle
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from hashlib import blake2b
 from typing import Any
 
@@ -51,7 +51,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
         self._address = 0
         self._cache = KernelCache(self)
 
-    @property
+    @cached_property
     def declared(self) -> tuple[Types, ...]:
         return tuple(tuple(sigutils.normalize_signature(text)[0]) for text in self.signatures_declared)
 

@@ -1,0 +1,362 @@
+"""Read what most grammars are written in, without Lark's own loader, which takes a tenth of a second for a large one.
+
+The result is what that loader gives: alternatives written out, a rule of its own for what is repeated, terminals by
+the same names. Raises `Unread` for all else, mistakes among it, so that the loader reads or refuses it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple, NoReturn
+
+from lark.lexer import Pattern, TerminalDef
+
+from sluicegate.grammar.budget.meter import tick
+from sluicegate.grammar.lark.literals import GrammarPart, Unread, common, composed, literal, name_of
+from sluicegate.grammar.parsing.rules import Production, Symbol
+from sluicegate.plugins.errors import GrammarLimit
+
+_TOKEN = re.compile(
+    r"""(?P<skip> [ \t]+ | //[^\n]* | \#[^\n]* )
+      | (?P<line> \n )
+      | (?P<string> "(?:\\"|\\\\|[^"\n])*?"i? )
+      | (?P<regex> /(?!/)(?:\\/|\\\\|[^/])*?/[imslux]* )
+      | (?P<rule> _?[a-z][_a-z0-9]*(?![\w{]) )
+      | (?P<terminal> _?[A-Z][_A-Z0-9]*(?![\w{]) )
+      | (?P<number> [+-]?\d+ )
+      | (?P<statement> %(?:ignore|import)\b )
+      | (?P<arrow> -> )
+      | (?P<mark> \.\. | [?](?![a-z_]) | [!?]{1,2}(?=[_a-z]) | [:|()\[\]*+~.,] )""",
+    re.VERBOSE,
+)
+_DEEPEST = 40
+_LONGEST_REPEAT = 50
+"""Longer ones Lark cuts into rules."""
+_MOST_SYMBOLS = 100_000
+"""Of the alternatives of one rule, written out."""
+Way = tuple[Symbol, ...]
+
+
+class LoadedGrammar(NamedTuple):
+    terminals: list[TerminalDef]
+    rules: list[Production]
+    ignored: list[str]
+
+
+def read_plain(text: str, too_long: Callable[[str, str], NoReturn]) -> LoadedGrammar:
+    """Return the terminals and rules of `text`. `too_long`: raises for a terminal, with the reason."""
+    if "\r" in text:
+        raise Unread
+    statements = _Statements(_SourceTokens(text))
+    return _Loader(statements, too_long).loaded()
+
+
+class _SourceTokens:
+    """The tokens of a grammar. A line that ends in front of `|` does not end."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens: list[tuple[str, str]] = [("line", "\n")]
+        at = 0
+        while at < len(text):
+            found = _TOKEN.match(text, at)
+            if found is None:
+                raise Unread
+            at = found.end()
+            kind = str(found.lastgroup)
+            if self._tokens[-1][0] == "line" and (kind == "line" or found[0] == "|"):
+                self._tokens.pop()
+            if kind != "skip":
+                self._tokens.append((kind, found[0]))
+        self._tokens.append(("line", "\n"))
+        self._next = 0
+        self.take("line")
+
+    @property
+    def more(self) -> bool:
+        return self._next < len(self._tokens)
+
+    @property
+    def kind(self) -> str:
+        return self._tokens[self._next][0] if self.more else ""
+
+    @property
+    def text(self) -> str:
+        return self._tokens[self._next][1] if self.more else ""
+
+    def take(self, kind: str) -> str:
+        if self.kind != kind:
+            raise Unread
+        self._next += 1
+        return self._tokens[self._next - 1][1]
+
+    def takes(self, mark: str) -> bool:
+        found = self.kind == "mark" and self.text == mark
+        self._next += found
+        return found
+
+
+class _Statements:
+    """The definitions of a grammar. `strict`: Lark refuses alternatives that come out alike."""
+
+    def __init__(self, tokens: _SourceTokens) -> None:
+        self._tokens = tokens
+        self.rules: dict[str, GrammarPart] = {}
+        self.terminals: dict[str, GrammarPart | Pattern] = {}
+        self.ignored: list[str] = []
+        self.strict = False
+        while tokens.more:
+            if tokens.kind == "line":
+                tokens.take("line")
+            elif tokens.kind == "statement":
+                self._statement(tokens.take("statement"))
+            else:
+                self._definition()
+
+    def _statement(self, kind: str) -> None:
+        if kind == "%import":
+            self._imported()
+            return
+        body = self._alternatives(0)
+        while body.kind in ("either", "row") and len(body.items) == 1:
+            body = body.items[0]
+        name = body.text if body.kind == "name" else f"__IGNORE_{len(self.ignored)}"
+        if body.kind != "name":
+            self.terminals[name] = body
+        self.ignored.append(name)
+        self._tokens.take("line")
+
+    def _imported(self) -> None:
+        tokens = self._tokens
+        if tokens.take("rule") != "common":
+            raise Unread
+        if tokens.takes("."):
+            name = tokens.take("terminal")
+            new = name
+            if tokens.kind == "arrow":
+                tokens.take("arrow")
+                new = tokens.take("terminal")
+            self._define(self.terminals, new, common(name))
+        elif tokens.takes("("):
+            while not tokens.takes(")"):
+                name = tokens.take("terminal")
+                self._define(self.terminals, name, common(name))
+                if not tokens.takes(",") and tokens.text != ")":
+                    raise Unread
+        tokens.take("line")
+
+    def _definition(self) -> None:
+        tokens = self._tokens
+        modified = tokens.kind == "mark" and tokens.text in ("?", "!", "?!", "!?")
+        if modified:
+            tokens.take("mark")
+        is_rule = tokens.kind == "rule"
+        name = tokens.take("rule" if is_rule or modified else "terminal")
+        if tokens.takes("."):
+            tokens.take("number")
+        if not tokens.takes(":"):
+            raise Unread
+        body = self._alternatives(0, name if is_rule else "")
+        tokens.take("line")
+        if is_rule:
+            self._define(self.rules, name, body)
+        else:
+            self._define(self.terminals, name, body)
+
+    def _define(
+        self, known: dict[str, GrammarPart] | dict[str, GrammarPart | Pattern], name: str, body: GrammarPart | Pattern
+    ) -> None:
+        if name in known:
+            raise Unread
+        known[name] = body  # type: ignore[assignment]  # rules are given no patterns
+
+    # --- bodies -------------------------------------------------------------------------------------------------------
+
+    def _alternatives(self, depth: int, rule: str = "") -> GrammarPart:
+        tick()
+        if depth > _DEEPEST:
+            raise Unread
+        rows = [self._row(depth, rule)]
+        while self._tokens.takes("|"):
+            rows.append(self._row(depth, rule))
+        return GrammarPart("either", tuple(rows))
+
+    def _row(self, depth: int, rule: str) -> GrammarPart:
+        tokens = self._tokens
+        items: list[GrammarPart] = []
+        while tokens.kind in ("string", "regex", "rule", "terminal") or tokens.text in ("(", "["):
+            items.append(self._repeated(self._item(depth)))
+        if tokens.kind == "arrow":
+            if not rule or rule.startswith("_"):
+                raise Unread
+            tokens.take("arrow")
+            tokens.take("rule")
+            self.strict = True
+        if not items and not rule:
+            raise Unread
+        return GrammarPart("row", tuple(items))
+
+    def _item(self, depth: int) -> GrammarPart:
+        tokens = self._tokens
+        for opening, closing in (("(", ")"), ("[", "]")):
+            if tokens.takes(opening):
+                inner = self._alternatives(depth + 1)
+                if not tokens.takes(closing):
+                    raise Unread
+                self.strict |= opening == "["
+                return inner if opening == "(" else GrammarPart("maybe", (inner,))
+        kind = tokens.kind
+        text = tokens.take(kind)
+        if kind == "string" and tokens.takes(".."):
+            return GrammarPart(
+                "range", (GrammarPart("string", text=text), GrammarPart("string", text=tokens.take("string")))
+            )
+        return GrammarPart("name" if kind in ("rule", "terminal") else kind, text=text)
+
+    def _repeated(self, item: GrammarPart) -> GrammarPart:
+        tokens = self._tokens
+        for mark, low, high in (("?", 0, 1), ("*", 0, None), ("+", 1, None)):
+            if tokens.takes(mark):
+                return GrammarPart("repeated", (item,), "", low, high)
+        if not tokens.takes("~"):
+            return item
+        low = most = int(tokens.take("number"))
+        if tokens.takes(".."):
+            most = int(tokens.take("number"))
+        if not 0 <= low <= most < _LONGEST_REPEAT:
+            raise Unread
+        return GrammarPart("repeated", (item,), "", low, most)
+
+
+class _Loader:
+    """Writes rules out."""
+
+    def __init__(self, statements: _Statements, too_long: Callable[[str, str], NoReturn]) -> None:
+        self._statements = statements
+        self._too_long = too_long
+        self._patterns: dict[str, Pattern] = {}
+        self._open: set[str] = set()
+        self._named: dict[tuple[type, str, frozenset[str]], str] = {}
+        self._rules: list[Production] = []
+        self._repeats: dict[tuple[Way, ...], str] = {}
+        self._literals: dict[GrammarPart, str] = {}
+        self._unnamed = 0
+
+    def loaded(self) -> LoadedGrammar:
+        given = self._statements
+        for name in given.terminals:
+            pattern = self._pattern(name)
+            self._named[_key(pattern)] = name
+        for name, body in given.rules.items():
+            ways = self._ways(body, name)
+            if given.strict and len(set(filter(None, ways))) < len(list(filter(None, ways))):
+                raise Unread
+            self._rules += [Production(name, way) for way in dict.fromkeys(ways)]
+        rules = self._reached()
+        used = {name for rule in rules for is_terminal, name in rule.expansion if is_terminal} | set(given.ignored)
+        if not used <= self._patterns.keys():
+            raise Unread
+        return LoadedGrammar(
+            [TerminalDef(name, pattern) for name, pattern in self._patterns.items() if name in used],
+            rules,
+            given.ignored,
+        )
+
+    def _reached(self) -> list[Production]:
+        """Return the rules that `start` leads to."""
+        by_origin: dict[str, list[Production]] = {}
+        for rule in self._rules:
+            by_origin.setdefault(rule.origin, []).append(rule)
+        reached = {"start": None}
+        pending = ["start"]
+        while pending:
+            for rule in by_origin.get(pending.pop(), ()):
+                for is_terminal, name in rule.expansion:
+                    if not is_terminal and name not in reached:
+                        reached[name] = None
+                        pending.append(name)
+        if not reached.keys() <= by_origin.keys():
+            raise Unread
+        return [rule for rule in self._rules if rule.origin in reached]
+
+    # --- terminals ----------------------------------------------------------------------------------------------------
+
+    def _pattern(self, name: str) -> Pattern:
+        known = self._patterns.get(name)
+        if known is None:
+            body = self._statements.terminals.get(name)
+            if body is None or name in self._open:
+                raise Unread
+            self._open.add(name)
+            known = self._patterns[name] = self._composed(name, body) if isinstance(body, GrammarPart) else body
+        return known
+
+    def _composed(self, name: str, body: GrammarPart) -> Pattern:
+        try:
+            return composed(body, self._pattern)
+        except GrammarLimit as error:
+            self._too_long(name, error.reason)
+
+    def _literal(self, part: GrammarPart) -> Symbol:
+        name = self._literals.get(part)
+        if name is None:
+            pattern = literal(part)
+            name = self._named.get(_key(pattern))
+            if name is None:
+                name = name_of(pattern, self._patterns)
+                if name is None:
+                    name = f"__ANON_{self._unnamed}"
+                    self._unnamed += 1
+                self._patterns[name] = pattern
+                self._named[_key(pattern)] = name
+            self._literals[part] = name
+        return True, name
+
+    # --- rules --------------------------------------------------------------------------------------------------------
+
+    def _ways(self, part: GrammarPart, rule: str) -> list[Way]:
+        """Return the alternatives of `part` of the body of `rule`; the same one may stand there twice."""
+        tick()
+        if part.kind == "name":
+            is_terminal = part.text.isupper()
+            if part.text not in (self._statements.terminals if is_terminal else self._statements.rules):
+                raise Unread
+            return [((is_terminal, part.text),)]
+        if part.kind in ("string", "regex", "range"):
+            return [(self._literal(part),)]
+        if part.kind == "either":
+            return [way for item in part.items for way in self._ways(item, rule)]
+        if part.kind == "row":
+            return _joined([self._ways(item, rule) for item in part.items])
+        inner = list(dict.fromkeys(self._ways(part.items[0], rule)))
+        if part.kind == "maybe" or (part.low, part.high) == (0, 1):
+            return [*inner, ()]
+        if part.high is None:
+            repeated: list[Way] = [((False, self._repeat(inner, rule)),)]
+            return [*repeated, ()] if part.low == 0 else repeated
+        return [way for count in range(part.low, part.high + 1) for way in _joined([inner] * count)]
+
+    def _repeat(self, inner: list[Way], rule: str) -> str:
+        """Return the name of the rule for one or more of `inner`."""
+        name = self._repeats.get(tuple(inner))
+        if name is None:
+            name = self._repeats[tuple(inner)] = f"__{rule}_plus_{len(self._repeats)}"
+            again = [((False, name), *way) for way in inner]
+            self._rules += [Production(name, way) for way in dict.fromkeys([*inner, *again])]
+        return name
+
+
+def _joined(parts: list[list[Way]]) -> list[Way]:
+    """Return one alternative of each part in a row, in all ways."""
+    ways: list[Way] = [()]
+    for part in parts:
+        tick()
+        symbols = len(part) * sum(map(len, ways)) + len(ways) * sum(map(len, part))
+        if symbols > _MOST_SYMBOLS:
+            raise Unread
+        ways = [(*way, *more) for way in ways for more in part]
+    return ways
+
+
+def _key(pattern: Pattern) -> tuple[type, str, frozenset[str]]:
+    return type(pattern), pattern.value, frozenset(pattern.flags)
