@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -34,14 +35,21 @@ class Exhausted(Exception):
 
 
 class Allowance:
-    """CPU time of the calling thread for one piece of work. `pause`: called with each look at the clock."""
+    """CPU time of the calling thread for one piece of work. `pause`: called with each look at the clock. `charges`:
+    what may still be charged, see `charge`."""
 
-    __slots__ = ("error", "pause", "ticks", "until")
+    __slots__ = ("charges", "error", "pause", "ticks", "until")
 
     def __init__(
-        self, seconds: float, error: Exception, pause: Callable[[], None] | None = None, now_s: float | None = None
+        self,
+        seconds: float,
+        error: Exception,
+        pause: Callable[[], None] | None = None,
+        now_s: float | None = None,
+        charges: float = math.inf,
     ) -> None:
         """`now_s`: what `worked_s` says now, where it was just asked."""
+        self.charges = charges
         self.until = (worked_s() if now_s is None else now_s) + seconds
         self.error = error
         self.pause = pause
@@ -98,6 +106,17 @@ def tick() -> None:
         allowance.ticks -= 1
         if allowance.ticks < 0:
             allowance.look()
+
+
+def charge(count: float) -> None:
+    """Charge for work that the rules of a grammar multiply, about a microsecond each; raise past what is allowed.
+
+    Unlike a clock it comes to the same on every machine, at rest or not: a grammar is always followed, or never."""
+    allowance = current.get()
+    if allowance is not None:
+        allowance.charges -= count
+        if allowance.charges < 0:
+            raise allowance.error
 
 
 class WorkMeter:

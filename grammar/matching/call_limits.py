@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -19,11 +20,13 @@ Found = TypeVar("Found")
 @dataclass(frozen=True, slots=True)
 class CallLimits:
     """`cpu_s`: CPU time of the calling thread for one call. `wait`: for another thread that works on the same grammar;
-    else that counts as too much. `pause`: called every millisecond or so of work, by the thread that works."""
+    else that counts as too much. `pause`: called every millisecond or so of work, by the thread that works. `charges`:
+    of following rules, see `meter.charge`."""
 
     cpu_s: float = 2.0
     wait: bool = True
     pause: Callable[[], None] | None = None
+    charges: float = math.inf
 
 
 def bounded(
@@ -39,7 +42,7 @@ def bounded(
     `GrammarLimit` where readings nest too deeply. `now_s`: what `worked_s` says."""
     if not lock.acquire(blocking=bounds.wait):
         raise _too_costly(bounds, readings)
-    token = current.set(Allowance(bounds.cpu_s, _EXHAUSTED, bounds.pause, now_s))
+    token = current.set(Allowance(bounds.cpu_s, _EXHAUSTED, bounds.pause, now_s, bounds.charges))
     try:
         return act(*arguments)
     except Exhausted:
@@ -55,9 +58,12 @@ def bounded(
 
 
 def _too_costly(bounds: CallLimits, readings: Iterable[Reading]) -> GrammarTooCostly:
+    most = f"{bounds.cpu_s:g} s of CPU time"
+    if bounds.charges < math.inf:
+        most = f"{bounds.charges / 1e6:g} s of work with its rules, or {most},"
     return GrammarTooCostly(
-        f"following the grammar takes more than {bounds.cpu_s:g} s of CPU time for one token{_where(readings)}; make "
-        "it less ambiguous: end words where the next begins, and repeat by `+` or from the left instead of by "
+        f"following the grammar takes more than {most} for one token{_where(readings)}; make it less "
+        "ambiguous: end words where the next begins, and repeat by `+` or from the left instead of by "
         "recursion from the right"
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sluicegate.grammar.budget.meter import tick
+from sluicegate.grammar.budget.meter import charge, tick
 from sluicegate.grammar.parsing.frames import ParseFrame, ParseFrames
 from sluicegate.grammar.parsing.lexer import OVER, Flags, LexemeTable
 from sluicegate.grammar.token_ids import I32
@@ -20,6 +20,8 @@ from sluicegate.grammar.token_ids import I32
 UNKNOWN = -2
 REFUSED = -1
 _FIRST_ROOM = 256
+_OF_CONFIGURATION, _OF_PART = 30, 3
+"""Charged for a new configuration, and for each of the parts that are followed."""
 
 Part = tuple[int, ParseFrame]
 """(lexeme state, what follows the lexeme)"""
@@ -85,6 +87,7 @@ class Configurations:
 
     def _new(self, parts: tuple[Part, ...]) -> Configuration:
         tick()
+        charge(_OF_CONFIGURATION + _OF_PART * len(parts))
         number = len(self.all)
         if number == len(self.table):
             self._grow()
@@ -162,6 +165,7 @@ class Configurations:
         if byte_class in steps:
             return steps[byte_class]
         tick()
+        charge(_OF_PART * (1 + len(at.parts)))
         lexer = self.lexer
         parts: list[Part] = []
         for state, frame in at.parts:

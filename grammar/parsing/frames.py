@@ -14,13 +14,15 @@ from collections.abc import Iterable
 from itertools import count
 from typing import NamedTuple
 
-from sluicegate.grammar.budget.meter import tick
+from sluicegate.grammar.budget.meter import charge, tick
 from sluicegate.grammar.components import components
 from sluicegate.grammar.parsing.symbols import Prediction, Suffix, Symbols
 from sluicegate.plugins.errors import GrammarLimit
 
 _KEPT = 30_000
 MOST_ITEMS = 5_000
+_OF_FRAME = 10
+"""Charged for a step with a frame."""
 
 
 class ParseFrame:
@@ -104,6 +106,7 @@ class ParseFrames:
 
     def _new(self, items: frozenset[Item]) -> ParseFrame:
         tick()
+        charge(_OF_FRAME + len(items))
         frame = ParseFrame(next(self._numbers))
         frame.items = items
         return frame
@@ -141,6 +144,7 @@ class ParseFrames:
                 if item not in seen:
                     seen.add(item)
                     pending.append(item)
+        charge(_OF_FRAME + len(seen))
         heads = frozenset(head for head in by_head if not symbols.is_terminal(head))
         opened = Opened(by_head, whole, symbols.prediction(heads), symbols)
         if symbols.hole in by_head:
@@ -155,6 +159,7 @@ class ParseFrames:
             opened = self.opened(frame)
             rests = list(opened.by_head.get(terminal, ()))
             rests += [(tail, self._local(frame, name)) for tail, name in opened.prediction.by_symbol.get(terminal, ())]
+            charge(_OF_FRAME + len(rests))
             found = frame.shifts[terminal] = self.frame(rests)
         return found
 
@@ -165,6 +170,7 @@ class ParseFrames:
         found = frame.locals.get(name)
         if found is None:
             opened = self.opened(frame)
+            charge(_OF_FRAME)
             key = (name, self._wanting(opened, name))
             found = self._quick.get(key)
             if found is None:
@@ -220,6 +226,10 @@ class ParseFrames:
                 group[name].items = frozenset([(tail, group[f] if isinstance(f, int) else f) for tail, f in items])
                 self._known.setdefault(group[name].items, group[name])
         return group
+
+    def names(self, frame: ParseFrame) -> list[str]:
+        """Return the names of rules that are being read in `frame`, as far as they are known."""
+        return list(dict.fromkeys(self.symbols.rule_of(suffix) for suffix, _ in sorted(frame.items, key=_by_tail)))
 
     # --- outlines -----------------------------------------------------------------------------------------------------
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from sluicegate.grammar.parsing.walks import SPARSE, piece_of, slot_of
+from sluicegate.grammar.parsing.walks import N_VISITED, SPARSE, piece_of, slot_of
 from sluicegate.plugins.compiled.kernels import kernel
 
 BITS = 60
 """Terminals in one word of a set of them: so that a word is never negative."""
-DONE, TOO_MANY, NO_ROOM, UNKNOWN_TERMINAL, UNKNOWN_SHIFT = range(5)
+DONE, TOO_MANY, NO_ROOM, UNKNOWN_TERMINAL, UNKNOWN_SHIFT, PAUSED = range(6)
 """What `gather` returns."""
 (
     N_PAIRS,  # rows that wait on the stack
@@ -26,7 +26,8 @@ DONE, TOO_MANY, NO_ROOM, UNKNOWN_TERMINAL, UNKNOWN_SHIFT = range(5)
     ASKED_FRAME,
     PART,  # number of the part
     BEGIN,  # a lexeme state to begin with in front of the first pair, -1 = none
-) = range(10)
+    UNTIL,  # nodes looked at, past which it pauses
+) = range(11)
 """Of `state`."""
 
 
@@ -162,6 +163,8 @@ def gather(  # type: ignore[no-untyped-def]
                     return NO_ROOM
                 if pieces[number, 2] == -2:
                     return TOO_MANY
+                if counts[N_VISITED] > state[UNTIL]:
+                    return PAUSED
                 take(number, pieces, id_pool, rows, row, taken, state)
                 behind = pieces[number, 3]
                 if places[behind, 1] == places[behind, 0]:

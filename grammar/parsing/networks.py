@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.components import components
 from sluicegate.grammar.parsing.automaton import Code, Network, Sketch, TooManyStates, blocks_of
-from sluicegate.grammar.parsing.rules import Production, Symbol, all_useful, productive
+from sluicegate.grammar.parsing.rules import STATE, Production, Symbol, all_useful, productive
 
 _MOST_COPIED = 40
 """States of a network that is copied into those of another kind of text; larger ones are called."""
@@ -181,8 +181,10 @@ def _written(networks: dict[Code, Network], codes: _Codes) -> list[Production]:
     edges: list[dict[Code, int]] = []
     finals: list[bool] = []
     firsts: dict[Code, int] = {}
+    owners: list[str] = []
     for name, network in networks.items():
         offset = firsts[name] = len(edges)
+        owners += [codes.symbol(name)[1]] * network.size
         edges += [{symbol: after + offset for symbol, after in row.items()} for row in network.edges]
         finals += network.finals
     blocks = blocks_of(edges, finals)
@@ -195,18 +197,20 @@ def _written(networks: dict[Code, Network], codes: _Codes) -> list[Production]:
         if names[blocks[first]] != codes.symbol(name)
     ]
     ends = {blocks[state] for state, row in enumerate(edges) if not row}
+    for owner, block in zip(owners, blocks, strict=True):
+        names.setdefault(block, (False, f"{owner}{STATE}{block}"))
     seen: set[int] = set()
     for state, block in enumerate(blocks):
         if block in seen:
             continue
         tick()
         seen.add(block)
-        _, origin = names.setdefault(block, (False, f"state {block}"))
+        _, origin = names[block]
         if finals[state]:
             found.append(Production(origin, ()))
         for symbol, after in edges[state].items():
             target = blocks[after]
-            rest = () if target in ends else (names.setdefault(target, (False, f"state {target}")),)
+            rest = () if target in ends else (names[target],)
             found.append(Production(origin, (codes.symbol(symbol), *rest)))
     return found
 

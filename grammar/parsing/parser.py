@@ -6,6 +6,7 @@ text are readings of their own beside it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -29,6 +30,8 @@ from sluicegate.grammar.reading.readings import EndOfText
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.trie import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
+
+_WRITTEN = re.compile(r"[\w-]+")
 
 
 class EmbeddedValue(Protocol):
@@ -57,6 +60,7 @@ class ParserTables:
         self.lexer = LexemeTable([*(lexemes.get(name) for name in names), None])
         self.ignored = frozenset(names.index(name) for name in ignored)
         self.start = self.symbols.nonterminal(start)
+        self.start_name = start
         self.values = {names.index(name): value for name, value in values.items()}
 
     def costs(self, words: Callable[[Any, Any], Any]) -> ParseCosts:
@@ -323,8 +327,15 @@ class ParserReading(Reading):
 
     def label(self) -> str:
         lexer = self.parser.tables.lexer
-        names = [self.parser.tables.symbols.terminals[lexer.terminal(state)] for state, _ in self.at.parts if state]
-        return next((name for name in names if not name.startswith("_")), "")
+        tables = self.parser.tables
+        names = [tables.symbols.terminals[lexer.terminal(state)] for state, _ in self.at.parts if state]
+        names += [name for _, frame in self.at.parts for name in self.parser.frames.names(frame)]
+        return next(filter(_is_written, names), tables.start_name)
+
+
+def _is_written(name: str) -> bool:
+    """Whether a name is one of those in the grammar's text: a hint, for messages."""
+    return bool(_WRITTEN.fullmatch(name)) and not name.startswith("_")
 
 
 def _costed(words: Iterable[Any], behind: int) -> Iterator[tuple[int, bytes]]:

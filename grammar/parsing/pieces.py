@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sluicegate.grammar.budget.clock import uncounted
-from sluicegate.grammar.budget.meter import look, tick
+from sluicegate.grammar.budget.meter import charge, look, tick
 from sluicegate.grammar.parsing import gathering as g
 from sluicegate.grammar.parsing import walks
 from sluicegate.grammar.parsing.configurations import Configurations
@@ -30,6 +30,10 @@ MOST_PIECES = 8_000
 """New pieces of one part; a grammar of C makes 1,100. Looked at where the tables grow."""
 _MOST_OF_LEXEME = 300_000
 """Nodes that one lexeme may see from places inside tokens; more are of words that may be cut anywhere, too."""
+_NODES_A_RUN = 200_000
+"""Nodes after which a compiled loop pauses for a look at the clock: some milliseconds."""
+_OF_RUN, _NODES_A_CHARGE = 10, 22
+"""Charged for a run of the loop, and the nodes that are charged for as one."""
 _FIRST = np.ones(1, np.bool_)
 
 
@@ -76,7 +80,7 @@ class LexemePieces:
         self._pairs = np.zeros((MOST_PAIRS, 4), np.int64)
         self._waiting = np.zeros((MOST_PAIRS, 4), np.int32)
         self._exits = np.zeros((MOST_PAIRS, 2), np.int32)
-        self._state = np.zeros(10, np.int64)
+        self._state = np.zeros(11, np.int64)
         self.renew()
 
     def renew(self) -> None:
@@ -95,7 +99,7 @@ class LexemePieces:
         self._pieces = np.zeros((512, 5), np.int32)
         self._ids = np.zeros(1 << 14, np.int32)
         self._rows = np.zeros((4, self._vocabulary.row_words), np.int32)
-        self._counts = np.zeros(6, np.int64)
+        self._counts = np.zeros(7, np.int64)
         self._indexed = np.zeros(1 << 12, np.int32)
         self._state[:] = 0
         self.root = self.settled(np.zeros(1, np.int32)).number
@@ -187,6 +191,8 @@ class LexemePieces:
                 self._learn(int(state[g.ASKED]))
             elif found == g.UNKNOWN_SHIFT:
                 self._behind(int(state[g.ASKED_FRAME]), int(state[g.ASKED]))
+            elif found == g.PAUSED:
+                continue
             elif state[g.N_WAITING]:
                 self._shift()
             else:
@@ -194,6 +200,8 @@ class LexemePieces:
 
     def _run(self, seen: I64, row: I32, taken: I32) -> int:
         look()
+        visited = int(self._counts[walks.N_VISITED])
+        self._state[g.UNTIL] = visited + _NODES_A_RUN
         lexer, vocabulary = self._configurations.lexer, self._vocabulary
         with vocabulary.trails as (few, _, left):
             found = g.gather(
@@ -204,6 +212,7 @@ class LexemePieces:
                 self._ids, self._rows, self._counts, self._indexed, left.reshape(-1), few, self._pairs, seen,
                 self._exits, self._waiting, row, taken, self._state, MOST_NODES, _MOST_OF_LEXEME, MOST_INNER,
             )  # fmt: skip
+        charge(_OF_RUN + (int(self._counts[walks.N_VISITED]) - visited) / _NODES_A_CHARGE)
         return int(found)
 
     def _shift(self) -> None:

@@ -8,6 +8,8 @@ from sluicegate.grammar.budget.meter import tick
 
 Symbol = tuple[bool, str]
 """(is it a terminal, name)."""
+STATE = " state "
+"""Between the name of a rule and the number of a state of its network, which is a rule of its own."""
 
 
 class Production(NamedTuple):

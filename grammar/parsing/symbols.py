@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from sluicegate.grammar.budget.meter import tick
-from sluicegate.grammar.parsing.rules import Production, Symbol, all_useful, nullable, productive
+from sluicegate.grammar.parsing.rules import STATE, Production, Symbol, all_useful, nullable, productive
 
 Suffix = int
 """Number of a rule's rest: the symbols that are still to be read. 0 = none."""
@@ -85,6 +85,13 @@ class Symbols:
                 users.setdefault(head, set()).add(name)
         _spread(found, users)
         return found
+
+    def rule_of(self, suffix: Suffix) -> str:
+        """Return the rule that the last symbol of a rest stands for: its own, where it recurses or is a network."""
+        while self.tails[suffix]:
+            suffix = self.tails[suffix]
+        name = next((name for (_, name), number in self._number.items() if number == self.heads[suffix]), "")
+        return name.split(STATE)[0]
 
     def nonterminal(self, name: str) -> int:
         return self._number[False, name]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sluicegate.grammar.budget.meter import Exhausted, look, tick
+from sluicegate.grammar.budget.meter import Exhausted, charge, look, tick
 from sluicegate.grammar.parsing.configurations import Configuration, Configurations
 from sluicegate.grammar.parsing.frames import Outline, ParseFrame
 from sluicegate.grammar.parsing.kernels import walk_known
@@ -33,6 +33,8 @@ _FEW_CONFIGURATIONS = 40
 """For a first try of each way to make a part: some milliseconds, and the other way often needs no more. What a try has
 worked out is kept."""
 _END = -1
+_OF_WALK = 20
+_NODES_A_CHARGE = 150
 
 
 class VocabularyWalk(NamedTuple):
@@ -219,6 +221,7 @@ class TokenParts:
                 self._letters, self._nodes, vocabulary.trie.ids, table, lexer.classes, loops, leaving, wanted, kinds,
                 entries, states, row, few, unknown, left, most,
             )  # fmt: skip
+            charge(_OF_WALK + (seen + n_left) / _NODES_A_CHARGE)
             if seen > most or n_unknown > len(unknown) or n_left > len(left):
                 raise Exhausted
             sparse = count <= SPARSE

@@ -9,9 +9,9 @@ import numpy as np
 
 from sluicegate.plugins.compiled.kernels import kernel
 
-N_NODES, N_PLACES, N_PIECES, N_IDS, N_ROWS, N_INDEXED = range(6)
-"""Of `counts` int64[6]: how much is used of the pool of nodes, of the sets of places, of the pieces, of the pool of
-tokens, of the bitmasks, and of the pool of indexes."""
+N_NODES, N_PLACES, N_PIECES, N_IDS, N_ROWS, N_INDEXED, N_VISITED = range(7)
+"""Of `counts` int64[7]: how much is used of the pool of nodes, of the sets of places, of the pieces, of the pool of
+tokens, of the bitmasks, and of the pool of indexes; and the nodes that were looked at."""
 SPARSE = 1_500
 """More tokens than this are kept as a bitmask."""
 _INDEXED = 200
@@ -226,6 +226,7 @@ def piece_of(  # type: ignore[no-untyped-def]
             on[d] = after
         if seen > most or n_left + nodes.shape[0] > left.size // 2:
             break
+    counts[N_VISITED] += seen
     too_many = seen > most or n_left + nodes.shape[0] > left.size // 2
     behind = 0
     if not too_many:

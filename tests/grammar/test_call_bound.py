@@ -1,0 +1,98 @@
+"""A token whose rules take too much work ends with an error that names a rule: the same one on every machine."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from sluicegate.grammar import GrammarError, LazyMatcher, compile_lark
+from sluicegate.grammar.budget import meter
+from sluicegate.grammar.matching import matcher as matching
+from sluicegate.grammar.matching.call_limits import CallLimits
+from sluicegate.plugins import GrammarTooCostly
+from tests.fuzz import costly
+from tests.grammar.grammar_checks import byte_vocabulary
+
+NESTED = 'start: line+\nline: "(" line* ")" | WORD line "!"\nWORD: /[a-z()!]+/\n'
+"""Each letter may begin another line inside the last one."""
+
+
+def work_of(matcher: LazyMatcher, charges: float) -> None:
+    matcher._bounds = CallLimits(charges=charges)
+
+
+def test_too_much_work_names_the_rule_and_leaves_the_matcher_where_it_was() -> None:
+    matcher = compile_lark(NESTED, byte_vocabulary()).matcher()
+    row = np.zeros(matcher._grammar.vocabulary.row_words, np.int32)
+    for byte in b"ab(":
+        matcher.accept(byte)
+    work_of(matcher, 100)
+    with pytest.raises(GrammarTooCostly, match=r"0\.0001 s of work with its rules.* while it reads (WORD|line|start)"):
+        matcher.fill_mask(row)
+    matcher.bound(2.0)
+    matcher.fill_mask(row)
+    fresh = compile_lark(NESTED, byte_vocabulary()).matcher()
+    for byte in b"ab(":
+        fresh.accept(byte)
+    expected = np.zeros_like(row)
+    fresh.fill_mask(expected)
+    assert np.array_equal(row, expected)
+
+
+def test_work_is_told_before_the_first_byte_too() -> None:
+    matcher = compile_lark(NESTED, byte_vocabulary()).matcher()
+    work_of(matcher, 10)
+    with pytest.raises(GrammarTooCostly, match="while it reads start"):
+        matcher.fill_mask(np.zeros(matcher._grammar.vocabulary.row_words, np.int32))
+
+
+def charged(text: str, seed: int) -> tuple[list[float], str]:
+    """What each call of a walk was charged, and how the walk ended."""
+    found: list[float] = []
+    pick = random.Random(seed)
+    matcher = compile_lark(text, byte_vocabulary()).matcher()
+    row = np.zeros(matcher._grammar.vocabulary.row_words, np.int32)
+    for _ in range(6):
+        work_of(matcher, 40_000)
+        try:
+            matcher.fill_mask(row)
+            bits = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+            going = np.setdiff1d(bits, matcher._grammar.vocabulary.eos_token_ids)
+            if not len(going):
+                return found, "whole"
+            matcher.accept(int(pick.choice(going.tolist())))
+        except GrammarTooCostly:
+            return found, "costly"
+        found.append(float(row.sum()))
+    return found, "long"
+
+
+def test_the_same_grammar_ends_alike_each_time() -> None:
+    looked = 0
+    for seed in range(12):
+        text = costly.lark(random.Random(f"bound:{seed}"))
+        try:
+            first = charged(text, seed)
+        except GrammarError:  # it does not compile
+            continue
+        looked += 1
+        assert charged(text, seed) == first
+    assert looked > 6
+
+
+def test_whoever_sets_a_bound_of_time_is_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matching, "_USUAL", CallLimits(charges=0))
+    matcher = compile_lark(NESTED, byte_vocabulary()).matcher()
+    with pytest.raises(GrammarTooCostly):
+        matcher.accept(ord("a"))
+    matcher.bound(2.0)
+    matcher.accept(ord("a"))
+
+
+def test_a_charge_past_the_allowance_is_its_error() -> None:
+    with meter.allowed(meter.Allowance(5.0, ValueError("over"), charges=3)):
+        meter.charge(3)
+        with pytest.raises(ValueError, match="over"):
+            meter.charge(1)
