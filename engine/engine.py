@@ -18,13 +18,14 @@ from sluicegate.engine.construction import load_adapter, load_for, make_core
 from sluicegate.engine.kernel_list import kernels_of
 from sluicegate.engine.loop.admission import load_of, max_length, refuse_too_late
 from sluicegate.engine.loop.core import EngineCore
+from sluicegate.engine.loop.guard_text import GuardText, refuse_closing, refuse_guard
 from sluicegate.engine.loop.metrics import gauges, totals
 from sluicegate.engine.loop.requests import Submission
 from sluicegate.engine.loop.worker import Worker
 from sluicegate.engine.model.embedding import EmbeddingTask, Texts, read_texts
 from sluicegate.engine.model.loading import load_lora
 from sluicegate.engine.model.lora_batch import Adapter
-from sluicegate.engine.model.model import LoadedModel
+from sluicegate.engine.model.model import GuardModel, LoadedModel
 from sluicegate.engine.parallel.team import SharingTeam
 from sluicegate.engine.registry import ModelRegistry
 from sluicegate.engine.sampling.params import check_choices, draw_rule
@@ -119,6 +120,7 @@ class Engine:
 
     def _queue(self, job: Job) -> LiveGeneration:
         core, adapter, worker = self._registry.find(job.model), self._registry.adapter(job.model), self._worker
+        refuse_guard(core.model)
         if job.probed and job.sampling.use_beam_search:
             raise RequestError(
                 "probes judge this answer as it is written; leave out use_beam_search", param="use_beam_search"
@@ -142,10 +144,23 @@ class Engine:
         worker.submit(core, Submission(generation, rule, seed, longest, deadline, adapter))
         return generation
 
+    def open_reading(self, model: str, tenant: str) -> GuardText:
+        """Begin a text for a guard to judge token by token. Raises `NotFound`, or `RequestError` for a model that
+        judges none."""
+        found = self._registry.find(model).model
+        if not isinstance(found, GuardModel):
+            raise RequestError(f"model {model!r} writes texts and has no heads that judge tokens", param="model")
+        return GuardText(found, tenant, lambda: self._computing(model))
+
+    def _computing(self, model: str) -> tuple[Worker, EngineCore]:
+        refuse_closing(self._worker)
+        return self._worker, self._registry.find(model)
+
     async def embed(self, texts: Texts, *, model: str | None = None) -> Embeddings:
         """Return unit vectors of texts or token ids, computed between the steps of generations; `model` None = the
         first. Raises `NotFound`, `RequestError`, `ContextLengthExceeded` or `Overloaded`."""
         core = self._named_or_first(model)
+        refuse_guard(core.model)
         rows = read_texts(core.model, texts)
         self._refuse_overload(core, self._worker.task_count)
         adapter = None if model is None else self._registry.adapter(model)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from sluicegate.safety.judging.guard_reading import GuardAnswerJudge, GuardOutput
     from sluicegate.safety.judging.session import JudgeRail, JudgeSession
     from sluicegate.safety.judging.states import ProbeAnswerJudge
+    from sluicegate.safety.judging.token_guard import TokenGuardJudge
     from sluicegate.safety.matching.automaton import Automaton, Match
     from sluicegate.safety.matching.scanner import Scanner, find_all
     from sluicegate.safety.rail_policy import RailPolicy, WindowLimits
@@ -54,6 +55,7 @@ __all__ = [
     "Released",
     "Restorer",
     "Scanner",
+    "TokenGuardJudge",
     "UnchangedWindow",
     "WindowLimits",
     "check_verdict",
@@ -85,6 +87,7 @@ __getattr__ = lazily(
         "JudgeRail": "judging.session",
         "JudgeSession": "judging.session",
         "ProbeAnswerJudge": "judging.states",
+        "TokenGuardJudge": "judging.token_guard",
         "LEAD": "window.continuation",
         "WindowLimits": "rail_policy",
         "Match": "matching.automaton",

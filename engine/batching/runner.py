@@ -195,7 +195,7 @@ class ModelRunner:
             lambda ids, positions, paged: _alive(note)(ids, positions, paged),
             self.pool,
             capture,
-            vocab_size=self._model.vocab_size,
+            vocab_size=int(self._model.module.get_output_embeddings().out_features),
             most_tokens=most_tokens,
             table_room=table_room,
         )
@@ -246,6 +246,10 @@ class ModelRunner:
         Running the same batch again writes the same values to the same places.
         """
         return self._run(StepInputs.of(batch.rows, self.pool.block_size), wanted)
+
+    def features(self, inputs: StepInputs) -> Tensor:
+        """Do the same for tokens of a guard's texts: what it computes in place of logits, [R, 2 i]."""
+        return self._run(inputs)
 
     def _run(self, inputs: StepInputs, wanted: WantedLogits | None = None) -> Tensor:
         compiled = all(adapter.table is not None for _, _, adapter in inputs.spans)

@@ -100,7 +100,7 @@ class Scheduler:
         self.prompt_tokens: int | None = None
         """Most tokens of prompts in a step that also decodes; None = as many as the budget holds."""
         self._prompt_left = 0
-        self._max_batch_tokens = max_batch_tokens
+        self.max_batch_tokens = max_batch_tokens
         self._heap: list[tuple[tuple[int, int], Sequence]] = []
         self._waiting = 0
         self._arrivals = 0
@@ -125,7 +125,7 @@ class Scheduler:
     def register(self, sequence: Sequence) -> None:
         """Give a sequence its place in the order, without a place in the queue."""
         self._arrivals += 1
-        cost = 1 + len(sequence.tokens) // self._max_batch_tokens
+        cost = 1 + len(sequence.tokens) // self.max_batch_tokens
         sequence.key = (self._next_turn(sequence.tenant, cost) + PRIORITY_TURNS * sequence.priority, self._arrivals)
         sequence.state = SequenceState.PARKED
 
@@ -231,7 +231,7 @@ class Scheduler:
     def _share_budget(self) -> tuple[list[BatchRow], int]:
         """Return decode rows, which never wait for a prompt, then chunks of prompts in order of service; and what is
         left of the token budget."""
-        rows, longer, budget, new = [], [], self._max_batch_tokens, tuple.__new__  # a third of the time
+        rows, longer, budget, new = [], [], self.max_batch_tokens, tuple.__new__  # a third of the time
         for sequence in self.running:
             pending = len(sequence.tokens) - sequence.computed
             if pending > 1:
@@ -259,7 +259,7 @@ class Scheduler:
     def _paced(self, sequence: Sequence, count: int) -> int:
         """Limit a chunk of a prompt that takes several steps anyway to what decoding sequences can bear. A short prompt
         is read at once: it delays them by one step, and many short ones that wait would else wait for very long."""
-        if sequence.pending > SHORT and len(sequence.tokens) > self._max_batch_tokens:
+        if sequence.pending > SHORT and len(sequence.tokens) > self.max_batch_tokens:
             count = min(count, self._prompt_left)
             self._prompt_left -= count
         return count
@@ -276,7 +276,7 @@ class Scheduler:
 
     def _prompt_share(self) -> int:
         decodes = self.prompt_tokens is not None and any(sequence.pending <= SHORT for sequence in self.running)
-        return self.prompt_tokens if decodes and self.prompt_tokens is not None else self._max_batch_tokens
+        return self.prompt_tokens if decodes and self.prompt_tokens is not None else self.max_batch_tokens
 
     # --- below them --------------------------------------------------------------------------------------------
 

@@ -25,7 +25,8 @@ from sluicegate.engine.loop.background_matching import BackgroundMatcher, Backgr
 from sluicegate.engine.loop.counters import CoreCounters
 from sluicegate.engine.loop.grammar_masks import Filled, MasksAhead, fill_masks, note_masks
 from sluicegate.engine.loop.requests import Requests
-from sluicegate.engine.model.model import LoadedModel
+from sluicegate.engine.loop.token_readings import TokenReadings
+from sluicegate.engine.model.model import GuardModel, LoadedModel
 from sluicegate.engine.sampling.sampler import Drawn, MaskRows, Sampler
 from sluicegate.engine.search.beam_search import BeamSearch
 from sluicegate.engine.sequences.delivery import Outbox
@@ -73,6 +74,10 @@ class EngineCore:
         self._sample_rows = SampleRowCache()
         self._unjudged: list[tuple[Sequence, int, list[dict[str, float]]]] = []
         """Of this step: what probes say of a sequence's tokens from a place on."""
+        self.readings: TokenReadings | None = None
+        """Texts that it judges, where the model is a guard; it then has no other requests."""
+        if isinstance(model, GuardModel):
+            self.readings = TokenReadings(model, runner, scheduler.pool, scheduler.max_batch_tokens)
         self._masks_ahead = MasksAhead(self._fill_masks)
         self._background = BackgroundMatching(model.vocab_size, grammar_cpu_s, grammar_request_s)
         self.requests = Requests(
@@ -94,7 +99,13 @@ class EngineCore:
 
     @property
     def has_work(self) -> bool:
-        return len(self.requests) > 0
+        return len(self.requests) > 0 or (self.readings is not None and self.readings.has_work)
+
+    def end_all(self, error: SluicegateError) -> None:
+        """End all work: requests are cancelled, and who asked a guard gets `error`."""
+        self.requests.cancel_all()
+        if self.readings is not None:
+            self.readings.fail_all(error)
 
     def step(self) -> None:
         """Compute one batch and deliver what it brought. A request that breaks fails alone. Runs in torch's inference
@@ -110,6 +121,11 @@ class EngineCore:
 
     def _step(self) -> None:
         began, spent = time.perf_counter(), self._clock()
+        if self.readings is not None:
+            self.counters.rows += self.readings.step()
+            self.counters.steps += 1
+            self.counters.step_s += time.perf_counter() - began
+            return
         self.requests.expire()
         for waiting in self._background.take():
             if waiting.sequence.state is not SequenceState.ENDED:

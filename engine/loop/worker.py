@@ -23,9 +23,10 @@ import torch
 from sluicegate.engine.failures import as_failure
 from sluicegate.engine.loop.core import EngineCore
 from sluicegate.engine.loop.requests import Submission
+from sluicegate.engine.loop.token_readings import TokenQuestion, TokenReadings
 from sluicegate.engine.sequences.delivery import Outbox
 from sluicegate.engine.settings import EngineSettings, thread_count
-from sluicegate.plugins import Overloaded
+from sluicegate.plugins import GenerationFailed, Overloaded
 
 EXIT_PATIENCE_S = 10.0
 """How long the end of the process waits for a step that nobody stopped before."""
@@ -145,6 +146,11 @@ class Worker:
         self._waiters.add(submission.generation)
         self.post(lambda: self._take_in(core, submission))
 
+    def ask(self, readings: TokenReadings, question: TokenQuestion) -> None:
+        """Have a guard judge tokens; who asks hears of it where this thread is given up."""
+        self._waiters.add(question)
+        self.post(lambda: readings.add(question))
+
     def adopt(self, core: EngineCore) -> None:
         self.post(lambda: self._take_over(core))
 
@@ -204,10 +210,11 @@ class Worker:
 
     def _stop(self) -> None:
         self._take_inbox()
+        closing = Overloaded("the engine is shutting down; send the request elsewhere", retry_after_s=5.0)
         for core in self._cores:
-            core.requests.cancel_all()
+            core.end_all(closing)
         for task in self._tasks:
-            task.fail(Overloaded("the engine is shutting down; send the request elsewhere", retry_after_s=5.0))
+            task.fail(closing)
         self._flush()
         self._let_go(all_of_them=True)
 
@@ -216,7 +223,9 @@ class Worker:
             core.step()
         except Exception as error:  # our own bug: nobody may be left waiting for a thread that died
             _LOG.exception("a step of model %s failed; its requests are ended", core.model.name)
-            core.requests.fail_all(as_failure(error, "the engine step"))
+            failure = as_failure(error, "the engine step")
+            core.requests.fail_all(failure)
+            core.end_all(failure)
 
     def _advance_task(self) -> None:
         if not self._tasks:
@@ -262,7 +271,7 @@ class Worker:
         """Drop retiring cores that have no work any more, or whose time is over."""
         now = time.monotonic()
         for retiring in [x for x in self._retiring if all_of_them or not x.core.has_work or now >= x.deadline]:
-            retiring.core.requests.cancel_all()
+            retiring.core.end_all(GenerationFailed("the model was taken out; send the request again"))
             self._flush()
             self._retiring.remove(retiring)
             self._cores.remove(retiring.core)

@@ -19,6 +19,7 @@ from sluicegate.engine.checkpoints.fitting import (
     refuse_no_numbers,
     refuse_unfitting,
 )
+from sluicegate.engine.checkpoints.guard_heads import give_guard, is_token_guard, take_guard
 from sluicegate.engine.checkpoints.mtp_layers import mtp_names
 from sluicegate.engine.checkpoints.progress import hushed, report
 from sluicegate.engine.checkpoints.quantised import fields_of, reads, whole_tensors
@@ -59,11 +60,17 @@ def module_of(
     if fields and reads(fields, where):
         tensors = whole_tensors(tensors, fields, where)
         del config.quantization_config
+    guard = take_guard(tensors, config, where) if is_token_guard(config) else None
     kind = _dtype(dtype, config, tensors)
     if share is not None:
         module = _shared(tensors, config, kind, where, share)
     else:
-        module = filled(tensors, config, kind, where) if form is None else _rounded(tensors, config, kind, where, form)
+        early = form if guard is None else None  # a guard's head comes last, and all of it is rounded alike
+        module = (
+            filled(tensors, config, kind, where) if early is None else _rounded(tensors, config, kind, where, early)
+        )
+    if guard is not None:
+        give_guard(module, guard)
     if (said := files[0].parent / "generation_config.json").exists():
         module.generation_config = GenerationConfig.from_pretrained(said.parent)
     return module

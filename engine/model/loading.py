@@ -37,7 +37,7 @@ from sluicegate.engine.model.few_threads import least_parameters, threads_for
 from sluicegate.engine.model.files import weight_files
 from sluicegate.engine.model.kept_load import KeptLoad, keep_load, load_key, load_of, loads_folder, read_load
 from sluicegate.engine.model.lora_batch import Adapter
-from sluicegate.engine.model.model import LoadedModel
+from sluicegate.engine.model.model import GuardModel, LoadedModel
 from sluicegate.engine.model.reading import read_kept, read_pretrained
 from sluicegate.engine.parallel.share import Share
 from sluicegate.engine.settings import WeightsKind
@@ -150,7 +150,7 @@ def _loaded(
     if keep is not None and logits is not None and (made := load_of(module, tokenizer, layers, logits)) is not None:
         keep(made)
     kept_as = str(module.dtype)
-    vocab_size = int(module.get_output_embeddings().out_features)  # a rounded weight is no tensor to look at
+    kind, vocab_size = _kind(module)
     temperature, defaults = draw_defaults(module.generation_config, where)
     heads = load_heads(checkpoint_folder(where), module) if asked.share is None else None
     notes: tuple[str, ...] = ()
@@ -160,7 +160,7 @@ def _loaded(
         notes = what_is_whole(module, weights, name)
         kept_as = f"{kept_as} {weights}"
     digest = folder_digest(checkpoint_folder(where), kept_as + merged + file_digest(where))
-    return LoadedModel(
+    return kind(
         name=name,
         version=f"{asked.version}+{digest}" if asked.version else digest,
         context_length=usable_context(text_config, where),
@@ -180,6 +180,13 @@ def _loaded(
         rowwise=rowwise,
         is_shared=asked.share is not None,
     )
+
+
+def _kind(module: Any) -> tuple[type[LoadedModel], int]:
+    """Return what the model is, and how many tokens it knows: a guard has other numbers than tokens for its columns."""
+    if hasattr(module, "guard_heads"):
+        return GuardModel, int(module.config.vocab_size)
+    return LoadedModel, int(module.get_output_embeddings().out_features)  # a rounded weight is no tensor to look at
 
 
 def _merged(module: Any, adapter: str | None) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from sluicegate.engine.attention.paged import AttentionStep, running
 from sluicegate.engine.checkpoints.draft_heads import DraftHeads
+from sluicegate.engine.checkpoints.guard_heads import GuardHeads
 from sluicegate.engine.cpu import weight_bytes, weight_count
 from sluicegate.engine.memory.kv import LayerShape
 from sluicegate.engine.model.chain_head import ChainHead
@@ -100,6 +101,21 @@ class LoadedModel:
             )
         states: Tensor = out.last_hidden_state[0]
         return states
+
+
+@dataclass(slots=True, eq=False)
+class GuardModel(LoadedModel):
+    """A `ReadingModel` that judges tokens: its logits are features, which `module.guard_heads` reads. `vocab_size`
+    counts the tokens that it can be given."""
+
+    reads_for: Literal["judge"] = "judge"
+    dimensions: tuple[int, ...] = ()
+    normalises: bool = False
+
+    @property
+    def guard_heads(self) -> GuardHeads:
+        found: GuardHeads = self.module.guard_heads
+        return found
 
 
 def forward(module: Any, ids: Tensor, positions: Tensor, wanted: Tensor, paged: AttentionStep) -> Tensor:

@@ -18,6 +18,7 @@ from sluicegate.engine.checkpoints.gguf_files import (
     scale_frequencies,
     scale_positions,
 )
+from sluicegate.engine.checkpoints.guard_heads import is_token_guard
 from sluicegate.engine.checkpoints.mtp_layers import mtp_names
 from sluicegate.engine.checkpoints.packed import Scheme, read_packed, scheme_of
 from sluicegate.engine.checkpoints.quantised import fields_of, reads
@@ -144,6 +145,10 @@ def config_of(place: str, **more: str) -> Any:
 
 def _refuse_unshared(config: Any, where: str, size: int) -> None:
     """Raise `ModelLoadError` where a model cannot be shared by `size` processes."""
+    if is_token_guard(config):
+        raise ModelLoadError(
+            f"{where!r} judges tokens, and one process computes such a guard: leave out tensor_parallel"
+        )
     refuse_unsplittable(config, size, where)
     if where.endswith(".gguf") or fields_of(config) or not _files(where, config):
         raise ModelLoadError(

@@ -6,8 +6,22 @@ import itertools
 from collections.abc import Iterable
 from typing import Any
 
-from sluicegate.plugins import Caller, ConfigurationError, Generator, Job, OutputRail, Prompt, Sampling
-from sluicegate.safety import CascadeJudge, GuardAnswerJudge, GuardOutput, JudgeRail
+from sluicegate.plugins import (
+    Caller,
+    ConfigurationError,
+    Generator,
+    Job,
+    OutputRail,
+    Prompt,
+    ReadingModel,
+    Sampling,
+    ServedModel,
+    TokenGuardHost,
+    TokenReading,
+    offers,
+    shows,
+)
+from sluicegate.safety import CascadeJudge, GuardAnswerJudge, GuardOutput, JudgeRail, TokenGuardJudge
 
 _numbers = itertools.count(1)
 
@@ -42,12 +56,24 @@ class EngineGuard:
             generation.cancel()
 
 
+class EngineTokenGuard:
+    """One served guard with heads on tokens. What it has read is scoped to the tenant whose answer is judged."""
+
+    def __init__(self, host: TokenGuardHost, model: str, tokenizer: Any) -> None:
+        self._host = host
+        self._model = model
+        self.tokenizer = tokenizer
+
+    def open(self, caller: Caller) -> TokenReading:
+        return self._host.open_reading(self._model, caller.tenant)
+
+
 def bind_guards(rails: Iterable[tuple[str, OutputRail]], generator: Generator) -> None:
     """Give judges that ask a served model the generator. Raises `ConfigurationError` for one that is not served."""
     for name, rail in rails:
         judge = rail.judge if isinstance(rail, JudgeRail) else None
         judge = judge.second if isinstance(judge, CascadeJudge) else judge
-        if not isinstance(judge, GuardAnswerJudge):
+        if not isinstance(judge, GuardAnswerJudge | TokenGuardJudge):
             continue
         served = generator.models.get(judge.model)
         if served is None or served.remote:
@@ -56,4 +82,26 @@ def bind_guards(rails: Iterable[tuple[str, OutputRail]], generator: Generator) -
                 f"moderate.{name}: model = {judge.model!r} is not served by this gateway's engine; served: {known}. "
                 "Add it to [stages.generate.engine] models, or judge with guard-service"
             )
-        judge.bind(EngineGuard(generator, judge.model))
+        judges_tokens = shows(served, ReadingModel) and served.reads_for == "judge"
+        if isinstance(judge, TokenGuardJudge):
+            _bind_token_guard(name, judge, generator, served if judges_tokens else None)
+        elif judges_tokens:
+            raise ConfigurationError(
+                f"moderate.{name}: {judge.model!r} judges tokens and writes no verdicts; judge with token-guard"
+            )
+        else:
+            judge.bind(EngineGuard(generator, judge.model))
+
+
+def _bind_token_guard(name: str, judge: TokenGuardJudge, generator: Generator, served: ServedModel | None) -> None:
+    if served is None or not offers(generator, TokenGuardHost):
+        raise ConfigurationError(
+            f"moderate.{name}: {judge.model!r} has no heads that judge tokens; name a guard that has "
+            "(Qwen3Guard-Stream), or judge with guard, which asks one that writes its verdict"
+        )
+    if not served.tokenizer.chat_template:
+        raise ConfigurationError(
+            f"moderate.{name}: {judge.model!r} brings no chat template, so that it is not known how it was shown "
+            "conversations; fetch tokenizer_config.json or chat_template.jinja of the checkpoint"
+        )
+    judge.bind(EngineTokenGuard(generator, judge.model, served.tokenizer))

@@ -24,6 +24,8 @@ from sluicegate.plugins import (
     ServerHealth,
     TextEmbedder,
     TextScorer,
+    TokenGuardHost,
+    TokenReading,
     offers,
 )
 
@@ -84,6 +86,12 @@ class Generators:
             if isinstance(part, TextScorer) and (model is None or model in part.models):
                 return await part.score(query, texts, model=model)
         raise RequestError("no model that is served here scores texts", param="model", code="model_not_found")
+
+    def open_reading(self, model: str, tenant: str) -> TokenReading:
+        part = self.part_of(model)
+        if not offers(part, TokenGuardHost):
+            raise RequestError(f"model {model!r} has no heads that judge tokens", param="model")
+        return part.open_reading(model, tenant)
 
     async def add_model(self, settings: Any, *, replace: bool = False) -> ServedModel:
         """Pass settings with a `url` to the generator that asks other servers, all others to the engine."""

@@ -56,6 +56,11 @@ from sluicegate.plugins import (
 log = logging.getLogger("sluicegate.pipeline")
 BATCH_PRIORITY = 10
 """Of a batch's lines: behind everybody who waits."""
+_USES = {
+    "embed": "it makes embeddings",
+    "score": "it reranks and scores",
+    "judge": "it judges tokens of answers, for a rail token-guard",
+}
 
 
 async def admit(exchange: Exchange) -> None:
@@ -133,7 +138,7 @@ async def arrange(exchange: Exchange) -> None:
 async def assemble(exchange: Exchange) -> None:
     name, assembler = exchange.stages.assemble
     if shows(served := exchange.served, ReadingModel):
-        use = "it makes embeddings" if served.reads_for == "embed" else "it reranks and scores"
+        use = _USES[served.reads_for]
         raise RequestError(
             f"model {exchange.served.name!r} reads texts and writes none: {use}",
             param="model",

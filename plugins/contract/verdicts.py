@@ -73,6 +73,17 @@ class ScreenResult:
     """What was found and where, for operators, who count categories and try texts; a rail need not say."""
 
 
+@quick
+@dataclass(frozen=True, slots=True)
+class TokenJudgement:
+    """What a guard makes of one token, with what stands before it. `level`: its own word for how bad that is;
+    `probability`: of that level among all of them; `category`: the likeliest, which means little where all is safe."""
+
+    level: str
+    probability: float
+    category: str
+
+
 @dataclass(frozen=True, slots=True)
 class JudgingTerms:
     """Under what terms a text is judged. `lead`: what the reader has already, and joins the text to. `escalate`,

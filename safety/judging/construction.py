@@ -14,7 +14,7 @@ from sluicegate.safety.detection.guards import guard_format
 from sluicegate.safety.judging.cascade import CascadeJudge
 from sluicegate.safety.judging.guard_reading import GuardAnswerJudge
 from sluicegate.safety.judging.remote import ChatGuardJudge, GuardService, ModerationsJudge
-from sluicegate.safety.judging.session import AnswerJudge, JudgeRail, JudgingPolicy, ScoreLimits
+from sluicegate.safety.judging.session import AnswerJudge, JudgeRail, JudgingPolicy, ScoreLimits, TextJudge
 from sluicegate.safety.judging.settings import (
     AnswerGuardSettings,
     AnswerHarmSettings,
@@ -22,9 +22,12 @@ from sluicegate.safety.judging.settings import (
     CascadeSettings,
     GuardServiceSettings,
     JudgingSettings,
+    ScoringSettings,
+    TokenGuardSettings,
 )
 from sluicegate.safety.judging.states import ProbeAnswerJudge
 from sluicegate.safety.judging.text_classifier import ClassifierAnswerJudge
+from sluicegate.safety.judging.token_guard import TokenGuardJudge
 
 
 def harm(own: AnswerHarmSettings) -> JudgeRail:
@@ -38,6 +41,11 @@ def guard(own: AnswerGuardSettings) -> JudgeRail:
 def guard_service(own: GuardServiceSettings) -> JudgeRail:
     """Raises `ConfigurationError` where the key is missing."""
     return rail("guard-service", _service(own), own, own.form)
+
+
+def token_guard(own: TokenGuardSettings) -> JudgeRail:
+    judge = TokenGuardJudge(own.model, own.in_a_row, own.context_chars, judges_question=own.judge_question)
+    return rail("token-guard", judge, own, f"{own.model}-{own.in_a_row}")
 
 
 def probe(own: AnswerProbeSettings) -> JudgeRail:
@@ -73,7 +81,12 @@ def _service(own: GuardServiceSettings) -> AnswerJudge:
 
 
 def rail(
-    name: str, judge: AnswerJudge, own: JudgingSettings, version: str, *, token_limit: float | None = None
+    name: str,
+    judge: AnswerJudge | TextJudge,
+    own: ScoringSettings,
+    version: str,
+    *,
+    token_limit: float | None = None,
 ) -> JudgeRail:
     """`version`: of what the judge goes by. `token_limit`: from which a token's score stops an answer. Raises
     `ConfigurationError`."""
@@ -83,7 +96,7 @@ def rail(
     return JudgeRail(name, judge, made, own.channels, version, own.time_budget_s)
 
 
-def policy(where: str, own: JudgingSettings) -> JudgingPolicy:
+def policy(where: str, own: ScoringSettings) -> JudgingPolicy:
     limits = _limits(where, own.escalate, own.block)
     categories = {
         name: _limits(
@@ -93,7 +106,9 @@ def policy(where: str, own: JudgingSettings) -> JudgingPolicy:
         )
         for name, one in own.categories.items()
     }
-    return JudgingPolicy(limits, categories, own.unit_chars, own.longest_unit)
+    if isinstance(own, JudgingSettings):
+        return JudgingPolicy(limits, categories, own.unit_chars, own.longest_unit)
+    return JudgingPolicy(limits, categories)
 
 
 def _limits(where: str, escalate: float, block: float) -> ScoreLimits:

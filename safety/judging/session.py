@@ -176,13 +176,23 @@ def _check(assessment: Assessment) -> None:
             raise ValueError(f"the score of {category!r} is no number from 0 to 1")
 
 
+@runtime_checkable
+class TextJudge(Protocol):
+    """Judges texts of answers in units of its own. Shared by requests."""
+
+    def begin(
+        self, request: Request, caller: Caller, channel: Channel, terms: JudgingTerms, policy: JudgingPolicy
+    ) -> AwaitedSession:
+        """Begin a text of the answer to `request`."""
+
+
 class JudgeRail:
     """Slot `moderate`. `open` serves judges that answer at once; all others are asked through `follow` alone."""
 
     def __init__(
         self,
         name: str,
-        judge: AnswerJudge,
+        judge: AnswerJudge | TextJudge,
         policy: JudgingPolicy,
         channels: Iterable[Channel],
         version: str,
@@ -213,6 +223,8 @@ class JudgeRail:
     def follow(self, request: Request, caller: Caller, channel: Channel, terms: JudgingTerms) -> AwaitedSession:
         if channel not in self.properties.channels:
             return _Unread()
+        if isinstance(self.judge, TextJudge):
+            return self.judge.begin(request, caller, channel, terms, self.policy)
         return JudgeSession(self.judge.read(request, caller, channel, terms.lead), self.policy, terms)
 
     def open(self, request: Request, caller: Caller, channel: Channel) -> ImmediateSession:

@@ -27,7 +27,7 @@ class CategoryLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgingSettings:
+class ScoringSettings:
     """What every judge of answers has."""
 
     escalate: Positive = NEVER
@@ -38,20 +38,29 @@ class JudgingSettings:
     """Other limits by category."""
     channels: tuple[Channel, ...] = ("content", "reasoning", "tool_arguments")
     """Parts of an answer that are judged."""
-    unit_chars: Count = 120
-    """A unit ends with the first sentence that makes it so long."""
-    longest_unit: Count = 500
-    """Characters after which a unit ends anyway; so many may be held."""
     time_budget_s: Positive = 10.0
     """For one judgement."""
 
     def __post_init__(self) -> None:
+        if "tool_name" in self.channels:
+            raise ValueError("channels: names of tools are not judged; leave 'tool_name' to rails that match")
+
+
+@dataclass(frozen=True, slots=True)
+class JudgingSettings(ScoringSettings):
+    """What a judge of sentences has."""
+
+    unit_chars: Count = 120
+    """A unit ends with the first sentence that makes it so long."""
+    longest_unit: Count = 500
+    """Characters after which a unit ends anyway; so many may be held."""
+
+    def __post_init__(self) -> None:
+        ScoringSettings.__post_init__(self)
         if self.unit_chars >= self.longest_unit:
             raise ValueError(
                 f"unit_chars = {self.unit_chars} must be below longest_unit = {self.longest_unit}; a unit is held whole"
             )
-        if "tool_name" in self.channels:
-            raise ValueError("channels: names of tools are not judged; leave 'tool_name' to rails that match")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +94,20 @@ class AnswerGuardSettings(JudgingSettings):
     """Of the messages that led to the answer, the newest so many characters."""
     max_new_tokens: Count = 48
     """Of one judgement."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenGuardSettings(ScoringSettings):
+    """Of `token-guard`: a guard with heads on tokens that this gateway serves."""
+
+    model: str
+    """The name of a served guard."""
+    in_a_row: Count = 1
+    """Tokens one after another that must reach a limit; until then they are held."""
+    judge_question: bool = True
+    """The guard's heads for questions judge the conversation before the answer leaves, as category `question/...`."""
+    context_chars: Count = 8_000
+    """Of the messages that led to the answer, the newest so many characters."""
 
 
 @dataclass(frozen=True, slots=True)

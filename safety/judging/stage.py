@@ -10,6 +10,7 @@ from sluicegate.safety.judging.settings import (
     AnswerProbeSettings,
     CascadeSettings,
     GuardServiceSettings,
+    TokenGuardSettings,
 )
 
 CONSTRUCTION = "sluicegate.safety.judging.construction"
@@ -18,6 +19,7 @@ CONSTRUCTION = "sluicegate.safety.judging.construction"
 def register(registry: RegistryLike) -> None:
     add_stage(registry, "moderate", "harm", AnswerHarmSettings, later(CONSTRUCTION, "harm"))
     add_stage(registry, "moderate", "guard", AnswerGuardSettings, later(CONSTRUCTION, "guard"))
+    add_stage(registry, "moderate", "token-guard", TokenGuardSettings, later(CONSTRUCTION, "token_guard"))
     add_stage(registry, "moderate", "guard-service", GuardServiceSettings, later(CONSTRUCTION, "guard_service"))
     add_stage(registry, "moderate", "probe", AnswerProbeSettings, later(CONSTRUCTION, "probe"))
     add_stage(registry, "moderate", "cascade", CascadeSettings, later(CONSTRUCTION, "cascade"))

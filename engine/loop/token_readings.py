@@ -1,0 +1,230 @@
+"""Compute what guards with heads on tokens are asked: many texts in one pass, each by the tokens that are new in it.
+
+Every step takes what was asked so far, those with the fewest new tokens first, up to the engine's budget of tokens. Keys
+and values of a text stay in its blocks from one call to the next, so a text of n tokens costs n. Where blocks run out,
+the text that was not asked about for longest gives its own up, and is computed again when it is asked about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sluicegate.engine.attention.paged import Stretch
+from sluicegate.engine.batching.runner import ModelRunner, StepInputs
+from sluicegate.engine.failures import as_failure
+from sluicegate.engine.memory.blocks import BlockPool
+from sluicegate.engine.model.model import GuardModel
+from sluicegate.engine.sequences.growing_text import GrowingText
+from sluicegate.plugins import GenerationFailed, Overloaded, TokenJudgement
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class TokenQuestion:
+    """A `Waiter` for the judgements of the `last` tokens of a text to which `new` ones are added."""
+
+    text: GrowingText
+    new: Seq[int]
+    last: int
+    asked: bool
+    """Whether the heads for questions judge, and not those for answers."""
+    future: asyncio.Future[list[TokenJudgement]] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+    found: list[TokenJudgement] = field(default_factory=list)
+
+    @property
+    def is_over(self) -> bool:
+        return self.text.closed or self.future.done()
+
+    @property
+    def first(self) -> int:
+        """The place in the text of the first token that is still to be judged; those computed again do not count."""
+        return len(self.text.tokens) - self.last + len(self.found)
+
+    def answer(self) -> None:
+        self._settle(lambda: self.future.set_result(self.found))
+
+    def fail(self, error: Exception) -> None:
+        self._settle(lambda: self.future.set_exception(error))
+
+    def _settle(self, act: Callable[[], None]) -> None:
+        def settle() -> None:
+            if not self.future.done():
+                act()
+
+        loop = self.future.get_loop()
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Tokens [start, start + count) of a question's text; the last `wanted` of them are judged. Made before the pass:
+    `wanted` changes with it."""
+
+    question: TokenQuestion
+    start: int
+    count: int
+
+    @property
+    def wanted(self) -> int:
+        """How many of them that is."""
+        return max(0, self.start + self.count - max(self.start, self.question.first))
+
+
+class TokenReadings:
+    """All texts that one guard reads. Used by the engine thread alone, under `torch.inference_mode`."""
+
+    def __init__(self, model: GuardModel, runner: ModelRunner, pool: BlockPool, budget: int) -> None:
+        """`budget`: most new tokens of a step."""
+        self._model = model
+        self._runner = runner
+        self._pool = pool
+        self._budget = budget
+        self._waiting: list[TokenQuestion] = []
+        self._texts: set[GrowingText] = set()
+        self._steps = 0
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._waiting)
+
+    @property
+    def text_count(self) -> int:
+        """Count the texts that hold blocks."""
+        return len(self._texts)
+
+    def add(self, question: TokenQuestion) -> None:
+        question.text.tokens += question.new
+        self._waiting.append(question)
+
+    def close(self, text: GrowingText) -> None:
+        """Free what a text holds. Idempotent."""
+        text.closed = True
+        self._give_up(text)
+
+    def fail_all(self, error: Exception) -> None:
+        waiting, self._waiting = self._waiting, []
+        for question in waiting:
+            question.fail(error)
+
+    def step(self) -> int:
+        """Compute one pass; returns how many tokens it had."""
+        self._steps += 1
+        self._waiting = [question for question in self._waiting if not question.is_over]
+        rows = self._rows()
+        if rows:
+            self._compute(rows)
+        for row in rows:
+            if row.question.text.pending == 0 and not row.question.is_over:
+                row.question.answer()
+                self._waiting.remove(row.question)
+        return sum(row.count for row in rows)
+
+    # --- which tokens ------------------------------------------------------------------------------------------
+
+    def _rows(self) -> list[_Row]:
+        """Return the rows of the next pass, those with the fewest tokens first; none where nothing is asked."""
+        for question in self._waiting:
+            question.text.find(self._pool, question.first)
+            if question.text.blocks:
+                self._texts.add(question.text)
+        rows: list[_Row] = []
+        budget = self._budget
+        for question in sorted(self._waiting, key=lambda one: one.text.pending):
+            count = min(question.text.pending, budget)
+            if count and self._secure(question, count, rows):
+                rows.append(_Row(question, question.text.computed, count))
+                budget -= count
+        return sorted(rows, key=lambda row: row.count)
+
+    def _secure(self, question: TokenQuestion, count: int, rows: Seq[_Row]) -> bool:
+        """Take blocks for `count` more tokens, from texts that are not in this pass where there are too few. False: the
+        question waits for the next pass, or has failed since the pool is too small for its text alone."""
+        text, pool = question.text, self._pool
+        busy = {row.question.text for row in rows} | {text}
+        while (missing := text.lacks(pool, count)) > pool.free_count:
+            if not (others := self._texts - busy):
+                if not rows:
+                    self._refuse(question)
+                return False
+            self._give_up(min(others, key=lambda one: one.used))
+        text.take(pool, missing)
+        self._texts.add(text)
+        return True
+
+    def _refuse(self, question: TokenQuestion) -> None:
+        room = self._pool.num_blocks * self._pool.block_size
+        self._waiting.remove(question)
+        self._give_up(question.text)
+        question.fail(
+            Overloaded(
+                f"guard {self._model.name!r} has {room} places for tokens, too few for this text; give it more with "
+                "kv_cache_bytes or num_blocks",
+                retry_after_s=1.0,
+            )
+        )
+
+    def _give_up(self, text: GrowingText) -> None:
+        text.give_up(self._pool)
+        self._texts.discard(text)
+
+    # --- the pass ----------------------------------------------------------------------------------------------
+
+    def _compute(self, rows: Seq[_Row]) -> None:
+        """Run a pass; where it raises, each row in one of its own, so that one that breaks fails alone."""
+        try:
+            self._take(rows, self._runner.features(self._inputs(rows)))
+        except Exception as error:
+            if len(rows) == 1:
+                self._broken(rows[0].question, as_failure(error, "the guard's forward pass"))
+                return
+            for row in rows:
+                if row.question.text.computed == row.start and not row.question.text.closed:
+                    self._compute([row])
+
+    def _inputs(self, rows: Seq[_Row]) -> StepInputs:
+        ids = np.concatenate([np.array(r.question.text.tokens[r.start : r.start + r.count], np.int64) for r in rows])
+        positions = np.concatenate([np.arange(row.start, row.start + row.count) for row in rows])
+        size = self._pool.block_size
+        slots = [
+            row.question.text.table[at // size] * size + at % size
+            for row in rows
+            for at in range(row.start, row.start + row.count)
+        ]
+        ends = np.cumsum([row.count for row in rows])
+        wanted = [np.arange(end - row.wanted, end) for row, end in zip(rows, ends, strict=True)]
+        stretches = [Stretch(row.start, row.count, row.question.text.table) for row in rows]
+        return StepInputs(ids, positions, np.array(slots, np.int64), np.concatenate(wanted), stretches)
+
+    def _take(self, rows: Seq[_Row], features: Tensor) -> None:
+        """Judge by `features` [R, 2 i] of the wanted tokens, row by row."""
+        heads, at = self._model.guard_heads, 0
+        for row in rows:
+            question, wanted = row.question, row.wanted
+            mine = features[at : at + wanted]
+            at += wanted
+            if not bool(torch.isfinite(mine).all()):
+                self._broken(question, GenerationFailed("the guard's numbers are none (NaN or infinite)"))
+                continue
+            if len(mine):
+                question.found += heads.judge_question(mine) if question.asked else heads.judge_answer(mine)
+            question.text.advance(self._pool, row.count)
+            question.text.used = self._steps
+
+    def _broken(self, question: TokenQuestion, error: Exception) -> None:
+        """End a text whose blocks may hold NaN: they are zeroed, and not reused."""
+        text = question.text
+        self._runner.scrub(self._pool.forget(text.blocks))
+        text.closed = True
+        self._give_up(text)
+        if question in self._waiting:
+            self._waiting.remove(question)
+        question.fail(error)

@@ -1,0 +1,84 @@
+"""Hold a text that a guard reads as it grows: its tokens, and the KV blocks of those that were computed.
+
+Unlike a sequence it is never drawn from, and between two calls nothing of it is pending. Its full blocks are named and
+shared like those of prompts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from sluicegate.engine.memory.blocks import BlockPool, Digest
+
+
+@dataclass(slots=True, eq=False)
+class GrowingText:
+    """Touched by the engine thread alone. Keys and values of the first `computed` tokens are in `blocks`."""
+
+    root: Digest
+    """Where the chains of its tenant begin."""
+    tokens: list[int] = field(default_factory=list)
+    computed: int = 0
+    blocks: list[int] = field(default_factory=list)
+    used: int = 0
+    """The step that computed the newest of them."""
+    closed: bool = False
+    _table: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(8, np.int64))
+    _digests: list[Digest] = field(default_factory=list)
+
+    @property
+    def pending(self) -> int:
+        return len(self.tokens) - self.computed
+
+    @property
+    def table(self) -> npt.NDArray[np.int64]:
+        """Return `blocks` as an array, int64; longer than they are."""
+        return self._table
+
+    def find(self, pool: BlockPool, before: int) -> None:
+        """Take over what the pool has of its first `before` tokens, where it holds no block yet."""
+        if not self.blocks:
+            self._hold(pool.match(self._named(pool, min(before, len(self.tokens) - 1)), self.tokens))
+            self.computed = len(self.blocks) * pool.block_size
+            pool.counters.asked += len(self.tokens)
+            pool.counters.found += self.computed
+
+    def lacks(self, pool: BlockPool, count: int) -> int:
+        """Return how many blocks are missing for `count` more tokens."""
+        return max(0, pool.blocks_for(self.computed + count) - len(self.blocks))
+
+    def take(self, pool: BlockPool, blocks: int) -> None:
+        self._hold(pool.take(blocks))
+
+    def advance(self, pool: BlockPool, count: int) -> None:
+        """Note that `count` tokens were computed; offer the blocks that are full now for reuse."""
+        size, before = pool.block_size, self.computed // pool.block_size
+        self.computed += count
+        names = self._named(pool, self.computed)
+        for at in range(before, len(names)):
+            pool.publish(self.blocks[at], names[at], self.tokens[at * size : (at + 1) * size])
+
+    def give_up(self, pool: BlockPool) -> None:
+        """Release its blocks; what it has read will be found again, or computed again."""
+        pool.release(self.blocks)
+        self.blocks, self.computed = [], 0
+
+    def _hold(self, blocks: list[int]) -> None:
+        start, end = len(self.blocks), len(self.blocks) + len(blocks)
+        if end > len(self._table):
+            self._table = np.concatenate([self._table, np.zeros(max(end, len(self._table)), np.int64)])
+        self._table[start:end] = blocks
+        self.blocks += blocks
+
+    def _named(self, pool: BlockPool, tokens: int) -> list[Digest]:
+        """Return the names of the blocks that the first `tokens` tokens fill."""
+        if not pool.reuses:
+            return []
+        size = pool.block_size
+        for at in range(len(self._digests), tokens // size):
+            parent = self._digests[-1] if self._digests else self.root
+            self._digests.append(pool.name(parent, self.tokens[at * size : (at + 1) * size]))
+        return self._digests[: tokens // size]

@@ -1,0 +1,86 @@
+"""Cut a text that is still being written into parts whose tokens no longer change, for guards that judge tokens.
+
+A tokenizer splits a text into words first, and tokens never reach over the end of a word. So a word is stable once the
+next one has begun. The cut is looked for after every character: where it falls depends on the text alone, never on how
+it came in pieces. White space is decided about once it has ended, since line breaks are joined to what is before
+them; a character that would be composed with the one before it (NFC) belongs to its word.
+
+Not covered: words of more than `LONGEST` characters, and tokenizers that see no words or look back: their parts may be
+tokenised in another way than the whole would be. They are the same parts in every cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from unicodedata import combining, normalize
+
+LONGEST = 64
+"""Characters of a part, and so most that wait for the end of a word."""
+Words = Callable[[str], list[int]]
+"""Where the words of a text begin, the first at 0."""
+
+
+class StableCutter:
+    """Mutable, for one text."""
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+        self._rest = ""
+
+    def feed(self, text: str) -> Iterator[str]:
+        """Yield the parts that are stable now."""
+        for char in text:
+            if self._rest and (end := self._end(char)):
+                part, self._rest = self._rest[:end], self._rest[end:] + char
+                yield part
+            else:
+                self._rest += char
+
+    def close(self) -> Iterator[str]:
+        """Yield what is left, as the last part."""
+        if self._rest:
+            yield self._rest
+            self._rest = ""
+
+    def _end(self, char: str) -> int:
+        """Return where the first part ends, now that `char` comes; 0 = not yet known."""
+        rest = self._rest
+        if (char.isspace() and rest[-1].isspace()) or _composes(rest[-1], char):
+            return self._longest(char)
+        begins = self._words(rest + char)
+        if len(begins) > 1 and not _composes(rest[begins[-1] - 1], (rest + char)[begins[-1]]):
+            return min(begins[-1], len(rest))
+        return self._longest(char)
+
+    def _longest(self, char: str) -> int:
+        """Return all that came, where it is as long as a part may be; marks on a letter stay with it, up to a point."""
+        size = len(self._rest)
+        return size if size >= 2 * LONGEST or (size >= LONGEST and not _composes(self._rest[-1], char)) else 0
+
+
+def words_of(tokenizer: Any) -> Words:
+    """Return how a `transformers` tokenizer splits texts; by white space where it does not say."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    splitter = getattr(backend, "pre_tokenizer", None)
+    if splitter is None:
+        return _by_space
+
+    def split(text: str) -> list[int]:
+        return [begin for _, (begin, _) in splitter.pre_tokenize_str(text)] or [0]
+
+    return split
+
+
+def _by_space(text: str) -> list[int]:
+    """White space belongs to the word behind it."""
+    return [0, *(at for at in range(1, len(text)) if text[at].isspace() and not text[at - 1].isspace())]
+
+
+def _composes(before: str, char: str) -> bool:
+    """Whether `char` is written on the character before it, or becomes one with it."""
+    if char < "\u0300":
+        return False
+    return combining(char) != 0 or len(normalize("NFC", before + char)) < len(normalize("NFC", before)) + len(
+        normalize("NFC", char)
+    )

@@ -1,0 +1,283 @@
+"""Judge an answer token by token with a guard that has heads on tokens (Qwen3Guard-Stream).
+
+The guard reads the conversation once, and its heads for questions judge it. Then it reads the answer in its own tokens,
+each in one pass over one token with all keys and values kept, and its heads for answers judge each of them: an answer
+of n tokens costs n. What is held: the word that is being written, and tokens in a row that ring but are still too few
+to stop the answer. An answer is stopped at the beginning of the word in which the row began.
+
+Not covered: what the guard no longer sees. An answer longer than its context is read on from its newest quarter, behind
+the same question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sluicegate.plugins import Caller, Channel, ContextLengthExceeded, JudgingTerms, Request, TokenReading, Verdict
+from sluicegate.safety.detection.guards import Turn, defused
+from sluicegate.safety.judging.guard_reading import conversation
+from sluicegate.safety.judging.session import Assessment, JudgingPolicy
+from sluicegate.safety.judging.stable_text import StableCutter, Words, words_of
+
+QUESTION = "question/"
+"""Begins the category of a score that is the question's."""
+SEVERITY: Mapping[str, float] = {"safe": 0.0, "controversial": 0.6, "unsafe": 1.0}
+"""Scores of levels, as the other guards have them."""
+
+
+class TokenGuardAccess(Protocol):
+    """The served guard. Bound once the models are loaded."""
+
+    @property
+    def tokenizer(self) -> Any:
+        """A `transformers` tokenizer with a chat template."""
+
+    def open(self, caller: Caller) -> TokenReading: ...
+
+
+class TokenGuardJudge:
+    """`model`: the name of a served guard; `in_a_row`: tokens that must ring to stop an answer. Shared by requests."""
+
+    def __init__(
+        self, model: str, in_a_row: int = 1, context_chars: int = 8_000, *, judges_question: bool = True
+    ) -> None:
+        self.model = model
+        self.in_a_row = in_a_row
+        self.judges_question = judges_question
+        self._context_chars = context_chars
+        self._access: TokenGuardAccess | None = None
+        self._words: Words = words_of(None)
+        self.counts = {"tokens_total": 0.0, "questions_total": 0.0, "begun_again_total": 0.0}
+
+    def stats(self) -> Mapping[str, float]:
+        """`tokens_total` of answers were judged, `begun_again_total` texts were longer than the guard's context."""
+        return self.counts
+
+    def bind(self, access: TokenGuardAccess) -> None:
+        """Judge with `access` from now on."""
+        self._access, self._words = access, words_of(access.tokenizer)
+
+    def begin(
+        self, request: Request, caller: Caller, channel: Channel, terms: JudgingTerms, policy: JudgingPolicy
+    ) -> TokenGuardSession:
+        """Begin one text of the answer to `request`. Raises `ContextLengthExceeded` where the guard has no room for it
+        behind a question."""
+        if self._access is None:
+            raise RuntimeError(f"the guard {self.model!r} is not bound to an engine yet")
+        reading = self._access.open(caller)
+        opening = self._opening(request, terms.lead, reading.room)
+        text = _GuardedText(self, self._access, caller, opening, reading)
+        return TokenGuardSession(text, StableCutter(self._words), policy, terms, self.in_a_row)
+
+    def _opening(self, request: Request, lead: str, room: int) -> _Opening:
+        """Return what stands before the answer, in half of the guard's room; the newest of it where it is longer."""
+        assert self._access is not None
+        tokenizer, chars = self._access.tokenizer, self._context_chars
+        while True:
+            opening = _opening(tokenizer, conversation(request, chars), lead[-chars:])
+            if 2 * len(opening) <= room:
+                return opening
+            if chars < 16:
+                raise ContextLengthExceeded(
+                    f"the guard's template takes {len(opening)} of the {room} tokens that {self.model!r} reads"
+                )
+            chars //= 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """Tokens up to the end of the question, empty without one; and those from there to the answer."""
+
+    question: list[int]
+    header: list[int]
+
+    def __len__(self) -> int:
+        return len(self.question) + len(self.header)
+
+
+def _opening(tokenizer: Any, history: Sequence[Turn], lead: str) -> _Opening:
+    """Render a conversation in the checkpoint's own template. The token behind the last message of the user ends the
+    question."""
+    safe = [(role, defused(text, tokenizer.all_special_tokens)) for role, text in history]
+    said = "".join(text for _, text in safe) + lead
+    answer, question = _absent(said, "\u2603judged"), _absent(said, "\u2603asked")
+    asks = bool(safe) and safe[-1][0] == "user"
+    messages = [{"role": role, "content": text} for role, text in safe]
+    if asks:
+        messages[-1]["content"] += question
+    messages.append({"role": "assistant", "content": answer})
+    before, _, _ = str(tokenizer.apply_chat_template(messages, tokenize=False)).partition(answer)
+    asked, mark, behind = before.partition(question)
+    header = _ids(tokenizer, (behind if mark else before) + defused(lead, tokenizer.all_special_tokens))
+    return _Opening([*_ids(tokenizer, asked), *header[:1]], header[1:]) if mark else _Opening([], header)
+
+
+def _absent(said: str, mark: str) -> str:
+    """Return a mark that nobody has said."""
+    while mark in said:
+        mark += "\u2603"
+    return mark
+
+
+def _ids(tokenizer: Any, text: str) -> list[int]:
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+class _GuardedText:
+    """What the guard has read of one text: the question, and the tokens of the answer, of which the newest are kept."""
+
+    def __init__(
+        self,
+        judge: TokenGuardJudge,
+        access: TokenGuardAccess,
+        caller: Caller,
+        opening: _Opening,
+        reading: TokenReading,
+    ) -> None:
+        self._judge = judge
+        self._access = access
+        self._caller = caller
+        self._opening = opening
+        self._reading = reading
+        self._room = reading.room
+        self._newest: list[int] = []
+        self._before = [*opening.question, *opening.header]  # is read before the next token
+        self._used = 0
+
+    async def question(self) -> Assessment:
+        """Judge the conversation that led to the answer."""
+        opening = self._opening
+        if not opening.question or not self._judge.judges_question:
+            return Assessment()
+        [found] = await self._reading.judge(opening.question, 1, asked=True)
+        self._judge.counts["questions_total"] += 1
+        self._used, self._before = len(opening.question), list(opening.header)
+        return Assessment({f"{QUESTION}{found.category}": SEVERITY[found.level.lower()]})
+
+    async def tokens(self, parts: Sequence[str]) -> list[list[Assessment]]:
+        """Judge the tokens of parts of the answer, each with all that was read before it."""
+        special = self._access.tokenizer.all_special_tokens
+        ids = [_ids(self._access.tokenizer, defused(part, special)) for part in parts]
+        if any(part.strip() and not each for part, each in zip(parts, ids, strict=True)):
+            raise ValueError("the guard's tokenizer has no token for a part of the answer")
+        found = await self._judged([token for each in ids for token in each])
+        self._judge.counts["tokens_total"] += len(found)
+        ends = iter(found)
+        return [[next(ends) for _ in each] for each in ids]
+
+    async def _judged(self, ids: list[int]) -> list[Assessment]:
+        found: list[Assessment] = []
+        while ids:
+            room = self._room - self._used - len(self._before)
+            if room <= 0:
+                self._begin_again()
+                continue
+            now, ids = ids[:room], ids[room:]
+            given = [*self._before, *now]
+            said = await self._reading.judge(given, len(now))
+            self._used, self._before = self._used + len(given), []
+            self._newest = [*self._newest, *now][-(self._room // 4) :]
+            found += [Assessment({one.category: SEVERITY[one.level.lower()]}) for one in said]
+        return found
+
+    def _begin_again(self) -> None:
+        self._judge.counts["begun_again_total"] += 1
+        self._reading = self._access.open(self._caller)
+        self._used = 0
+        self._before = [*self._opening.question, *self._opening.header, *self._newest]
+
+
+@dataclass(slots=True)
+class _Row:
+    """Tokens in a row that ring. Mutable."""
+
+    size: int = 0
+    start: int = 0
+    """Where the part begins in which the first of them stands."""
+
+    def add(self, start: int, *, rings: bool) -> int:
+        """Return how many there are now."""
+        if not rings:
+            self.size = 0
+            return 0
+        self.start = self.start if self.size else start
+        self.size += 1
+        return self.size
+
+
+@dataclass(slots=True)
+class TokenGuardSession:
+    """An `AwaitedSession` for one text. Mutable."""
+
+    text: _GuardedText
+    cutter: StableCutter
+    policy: JudgingPolicy
+    terms: JudgingTerms
+    in_a_row: int
+    _begun: bool = False
+    _fed: int = 0
+    _judged: int = 0  # characters whose tokens were judged
+    _clear_to: int = 0
+    _blocked: str | None = None
+    _bad: _Row = field(default_factory=_Row)
+    _doubtful: _Row = field(default_factory=_Row)
+    _has_asked: bool = False
+    _asked: tuple[str, int] | None = None
+    _scores: dict[str, float] = field(default_factory=dict)
+
+    async def feed(self, text: str) -> Verdict:
+        self._fed += len(text)
+        return await self._next(list(self.cutter.feed(text)), ends=False)
+
+    async def close(self) -> Verdict:
+        return await self._next(list(self.cutter.close()), ends=True)
+
+    async def _next(self, parts: Sequence[str], *, ends: bool) -> Verdict:
+        self._asked, self._scores = None, {}
+        if self._blocked is None and self._fed and not self._begun:
+            self._begun = True
+            self._judge_question(await self.text.question())
+        if self._blocked is None and parts:
+            self._judge_parts(parts, await self.text.tokens(parts))
+        if self._blocked is None:
+            self._clear_to = self._fed if ends else self._settled()
+        reason, at = self._asked or (None, None)
+        return Verdict(self._clear_to, (), self._blocked, reason, at, tuple(self._scores.items()))
+
+    def _settled(self) -> int:
+        """Return where the text ends that no row of tokens can take back."""
+        rows = [row for row in (self._bad, self._doubtful) if 0 < row.size < self.in_a_row]
+        return min([self._judged, *(row.start for row in rows)])
+
+    def _judge_question(self, assessment: Assessment) -> None:
+        action, category = self._note(assessment)
+        if action == "block":
+            self._blocked = category
+        elif action == "escalate":
+            self._ask(category, 0)
+
+    def _judge_parts(self, parts: Sequence[str], judged: Sequence[Sequence[Assessment]]) -> None:
+        """Go through the tokens in order, up to the one with which enough in a row are bad."""
+        for part, tokens in zip(parts, judged, strict=True):
+            for assessment in tokens:
+                action, category = self._note(assessment)
+                bad = self._bad.add(self._judged, rings=action == "block")
+                if self._doubtful.add(self._judged, rings=action != "pass") == self.in_a_row and bad < self.in_a_row:
+                    self._ask(category, self._doubtful.start)
+                if bad == self.in_a_row:
+                    self._blocked, self._clear_to = category, self._bad.start
+                    return
+            self._judged += len(part)
+
+    def _ask(self, category: str, start: int) -> None:
+        """Have a person look, once: all that follows waits as well."""
+        if not self._has_asked:
+            self._has_asked, self._asked = True, (category, start)
+
+    def _note(self, assessment: Assessment) -> tuple[str, str]:
+        for category, score in assessment.scores.items():
+            if score:
+                self._scores[category] = max(score, self._scores.get(category, 0.0))
+        return self.policy.worst(assessment, self.terms)
