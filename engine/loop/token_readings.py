@@ -1,6 +1,6 @@
 """Compute what guards with heads on tokens are asked: many texts in one pass, each by the tokens that are new in it.
 
-Every step takes what was asked so far, those with the fewest new tokens first, up to the engine's budget of tokens. Keys
+Every step takes what was asked so far, fewest new tokens first, up to the budget of tokens of the engine. Keys
 and values of a text stay in its blocks from one call to the next, so a text of n tokens costs n. Where blocks run out,
 the text that was not asked about for longest gives its own up, and is computed again when it is asked about.
 """
@@ -65,7 +65,7 @@ class TokenQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _TextRow:
     """Tokens [start, start + count) of a question's text; the last `wanted` of them are judged. Made before the pass:
     `wanted` changes with it."""
 
@@ -130,22 +130,22 @@ class TokenReadings:
 
     # --- which tokens ------------------------------------------------------------------------------------------
 
-    def _rows(self) -> list[_Row]:
+    def _rows(self) -> list[_TextRow]:
         """Return the rows of the next pass, those with the fewest tokens first; none where nothing is asked."""
         for question in self._waiting:
             question.text.find(self._pool, question.first)
             if question.text.blocks:
                 self._texts.add(question.text)
-        rows: list[_Row] = []
+        rows: list[_TextRow] = []
         budget = self._budget
         for question in sorted(self._waiting, key=lambda one: one.text.pending):
             count = min(question.text.pending, budget)
             if count and self._secure(question, count, rows):
-                rows.append(_Row(question, question.text.computed, count))
+                rows.append(_TextRow(question, question.text.computed, count))
                 budget -= count
         return sorted(rows, key=lambda row: row.count)
 
-    def _secure(self, question: TokenQuestion, count: int, rows: Seq[_Row]) -> bool:
+    def _secure(self, question: TokenQuestion, count: int, rows: Seq[_TextRow]) -> bool:
         """Take blocks for `count` more tokens, from texts that are not in this pass where there are too few. False: the
         question waits for the next pass, or has failed since the pool is too small for its text alone."""
         text, pool = question.text, self._pool
@@ -178,7 +178,7 @@ class TokenReadings:
 
     # --- the pass ----------------------------------------------------------------------------------------------
 
-    def _compute(self, rows: Seq[_Row]) -> None:
+    def _compute(self, rows: Seq[_TextRow]) -> None:
         """Run a pass; where it raises, each row in one of its own, so that one that breaks fails alone."""
         try:
             self._take(rows, self._runner.features(self._inputs(rows)))
@@ -190,7 +190,7 @@ class TokenReadings:
                 if row.question.text.computed == row.start and not row.question.text.closed:
                     self._compute([row])
 
-    def _inputs(self, rows: Seq[_Row]) -> StepInputs:
+    def _inputs(self, rows: Seq[_TextRow]) -> StepInputs:
         ids = np.concatenate([np.array(r.question.text.tokens[r.start : r.start + r.count], np.int64) for r in rows])
         positions = np.concatenate([np.arange(row.start, row.start + row.count) for row in rows])
         size = self._pool.block_size
@@ -204,7 +204,7 @@ class TokenReadings:
         stretches = [Stretch(row.start, row.count, row.question.text.table) for row in rows]
         return StepInputs(ids, positions, np.array(slots, np.int64), np.concatenate(wanted), stretches)
 
-    def _take(self, rows: Seq[_Row], features: Tensor) -> None:
+    def _take(self, rows: Seq[_TextRow], features: Tensor) -> None:
         """Judge by `features` [R, 2 i] of the wanted tokens, row by row."""
         heads, at = self._model.guard_heads, 0
         for row in rows:

@@ -4,8 +4,8 @@ A judgement asks the model to read `head + conversation + answer so far + tail`.
 unit and only ever grows at its end, so the engine finds the blocks of the judgement before in its prefix cache and
 reads the new unit and the tail alone: an answer of n tokens costs O(n), not O(n^2).
 
-Not covered: guards with a head that judges every token, and conversations longer than `context_chars` (their
-beginning is left out).
+Not covered: conversations longer than `context_chars` (their beginning is left out). Guards with heads that judge every
+token are asked by `judging/token_guard.py`.
 """
 
 from __future__ import annotations

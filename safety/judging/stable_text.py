@@ -11,7 +11,7 @@ tokenised in another way than the whole would be. They are the same parts in eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unicodedata import combining, normalize
 
@@ -31,11 +31,10 @@ class StableCutter:
     def feed(self, text: str) -> Iterator[str]:
         """Yield the parts that are stable now."""
         for char in text:
-            if self._rest and (end := self._end(char)):
-                part, self._rest = self._rest[:end], self._rest[end:] + char
+            while self._rest and (end := self._end(char)):
+                part, self._rest = self._rest[:end], self._rest[end:]
                 yield part
-            else:
-                self._rest += char
+            self._rest += char
 
     def close(self) -> Iterator[str]:
         """Yield what is left, as the last part."""
@@ -48,10 +47,8 @@ class StableCutter:
         rest = self._rest
         if (char.isspace() and rest[-1].isspace()) or _composes(rest[-1], char):
             return self._longest(char)
-        begins = self._words(rest + char)
-        if len(begins) > 1 and not _composes(rest[begins[-1] - 1], (rest + char)[begins[-1]]):
-            return min(begins[-1], len(rest))
-        return self._longest(char)
+        ends = [at for at in self._words(rest + char) if 0 < at <= len(rest)]
+        return ends[0] if ends else self._longest(char)
 
     def _longest(self, char: str) -> int:
         """Return all that came, where it is as long as a part may be; marks on a letter stay with it, up to a point."""
@@ -66,10 +63,20 @@ def words_of(tokenizer: Any) -> Words:
     if splitter is None:
         return _by_space
 
+    compose = backend.normalizer.normalize_str if getattr(backend, "normalizer", None) is not None else str
+
     def split(text: str) -> list[int]:
-        return [begin for _, (begin, _) in splitter.pre_tokenize_str(text)] or [0]
+        composed = compose(text)
+        begins = [begin for _, (begin, _) in splitter.pre_tokenize_str(composed)]
+        return begins if composed == text else _in_text(text, composed, begins, compose)
 
     return split
+
+
+def _in_text(text: str, composed: str, begins: Sequence[int], compose: Callable[[str], str]) -> list[int]:
+    """Return the places of `text` that become the places `begins` of what is `composed` of it, where there are such."""
+    become = {compose(text[:at]): at for at in range(len(text) + 1)}  # the longest of each, with all its marks
+    return [become[composed[:begin]] for begin in begins if composed[:begin] in become]
 
 
 def _by_space(text: str) -> list[int]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from secrets import token_hex
 from typing import Any, Protocol
 
 from sluicegate.plugins import Caller, Channel, ContextLengthExceeded, JudgingTerms, Request, TokenReading, Verdict
@@ -101,8 +102,7 @@ def _opening(tokenizer: Any, history: Sequence[Turn], lead: str) -> _Opening:
     """Render a conversation in the checkpoint's own template. The token behind the last message of the user ends the
     question."""
     safe = [(role, defused(text, tokenizer.all_special_tokens)) for role, text in history]
-    said = "".join(text for _, text in safe) + lead
-    answer, question = _absent(said, "\u2603judged"), _absent(said, "\u2603asked")
+    answer, question = (f"\u2603{token_hex(16)}\u2603" for _ in range(2))  # nobody can have said these
     asks = bool(safe) and safe[-1][0] == "user"
     messages = [{"role": role, "content": text} for role, text in safe]
     if asks:
@@ -112,13 +112,6 @@ def _opening(tokenizer: Any, history: Sequence[Turn], lead: str) -> _Opening:
     asked, mark, behind = before.partition(question)
     header = _ids(tokenizer, (behind if mark else before) + defused(lead, tokenizer.all_special_tokens))
     return _Opening([*_ids(tokenizer, asked), *header[:1]], header[1:]) if mark else _Opening([], header)
-
-
-def _absent(said: str, mark: str) -> str:
-    """Return a mark that nobody has said."""
-    while mark in said:
-        mark += "\u2603"
-    return mark
 
 
 def _ids(tokenizer: Any, text: str) -> list[int]:
@@ -190,7 +183,7 @@ class _GuardedText:
 
 
 @dataclass(slots=True)
-class _Row:
+class _Ringing:
     """Tokens in a row that ring. Mutable."""
 
     size: int = 0
@@ -221,8 +214,8 @@ class TokenGuardSession:
     _judged: int = 0  # characters whose tokens were judged
     _clear_to: int = 0
     _blocked: str | None = None
-    _bad: _Row = field(default_factory=_Row)
-    _doubtful: _Row = field(default_factory=_Row)
+    _bad: _Ringing = field(default_factory=_Ringing)
+    _doubtful: _Ringing = field(default_factory=_Ringing)
     _has_asked: bool = False
     _asked: tuple[str, int] | None = None
     _scores: dict[str, float] = field(default_factory=dict)

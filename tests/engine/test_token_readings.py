@@ -83,7 +83,8 @@ def said(found: Sequence[TokenJudgement]) -> list[tuple[str, str]]:
 
 
 async def in_pieces(engine: Engine, ids: Sequence[int], sizes: Callable[[], int], tenant: str = "t") -> Judged:
-    reading, found, at = engine.open_reading("guard", tenant), [], 0
+    reading, at = engine.open_reading("guard", tenant), 0
+    found: Judged = []
     while at < len(ids):
         now = ids[at : at + sizes()]
         found += await reading.judge(now, len(now))
