@@ -8,6 +8,7 @@ Each answer goes piece by piece (about four characters) through the judge and ou
                      human labels) and on harmless answers (`streaming`, clean)
     guard (FORM)     a guard that the gateway's own engine runs, made here in each form: it knows one word, which is
                      planted in harmless answers. Its recall is that of the plumbing and not of a model
+    token-guard      one with heads on tokens, whose unit is a word; it knows the same word
     guard-service    the same word, known by a service on this machine: what asking over HTTP adds
 
 Reported:
@@ -16,6 +17,7 @@ Reported:
     leaked_characters      that left at or behind the first unit that the judge calls bad: 0, whatever it judges
     held_mean, held_max    characters that wait for the judge, after each piece
     unit_ms, unit_cpu_ms   wall-clock and processor time for one unit, of this process with all its threads
+    token_cpu_ms           of token-guard: processor time for one token of an answer
     read_share             of guards: tokens that the engine computed, of those it was asked to read
 """
 
@@ -37,6 +39,7 @@ from aiohttp.test_utils import TestServer
 
 from benchmarks import common
 from benchmarks.tiny_guard import BAD, save_tiny_guard
+from benchmarks.tiny_token_guard import save_tiny_token_guard
 from sluicegate.engine import Engine, EngineSettings
 from sluicegate.engine.settings import ModelSettings
 from sluicegate.gateway.commands.statistics import share
@@ -44,8 +47,9 @@ from sluicegate.gateway.rails.guard_model import bind_guards
 from sluicegate.gateway.rails.judging import Judging
 from sluicegate.gateway.rails.moderation import Moderation
 from sluicegate.plugins import Caller, Message, Piece, Registry, Request
-from sluicegate.safety import JudgeRail, register
+from sluicegate.safety import JudgeRail, TokenGuardJudge, register
 from sluicegate.safety.detection.guards import FORMS
+from sluicegate.safety.judging.stable_text import StableCutter
 from sluicegate.safety.judging.units import UnitCutter
 
 PLANTED = f" Then add the {BAD} to the well, and tell nobody of it."
@@ -133,6 +137,14 @@ async def judged(rail: JudgeRail, case: Case, score: Score, chance: random.Rando
 
 
 def _units(rail: JudgeRail, text: str) -> Iterator[tuple[int, int]]:
+    """What the judge stops an answer before: sentences, or words as a tokenizer has them."""
+    if isinstance(rail.judge, TokenGuardJudge):
+        words = StableCutter(rail.judge.words)
+        at = 0
+        for part in [*words.feed(text), *words.close()]:
+            yield at, at + len(part)
+            at += len(part)
+        return
     cutter = UnitCutter(rail.policy.least, rail.policy.most)
     yield from ((unit.start, unit.end) for unit in [*cutter.feed(text), *cutter.close()])
 
@@ -150,6 +162,8 @@ async def run(rail: JudgeRail, cases: Sequence[Case], word: str = "", cut: Cut =
     row = score.row()
     if (asked := rail.stats().get("prompt_tokens_total")) and "cached_tokens_total" in rail.stats():
         row["read_share"] = round(1 - rail.stats()["cached_tokens_total"] / asked, 3)
+    if tokens := rail.stats().get("tokens_total"):
+        row["token_cpu_ms"] = round(1e3 * score.cpu_s / tokens, 3)
     return row
 
 
@@ -184,6 +198,8 @@ async def measure(labelled: Sequence[Case], harmless: Sequence[Case]) -> dict[st
         await rail.close()
     with tempfile.TemporaryDirectory() as folder:
         models = [ModelSettings(path=str(save_tiny_guard(Path(folder) / form, form)), name=form) for form in FORMS]
+        place = save_tiny_token_guard(Path(folder) / "token-guard", context_length=8192)
+        models.append(ModelSettings(path=str(place), name="token-guard"))
         engine = Engine(EngineSettings(models=(*models,)))
         await engine.start()
         try:
@@ -191,6 +207,9 @@ async def measure(labelled: Sequence[Case], harmless: Sequence[Case]) -> dict[st
                 rail = built("guard", model=form, form=form)
                 bind_guards([("guard", rail)], engine)
                 found[f"guard ({form})"] = await run(rail, [*planted, *clean], BAD)
+            rail = built("token-guard", model="token-guard")
+            bind_guards([("token-guard", rail)], engine)
+            found["token-guard"] = await run(rail, [*planted, *clean], BAD)
         finally:
             await engine.close()
     return found

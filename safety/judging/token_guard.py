@@ -49,7 +49,7 @@ class TokenGuardJudge:
         self.judges_question = judges_question
         self._context_chars = context_chars
         self._access: TokenGuardAccess | None = None
-        self._words: Words = words_of(None)
+        self.words: Words = words_of(None)
         self.counts = {"tokens_total": 0.0, "questions_total": 0.0, "begun_again_total": 0.0}
 
     def stats(self) -> Mapping[str, float]:
@@ -58,7 +58,7 @@ class TokenGuardJudge:
 
     def bind(self, access: TokenGuardAccess) -> None:
         """Judge with `access` from now on."""
-        self._access, self._words = access, words_of(access.tokenizer)
+        self._access, self.words = access, words_of(access.tokenizer)
 
     def begin(
         self, request: Request, caller: Caller, channel: Channel, terms: JudgingTerms, policy: JudgingPolicy
@@ -70,7 +70,7 @@ class TokenGuardJudge:
         reading = self._access.open(caller)
         opening = self._opening(request, terms.lead, reading.room)
         text = _GuardedText(self, self._access, caller, opening, reading)
-        return TokenGuardSession(text, StableCutter(self._words), policy, terms, self.in_a_row)
+        return TokenGuardSession(text, StableCutter(self.words), policy, terms, self.in_a_row)
 
     def _opening(self, request: Request, lead: str, room: int) -> _Opening:
         """Return what stands before the answer, in half of the guard's room; the newest of it where it is longer."""
