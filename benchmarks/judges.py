@@ -123,10 +123,13 @@ async def judged(rail: JudgeRail, case: Case, score: Score, chance: random.Rando
     assert isinstance(judging, Judging)
     wall, cpu = time.perf_counter(), time.process_time()
     for piece in cut(case.text, chance):
-        for step in await judging.feed(piece):
+        steps = await judging.feed(piece)
+        for step in steps:
             moderation.feed(step) if isinstance(step, Piece) else moderation.told(step)
         if judging.failure is not None:
             raise judging.failure
+        if any(not isinstance(step, Piece) and step.released.blocked for step in steps):
+            break  # nothing more is generated then
         score.held.append(judging.held(0))
     score.wall_s += time.perf_counter() - wall
     score.cpu_s += time.process_time() - cpu

@@ -58,7 +58,7 @@ class StableCutter:
 
 def words_of(tokenizer: Any) -> Words:
     """Return how a `transformers` tokenizer splits texts; by white space where it does not say."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
+    backend: Any = getattr(tokenizer, "backend_tokenizer", None)
     splitter = getattr(backend, "pre_tokenizer", None)
     if splitter is None:
         return _by_space

@@ -222,7 +222,8 @@ class TokenGuardSession:
 
     async def feed(self, text: str) -> Verdict:
         self._fed += len(text)
-        return await self._next(list(self.cutter.feed(text)), ends=False)
+        parts = self.cutter.feed(text) if self._blocked is None else ()
+        return await self._next(list(parts), ends=False)
 
     async def close(self) -> Verdict:
         return await self._next(list(self.cutter.close()), ends=True)
