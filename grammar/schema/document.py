@@ -126,6 +126,8 @@ class SchemaDocument:
         self._left = most
         self._nodes: dict[tuple[int, str, tuple[str, ...]], Subschema] = {}
         self._either: dict[tuple[Subschema, ...], AnyOf] = {}
+        self._targets: dict[tuple[str, str, int, tuple[str, ...]], Subschema] = {}
+        """By base, reference, draft and scope of what refers."""
         self.resources: dict[str, tuple[Json, str, int]] = {}
         """URI -> (schema, pointer, draft)."""
         self.anchors: dict[tuple[str, str], tuple[Json, str]] = {}
@@ -240,6 +242,13 @@ class SchemaDocument:
         return target
 
     def _static(self, node: Subschema, reference: str, keyword: str) -> Subschema:
+        key = node.base, reference, node.draft, node.scope
+        found = self._targets.get(key)
+        if found is None:
+            found = self._targets[key] = self._found(node, reference, keyword)
+        return found
+
+    def _found(self, node: Subschema, reference: str, keyword: str) -> Subschema:
         uri, fragment = urldefrag(_joined(node.base, reference))
         fragment = unquote(fragment)
         if uri not in self.resources:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from difflib import get_close_matches
+from functools import lru_cache
 from math import isfinite
 from typing import Any
 
@@ -21,6 +22,9 @@ Json = Any
 _ENFORCED = tuple(
     name for name, one in KEYWORDS.items() if one.role not in ("identifier", "annotation") and len(name) > 4
 )
+_LETTERS = {name: frozenset(name) for name in _ENFORCED}
+_NEAR = 0.85
+"""The least ratio of `difflib`."""
 _LONGEST_KEYWORD = max(map(len, _ENFORCED)) + 2
 _MOST_UNKNOWN = 64
 """Unknown names of a schema that are compared with keywords: a comparison takes tenths of a millisecond."""
@@ -154,8 +158,8 @@ class SchemaLint:
         self._unknown.add(key)
         if len(self._unknown) > _MOST_UNKNOWN or len(key) > _LONGEST_KEYWORD:
             return
-        if near := get_close_matches(key, _ENFORCED, 1, 0.85):
-            self.notes.append(f"{key!r} at {node.pointer!r} is no keyword and has no effect; did you mean {near[0]!r}?")
+        if near := nearest_keyword(key):
+            self.notes.append(f"{key!r} at {node.pointer!r} is no keyword and has no effect; did you mean {near!r}?")
 
     def _note_format(self, name: str, pointer: str) -> None:
         if name not in FORMAT_NAMES:
@@ -178,6 +182,18 @@ class SchemaLint:
             self.notes.append(
                 f"pattern {_shown(text)} at {pointer!r} is not one of ECMA 262; it is enforced as Python's re reads it"
             )
+
+
+@lru_cache(maxsize=4096)
+def nearest_keyword(key: str) -> str | None:
+    """Return the keyword that `key` is nearly. Those with too few letters in common are not compared."""
+    letters = set(key)
+    alike = [
+        name
+        for name, its in _LETTERS.items()
+        if 2 * min(len(key) - len(letters - its), len(name) - len(its - letters)) >= _NEAR * (len(key) + len(name))
+    ]
+    return next(iter(get_close_matches(key, alike, 1, _NEAR)), None)
 
 
 def compile_pattern(text: str, limits: GrammarLimits, pointer: str) -> CharDfa:

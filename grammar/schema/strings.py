@@ -60,7 +60,8 @@ class Strings:
         if (keep_low or keep_high is not None) and max(keep_low, keep_high or 0) * dfa.state_count <= _FEW:
             dfa = dfa.intersection(CharDfa.length_between(keep_low, keep_high))
             keep_low, keep_high = 0, None
-        if dfa.is_empty() or not LengthSets(dfa).within(keep_low, keep_high) & 1:
+        bounded = keep_low or keep_high is not None
+        if dfa.is_empty() or (bounded and not LengthSets(dfa).within(keep_low, keep_high) & 1):
             return NOTHING[0]
         return Strings(dfa=dfa, low=keep_low, high=keep_high)
 

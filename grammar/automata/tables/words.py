@@ -69,8 +69,23 @@ def longest(table: Table) -> int | None:
 
 def length_range(table: Table) -> tuple[int, int | None] | None:
     """Return the lengths of the shortest and the longest word (None: no bound)."""
-    first = shortest(table)
-    return None if first is None else (len(first), longest(table))
+    first = _least(table)
+    return None if first is None else (first, longest(table))
+
+
+def _least(table: Table) -> int | None:
+    """Return the length of the shortest word; None for the empty language."""
+    seen = {table.start: None}
+    level = [table.start]
+    size = 0
+    while level:
+        if any(table.accepting[state] for state in level):
+            return size
+        level = [target for state in level for target in table.rows[state].values() if target not in seen]
+        level = list(dict.fromkeys(level))
+        seen.update(dict.fromkeys(level))
+        size += 1
+    return None
 
 
 def count(table: Table, limit: int) -> int | None:
