@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from sluicegate.gateway.http.guard import name_of, operator_of
-from sluicegate.gateway.review import Item, ReviewQueue
+from sluicegate.gateway.review import Item, ReviewQueue, Unreadable
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import Caller, NotFound
 
@@ -68,6 +68,8 @@ def queue_of(runtime: Runtime) -> ReviewQueue:
 
 
 def shown(item: Item, body: Any, *, reveal: bool, by: Caller) -> dict[str, Any]:
+    if isinstance(body, Unreadable):
+        return {**asdict(item), "object": "review", "unreadable": body.reason}
     texts = _texts(item, body)
     found = {**asdict(item), "object": "review", "characters": sum(map(len, texts))}
     if reveal:

@@ -85,7 +85,7 @@ KEYS: Table = {
         probability rest confidence_missing call partial complete value values
         custom_id status_code body completion_window in_progress_at finalizing_at failed_at expired_at cancelling_at
         cancelled_at errors first_id last_id characters texts released counts count default_sampling notes top_k min_p
-        repetition_penalty relevance_score score truncated
+        repetition_penalty relevance_score score truncated unreadable
         processing_status processing succeeded errored canceled expired ended_at cancel_initiated_at
         archived_at results_url details error_code unsupported
         retrieval dropped failed retriever rail cut start end document_start document_end

@@ -1,6 +1,7 @@
 """What a rail wants a person to look at: held, listed, decided, and fetched by whoever asked."""
 
 from sluicegate.gateway.review.items import Item, Report, Status
-from sluicegate.gateway.review.queue import ReviewQueue, review_queue, sealer_of
+from sluicegate.gateway.review.queue import UNREADABLE, ReviewQueue, review_queue, sealer_of
+from sluicegate.gateway.review.stores.base import Unreadable
 
-__all__ = ["Item", "Report", "ReviewQueue", "Status", "review_queue", "sealer_of"]
+__all__ = ["UNREADABLE", "Item", "Report", "ReviewQueue", "Status", "Unreadable", "review_queue", "sealer_of"]

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from sluicegate.gateway.database import Database, DatabaseUnavailable, fault_of, is_damaged, patient, unavailable
 from sluicegate.gateway.review.items import Item, Kind, Report, Status
-from sluicegate.gateway.review.stores.base import ReviewStore, Sealer
+from sluicegate.gateway.review.stores.base import ReviewStore, Sealer, Unreadable
 from sluicegate.gateway.review.stores.postgres import PostgresReviewStore
 from sluicegate.gateway.review.stores.sqlite import SqliteReviewStore
 from sluicegate.gateway.settings import ReviewSettings
@@ -41,6 +41,7 @@ RECENT = 256
 CLAIM_S = 15.0
 """How long after a gateway was last heard of another may answer what it was answering."""
 AGAIN_S = 0.1
+UNREADABLE = "review_unreadable"
 LOOK_S = 5.0
 """How often a store that failed is looked at again."""
 
@@ -108,7 +109,9 @@ class ReviewQueue:
 
     async def decide(self, id: str, status: Status, by: str, note: str = "") -> Item:
         """Raises `NotFound`, or `RequestError` where it was decided before."""
-        item, _ = await self.get(id)
+        item, body = await self.get(id)
+        if status == "approved" and isinstance(body, Unreadable):
+            raise RequestError(f"nobody can see here what review {id!r} holds: it is {body.reason}", code=UNREADABLE)
         now = self._clock()
         if not await self._call(lambda: self._store.decide(id, status, by, note, now)):
             item, _ = await self.get(id)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sluicegate.gateway.admin.review import SCOPE, queue_of
 from sluicegate.gateway.http.admission import admitted
 from sluicegate.gateway.http.guard import name_of, operator_of
-from sluicegate.gateway.review import Report
+from sluicegate.gateway.review import Report, Unreadable
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import RequestError
 
@@ -72,8 +72,10 @@ def add_false_positive_routes(router: APIRouter, runtime: Runtime) -> None:
                 "created_s": report.created_s,
             }
             for report, body in found
+            if not isinstance(body, Unreadable)
         ]
-        return {"object": "list", "data": data}
+        left = len(found) - len(data)
+        return {"object": "list", "data": data, **({"unreadable": left} if left else {})}
 
     @router.delete("/v1/safety/false_positives/{id}", tags=["safety"])
     async def forget(request: Request, id: str) -> Any:

@@ -20,11 +20,11 @@ from sluicegate.gateway.http.admission import admitted
 from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.http.disconnects import ClientDisconnected, unless_disconnected
 from sluicegate.gateway.http.errors import JSON
-from sluicegate.gateway.review import Item, ReviewQueue
+from sluicegate.gateway.review import UNREADABLE, Item, ReviewQueue, Unreadable
 from sluicegate.gateway.review.items import request_from_json
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context
-from sluicegate.plugins import Caller, exact_json
+from sluicegate.plugins import Caller, Overloaded, exact_json
 
 
 def add_review_routes(router: APIRouter, runtime: Runtime) -> None:
@@ -33,7 +33,7 @@ def add_review_routes(router: APIRouter, runtime: Runtime) -> None:
         """202 while nobody has decided; `result` once somebody agreed."""
         caller = await admitted(runtime, request)
         queue = queue_of(runtime)
-        item, body = await queue.get(id, caller.tenant)
+        item, body = await _readable(queue, id, caller)
         if item.status == "approved" and "result" not in body:
             try:
                 body = await unless_disconnected(
@@ -42,6 +42,16 @@ def add_review_routes(router: APIRouter, runtime: Runtime) -> None:
             except ClientDisconnected:
                 return NoResponse()
         return Response(exact_json.write(_shown(item, body)), 202 if item.status == "pending" else 200, media_type=JSON)
+
+
+async def _readable(queue: ReviewQueue, id: str, caller: Caller) -> tuple[Item, Any]:
+    """Raises `Overloaded` for what was let out and cannot be read here: another gateway may have the right secret."""
+    item, body = await queue.get(id, caller.tenant)
+    if item.status == "approved" and isinstance(body, Unreadable):
+        error = Overloaded(f"review {id!r} is kept, and cannot be read here: it is {body.reason}", retry_after_s=10.0)
+        error.code = UNREADABLE
+        raise error
+    return item, body
 
 
 def _shown(item: Item, body: Any) -> dict[str, Any]:
@@ -63,7 +73,7 @@ def _shown(item: Item, body: Any) -> dict[str, Any]:
 async def _answered(runtime: Runtime, queue: ReviewQueue, item: Item, request: Request, caller: Caller) -> Any:
     """Return the item's body with the answer to its request; two who fetch at once get one answer."""
     async with queue.answering(item.id):
-        item, body = await queue.get(item.id, caller.tenant)
+        item, body = await _readable(queue, item.id, caller)
         if "result" in body:
             return body
         asked = request_from_json(body["request"])

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
+import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, fields, replace
@@ -45,6 +47,10 @@ class PostgresBatchStore:
         self.owner = uuid.uuid4().hex
         self._database = database
         self._lease_s = lease_s
+        self._gap_s = max(0.6 * lease_s, lease_s - 1.5)
+        """Renewals that are further apart show that the database was away, or this gateway stood still."""
+        self._heard_s = time.monotonic()
+        self._in_touch_since_s = -math.inf
         self._places = places
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._check_folder(folder / NAME)
@@ -167,11 +173,13 @@ class PostgresBatchStore:
         taken = (
             "update sluicegate.batches set owner = %s, owned_until = clock_timestamp() + %s * interval '1 s' "
             "where id in (select id from sluicegate.batches where status = any(%s) and id <> all(%s) "
-            "and (owner is null or owner = %s or owned_until < clock_timestamp()) "
+            "and (owner is null or owner = %s or (%s and clock_timestamp() > "
+            "greatest(owned_until, pg_postmaster_start_time() + %s * interval '1 s'))) "
             "order by created_s, number limit %s for update skip locked) "
             "returning number, record"
         )
-        values = (self.owner, self._lease_s, _OPEN, list(held), self.owner, most)
+        leases = (self.owner, self._owners_could_renew(), self._lease_s)
+        values = (self.owner, self._lease_s, _OPEN, list(held), *leases, most)
         rows = self._database.execute(taken, values).fetchall()
         return _readable(batch_of, [(record,) for _, record in sorted(rows)])
 
@@ -180,7 +188,19 @@ class PostgresBatchStore:
             "update sluicegate.batches set owned_until = clock_timestamp() + %s * interval '1 s' "
             "where owner = %s and id = any(%s) and status = any(%s) returning id, status"
         )
-        return dict(self._database.execute(renewed, (self._lease_s, self.owner, list(held), _OPEN)).fetchall())
+        found = self._database.execute(renewed, (self._lease_s, self.owner, list(held), _OPEN)).fetchall()
+        now_s = time.monotonic()
+        if now_s - self._heard_s > self._gap_s:
+            self._in_touch_since_s = now_s
+        self._heard_s = now_s
+        return dict(found)
+
+    def _owners_could_renew(self) -> bool:
+        """Whether a lease that ran out did so while the database answered. Else its owner may be alive with lines under
+        way and answers that wait to be written, and needs a moment to say so: this gateway is not the only one that
+        the database was away from."""
+        now_s = time.monotonic()
+        return now_s - self._heard_s <= self._gap_s and now_s - self._in_touch_since_s >= self._lease_s
 
     def give_back(self) -> None:
         self._database.execute("update sluicegate.batches set owner = null where owner = %s", (self.owner,))

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import orjson
 
 from sluicegate.gateway.review.items import Item, Report, Status
 from sluicegate.plugins import exact_json
+
+log = logging.getLogger("sluicegate.review")
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """In place of the body of a row that does not open, so that one such row hides no other."""
+
+    reason: str = "sealed under another [review] secret than this gateway's, or damaged"
 
 
 class Sealer(Protocol):
@@ -28,7 +39,7 @@ class ReviewStore(Protocol):
     def get(self, id: str) -> tuple[Item, Any] | None: ...
 
     def items(self, status: Status | None, tenant: str | None, limit: int) -> list[tuple[Item, Any]]:
-        """Oldest first."""
+        """Oldest first. Here, in `get` and in `reports`: a body that does not open is `Unreadable`."""
 
     def reported(self, tenant: str) -> tuple[int, int]:
         """(reports, bytes of their bodies) of a tenant."""
@@ -69,7 +80,15 @@ class Sealing:
         return data if self._sealer is None else self._sealer.seal(facts.tenant, data, _bound(facts.id))
 
     def opened(self, facts: Item | Report, data: bytes) -> Any:
-        return orjson.loads(data if self._sealer is None else self._sealer.open(facts.tenant, data, _bound(facts.id)))
+        try:
+            plain = data if self._sealer is None else self._sealer.open(facts.tenant, data, _bound(facts.id))
+            found = orjson.loads(plain)
+        except ValueError:
+            found = None
+        if isinstance(found, dict):
+            return found
+        log.error("the text of %s cannot be read: it is %s", facts.id, Unreadable().reason)
+        return Unreadable()
 
 
 def _bound(id: str) -> bytes:

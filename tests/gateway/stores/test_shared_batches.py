@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -212,6 +213,26 @@ def test_a_database_that_is_away_loses_no_line_and_is_said(own_server: PostgresS
         batch = ended(app, batch_id)
         assert written(app, batch) == custom_ids(60)
         assert len(app.model.jobs) == 61
+
+
+def test_a_database_that_is_away_for_longer_than_a_lease_makes_nobody_ask_again(
+    own_server: PostgresServer, tmp_path: Path
+) -> None:
+    """Who finds it back first does not take what another has under way: that one could not say that it lives."""
+    url = own_server.new()
+    with gateway_on(url, tmp_path, 0.02) as owner:
+        batch_id = start(owner, 60)
+        until(lambda: batch_of(owner, batch_id)["request_counts"]["completed"] >= 3)
+        with gateway_on(url, tmp_path, 0.02) as other:
+            file = other.client.post("/v1/files", **UPLOAD).json()
+            own_server.kill()
+            time.sleep(LEASE_S + 0.5)
+            own_server.start()
+            body = {"input_file_id": file["id"], "endpoint": CHAT, "completion_window": "24h"}
+            until(lambda: other.client.post("/v1/batches", json=body).status_code == 200)  # and look for more to run
+            batch = ended(owner, batch_id)
+            assert written(owner, batch) == custom_ids(60)
+            assert len(owner.model.jobs) + len(other.model.jobs) == 60
 
 
 def test_a_folder_that_is_not_shared_is_refused_at_the_start(url: str, tmp_path: Path) -> None:

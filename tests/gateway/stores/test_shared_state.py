@@ -288,6 +288,28 @@ def test_held_texts_are_sealed_in_the_database_too(url: str, server: PostgresSer
         assert "nightjar" in reviews.fetch(app, held["url"]).text
 
 
+@pytest.mark.parametrize("other", ["cd" * 32, ""], ids=["another secret", "none"])
+def test_what_a_gateway_cannot_open_hides_nothing_else_and_is_not_let_out(url: str, other: str) -> None:
+    """Two gateways whose configurations differ: each shows its own, names the other's, and lets none of them pass."""
+    with reviewing(url, secret="ab" * 32) as first, reviewing(url, secret=other) as second:
+        theirs, own = reviews.held_answer(first), reviews.held_answer(second)
+        data = reviews.fetch(second, "/admin/review?reveal=true", reviews.REVIEWER).json()["data"]
+        assert {one["id"]: "unreadable" in one for one in data} == {theirs["id"]: True, own["id"]: False}
+        refused = reviews.decide(second, theirs["id"], "approve")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "review_unreadable")
+        assert "[review] secret" in refused.json()["error"]["message"]
+        assert reviews.decide(first, theirs["id"], "approve").status_code == 200
+        away = reviews.fetch(second, theirs["url"])
+        assert (away.status_code, away.json()["error"]["code"]) == (503, "review_unreadable")
+        assert "nightjar" in reviews.fetch(first, theirs["url"]).text
+        report = {"text": "a harmless one", "rail": "blocklist"}
+        for app in (first, second):
+            answer = app.client.post("/v1/safety/false_positives", json=report, headers=reviews.bearer(reviews.CALLER))
+            assert answer.status_code == 200, answer.text
+        kept = reviews.fetch(second, "/v1/safety/false_positives", reviews.REVIEWER).json()
+        assert (len(kept["data"]), kept["unreadable"]) == (1, 1)
+
+
 def test_nothing_is_let_out_while_the_database_is_away(own_server: PostgresServer) -> None:
     """What should be held and cannot be is refused."""
     with reviewing(own_server.new()) as app:
