@@ -14,17 +14,17 @@ from starlette.requests import HTTPConnection
 from sluicegate import __version__
 from sluicegate.gateway.admin import admin_routes
 from sluicegate.gateway.api.builtin_dialects import DIALECTS
-from sluicegate.gateway.api.dialect import Dialect, TextDialect
+from sluicegate.gateway.api.dialect import Dialect
 from sluicegate.gateway.api.direct import Direct, endpoints_of
 from sluicegate.gateway.api.disclosure import check
 from sluicegate.gateway.api.docs_page import add_docs_page
-from sluicegate.gateway.api.door import FrontDoor
+from sluicegate.gateway.api.door import FrontDoor, error_forms
 from sluicegate.gateway.api.front_page import add_front_page
 from sluicegate.gateway.api.openapi.document import describe
 from sluicegate.gateway.api.routes import api_routes
 from sluicegate.gateway.compose import compose
 from sluicegate.gateway.http.api_key import api_key_of
-from sluicegate.gateway.http.errors import OPENAI, ErrorForms, add_error_handlers
+from sluicegate.gateway.http.errors import add_error_handlers
 from sluicegate.gateway.http.guard import counted_for
 from sluicegate.gateway.http.host_check import HostCheck, OwnNames
 from sluicegate.gateway.http.key_gate import KeyGate
@@ -67,7 +67,7 @@ def create_app(
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # ours say more, for less
     )
-    forms = ErrorForms({dialect.path: dialect.errors for dialect in dialects if dialect.errors is not OPENAI})
+    forms = error_forms(dialects)
     routes = api_routes(built, dialects)
     # As they are: `include_router` has FastAPI read all signatures once more, at the first request, which would wait
     # for it, with the process's warnings turned off meanwhile, which two applications in one process do not survive.
@@ -76,7 +76,7 @@ def create_app(
     describe(app, dialects, forms)
     add_docs_page(app, built)
     add_front_page(app, built)
-    door = FrontDoor(built, [dialect.path for dialect in dialects if isinstance(dialect, TextDialect)])
+    door = app.state.door = FrontDoor(built, dialects)
     app.add_middleware(Direct, endpoints=endpoints_of(routes, dialects), forms=forms, let_in=door.let_in)
     app.add_middleware(KeyGate, accounts=built.accounts, forms=forms)
     app.add_middleware(

@@ -190,9 +190,10 @@ class _Config(uvicorn.Config):
 
 
 def _uvicorn_config(settings: Settings, runtime: Runtime) -> uvicorn.Config:
+    app = create_app(settings, runtime=runtime)
     config = _Config(
-        create_app(settings, runtime=runtime),
-        http=guarded_protocol(settings.server),
+        app,
+        http=guarded_protocol(settings.server, app.state.door.at_head),
         ws=guarded_socket(settings.server),
         limit_concurrency=settings.server.max_connections or None,
         log_config=None,

@@ -122,7 +122,8 @@ class TestApp:
         listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         limits = self.runtime.settings.server
-        protocols: dict[str, Any] = {"http": guarded_protocol(limits), "ws": guarded_socket(limits)}
+        http = guarded_protocol(limits, self.app.state.door.at_head)
+        protocols: dict[str, Any] = {"http": http, "ws": guarded_socket(limits)}
         config = uvicorn.Config(self.app, **protocols, log_config=None, timeout_graceful_shutdown=2)
         self._server = uvicorn.Server(config)
         work = self._server.serve(sockets=[listener])

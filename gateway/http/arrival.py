@@ -48,6 +48,11 @@ def note_reading(scope: Scope) -> float:
     return waited
 
 
+def is_noted(scope: Scope) -> bool:
+    """Return whether somebody has turned to the request."""
+    return WAITED in scope.get("extensions", {})
+
+
 def waited_s(scope: Scope) -> float:
     """Return what was noted; 0 where nothing was."""
     waited: float = scope.get("extensions", {}).get(WAITED, 0.0)

@@ -53,6 +53,11 @@ class CoalescedTransport:
         if self._headed or self._size > MOST or now - self._since > PATIENCE_S:
             self.flush()
 
+    def write_whole(self, data: bytes) -> None:
+        """Write an answer after which nothing follows in this turn."""
+        self.flush()
+        self._transport.write(data)
+
     def flush(self) -> None:
         """Write what waits."""
         waiting, self._waiting, self._size, self._headed = self._waiting, [], 0, False

@@ -9,9 +9,13 @@ of its body.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextvars import copy_context
+from dataclasses import dataclass
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from starlette.types import Scope
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from sluicegate.gateway.http.arrival import note_arrival
@@ -19,6 +23,38 @@ from sluicegate.gateway.http.authority import TARGET
 from sluicegate.gateway.http.coalescing import CoalescedTransport
 from sluicegate.gateway.http.disconnects import EXTENSION, Disconnect
 from sluicegate.gateway.settings import ServerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The answer to a request of which nothing but its head is read."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+
+Door = Callable[[bytes, Scope], Refusal | None]
+"""Takes the target and the scope of a POST whose head is read."""
+
+
+class _Refused:
+    """Stands for uvicorn's cycle of a request that was answered at its head: what comes of its body is passed over."""
+
+    response_complete = more_body = True
+
+    @property
+    def message_event(self) -> _Refused:
+        return self
+
+    def set(self) -> None:
+        """Nobody waits for the body."""
+
+
+REFUSED: Any = _Refused()
+
+
+CLOSE = (b"connection", b"close")
 
 
 class _StallLimit(asyncio.Protocol):
@@ -44,8 +80,9 @@ class _StallLimit(asyncio.Protocol):
         super().connection_lost(exc)
 
 
-def guarded_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
-    """Return a protocol class with these limits; uvicorn makes one object of it for each connection."""
+def guarded_protocol(settings: ServerSettings, door: Door = lambda target, scope: None) -> type[HttpToolsProtocol]:
+    """Return a protocol class with these limits; uvicorn makes one object of it for each connection. `door` is asked
+    about plain POSTs where somebody may be refused for the load."""
 
     class GuardedProtocol(_StallLimit, HttpToolsProtocol):
         stall_s = settings.stall_s
@@ -53,9 +90,12 @@ def guarded_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
             self._head_bytes = 0
+            self._ended = False
             self._head: asyncio.TimerHandle | None = None
             self._rest: asyncio.TimerHandle | None = None
             self._disconnect = Disconnect()
+            self._closes = False
+            """After the body of a request that is refused already."""
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(CoalescedTransport(transport, self.loop))  # type: ignore[arg-type]
@@ -68,8 +108,12 @@ def guarded_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
             self._disconnect.left()
 
         def data_received(self, data: bytes) -> None:
+            self._ended = False
             super().data_received(data)
-            if self._head is None or self.transport.is_closing():
+            if self.cycle is REFUSED:
+                self._expect_rest()
+            # Of bytes behind another request nobody says how many are of this head; the next ones are.
+            if self._head is None or self._ended or self.transport.is_closing():
                 return
             self._head_bytes += len(data)
             if self._head_bytes > settings.max_head_bytes:
@@ -91,14 +135,60 @@ def guarded_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
             self._head = None
             if not self.url.startswith(b"/"):
                 self.scope["extensions"][TARGET] = self.url  # type: ignore[assignment]
-            if settings.shed_s and (self.cycle is None or self.cycle.response_complete):  # no answer is before it
+            if not settings.shed_s or not (self.cycle is None or self.cycle.response_complete):  # answers are before it
+                super().on_headers_complete()
+            elif self.transport.is_closing():
+                self.cycle = REFUSED
+            else:
                 note_arrival(self.scope, self.transport.get_extra_info("socket"))  # type: ignore[arg-type]
-            super().on_headers_complete()
+                copy_context().run(self._at_door)  # what is found out about the key is forgotten with the request
+
+        def _at_door(self) -> None:
+            refusal = door(self.url, self.scope) if self._is_plain() else None  # type: ignore[arg-type]
+            if refusal is None:
+                super().on_headers_complete()
+            else:
+                self._refuse(refusal)
+
+        def _is_plain(self) -> bool:
+            """Whether the request needs nothing of the server but an answer, and the connection takes one."""
+            parser = self.parser
+            return (
+                parser.get_method() == b"POST"
+                and parser.get_http_version() == "1.1"
+                and not (self.expect_100_continue or parser.should_upgrade() or self.flow.write_paused)
+                and (self.limit_concurrency is None or len(self.connections) < self.limit_concurrency)
+            )
+
+        def _refuse(self, refusal: Refusal) -> None:
+            headers = [*self.server_state.default_headers, *refusal.headers]
+            self._closes = CLOSE in headers or not self.parser.should_keep_alive()
+            if self._closes and CLOSE not in headers:
+                headers.append(CLOSE)
+            lines = [b"%s: %s\r\n" % header for header in headers]
+            answer = b"".join([STATUS_LINE[refusal.status], *lines, b"\r\n", refusal.body])
+            self.transport.write_whole(answer)  # type: ignore[attr-defined]
+            self.cycle = REFUSED
+            self.server_state.total_requests += 1
+
+        def _expect_rest(self) -> None:
+            """Wait for the rest of a body that nobody reads, else for the next request."""
+            if self.transport.is_closing():
+                return
+            if self._disconnect.arrived:
+                self.timeout_keep_alive_task = self.loop.call_later(
+                    self.timeout_keep_alive, self.timeout_keep_alive_handler
+                )
+            elif self._rest is None:
+                self._rest = self.loop.call_later(settings.body_s, self.transport.abort)
 
         def on_message_complete(self) -> None:
             _stop(self._rest)
+            self._rest = None
             super().on_message_complete()
-            self._disconnect.arrived = True
+            self._disconnect.arrived = self._ended = True
+            if self._closes:
+                self.transport.close()
 
         def on_response_complete(self) -> None:
             """Let a client that was answered early send the rest of its body for a while, so that the answer is not

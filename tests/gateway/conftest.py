@@ -49,9 +49,10 @@ def running(overrides: dict[str, Any] | None = None, environ: dict[str, str] | N
     settings = load(environ=environ, overrides=overrides)
     runtime = compose(settings, environ or {})
     listener = socket.create_server(("127.0.0.1", 0))
+    app = create_app(settings, runtime=runtime)
     config = uvicorn.Config(
-        create_app(settings, runtime=runtime),
-        http=guarded_protocol(settings.server),
+        app,
+        http=guarded_protocol(settings.server, app.state.door.at_head),
         log_config=None,
         timeout_graceful_shutdown=5,
     )
