@@ -26,7 +26,7 @@ from sluicegate.gateway.http.errors import JSON, OPENAI, ErrorForms, error_heade
 from sluicegate.gateway.http.guard import allowed
 from sluicegate.gateway.http.key_gate import RawHeaders, left_of
 from sluicegate.gateway.http.middleware import request_id_of
-from sluicegate.gateway.http.protocol import Refusal
+from sluicegate.gateway.http.protocol import HeadRefusal
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import Caller, Overloaded, SluicegateError
 
@@ -55,7 +55,7 @@ class FrontDoor:
             tenant = self._runtime.identify(api_key_of(request)).tenant
         self._turn_away(tenant, waited_s)
 
-    def at_head(self, target: bytes, scope: Scope) -> Refusal | None:
+    def at_head(self, target: bytes, scope: Scope) -> HeadRefusal | None:
         """Decide about a POST of HTTP/1.1 whose head is read: `scope` has its headers and when it arrived. None: it is
         let in, or is for the application to decide, which says more than that the gateway is busy."""
         path, head = self._targets.get(target), dict(scope["headers"])
@@ -83,14 +83,16 @@ class FrontDoor:
             and DEPTH_HEADER not in head
         )
 
-    def _refusal(self, path: str, head: dict[bytes, bytes], caller: Caller | None, error: SluicegateError) -> Refusal:
+    def _refusal(
+        self, path: str, head: dict[bytes, bytes], caller: Caller | None, error: SluicegateError
+    ) -> HeadRefusal:
         form = self._forms.of(path)
         body, request_id = form.body(error), request_id_of(head.get(b"x-request-id", b""))
         headers: RawHeaders = [(b"content-type", JSON.encode()), (b"content-length", b"%d" % len(body))]
         headers += [(name.encode(), value.encode()) for name, value in error_headers(error).items()]
         headers += left_of(self._runtime.accounts, caller) if caller is not None else ()
         headers += [(name, request_id) for name in (b"x-request-id", form.request_id) if name is not None]
-        return Refusal(error_status(error), headers, body)
+        return HeadRefusal(error_status(error), headers, body)
 
     def _turn_away(self, tenant: str, waited_s: float) -> None:
         stages = self._runtime.pipeline.stages

@@ -9,12 +9,13 @@ of its body.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
 
 from starlette.types import Scope
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
@@ -26,7 +27,7 @@ from sluicegate.gateway.settings import ServerSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class HeadRefusal:
     """The answer to a request of which nothing but its head is read."""
 
     status: int
@@ -34,7 +35,7 @@ class Refusal:
     body: bytes
 
 
-Door = Callable[[bytes, Scope], Refusal | None]
+Door = Callable[[bytes, Scope], HeadRefusal | None]
 """Takes the target and the scope of a POST whose head is read."""
 
 
@@ -55,6 +56,21 @@ REFUSED: Any = _Refused()
 
 
 CLOSE = (b"connection", b"close")
+AT_ONCE = 8
+"""Of requests that come in one read, how many are refused in the same turn of the event loop; others wait, too."""
+
+
+class _InTurn(FlowControl):
+    """Reads nothing more while requests that were read wait for their turn. uvicorn alone reads on after each answer,
+    so that all that a client sends ahead is kept for it."""
+
+    def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
+        super().__init__(transport)
+        self._waiting = waiting
+
+    def resume_reading(self) -> None:
+        if not self._waiting:
+            super().resume_reading()
 
 
 class _StallLimit(asyncio.Protocol):
@@ -91,6 +107,8 @@ def guarded_protocol(settings: ServerSettings, door: Door = lambda target, scope
             super().__init__(*arguments, **options)
             self._head_bytes = 0
             self._ended = False
+            self._refused = 0
+            """In this turn."""
             self._head: asyncio.TimerHandle | None = None
             self._rest: asyncio.TimerHandle | None = None
             self._disconnect = Disconnect()
@@ -99,6 +117,7 @@ def guarded_protocol(settings: ServerSettings, door: Door = lambda target, scope
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(CoalescedTransport(transport, self.loop))  # type: ignore[arg-type]
+            self.flow = _InTurn(self.transport, self.pipeline)
             self._expect_head()
 
         def connection_lost(self, exc: Exception | None) -> None:
@@ -108,7 +127,7 @@ def guarded_protocol(settings: ServerSettings, door: Door = lambda target, scope
             self._disconnect.left()
 
         def data_received(self, data: bytes) -> None:
-            self._ended = False
+            self._ended, self._refused = False, 0
             super().data_received(data)
             if self.cycle is REFUSED:
                 self._expect_rest()
@@ -135,7 +154,7 @@ def guarded_protocol(settings: ServerSettings, door: Door = lambda target, scope
             self._head = None
             if not self.url.startswith(b"/"):
                 self.scope["extensions"][TARGET] = self.url  # type: ignore[assignment]
-            if not settings.shed_s or not (self.cycle is None or self.cycle.response_complete):  # answers are before it
+            if not settings.shed_s or (self.cycle is not None and not self.cycle.response_complete):
                 super().on_headers_complete()
             elif self.transport.is_closing():
                 self.cycle = REFUSED
@@ -156,11 +175,12 @@ def guarded_protocol(settings: ServerSettings, door: Door = lambda target, scope
             return (
                 parser.get_method() == b"POST"
                 and parser.get_http_version() == "1.1"
-                and not (self.expect_100_continue or parser.should_upgrade() or self.flow.write_paused)
+                and not (self.expect_100_continue or parser.should_upgrade())
+                and not (self.flow.write_paused or self._refused >= AT_ONCE)
                 and (self.limit_concurrency is None or len(self.connections) < self.limit_concurrency)
             )
 
-        def _refuse(self, refusal: Refusal) -> None:
+        def _refuse(self, refusal: HeadRefusal) -> None:
             headers = [*self.server_state.default_headers, *refusal.headers]
             self._closes = CLOSE in headers or not self.parser.should_keep_alive()
             if self._closes and CLOSE not in headers:
@@ -169,6 +189,7 @@ def guarded_protocol(settings: ServerSettings, door: Door = lambda target, scope
             answer = b"".join([STATUS_LINE[refusal.status], *lines, b"\r\n", refusal.body])
             self.transport.write_whole(answer)  # type: ignore[attr-defined]
             self.cycle = REFUSED
+            self._refused += 1
             self.server_state.total_requests += 1
 
         def _expect_rest(self) -> None:

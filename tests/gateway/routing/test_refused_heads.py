@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import socket
+import struct
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -24,8 +25,9 @@ from sluicegate.plugins.testing import ScriptedModel
 PATH = "/v1/chat/completions"
 PATHS = [dialect.path for dialect in DIALECTS if isinstance(dialect, TextDialect)]
 MOST_BYTES = 8 * 1024 * 1024
+ONE_READ = 256 * 1024
 LIMITS = {"requests_per_minute": 1000, "tokens_per_minute": 10_000}
-KEYS = [
+KEYS: list[dict[str, Any]] = [
     {"id": "a", "key": "sk-a"},
     {"id": "limited", "key": "sk-limited", "limits": LIMITS},
     {"id": "routed", "key": "sk-routed", "routes": ["/v1/models"]},
@@ -193,7 +195,7 @@ def test_a_body_that_nobody_reads_is_passed_over(gateway: TestApp, size: int, ch
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    cuts=st.lists(st.integers(1, 2500), max_size=6), kinds=st.lists(st.sampled_from("rcmew"), min_size=1, max_size=8)
+    cuts=st.lists(st.integers(1, 5000), max_size=6), kinds=st.lists(st.sampled_from("rcmew"), min_size=1, max_size=20)
 )
 def test_pipelined_requests_have_their_answers_in_order(gateway: TestApp, cuts: list[int], kinds: str) -> None:
     """Refusals at the head among requests for the application, however the bytes are cut."""
@@ -236,19 +238,24 @@ def test_a_client_of_http_1_0_is_answered_and_left(gateway: TestApp) -> None:
         answers.end()
 
 
-def test_who_sends_on_and_reads_nothing_is_not_read(gateway: TestApp) -> None:
-    """Refusals do not pile up for a client that takes none of them."""
-    request = head(("content-length", "2")) + b"{}"
+@pytest.mark.parametrize("path", [PATH, "/v1/moderations"])
+def test_who_sends_on_and_reads_nothing_is_not_read(gateway: TestApp, path: str) -> None:
+    """Neither answers nor requests pile up for a client that takes no answer."""
+    request = head(("content-length", "15"), path=path) + b'{"input": "hi"}'
     stream, sent, most = request * 500, 0, 256 * 1024 * 1024
     with connected(gateway) as client:
-        client.settimeout(3)
+        client.settimeout(2)
         with contextlib.suppress(TimeoutError):
             while sent < most:
                 sent += client.send(stream[sent % len(stream) :])
+        assert gateway._server is not None
+        kept = [len(one.pipeline) for one in list(gateway._server.server_state.connections)]  # type: ignore[union-attr]
+        assert sum(kept) <= 2 * ONE_READ / len(request)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # it leaves without a word
     assert sent < most
     with connected(gateway) as client:
         client.sendall(request)
-        assert Answers(client).next()[0] == 503, "others are served"
+        assert Answers(client).next()[0] in (200, 503), "others are served"
 
 
 @pytest.mark.parametrize("path", [PATH, "/v1/moderations"])
