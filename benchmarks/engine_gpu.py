@@ -12,7 +12,8 @@ minutes. To try the program where there is no such device:
 
     TRITON_INTERPRET=1 python -m benchmarks.engine_gpu --device cpu --shape tiny -b 1,2 --context 40 --output-len 6
 
-With `--count`, on any machine that has Triton: the kernels that a layer of a decode step launches, and nothing else.
+With `--count`, on any machine that has Triton: the kernels that a layer of a decode step launches, and what crosses
+between host and device in a step, and nothing else.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ _ROOM = 256
 def main() -> int:
     args = _arguments()
     if args.count:
-        return _print_launches()
+        return _print_counts()
     try:
         device = usable_device(args.device, "the benchmark's model")
     except ModelLoadError as error:
@@ -97,11 +98,11 @@ def _arguments() -> argparse.Namespace:
     made.add_argument("--no-peer", action="store_true", help="leave transformers out")
     made.add_argument("--profile", type=Path, help="a folder for tables of where a step's time goes, one for each row")
     made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
-    made.add_argument("--count", action="store_true", help="count launches instead; needs no device")
+    made.add_argument("--count", action="store_true", help="count launches and copies instead; needs no device")
     return made.parse_args()
 
 
-def _print_launches() -> int:
+def _print_counts() -> int:
     """Count on the CPU, with Triton's interpreter, which is chosen before Triton is imported."""
     os.environ["TRITON_INTERPRET"] = "1"
     from benchmarks.launches import count_step, table
@@ -111,6 +112,10 @@ def _print_launches() -> int:
             found = count_step(family, torch.device("cpu"), torch.bfloat16, weights=weights)
             print(f"\n## {SHAPES[family].family}, weights {weights}\n\n{table(found)}")
             print(f"\n32 layers: {found.of(32)} launches a step")
+    from benchmarks.transfers import counted_steps
+    from benchmarks.transfers import table as of_copies
+
+    print(f"\n## Copies and waits of a step of two requests\n\n{of_copies(counted_steps())}")
     return 0
 
 
@@ -172,7 +177,7 @@ async def _measure_engine(
 def _run(core: EngineCore, sampling: Sampling, batch: int, prompt: int, output: int) -> tuple[float, list[float]]:
     """Seconds until every prompt has its first token, and those of `output` steps that only decode. Steps are made on
     this thread, as the engine's own thread makes them; each ends when its tokens are here."""
-    generations = [_submit(core, sampling, seed, prompt) for seed in range(batch)]
+    generations = [submit(core, sampling, seed, prompt) for seed in range(batch)]
     began = time.perf_counter()
     while any(generation.completion_tokens == 0 for generation in generations):
         core.step()
@@ -187,12 +192,13 @@ def _run(core: EngineCore, sampling: Sampling, batch: int, prompt: int, output: 
     return prompt_s, steps
 
 
-def _submit(core: EngineCore, asked: Sampling, seed: int, length: int) -> LiveGeneration:
+def submit(core: EngineCore, asked: Sampling, seed: int, length: int, grammar: Any = None) -> LiveGeneration:
+    """Hand a request over that does not end by itself; its prompt is `length` tokens drawn from `seed`."""
     drawn, model = random.Random(seed), core.model
     ids = tuple(drawn.randrange(5, model.usable_vocab) for _ in range(length))
     fields = {name: getattr(asked, name) for name in asked.__slots__}
     sampling = Sampling(**fields | {"ignore_eos": True})
-    generation = LiveGeneration(Job(f"{seed}", model.name, Prompt("", ids), sampling), lambda _: None)
+    generation = LiveGeneration(Job(f"{seed}", model.name, Prompt("", ids), sampling, grammar=grammar), lambda _: None)
     rule = draw_rule(sampling, default_temperature=1.0, vocab_size=model.vocab_size)
     core.requests.submit(Submission(generation, rule, seed, model.context_length))
     return generation

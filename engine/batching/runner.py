@@ -18,7 +18,7 @@ from sluicegate.engine.batching.scheduler import Batch, BatchRow
 from sluicegate.engine.cpu import Decoder, WantedLogits, decoder_for
 from sluicegate.engine.cuda.capture import Capture, FusedForward, StepGraphs
 from sluicegate.engine.cuda.choice import MakeLayout, choose_attention
-from sluicegate.engine.cuda.staging import to_device
+from sluicegate.engine.cuda.staging import Staging, to_device
 from sluicegate.engine.memory.kv import KVPool
 from sluicegate.engine.model.lora_batch import Span
 from sluicegate.engine.model.model import LoadedModel, raw_logits
@@ -120,6 +120,7 @@ class ModelRunner:
         are, where there are no probes."""
         self._model = model
         self.pool = KVPool(model.layers, num_blocks, block_size, model.dtype, model.device, kv=kv)
+        self._staging = Staging(torch.int64, model.device)
         sinks = any(layer.has_sinks for layer in model.layers)
         in_place = attention == "auto" and bool(self.pool.key_arrays) and compiled and not sinks
         self._layout: MakeLayout = InPlaceLayout
@@ -290,8 +291,8 @@ class ModelRunner:
             replayed = self._graphs.run(inputs.ids, inputs.positions, inputs.slots, stretches)
             if replayed is not None:
                 return self._pick(inputs, *replayed)
-        layout = self._layout(self.pool, stretches, self._upload(inputs.slots))
-        ids, positions, wanted = (self._upload(numbers) for numbers in (inputs.ids, inputs.positions, inputs.wanted))
+        ids, positions, slots, wanted = self._send(inputs.ids, inputs.positions, inputs.slots, inputs.wanted)
+        layout = self._layout(self.pool, stretches, slots)
         with self._model.lora.adding(inputs.spans, inputs.wanted):
             if self._fused is not None:
                 return self._fused.logits(ids, positions, wanted, layout, adapted=bool(inputs.spans)).float()
@@ -401,6 +402,13 @@ class ModelRunner:
             if self._mirror is not None:
                 self._mirror.copy(list(copies))
             self.pool.copy(copies)
+
+    def _send(self, *numbers: I64) -> Seq[Tensor]:
+        """Copy them to the device, all by one copy."""
+        sizes = [len(part) for part in numbers]
+        np.concatenate(numbers, out=self._staging.room(sum(sizes)))
+        sent: Seq[Tensor] = self._staging.send(sum(sizes)).split(sizes)
+        return sent
 
     def _upload(self, values: I64) -> Tensor:
         return to_device(torch.from_numpy(values), self._model.device)

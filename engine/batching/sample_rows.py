@@ -37,7 +37,15 @@ class SampleRow(NamedTuple):
 
     @property
     def tokens(self) -> list[int]:
-        return self.sequence.tokens + self.sequence.draft[: self.ahead]
+        return self.sequence.tokens + self.guessed
+
+    @property
+    def history(self) -> list[int]:
+        return self.sequence.tokens
+
+    @property
+    def guessed(self) -> list[int]:
+        return self.sequence.draft[: self.ahead]
 
     @property
     def is_constrained(self) -> bool:

@@ -56,9 +56,8 @@ class TritonLayout:
     def _tiles_of(self, tokens: int) -> tuple[Tiles, Tiles]:
         """The same in all layers that share keys among as many heads: made once a step."""
         if tokens not in self._tiles:
-            short, long = (
-                upload(numbers, self.slots.device) for numbers in tile(self._stretches, self.longest_short, tokens)
-            )
+            found = tile(self._stretches, self.longest_short, tokens)
+            short, long = upload(np.concatenate(found), self.slots.device).split([len(part) for part in found])
             self._tiles[tokens] = Tiles(short, self._tables), Tiles(long, self._tables, tokens)
         return self._tiles[tokens]
 

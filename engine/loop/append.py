@@ -7,7 +7,7 @@ from collections.abc import Sequence as Seq
 
 from sluicegate.engine.loop.counters import CoreCounters
 from sluicegate.engine.model.model import LoadedModel
-from sluicegate.engine.sampling.sampler import Drawn
+from sluicegate.engine.sampling.outcomes import Drawn
 from sluicegate.engine.sequences.repetition import LoopDetector
 from sluicegate.engine.sequences.sequence import Sequence
 from sluicegate.engine.speculation.proposer import Proposer

@@ -21,7 +21,7 @@ import numpy as np
 from torch import Tensor
 
 from sluicegate.engine.sampling.bitmasks import words_for
-from sluicegate.engine.sampling.sampler import Drawn
+from sluicegate.engine.sampling.outcomes import Drawn
 from sluicegate.engine.sequences.sequence import Sequence, SequenceState
 from sluicegate.plugins import CompiledGrammar, GrammarTooCostly, Mask, Matcher
 

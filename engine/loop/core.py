@@ -27,7 +27,8 @@ from sluicegate.engine.loop.grammar_masks import Filled, MasksAhead, fill_masks,
 from sluicegate.engine.loop.requests import Requests
 from sluicegate.engine.loop.token_readings import TokenReadings
 from sluicegate.engine.model.model import GuardModel, LoadedModel
-from sluicegate.engine.sampling.sampler import Drawn, MaskRows, Sampler
+from sluicegate.engine.sampling.outcomes import Drawn, MaskRows
+from sluicegate.engine.sampling.sampler import Sampler
 from sluicegate.engine.search.beam_search import BeamSearch
 from sluicegate.engine.sequences.delivery import Outbox
 from sluicegate.engine.sequences.sequence import Sequence, SequenceState

@@ -13,7 +13,7 @@ from sluicegate.engine.batching.sample_rows import SampleRow
 from sluicegate.engine.cpu import WantedLogits
 from sluicegate.engine.failures import as_failure
 from sluicegate.engine.sampling.bitmasks import Bitmask, forbid, permit, words_for
-from sluicegate.engine.sampling.sampler import MaskRows
+from sluicegate.engine.sampling.outcomes import MaskRows
 from sluicegate.plugins import Matcher, SluicegateError
 
 Room = Callable[[int, int], Bitmask]
@@ -52,7 +52,8 @@ def fill_masks(
     for at, index in enumerate(masked):
         if not rows[index].may_end:
             forbid(bitmask[at], eos_token_ids)
-    unending = [i for i, row in enumerate(rows) if not row.may_end and i not in masked]
+    has_mask = set(masked)
+    unending = [i for i, row in enumerate(rows) if not row.may_end and i not in has_mask]
     barred = {i: list(ids) for i in unending if (ids := rows[i].sequence.sampling.stop_token_ids)}
     return MaskRows(masked, bitmask[: len(masked)], frozenset(free), unending, barred), failures
 

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from sluicegate.engine.cuda.staging import to_device
 from sluicegate.plugins import Mask
 
 Bitmask = npt.NDArray[np.int32]
@@ -42,9 +43,9 @@ def apply_bitmask(logits: Tensor, rows: list[int], bitmask: Bitmask) -> None:
                 logits[row, t] = -inf
     """
     bits = np.unpackbits(bitmask.view(np.uint8), axis=1, count=logits.shape[1], bitorder="little")
-    refused = torch.from_numpy(bits).to(logits.device) == 0
+    refused = to_device(torch.from_numpy(bits), logits.device) == 0
     if len(rows) == logits.shape[0]:
         logits.masked_fill_(refused, float("-inf"))
     else:
-        where = torch.tensor(rows, device=logits.device)
+        where = to_device(torch.tensor(rows), logits.device)
         logits[where] = logits[where].masked_fill_(refused, float("-inf"))

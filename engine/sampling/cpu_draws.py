@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from sluicegate.engine.cpu.kernels.long_rows import CHUNK, largest, padded, strike, weigh
@@ -17,6 +18,7 @@ from sluicegate.engine.cpu.kernels.nucleus import draw_cut
 from sluicegate.engine.sampling.bitmasks import Bitmask, words_for
 from sluicegate.engine.sampling.rng import mixed_seed
 from sluicegate.engine.sampling.rows import LogitsRow, PerSequences
+from sluicegate.engine.sampling.torch_draws import Note
 from sluicegate.plugins.compiled.kernels import kernel
 
 
@@ -71,6 +73,13 @@ class CpuDraws:
             masks[masked] = range(len(masked))
         _choose(self._seen[1], rules.numbers, rules.seeds, positions, best, tokens, found, masks)
         return best.tolist(), tokens.tolist()
+
+    def choose_and_note(
+        self, logits: Tensor, rows: Seq[LogitsRow], note: Note
+    ) -> tuple[list[float], list[int], list[float]]:
+        """Do as `choose`, and return what `note` makes of the chosen tokens [R]."""
+        best, tokens = self.choose(logits, rows)
+        return best, tokens, note(torch.tensor(tokens)).tolist()
 
     def release(self) -> None:
         self._rules.forget()

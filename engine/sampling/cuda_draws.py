@@ -27,6 +27,7 @@ class CudaDraws(TorchDraws):
     """`TorchDraws` with masks of its own. Between a `room` and its `refuse` there may be no other `room`."""
 
     def __init__(self, device: torch.device) -> None:
+        super().__init__()
         self._staging = Staging(torch.int32, device)
         self._numbers = Staging(torch.float64, device)
         self._filled: npt.NDArray[Any] = np.zeros((0, 1), np.int32)

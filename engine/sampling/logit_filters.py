@@ -3,42 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from sluicegate.engine.cuda.staging import to_device
+from sluicegate.engine.sampling.places import LogitPlaces
 from sluicegate.engine.sampling.rows import LogitsRow
 
 _FORBIDDEN = float("-inf")
 
 
-def refuse_bad_words(logits: Tensor, rows: Seq[LogitsRow]) -> None:
-    """Set to -inf, in `logits` [R, V], the last token of a bad word whose other tokens are a row's newest."""
-    for index, row in enumerate(rows):
-        if row.rule.bad_words:
-            tokens = row.tokens
-            banned = [word[-1] for word in row.rule.bad_words if _ends_with(tokens, word[:-1])]
-            logits[index, banned] = _FORBIDDEN
+def refuse_bad_words(logits: Tensor, rows: Seq[LogitsRow], worded: Seq[int]) -> None:
+    """Set to -inf, in `logits` [R, V], the last token of a bad word whose other tokens are a row's newest; `worded` are
+    the rows that have any."""
+    pairs: list[tuple[int, int]] = []
+    for index in worded:
+        tokens = rows[index].tokens
+        pairs += [(index, word[-1]) for word in rows[index].rule.bad_words if _ends_with(tokens, word[:-1])]
+    if (places := LogitPlaces.of(pairs, logits.device)) is not None:
+        places.refuse(logits)
 
 
-def keep_typical(logits: Tensor, rows: Seq[LogitsRow]) -> None:
-    """Keep the typical tokens of `logits` [R, V], in place (Meister et al., "Locally typical sampling", 2022): of the
-    tokens whose surprise is nearest to the distribution's entropy only as many stay as hold `typical` of the mass.
-    Comes before top-k, top-p and min-p, after temperature; greedy rows are left as they are."""
-    wanted = [i for i, row in enumerate(rows) if row.rule.typical < 1.0 and not row.rule.greedy]
-    if not wanted:
-        return
-    rules = [rows[i].rule for i in wanted]
-    temperature = torch.tensor([rule.temperature for rule in rules], device=logits.device).unsqueeze(1)
-    # Above zero in float32 too, so that the most typical token always stays.
-    mass = torch.tensor([max(rule.typical, 1e-9) for rule in rules], device=logits.device).unsqueeze(1)
-    surprise = -torch.log_softmax(logits[wanted] / temperature, -1)  # [W, V], inf where refused
-    p = torch.exp(-surprise)
-    entropy = torch.where(p > 0, p * surprise, 0).sum(-1, keepdim=True)
-    order = (surprise - entropy).abs().argsort(dim=-1, stable=True)
-    sorted_p = p.gather(1, order)
-    unusual = torch.empty_like(p, dtype=torch.bool).scatter_(1, order, sorted_p.cumsum(-1) - sorted_p >= mass)
-    logits[wanted] = logits[wanted].masked_fill(unusual, _FORBIDDEN)
+class TypicalRows(NamedTuple):
+    """Rows that keep typical tokens alone (Meister et al., "Locally typical sampling", 2022), on the device."""
+
+    rows: Tensor
+    """int64 [W]."""
+    temperature: Tensor
+    """float32 [W, 1]."""
+    mass: Tensor
+    """float32 [W, 1]."""
+
+    @classmethod
+    def of(cls, rows: Seq[LogitsRow], device: torch.device) -> TypicalRows | None:
+        """Leave greedy rows out; None where there are no others."""
+        wanted = [i for i, row in enumerate(rows) if row.rule.typical < 1.0 and not row.rule.greedy]
+        if not wanted:
+            return None
+        rules = [rows[i].rule for i in wanted]
+        # Above zero in float32 too, so that the most typical token always stays.
+        numbers = [[rule.temperature for rule in rules], [max(rule.typical, 1e-9) for rule in rules]]
+        sent = to_device(torch.tensor([wanted, *numbers], dtype=torch.float64), device)
+        return cls(sent[0].long(), sent[1, :, None].float(), sent[2, :, None].float())
+
+    def keep(self, logits: Tensor) -> None:
+        """Keep the typical tokens of `logits` [R, V], in place: of the tokens whose surprise is nearest to the
+        distribution's entropy only as many stay as hold `mass`. Comes before top-k, top-p and min-p, after
+        temperature."""
+        mine = logits.index_select(0, self.rows)
+        surprise = -torch.log_softmax(mine / self.temperature, -1)  # [W, V], inf where refused
+        p = torch.exp(-surprise)
+        entropy = torch.where(p > 0, p * surprise, 0).sum(-1, keepdim=True)
+        order = (surprise - entropy).abs().argsort(dim=-1, stable=True)
+        sorted_p = p.gather(1, order)
+        unusual = torch.empty_like(p, dtype=torch.bool).scatter_(1, order, sorted_p.cumsum(-1) - sorted_p >= self.mass)
+        logits.index_copy_(0, self.rows, mine.masked_fill_(unusual, _FORBIDDEN))
 
 
 def _ends_with(tokens: list[int], beginning: tuple[int, ...]) -> bool:

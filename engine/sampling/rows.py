@@ -31,6 +31,14 @@ class LogitsRow(OfSequence, Protocol):
         """Prompt and output before the drawn token."""
 
     @property
+    def history(self) -> list[int]:
+        """The same without what is `guessed`: a list that is only ever appended to."""
+
+    @property
+    def guessed(self) -> list[int]:
+        """The tokens of a draft that come before the drawn one."""
+
+    @property
     def prompt_length(self) -> int: ...
     @property
     def is_constrained(self) -> bool:

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from sluicegate.engine.cuda.staging import to_device
 from sluicegate.engine.sampling.bitmasks import Bitmask, apply_bitmask
 from sluicegate.engine.sampling.params import DrawRule
+from sluicegate.engine.sampling.penalties import Penalties
 from sluicegate.engine.sampling.rng import uniform
 from sluicegate.engine.sampling.rows import LogitsRow
 
 _FORBIDDEN = float("-inf")
+Note = Callable[[Tensor], Tensor]
+"""From tokens int64 [R] to numbers float64 [n], both on the device of the logits."""
 
 
 class TorchDraws:
     """Every method takes `logits` [R, V] float32; all but `choose` change it in place."""
 
+    def __init__(self) -> None:
+        self._penalties = Penalties()
+
     def penalise(self, logits: Tensor, rows: Seq[LogitsRow]) -> None:
-        """Apply the repetition penalty (divides positive, multiplies negative logits of tokens in prompt or output),
-        then frequency and presence penalties (subtracted for tokens in the output). Touches only the columns of tokens
-        seen."""
-        for index, row in enumerate(rows):
-            if row.rule.penalises:
-                _penalise(logits[index], row)
+        """Apply repetition, frequency and presence penalties; see `Penalties`."""
+        self._penalties.apply(logits, rows)
 
     def room(self, rows: int, words: int) -> Bitmask:
         """Return zeroed masks [rows, words] int32, to be filled and given to `refuse`."""
@@ -47,6 +49,14 @@ class TorchDraws:
         largest, tokens = self.decide(logits, rows).tolist()  # where a device is waited for, once a step
         return largest, [int(token) for token in tokens]
 
+    def choose_and_note(
+        self, logits: Tensor, rows: Seq[LogitsRow], note: Note
+    ) -> tuple[list[float], list[int], list[float]]:
+        """Do as `choose`, and return what `note` makes of the chosen tokens [R], by the same copy."""
+        decided, count = self.decide(logits, rows), len(rows)
+        found = torch.cat([decided.flatten(), note(decided[1].long())]).tolist()
+        return found[:count], [int(token) for token in found[count : 2 * count]], found[2 * count :]
+
     def decide(self, logits: Tensor, rows: Seq[LogitsRow]) -> Tensor:
         """Return [2, R] float64 on the device of `logits`: largest logits and chosen tokens; those of a row without a
         finite logit mean nothing."""
@@ -60,7 +70,8 @@ class TorchDraws:
         return torch.stack([largest.double(), tokens.double()])
 
     def release(self) -> None:
-        """Do nothing: no row is held here."""
+        """Hold on to no row."""
+        self._penalties.release()
 
 
 def _draw(logits: Tensor, rows: Seq[LogitsRow]) -> Tensor:
@@ -112,22 +123,3 @@ def _column(values: Seq[float], like: Tensor, dtype: torch.dtype = torch.float32
 
 def _numbers(values: Seq[float], device: torch.device, dtype: torch.dtype) -> Tensor:
     return to_device(torch.tensor(values, dtype=dtype), device)
-
-
-def _penalise(logits: Tensor, row: LogitsRow) -> None:
-    """Apply penalties to one row [V], in place."""
-    rule, tokens = row.rule, row.tokens
-    seen = np.unique(np.asarray(tokens))
-    columns = torch.from_numpy(seen).to(logits.device)
-    counts = torch.from_numpy(_counts(tokens[row.prompt_length :], seen)).to(logits)
-    values = logits[columns]
-    values = torch.where(values > 0, values / rule.repetition, values * rule.repetition)
-    logits[columns] = values - rule.frequency * counts - rule.presence * (counts > 0)
-
-
-def _counts(output: list[int], of: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Count each of the sorted tokens `of` [K] in the output; int64 [K]."""
-    tokens, counts = np.unique(np.asarray(output, np.int64), return_counts=True)
-    found = np.zeros(len(of), np.int64)
-    found[np.searchsorted(of, tokens)] = counts
-    return found

@@ -16,7 +16,8 @@ from torch import Tensor
 from sluicegate.engine.batching.sample_rows import SampleRow
 from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.sampling.bitmasks import forbid, words_for
-from sluicegate.engine.sampling.sampler import Drawn, MaskRows, Sampler
+from sluicegate.engine.sampling.outcomes import Drawn, MaskRows
+from sluicegate.engine.sampling.sampler import Sampler
 from sluicegate.engine.sequences.sequence import Sequence
 from sluicegate.plugins import GrammarTooCostly, TokenRejected
 

@@ -15,8 +15,8 @@ from sluicegate.engine import LoadedModel
 from sluicegate.engine.attention.paged import Stretch
 from sluicegate.engine.batching.runner import ModelRunner, StepInputs
 from sluicegate.engine.batching.sample_rows import SampleRow
-from sluicegate.engine.sampling.logit_filters import keep_typical, refuse_bad_words
-from sluicegate.engine.sampling.sampler import MaskRows, Sampler, _add_bias
+from sluicegate.engine.sampling.outcomes import MaskRows
+from sluicegate.engine.sampling.sampler import Sampler
 from sluicegate.engine.sampling.torch_draws import TorchDraws
 from tests.engine.conftest import MakeModel
 from tests.engine.rows import a_row
@@ -40,11 +40,12 @@ def rows() -> list[SampleRow]:
 def test_every_part_of_sampling_stays_on_its_device() -> None:
     draws, asked, logits = TorchDraws(), rows(), torch.zeros(5, V, device=META)
     draws.penalise(logits, asked)
-    _add_bias(logits, asked)
     sampler = Sampler(V - 2, (5,), META)
-    sampler._refuse(draws, logits, MaskRows([0, 3], np.zeros((2, 3), np.int32), unending=[1]))
-    refuse_bad_words(logits, asked)
-    keep_typical(logits, asked)
+    wishes = sampler._wishes.of(asked)
+    assert wishes.bias is not None
+    assert wishes.typical is not None
+    sampler._change(logits, asked, wishes, MaskRows([0, 3], np.zeros((2, 3), np.int32), unending=[1]))
+    wishes.typical.keep(logits)
     decided = draws.decide(logits, asked)
     assert (decided.device.type, decided.shape) == ("meta", (2, 5))
     for some in (asked[:1], asked[1:2], asked[2:3]):

@@ -14,7 +14,8 @@ import torch
 from sluicegate.engine import Engine, EngineSettings, LoadedModel, ModelSettings
 from sluicegate.engine.batching.scheduler import Scheduler
 from sluicegate.engine.memory.blocks import BlockPool
-from sluicegate.engine.sampling.sampler import Drawn, MaskRows, Sampler
+from sluicegate.engine.sampling.outcomes import Drawn, MaskRows
+from sluicegate.engine.sampling.sampler import Sampler
 from sluicegate.engine.sequences.drafting import DraftAcceptance, draft_length
 from sluicegate.engine.sequences.sequence import SequenceState
 from sluicegate.engine.speculation.draft_model import ModelDrafter

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from transformers import TypicalLogitsWarper
 
 from sluicegate.engine import LoadedModel
-from sluicegate.engine.sampling.logit_filters import keep_typical
-from sluicegate.engine.sampling.sampler import MaskRows, Sampler
+from sluicegate.engine.sampling.logit_filters import TypicalRows
+from sluicegate.engine.sampling.outcomes import MaskRows
+from sluicegate.engine.sampling.sampler import Sampler
 from sluicegate.plugins import GenerationFailed, RequestError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import ScriptedGrammar, a_job, run, serving
@@ -40,15 +41,22 @@ def test_typical_tokens_are_those_of_transformers(asked: list[tuple[float, float
     for row, (mass, temperature) in zip(logits, asked, strict=True):
         expected.append(TypicalLogitsWarper(mass)(None, row[None] / temperature)[0].isfinite())  # type: ignore[arg-type]
     rows = [a_row([1], typical_p=mass, temperature=temperature) for mass, temperature in asked]
-    keep_typical(logits, rows)
+    typical = TypicalRows.of(rows, logits.device)
+    assert typical is not None
+    typical.keep(logits)
     assert torch.equal(logits.isfinite(), torch.stack(expected))
 
 
 def test_greedy_rows_are_not_narrowed() -> None:
-    logits = torch.randn(2, V, generator=torch.Generator().manual_seed(1))
+    logits = torch.randn(3, V, generator=torch.Generator().manual_seed(1))
     kept = logits.clone()
-    keep_typical(logits, [a_row([1], typical_p=0.1, temperature=0.0), a_row([1], typical_p=1.0, temperature=1.0)])
-    assert torch.equal(logits, kept)
+    rows = [a_row([1], typical_p=p, temperature=t) for p, t in ((0.1, 0.0), (1.0, 1.0), (0.1, 1.0))]
+    assert TypicalRows.of(rows[:2], logits.device) is None
+    typical = TypicalRows.of(rows, logits.device)
+    assert typical is not None
+    typical.keep(logits)
+    assert torch.equal(logits[:2], kept[:2])
+    assert not torch.equal(logits[2], kept[2])
 
 
 def test_draws_stay_among_the_typical() -> None:

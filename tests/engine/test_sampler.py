@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from sluicegate.engine.batching.sample_rows import SampleRow
 from sluicegate.engine.sampling.bitmasks import apply_bitmask, forbid, words_for
 from sluicegate.engine.sampling.cpu_draws import CpuDraws
+from sluicegate.engine.sampling.outcomes import Drawn, MaskRows
 from sluicegate.engine.sampling.params import OFF, draw_rule
 from sluicegate.engine.sampling.rng import seed_of_choice, uniform
-from sluicegate.engine.sampling.sampler import Drawn, MaskRows, Sampler
+from sluicegate.engine.sampling.sampler import Sampler
 from sluicegate.engine.sampling.torch_draws import TorchDraws
 from sluicegate.plugins import GenerationFailed, RequestError, Sampling
 from tests.engine.driving import ScriptedGrammar

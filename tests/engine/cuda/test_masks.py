@@ -13,7 +13,8 @@ pytest.importorskip("triton", reason="pip install 'sluicegate[cuda]' brings trit
 from sluicegate.engine.cuda.staging import Staging
 from sluicegate.engine.sampling.bitmasks import apply_bitmask, words_for
 from sluicegate.engine.sampling.cuda_draws import CudaDraws
-from sluicegate.engine.sampling.sampler import MaskRows, Sampler
+from sluicegate.engine.sampling.outcomes import MaskRows
+from sluicegate.engine.sampling.sampler import Sampler
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import ScriptedGrammar, a_job, run, serving
 from tests.engine.rows import a_row

@@ -1,0 +1,45 @@
+"""What sampling is told beside logits, and what it gives back."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from sluicegate.engine.sampling.bitmasks import Bitmask
+from sluicegate.plugins import GenerationFailed
+
+
+class Drawn(NamedTuple):
+    """A row's token; with logprobs asked for, its logprob and the likeliest (token, logprob), likeliest first. `law`
+    and `likely`: the same among the tokens that the mask allows, for explained rows."""
+
+    token_id: int
+    logprob: float | None = None
+    top: tuple[tuple[int, float], ...] = ()
+    law: float | None = None
+    likely: tuple[tuple[int, float], ...] = ()
+
+
+Outcome = Drawn | GenerationFailed
+
+
+@dataclass(frozen=True, slots=True)
+class MaskRows:
+    """What rows may not draw: `masked[i]` is the row of `bitmask[i]`; the matchers of `free` rows allow every token;
+    `unending` rows may not end yet, so not draw an end-of-sequence token."""
+
+    masked: list[int] = field(default_factory=list)
+    bitmask: Bitmask = field(default_factory=lambda: np.zeros((0, 0), np.int32))
+    """int32 [len(masked), ceil(V/32)]."""
+    free: frozenset[int] = field(default_factory=frozenset)
+    unending: list[int] = field(default_factory=list)
+    barred: dict[int, list[int]] = field(default_factory=dict)
+    """Further tokens that a row may not draw yet."""
+
+    def covers(self, row: int) -> bool:
+        """Whether a constrained row has a mask, or needs none."""
+        at = bisect_left(self.masked, row)  # rows are in order
+        return row in self.free or (at < len(self.masked) and self.masked[at] == row)

@@ -1,0 +1,77 @@
+"""Name single logits of a step's rows on their device, to add to them or to refuse them, all rows at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from sluicegate.engine.cuda.staging import to_device
+from sluicegate.engine.sampling.rows import LogitsRow
+
+_FORBIDDEN = float("-inf")
+Pair = tuple[int, int]
+"""A row of logits, and a column."""
+
+
+class LogitPlaces(NamedTuple):
+    """int64 [K] each, on the device of the logits; no place is there twice."""
+
+    rows: Tensor
+    columns: Tensor
+
+    @classmethod
+    def of(cls, pairs: Seq[Pair], device: torch.device) -> LogitPlaces | None:
+        """Copy them to the device, without waiting; None = there are none."""
+        if not pairs:
+            return None
+        sent = to_device(torch.tensor(list(dict.fromkeys(pairs)), dtype=torch.int64).T.contiguous(), device)
+        return cls(sent[0], sent[1])
+
+    def refuse(self, logits: Tensor) -> None:
+        """Set them to -inf in `logits` [R, V]."""
+        logits[self.rows, self.columns] = _FORBIDDEN
+
+
+class BiasPlaces(NamedTuple):
+    """The biases of a step's rows."""
+
+    places: LogitPlaces
+    values: Tensor
+    """float32 [K]."""
+
+    @classmethod
+    def of(cls, rows: Seq[LogitsRow], device: torch.device) -> BiasPlaces | None:
+        """None where no row has one."""
+        found = [(at, row.rule.bias) for at, row in enumerate(rows) if row.rule.bias is not None]
+        places = LogitPlaces.of([(at, column) for at, bias in found for column in bias.columns.tolist()], device)
+        if places is None:
+            return None
+        return cls(places, to_device(torch.cat([bias.values for _, bias in found]), device))
+
+    def add(self, logits: Tensor) -> None:
+        """Add them to `logits` [R, V] float32."""
+        logits[self.places.rows, self.places.columns] += self.values
+
+
+class EarlyEnds:
+    """Tokens that end an answer, of rows that may not end yet; copied to the device only when they change."""
+
+    def __init__(self, eos: Seq[int], device: torch.device) -> None:
+        self._eos = list(eos)
+        self._device = device
+        self._pairs: list[Pair] = []
+        self._places: LogitPlaces | None = None
+
+    def refuse(self, logits: Tensor, unending: Seq[int], barred: dict[int, list[int]]) -> None:
+        """Refuse them in `logits` [R, V]: of the rows `unending` the model's own, and what else is `barred` of one."""
+        if not unending and not barred:
+            return
+        pairs = [(row, token) for row in unending for token in self._eos]
+        pairs += [(row, token) for row, tokens in barred.items() for token in tokens]
+        if pairs != self._pairs:
+            self._pairs, self._places = pairs, LogitPlaces.of(pairs, self._device)
+        if self._places is not None:
+            self._places.refuse(logits)
