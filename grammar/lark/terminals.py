@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from lark.lexer import PatternStr, TerminalDef
+from lark.lexer import Pattern, PatternStr, TerminalDef
 
-from sluicegate.grammar.automata import CharDfa
+from sluicegate.grammar.automata import ByteDfa, CharDfa, utf8
 from sluicegate.grammar.automata.byte_level.json_strings import Spelling
 from sluicegate.grammar.budget.meter import look
-from sluicegate.grammar.lark.source import Source
+from sluicegate.grammar.lark.source import MARK, Source
 from sluicegate.grammar.lark.terminal_sets import TerminalSets
 from sluicegate.grammar.lark.texts import texts_of
 from sluicegate.grammar.lexemes.base import DfaLexeme
@@ -25,6 +25,9 @@ def lexeme_of(
     """
     look()
     composed = source.composed.get(terminal.name)
+    plain = _plain(terminal.pattern) if composed is None and spell is utf8 else None
+    if plain is not None:
+        return DfaLexeme(plain, general=True), False
     if composed is not None:
         texts = sets.composed(composed)
         if texts.is_empty():
@@ -34,6 +37,16 @@ def lexeme_of(
     empty = texts.accepts("")
     rest = texts.difference(_NOTHING) if empty else texts
     return (None if rest.is_empty() else DfaLexeme(spell(rest), general=True)), empty
+
+
+def _plain(pattern: Pattern) -> ByteDfa | None:
+    """Return the automaton of a text without flags; None for all else."""
+    if not isinstance(pattern, PatternStr) or pattern.flags or not pattern.value or MARK in pattern.value:
+        return None
+    try:
+        return ByteDfa.of_text(pattern.value.encode())
+    except UnicodeEncodeError:  # refused elsewhere
+        return None
 
 
 def _written(terminal: TerminalDef, source: Source) -> CharDfa:

@@ -37,20 +37,31 @@ class Sketch:
     def __init__(self) -> None:
         self._edges: list[list[tuple[Code, int]]] = []
         self._skips: list[list[int]] = []
+        self._steps: dict[tuple[int, Code, bool], int] = {}
 
     def state(self) -> int:
         self._edges.append([])
         self._skips.append([])
         return len(self._edges) - 1
 
-    def edge(self, source: int, symbol: Code, target: int) -> None:
-        self._edges[source].append((symbol, target))
+    def behind(self, source: int, symbol: Code, network: Network | None) -> int:
+        """Return the state behind `symbol`, or behind a copy of its network; the same one each time, so that ways
+        which begin alike are one up to where they part."""
+        key = source, symbol, network is None
+        found = self._steps.get(key)
+        if found is None:
+            found = self._steps[key] = self.state()
+            if network is None:
+                self._edges[source].append((symbol, found))
+            else:
+                self._copy(network, source, found)
+        return found
 
     def skip(self, source: int, target: int) -> None:
         if source != target:
             self._skips[source].append(target)
 
-    def copy(self, network: Network, source: int, target: int) -> None:
+    def _copy(self, network: Network, source: int, target: int) -> None:
         """Add a copy of `network` between two states."""
         tick()
         first = len(self._edges)
@@ -71,7 +82,7 @@ class Sketch:
         for places in members:
             tick()
             row: dict[Code, int] = {}
-            for symbol, behind in self._behind(places, final, closures).items():
+            for symbol, behind in self._targets(places, final, closures).items():
                 number = numbers.get(behind)
                 if number is None:
                     if len(members) >= MOST_STATES:
@@ -82,7 +93,7 @@ class Sketch:
             edges.append(row)
         return _minimal(Network(edges, [final in places for places in members]))
 
-    def _behind(
+    def _targets(
         self, places: frozenset[int], final: int, closures: dict[int, frozenset[int]]
     ) -> dict[Code, frozenset[int]]:
         """Return the places behind each symbol."""

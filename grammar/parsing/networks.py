@@ -127,17 +127,10 @@ class _Networks:
         members: set[Code],
     ) -> None:
         first = 0 if body == way[: len(body)] else 1
-        for number, symbol in enumerate(body):
-            place = number + first
-            after = target if number == len(body) - 1 else sketch.state()
+        for place, symbol in enumerate(body, first):
             network = self._copied(name, symbol, place in (0, len(way) - 1), most_copied, members)
-            if network is None:
-                sketch.edge(source, symbol, after)
-            else:
-                sketch.copy(network, source, after)
-            source = after
-        if not body:
-            sketch.skip(source, target)
+            source = sketch.behind(source, symbol, network)
+        sketch.skip(source, target)
 
     def _copied(self, name: Code, symbol: Code, at_edge: bool, most_copied: int, members: set[Code]) -> Network | None:
         """Return the network that stands in the place of `symbol`; None for a terminal or a call."""

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.grammar_samples import SAMPLES
 from sluicegate.grammar import GrammarLimit, InvalidGrammar, compile_lark
+from sluicegate.grammar.automata import ByteDfa, CharDfa, utf8
 from sluicegate.grammar.budget.interrupt import interrupted
 from sluicegate.grammar.budget.meter import within
 from sluicegate.grammar.lark.alternatives import _ways
@@ -141,3 +142,10 @@ def test_names_in_errors_are_those_that_were_written() -> None:
     grammar = read('start: A-B+\nA-B: "a" | "b"\n', GrammarOptions())
     assert set(grammar.lexemes) == {"A_B"}
     assert accepts(compile_lark('start: "a" some-thing\nsome-thing: "b"\n', byte_vocabulary()), "ab")
+
+
+def test_texts_get_the_automaton_of_their_language() -> None:
+    pick = random.Random(7)
+    for _ in range(200):
+        text = "".join(pick.choices('ab"\\\n é\u20ac\U0001f600', k=pick.randint(1, 6)))
+        assert ByteDfa.of_text(text.encode()) == utf8(CharDfa.from_literal(text))

@@ -35,6 +35,11 @@ class ByteDfa:
         rows = [tuple(algebra.ranges_of(table, state, _SYMBOLS)) for state in range(len(table.rows))]
         return cls(rows, table.accepting)
 
+    @classmethod
+    def of_text(cls, text: bytes) -> ByteDfa:
+        """Accept `text` alone."""
+        return cls([*(((byte, byte, place + 1),) for place, byte in enumerate(text)), ()], [False] * len(text) + [True])
+
     @property
     def start(self) -> int:
         return 0
