@@ -19,13 +19,17 @@ log = logging.getLogger("sluicegate.feedback")
 def add_feedback_admin_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.get("/admin/feedback", tags=["admin"])
     async def feedback(
-        request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 100, reveal: bool = False
+        request: Request,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+        reveal: bool = False,
+        request_id: Annotated[str, Query(max_length=256)] = "",
     ) -> Any:
-        """Newest first; comments, which are content, for keys with the scope `review` or `admin` that ask for them."""
+        """Newest first, of all requests or of one; comments, which are content, for keys with the scope `review` or
+        `admin` that ask for them."""
         by = name_of(operator_of(runtime, request, REVIEW))
         if reveal:
             log.info("comments were read by %s", by)
-        return {"object": "list", "data": await book_of(runtime).newest(limit, reveal=reveal)}
+        return {"object": "list", "data": await book_of(runtime).newest(limit, reveal=reveal, request=request_id)}
 
     @router.delete("/admin/feedback", tags=["admin"])
     async def forget(request: Request, key: Annotated[str, Query(min_length=1, max_length=256)]) -> Any:

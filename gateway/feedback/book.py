@@ -122,8 +122,8 @@ class FeedbackBook:
                 self._observe(Observation(asked.route, asked.version, asked.share, values, counts=False))
         return asked
 
-    async def newest(self, limit: int, *, reveal: bool) -> list[dict[str, Any]]:
-        found = await self._call(lambda: self._store.newest(limit))
+    async def newest(self, limit: int, *, reveal: bool, request: str = "") -> list[dict[str, Any]]:
+        found = await self._call(lambda: self._store.newest(limit, request))
         return [
             {
                 "owner": one.owner,

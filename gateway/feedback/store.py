@@ -69,10 +69,13 @@ class FeedbackStore:
             db.execute(put, (asked.owner, asked.request, self._tables.now_s(db), record, comment))
         return first
 
-    def newest(self, limit: int) -> list[KeptFeedback]:
-        query = "select owner, request, at_s, record, comment from sluicegate.feedback order by at_s desc limit %s"
+    def newest(self, limit: int, request: str = "") -> list[KeptFeedback]:
+        """Of all requests, or of the one of this id."""
+        query = "select owner, request, at_s, record, comment from sluicegate.feedback "
+        query += "where request = %s " if request else ""
+        values = (request, limit) if request else (limit,)
         with self._tables.transaction() as db:
-            rows = db.execute(query, (limit,)).fetchall()
+            rows = db.execute(f"{query}order by at_s desc limit %s", values).fetchall()
         return [_kept(owner, request, at_s, record, comment) for owner, request, at_s, record, comment in rows]
 
     def forget(self, owner: str) -> int:

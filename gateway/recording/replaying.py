@@ -15,7 +15,10 @@ from sluicegate.plugins import Caller
 
 PRIORITY = 20
 TENANT = "replay"
-COMPARED = ("model", "version", "policy", "verdict", "prompt_tokens", "completion_tokens", "cost", "seconds")
+COMPARED = (
+    *("model", "version", "policy", "verdict", "cached"),
+    *("prompt_tokens", "completion_tokens", "cost", "seconds"),
+)
 _ABSENT = object()
 
 

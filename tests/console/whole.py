@@ -186,6 +186,7 @@ def _settings(folder: Path, names: Names) -> dict[str, Any]:
     }
     return {
         "audit": {"path": str(folder / "audit.jsonl")},
+        "feedback": {"secret": SECRET},
         "review": {"path": str(folder / "reviews.sqlite3")},
         "policies": {names.policy: {"teams": ["nobody"], "screen": {"injection": {"mode": "shadow"}}}},
         "routing": {"models": routes, "state": str(folder / "routes.json")},
@@ -212,6 +213,7 @@ def _traffic(found: Whole) -> None:
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {**shape, "required": [names.label]}}}
     for _ in range(2):
         found.ask("hello", model=names.model, response_format=form)
+    _said(found)
     limits = {"requests_per_minute": 600, "budget_day": 0.05, "budget_month": 20}
     client.post("/admin/keys", json={"id": "mobile-app", "team": names.team, "limits": limits}, headers=bearer(KEY))
     client.post("/admin/keys", json={"id": "nightly-batch", "scopes": ["pii"]}, headers=bearer(KEY))
@@ -228,6 +230,16 @@ def _traffic(found: Whole) -> None:
         headers=bearer(KEY),
     )
     assert changed.status_code == 200, changed.text
+
+
+def _said(found: Whole) -> None:
+    """Of answers, by those who got them."""
+    for score, label in ((1, "right"), (0.25, found.names.label)):
+        body = {"model": "scripted", "messages": [{"role": "user", "content": f"hello {score}"}]}
+        id = found.app.client.post("/v1/chat/completions", json=body, headers=bearer(CALLER)).json()["id"]
+        given = {"request_id": id, "score": score, "label": label, "comment": found.names.text}
+        answered = found.app.client.post("/v1/feedback", json=given, headers=bearer(CALLER))
+        assert answered.status_code == 200, answered.text
 
 
 def _evaluated(folder: Path, found: Whole) -> None:

@@ -59,6 +59,17 @@ def test_feedback_is_given_at_once_and_again_later(stream: bool) -> None:
         assert shown["comment"] == "so long 😀"
 
 
+def test_feedback_on_one_request_is_found() -> None:
+    with TestApp(settings={"feedback": {}}) as app:
+        first, second = asked(app), asked(app)
+        for id, score in ((first, 0), (second, 1)):
+            until(lambda id=id, score=score: say(app, id, score=score).status_code == 200)  # type: ignore[misc]
+        for id, score in ((first, 0), (second, 1)):
+            [found] = app.client.get("/admin/feedback", params={"request_id": id}).json()["data"]
+            assert (found["request_id"], found["score"]) == (id, score)
+        assert app.client.get("/admin/feedback?request_id=nobody").json()["data"] == []
+
+
 def test_a_key_speaks_of_its_own_requests_alone() -> None:
     with TestApp(settings={"feedback": {}}, **KEYED) as app:
         id = asked(app, "alice")

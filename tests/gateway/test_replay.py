@@ -262,3 +262,20 @@ def test_the_command_counts_what_differs(tmp_path: Path, capsys: pytest.CaptureF
         assert cli.main([*at[:3], "--of-key", "nobody"]) == 2
     assert cli.main(at) == 2
     assert "is a gateway there?" in capsys.readouterr().err
+
+
+def test_what_the_cache_answered_before_is_no_measure_of_cost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A kept answer cost nothing, whichever version made it: figures tell of those that were generated."""
+    with recording(tmp_path / "r.sqlite3", pipeline={"recall": ["memory"]}) as app:
+        for text in ("a", "a", "a"):
+            app.ask(text, model=OLD, stream=False, temperature=0, **FORM)
+        recorded(app, 3)
+        assert cli.main(["replay", "--url", app.url, "--json"]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert (report["replayed"], report["from_cache"], report["completion_tokens"]["difference"]) == (3, 2, 0)
+        assert cli.main(["replay", "--url", app.url, "--limit", "2"]) == 0
+        told = capsys.readouterr().out
+        assert "2 were answered by the cache before" in told
+        assert "completion_tokens" not in told

@@ -153,7 +153,8 @@ def _judge(
         raise ConfigurationError(
             "cases ask for a judge: name one with --judge MODEL, or `model` in the suite's [judge]"
         )
-    who = dataclasses.replace(usual, name="judge", model=str(model), url=url, schema="enforced")
+    plain = usual.plain or url != usual.url
+    who = dataclasses.replace(usual, name="judge", model=str(model), url=url, schema="enforced", plain=plain)
     return ModelJudge(client, who, suite.judge, parsed.parallel)
 
 

@@ -113,6 +113,7 @@ class ModelJudge:
             "temperature": 0,
             "messages": [{"role": "system", "content": INSTRUCTION}, {"role": "user", "content": prompt}],
             "response_format": {"type": "json_schema", "json_schema": {"name": "verdict", "schema": schema}},
+            **({} if self._who.plain else {"sluicegate": {"cache": False}}),
             **self._request,
         }
         async with self._places:

@@ -10,11 +10,14 @@ from typing import Any
 from sluicegate.gateway.commands.statistics import Interval, mean, paired, quantile, share
 
 Found = Mapping[str, Any]
+COMPARED = ("cost", "seconds", "completion_tokens")
+"""Of requests that were generated before: a kept answer cost nothing and took no time, whatever version made it."""
 
 
 def report_of(found: Sequence[Found], failed: Sequence[Found], seed: int) -> dict[str, Any]:
     with_json = [one for one in found if one["json"]]
     fields = Counter((field["path"], field["change"]) for one in with_json for field in one["fields"])
+    generated = [one for one in found if not one["before"]["cached"]]
     verdicts = Counter((one["before"]["verdict"], one["after"]["verdict"]) for one in found)
     return {
         "replayed": len(found),
@@ -28,9 +31,8 @@ def report_of(found: Sequence[Found], failed: Sequence[Found], seed: int) -> dic
             {"before": before, "after": after, **_share(count, len(found))}
             for (before, after), count in verdicts.most_common()
         ],
-        "cost": _compared(found, "cost", seed),
-        "seconds": _compared(found, "seconds", seed),
-        "completion_tokens": _compared(found, "completion_tokens", seed),
+        "from_cache": len(found) - len(generated),
+        **{name: _compared(generated, name, seed) for name in COMPARED},
         "requests": list(found),
     }
 
@@ -53,8 +55,11 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield "fields that differ"
     for one in report["fields"][:30]:
         yield f"  {one['change']:>8}  {one['path'] or '(the value itself)':40} {one['n']:6}  {_told(one)}"
-    yield "                      before        now  difference [95 %]              p"
-    for name in ("cost", "seconds", "completion_tokens"):
+    if report["from_cache"]:
+        yield f"{report['from_cache']} were answered by the cache before; the figures below leave them out"
+    if report["cost"] is not None:
+        yield "                      before        now  difference [95 %]              p"
+    for name in (name for name in COMPARED if report[name] is not None):
         one = report[name]
         spread = f"{one['difference']:+.6g} [{one['low']:+.6g}, {one['high']:+.6g}]"
         yield f"  {name:17} {one['before']:>10.6g} {one['after']:>10.6g}  {spread:30} {one['p']:.3f}"

@@ -1,6 +1,7 @@
 import { ask } from "../api.js";
 import { whisker } from "../columns.js";
 import { chip, count, el, panel, percent } from "../dom.js";
+import { feedbackPanel } from "../feedback.js";
 import { choice, labelled } from "../forms.js";
 import { address } from "../navigation.js";
 import { cards, table } from "../tables.js";
@@ -22,14 +23,14 @@ function judged(compared) {
 }
 
 async function list({ signal }) {
-  const told = await ask("/admin/evaluations", { signal });
+  const [told, feedback] = await Promise.all([ask("/admin/evaluations", { signal }), feedbackPanel(signal)]);
   const rows = told.data.map((one) => one.error
     ? el("tr", {}, el("td", { class: "breaks" }, one.name), el("td", { colspan: "4", class: "breaks" }, chip("no report", "warn"), " ", one.error))
     : el("tr", {}, el("td", { class: "breaks" }, el("a", { href: address("evaluations", {}, one.name) }, one.suite)), el("td", {}, when(one.when)), el("td", { class: "number" }, count(one.cases)),
       el("td", {}, Object.entries(one.variants).map(([name, figures]) => el("div", { class: "breaks" }, el("span", { class: "note" }, `${name} `), whisker(figures.quality, percent)))), el("td", { class: "breaks" }, judged(one.comparison) ?? "–")));
   const empty = told.folder === null ? "This gateway has no folder of reports. Name one with [telemetry] evaluations, and write to it with `sluicegate eval SUITE --save FOLDER`." : "The folder holds no report. `sluicegate eval SUITE --save FOLDER` writes one.";
   return [el("div", { class: "head" }, el("h1", {}, "Evaluations"), el("p", {}, told.folder === null ? "reports of sluicegate eval" : `reports in ${told.folder}`)),
-    panel("Reports", `newest first${told.left_out ? `; ${told.left_out} older ones are left out` : ""}`, cards("Reports", [["Suite"], ["When"], ["Cases", "number"], ["Quality"], ["Compared"]], rows, empty))];
+    panel("Reports", `newest first${told.left_out ? `; ${told.left_out} older ones are left out` : ""}`, cards("Reports", [["Suite"], ["When"], ["Cases", "number"], ["Quality"], ["Compared"]], rows, empty)), feedback].filter(Boolean);
 }
 
 async function report({ signal, detail, params, go }) {

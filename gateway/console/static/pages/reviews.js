@@ -13,8 +13,10 @@ function card(item, again) {
     try { await ask(`/admin/review/${encodeURIComponent(item.id)}/${verb}`, { method: "POST", body: { note: note.value } }); await again(); } catch (error) { said.textContent = error.message; }
   };
   const reveal = async () => {
-    const whole = await ask(`/admin/review/${encodeURIComponent(item.id)}?reveal=true`);
-    texts.replaceChildren(...(whole.texts ?? []).map((text) => el("pre", { class: "text" }, text)));
+    try {
+      const whole = await ask(`/admin/review/${encodeURIComponent(item.id)}?reveal=true`);
+      texts.replaceChildren(...(whole.texts ?? []).map((text) => el("pre", { class: "text", tabindex: "0" }, text)));
+    } catch (error) { said.textContent = error.message; }
   };
   const known = ["id", "status", "object", "texts", "released"];
   return el("section", { class: "panel", "aria-label": `Review ${item.id}` },

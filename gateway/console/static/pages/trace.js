@@ -1,5 +1,6 @@
 import { ask } from "../api.js";
 import { count, el, facts, ms, panel } from "../dom.js";
+import { feedbackPanel } from "../feedback.js";
 import { address } from "../navigation.js";
 import { ENDINGS, ended, money } from "../outcome.js";
 import { tokenView } from "../tokens.js";
@@ -83,6 +84,7 @@ function saidPanel(found) {
 
 export async function page({ signal, detail }) {
   const found = await ask(`/admin/console/requests/${encodeURIComponent(detail)}`, { signal });
+  const feedback = found.outcome === "answered" ? await feedbackPanel(signal, found.id) : null;
   const side = el("div", { class: "stack", "aria-live": "polite" });
   let pressed = null;
   const choose = (span, button) => {
@@ -98,7 +100,7 @@ export async function page({ signal, detail }) {
     failure(found), tiles(found),
     panel("Where the time went", "choose a line to see what its stage said", picture),
     el("div", { class: "grid wide-left" }, el("div", { class: "grid" }, el("section", { class: "panel" }, el("header", {}, el("h2", {}, "What it said")), side), askedPanel(found)), requestPanel(found)),
-    saidPanel(found),
+    saidPanel(found), feedback,
     found.tokens?.length ? panel("Tokens of the answer", null, tokenView(found.tokens)) : null,
   ].filter(Boolean);
 }
