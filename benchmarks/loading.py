@@ -2,9 +2,10 @@
 
     python -m benchmarks.loading                          # a random one of Llama-3.2-1B's shape, in bfloat16
     python -m benchmarks.loading --model DIR --weights int8
+    python -m benchmarks.loading --shape moe gguf         # random ones of 0.3 B parameters: 32 experts a layer, Q8_0
 
-The checkpoint is made once in the folder for temporary files (2.5 GB). Each load is a process of its own that does
-nothing else; `libraries` is what it holds before.
+Checkpoints are made once in the folder for temporary files (2.5 GB, 0.7, 0.3). Each load is a process of its own that
+does nothing else; `libraries` is what it holds before.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM, LlamaConfig
+from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3MoeConfig
 
 from benchmarks.shapes import numbered_words
 from sluicegate.engine import load_model
@@ -34,21 +37,22 @@ def main() -> None:
     if asked.inside:
         print(json.dumps(_load(asked.model, asked.weights[0])))
         return
-    folder = asked.model or str(_llama_1b())
-    print("weights  libraries GB  peak GB  settled GB  weights GB  peak / settled  CPU s")
-    for kind in asked.weights:
+    print("shape   weights  libraries GB  peak GB  settled GB  weights GB  peak / settled  CPU s")
+    for shape, kind in product(asked.shape, asked.weights):
+        folder = asked.model or str(SHAPES[shape]())
         command = [sys.executable, "-m", "benchmarks.loading", "--inside", "--model", folder, "--weights", kind]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         found = json.loads(done.stdout.splitlines()[-1])
         sizes = [found[name] / GB for name in ("libraries", "peak", "settled", "weights")]
         line = "  ".join(f"{size:10.2f}" for size in sizes)
-        print(f"{kind:<7}{line}{sizes[1] / sizes[2]:16.2f}{found['cpu_s']:7.1f}")
+        print(f"{'given' if asked.model else shape:<8}{kind:<7}{line}{sizes[1] / sizes[2]:16.2f}{found['cpu_s']:7.1f}")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="a folder; left out: the random one")
     parser.add_argument("--weights", nargs="+", choices=KINDS, default=KINDS)
+    parser.add_argument("--shape", nargs="+", choices=SHAPES, default=["dense"], help="of the random ones")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     return parser
 
@@ -78,18 +82,89 @@ def _llama_1b() -> Path:
             architectures=["LlamaForCausalLM"],
         )  # fmt: skip
         config.save_pretrained(folder)
+        _save_random(config, folder)
+    return folder
+
+
+def _mixture() -> Path:
+    """Return the folder of a random mixture of 32 small experts a layer, nearly all of it experts."""
+    folder = Path(tempfile.gettempdir()) / "sluicegate-moe-bf16"
+    if not (folder / "tokenizer.json").exists():
+        config = Qwen3MoeConfig(
+            hidden_size=1024, num_hidden_layers=6, num_attention_heads=16, num_key_value_heads=4, head_dim=64,
+            moe_intermediate_size=512, num_experts=32, num_experts_per_tok=4, vocab_size=8192,
+            max_position_embeddings=4096, bos_token_id=1, eos_token_id=None, pad_token_id=0, dtype=torch.bfloat16,
+            architectures=["Qwen3MoeForCausalLM"],
+        )  # fmt: skip
         with torch.device("meta"):
-            shapes = {n: p.shape for n, p in AutoModelForCausalLM.from_config(config).named_parameters()}
-        generator = torch.Generator().manual_seed(0)
-        state = {
-            name: torch.ones(shape, dtype=torch.bfloat16)
-            if len(shape) == 1
-            else torch.empty(shape, dtype=torch.bfloat16).normal_(0, 0.02, generator=generator)
-            for name, shape in shapes.items()
-        }
-        save_file(state, folder / "model.safetensors", {"format": "pt"})
+            made = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+        made.to_empty(device="cpu")
+        for one in made.parameters():
+            torch.nn.init.normal_(one, 0, 0.02) if one.ndim > 1 else torch.nn.init.ones_(one)
+        made.save_pretrained(folder)
         numbered_words(config.vocab_size).save_pretrained(folder)
     return folder
+
+
+def _gguf() -> Path:
+    """Return a random GGUF file of the Llama family whose matrices are in Q8_0."""
+    from gguf import GGMLQuantizationType, GGUFWriter, quantize
+
+    file = Path(tempfile.gettempdir()) / "sluicegate-gguf" / "llama-q8_0.gguf"
+    if file.exists():
+        return file
+    file.parent.mkdir(exist_ok=True)
+    wide, inner, count, heads, kv, vocab = 1024, 4096, 16, 16, 4, 16_000
+    made = GGUFWriter(file.with_suffix(".part"), "llama")
+    made.add_context_length(4096)
+    made.add_embedding_length(wide)
+    made.add_block_count(count)
+    made.add_feed_forward_length(inner)
+    made.add_head_count(heads)
+    made.add_head_count_kv(kv)
+    made.add_rope_dimension_count(wide // heads)
+    made.add_layer_norm_rms_eps(1e-5)
+    made.add_rope_freq_base(10000.0)
+    made.add_vocab_size(vocab)
+    made.add_tokenizer_model("gpt2")
+    made.add_tokenizer_pre("qwen2")
+    made.add_token_list([f"w{index}" for index in range(vocab)])
+    made.add_token_merges(["w 0"])
+    made.add_eos_token_id(2)
+    small = {"attn_q": (wide, wide), "attn_k": (wide // 4, wide), "attn_v": (wide // 4, wide),
+             "attn_output": (wide, wide), "ffn_gate": (inner, wide), "ffn_up": (inner, wide),
+             "ffn_down": (wide, inner)}  # fmt: skip
+    shapes = {f"blk.{at}.{name}.weight": shape for at in range(count) for name, shape in small.items()}
+    shapes |= {"token_embd.weight": (vocab, wide), "output.weight": (vocab, wide)}
+    numbers, kind = np.random.default_rng(0), GGMLQuantizationType.Q8_0
+    for name, shape in shapes.items():
+        made.add_tensor(name, quantize(0.02 * numbers.standard_normal(shape, np.float32), kind), raw_dtype=kind)
+    norms = [f"blk.{at}.{name}_norm.weight" for at in range(count) for name in ("attn", "ffn")]
+    for name in [*norms, "output_norm.weight"]:
+        made.add_tensor(name, np.ones(wide, np.float32))
+    made.write_header_to_file()
+    made.write_kv_data_to_file()
+    made.write_tensors_to_file()
+    made.close()
+    return file.with_suffix(".part").rename(file)
+
+
+def _save_random(config: LlamaConfig, folder: Path) -> None:
+    """Write random tensors one after another's shape, in bfloat16."""
+    with torch.device("meta"):
+        shapes = {n: p.shape for n, p in AutoModelForCausalLM.from_config(config).named_parameters()}
+    generator = torch.Generator().manual_seed(0)
+    state = {
+        name: torch.ones(shape, dtype=torch.bfloat16)
+        if len(shape) == 1
+        else torch.empty(shape, dtype=torch.bfloat16).normal_(0, 0.02, generator=generator)
+        for name, shape in shapes.items()
+    }
+    save_file(state, folder / "model.safetensors", {"format": "pt"})
+    numbered_words(config.vocab_size).save_pretrained(folder)
+
+
+SHAPES = {"dense": _llama_1b, "moe": _mixture, "gguf": _gguf}
 
 
 if __name__ == "__main__":

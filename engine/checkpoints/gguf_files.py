@@ -40,6 +40,11 @@ class GgufFile:
 
         return GGUFReader(self.path)
 
+    @property
+    def tensors(self) -> Any:
+        """All tensors, as the package `gguf` gives them: their data is mapped, not read."""
+        return self._reader.tensors
+
     @cached_property
     def names(self) -> frozenset[str]:
         """Of all tensors."""
@@ -149,11 +154,18 @@ def places_of(module: Any) -> Mapping[str, str]:
     """Return what `transformers` reads into a model: names in a GGUF file -> parameters."""
     from transformers import modeling_gguf_pytorch_utils as reading
 
+    found: Mapping[str, str] = reading.get_gguf_hf_weights_map(module, processor_of(module))
+    return found
+
+
+def processor_of(module: Any) -> Any:
+    """Return what `transformers` changes tensors of such a model with."""
+    from transformers import modeling_gguf_pytorch_utils as reading
+
     kinds = {"qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe", "minimax_m2": "minimax-m2", "gemma3_text": "gemma3"}
     kind = str(module.config.model_type)
     processor = reading.TENSOR_PROCESSORS.get(kinds.get(kind, kind), reading.TensorProcessor)
-    found: Mapping[str, str] = reading.get_gguf_hf_weights_map(module, processor(config=module.config.to_dict()))
-    return found
+    return processor(config=module.config.to_dict())
 
 
 def refuse_skipped(module: Any, file: GgufFile, places: Mapping[str, str]) -> None:

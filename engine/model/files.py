@@ -66,14 +66,20 @@ def module_of(
         module = _shared(tensors, config, kind, where, share)
     else:
         early = form if guard is None else None  # a guard's head comes last, and all of it is rounded alike
-        module = (
-            filled(tensors, config, kind, where) if early is None else _rounded(tensors, config, kind, where, early)
-        )
+        module = module_from(tensors, config, kind, where, early)
     if guard is not None:
         give_guard(module, guard)
     if (said := files[0].parent / "generation_config.json").exists():
         module.generation_config = GenerationConfig.from_pretrained(said.parent)
     return module
+
+
+def module_from(
+    tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype | str, where: str, form: int | None
+) -> Any:
+    """Return a model with these tensors; `form`: as in `module_of`. Raises `ModelLoadError`."""
+    kind = _dtype(dtype, config, tensors)
+    return filled(tensors, config, kind, where) if form is None else _rounded(tensors, config, kind, where, form)
 
 
 def dense_module_of(

@@ -29,7 +29,8 @@ from sluicegate.engine.cpu import (
 )
 from sluicegate.engine.model.checks import refuse_config
 from sluicegate.engine.model.dense import DenseConfig, DenseDecoder
-from sluicegate.engine.model.files import dense_module_of, module_of, weight_files
+from sluicegate.engine.model.files import dense_module_of, module_from, module_of, weight_files
+from sluicegate.engine.model.gguf_tensors import gguf_tensors
 from sluicegate.engine.model.kept_load import KeptLoad
 from sluicegate.engine.parallel.share import Share
 from sluicegate.engine.parallel.split import refuse_unsplittable
@@ -86,11 +87,13 @@ def read_pretrained(
         tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False, **more)
         kind = _dtype(dtype, device)
         known: dict[str, Packed] = {}
+        form = _FORMS.get(weights) if as_read and kind == torch.float32 and device.type == "cpu" else None
         if (scheme := scheme_of(config, where)) is not None:
             module, known = _from_packed(where, config, scheme, kind, weights == "int4")
         elif files := _files(where, config):
-            early = as_read and kind == torch.float32 and device.type == "cpu" and config.model_type != "bloom"
-            module = module_of(files, config, kind, where, _FORMS.get(weights) if early else None, share)
+            module = module_of(files, config, kind, where, form if config.model_type != "bloom" else None, share)
+        elif file is not None and (tensors := gguf_tensors(file, config)) is not None:
+            module = module_from(tensors, config, kind, where, form)
         else:
             module, found = AutoModelForCausalLM.from_pretrained(
                 place,
@@ -103,8 +106,9 @@ def read_pretrained(
                 **more,
             )
             refuse_unfitting(found, where, type(module).__name__)
+            if file is not None:
+                refuse_skipped(module, file, places_of(module))
         if file is not None:
-            refuse_skipped(module, file, places_of(module))
             scale_frequencies(module, file)
         refuse_damaged(module, where)
     except ModelLoadError:

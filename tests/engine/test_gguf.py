@@ -14,6 +14,9 @@ from transformers import AutoModelForCausalLM
 
 from sluicegate.engine import load_model
 from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.cpu import EIGHT, CpuSmallLinear
+from sluicegate.engine.cpu.packing import pack
+from sluicegate.engine.model.gguf_tensors import GgufTensor
 from sluicegate.plugins import ModelLoadError
 from tests.engine.driving import a_job, prompts, run, serving
 from tests.engine.tiny_models import EOS, byte_tokenizer, save_tiny
@@ -267,3 +270,33 @@ def test_weights_in_blocks_are_what_their_numbers_stand_for(kind: str, tmp_path:
     assert len(names) == len(written) == 9
     for name, expected in zip(names, written, strict=True):
         np.testing.assert_allclose(whole[name].numpy(), expected, rtol=1e-6, atol=1e-9)
+
+
+@needs_gguf
+@pytest.mark.parametrize("family", ["llama", "qwen2"])
+def test_a_file_is_rounded_some_rows_at_a_time_and_no_matrix_is_read_whole(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As what the whole matrix is rounded to, where rows of queries and keys lie in another order in the file, too."""
+    folder = save_tiny(tmp_path, family, head_dim=12, tie_word_embeddings=False)
+    (tmp_path / "gguf").mkdir()
+    file = write_gguf(folder, tmp_path / "gguf" / "tiny.gguf")
+    monkeypatch.setattr("sluicegate.engine.model.gguf_tensors.CHUNK", 7 * 48)
+    largest, dequantised = [], GgufTensor._dequantised
+
+    def noted(self: GgufTensor, low: int, high: int) -> torch.Tensor:
+        found = dequantised(self, low, high)
+        largest.append(found.numel())
+        return found
+
+    monkeypatch.setattr(GgufTensor, "_dequantised", noted)
+    made = load_model(file, weights="int8").module
+    assert max(largest) < 48 * 48
+    whole = dict(AutoModelForCausalLM.from_pretrained(folder).named_modules())
+    rounded = {name: part for name, part in made.named_modules() if isinstance(part, CpuSmallLinear)}
+    assert len(rounded) == 22
+    for name, part in rounded.items():
+        expected = pack(whole[name].weight.detach().float(), EIGHT)
+        assert torch.equal(part.packed.data, expected.data), name
+        assert torch.equal(part.packed.scales, expected.scales), name
+    assert torch.equal(made.model.embed_tokens.weight, whole["model.embed_tokens"].weight)

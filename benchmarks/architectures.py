@@ -1,0 +1,225 @@
+"""Which architectures of `transformers` are served, each by a tiny random model: equal to `generate`, or why refused.
+
+    python -m benchmarks.architectures                       # all of them, some ten minutes; prints the table
+    python -m benchmarks.architectures llama qwen3 mamba     # these
+    python -m benchmarks.architectures --write               # and writes docs/architectures.md
+
+For each kind that `AutoModelForCausalLM` knows, a configuration is made of fields with a small number each, the model
+drawn, saved, loaded by the engine and asked: prompts of three lengths together, chunked, in scarce blocks, greedily.
+`equal`: every answer is the one of `generate` in float32, token for token. A process tries one kind after another;
+where it ends or hangs, the next goes on behind that kind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from select import select
+from typing import Any
+
+import torch
+import transformers
+from transformers import AutoModelForCausalLM
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+from benchmarks.shapes import numbered_words
+
+PAGE = Path(__file__).parents[1] / "docs" / "architectures.md"
+VOCAB, TOKENS, PROMPTS, TIMEOUT_S = 200, 16, (3, 17, 40), 240
+MOST_PARAMETERS = 5_000_000
+AT_ONCE = 25
+"""Kinds that a process tries: libraries are imported once for all of them."""
+FIELDS: dict[str, Any] = {
+    "vocab_size": VOCAB, "hidden_size": 64, "n_embd": 64, "d_model": 64, "intermediate_size": 64,
+    "num_hidden_layers": 2, "n_layer": 2, "n_layers": 2, "num_attention_heads": 4, "n_head": 4, "n_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 256, "n_positions": 256,
+    "max_seq_len": 256, "rotary_dim": 8,
+    "initializer_range": 0.4, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0, "tie_word_embeddings": False,
+    "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4, "moe_num_experts": 4, "num_experts_per_tok": 2,
+    "moe_intermediate_size": 32, "shared_expert_intermediate_size": 32, "n_shared_experts": 1, "n_group": 1,
+    "topk_group": 1, "moe_topk": 2, "moe_k": 2, "expert_ffn_hidden_size": 32, "ffn_hidden_size": 64,
+    "sliding_window": 9,
+    "q_lora_rank": 24, "kv_lora_rank": 16, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16,
+    "first_k_dense_replace": 1, "ffn_dim": 64, "word_embed_proj_dim": 64, "num_layers": 2, "num_heads": 4,
+}  # fmt: skip
+"""Of these a kind gets those that its configuration has with a number or nothing in it."""
+HEAD = """\
+Written by `python -m benchmarks.architectures --write KINDS` with transformers {version}, whose `AutoModelForCausalLM`
+knows {all} kinds: {here} of them, each as a tiny random model of plain fields. *equal*: greedy answers are those of
+`generate` in float32, token for token, for three prompts together, chunked, in scarce blocks. *refused*: at load, with
+the reason. *not tried*: a tiny model could not be made so, which says nothing of the kind."""
+OWN: dict[str, dict[str, Any]] = {
+    **{kind: {"num_key_value_heads": 4, "head_dim": 8} for kind in ("deepseek_v2", "deepseek_v3", "glm4_moe_lite")},
+    "falcon": {"new_decoder_architecture": True, "num_kv_heads": 2},
+    "mpt": {"n_heads": 4, "d_model": 64},
+    "phimoe": {"sliding_window": None},  # published ones have one as wide as their context
+}
+"""Where these numbers do not go together."""
+
+
+def main() -> None:
+    asked = _parser().parse_args()
+    if asked.inside:
+        for kind in asked.kinds:
+            with tempfile.TemporaryDirectory() as folder:
+                print(json.dumps(_tried(kind, Path(folder))), flush=True)
+        return
+    found = _outcomes(asked.kinds or sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES))
+    page = _page(found)
+    print(page)
+    if asked.write:
+        PAGE.write_text(page, encoding="utf-8")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kinds", nargs="*", help="model types, as config.json names them; none: all")
+    parser.add_argument("--write", action="store_true", help=f"write the table to docs/{PAGE.name}")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+def _outcomes(kinds: list[str]) -> dict[str, dict[str, str]]:
+    """Try all kinds; returns how each ended and why."""
+    found: dict[str, dict[str, str]] = {}
+    while left := [kind for kind in kinds if kind not in found]:
+        with tempfile.TemporaryFile("w+") as said:
+            command = [sys.executable, "-m", "benchmarks.architectures", "--inside", *left[:AT_ONCE]]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True) as child:
+                ends = list(_heard(child, left))
+            found |= dict(zip(left, ends, strict=False))
+            if len(ends) < len(left[:AT_ONCE]):
+                said.seek(0)
+                why = (said.read().strip().splitlines() or ["no output"])[-1]
+                found[left[len(ends)]] = {"ends": "not tried", "why": f"its process ended or hung: {why}"}
+    return found
+
+
+def _heard(child: subprocess.Popen[str], kinds: list[str]) -> Iterator[dict[str, str]]:
+    """Yield what a process says of each of `kinds`; it is ended where it says nothing for `TIMEOUT_S`."""
+    assert child.stdout is not None
+    waiting = iter(kinds)
+    while select([child.stdout], [], [], TIMEOUT_S)[0]:
+        line = child.stdout.readline()
+        if not line:
+            return
+        found = json.loads(line)
+        print(f"{next(waiting)}: {found['ends']} {found['why']}", file=sys.stderr, flush=True)
+        yield found
+    child.kill()
+
+
+def _tried(kind: str, folder: Path) -> dict[str, str]:
+    """Make, load and ask a model of `kind`."""
+    from sluicegate.engine import load_model
+    from sluicegate.plugins import ModelLoadError
+
+    try:
+        _save(kind, folder / "model")
+    except Exception as error:
+        return {"ends": "not tried", "why": f"no tiny model by plain fields ({type(error).__name__}: {error})"}
+    try:
+        model = load_model(folder / "model", name="tiny")
+    except ModelLoadError as error:
+        return {"ends": "refused", "why": str(error).replace(f"{str(folder / 'model')!r}", "")}
+    found = asyncio.run(_answers(model))
+    expected = [_generated(folder / "model", prompt) for prompt in _prompts()]
+    if found != expected:
+        return {"ends": "different", "why": f"{sum(a != b for a, b in zip(found, expected, strict=True))} of 3 answers"}
+    return {"ends": "equal", "why": ""}
+
+
+def _save(kind: str, to: Path) -> None:
+    config = _config(kind)
+    with torch.device("meta"):
+        count = sum(one.numel() for one in AutoModelForCausalLM.from_config(config).parameters())
+    if count > MOST_PARAMETERS:
+        raise ValueError(f"it would have {count:,} parameters")
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    model.save_pretrained(to)
+    numbered_words(VOCAB).save_pretrained(to)
+
+
+def _config(kind: str) -> Any:
+    made = transformers.CONFIG_MAPPING[kind]
+    plain = made().to_dict()
+    own = OWN.get(kind, {})
+    fields = {
+        name: value
+        for name, value in FIELDS.items()
+        if name == "tie_word_embeddings" or (name in plain and not isinstance(plain[name], (bool, dict, list, str)))
+    }
+    return made(**{**fields, **own})
+
+
+def _prompts() -> list[list[int]]:
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randint(3, VOCAB, (length,), generator=generator).tolist() for length in PROMPTS]
+
+
+async def _answers(model: Any) -> list[list[int]]:
+    from sluicegate.engine import Engine, EngineSettings
+    from sluicegate.plugins import Job, Prompt, Sampling
+
+    settings = EngineSettings(block_size=4, num_blocks=26, max_batch_size=3, max_batch_tokens=16, threads=1)
+    engine = Engine(settings, [model])
+    await engine.start()
+    try:
+        sampling = Sampling(max_tokens=TOKENS, temperature=0.0, ignore_eos=True)
+        jobs = [Job(f"j{i}", model.name, Prompt("", tuple(p)), sampling) for i, p in enumerate(_prompts())]
+        return await asyncio.gather(*[_collected(await engine.generate(job)) for job in jobs])
+    finally:
+        await engine.close()
+
+
+async def _collected(generation: Any) -> list[int]:
+    return [token async for piece in generation for token in piece.token_ids]
+
+
+@torch.inference_mode()
+def _generated(folder: Path, prompt: list[int]) -> list[int]:
+    """Return what `generate` answers, by the model's own eager attention."""
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32)
+    model.generation_config.eos_token_id = None
+    ids = torch.tensor([prompt])
+    out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=TOKENS, do_sample=False)
+    answer: list[int] = out[0, len(prompt) :].tolist()
+    return answer
+
+
+def _page(found: dict[str, dict[str, str]]) -> str:
+    ends = [one["ends"] for one in found.values()]
+    counts = ", ".join(f"{ends.count(end)} {end}" for end in ("equal", "refused", "different", "not tried"))
+    rows = [f"| `{kind}` | {one['ends']} | {_short(one['why'])} |" for kind, one in sorted(found.items())]
+    return "\n".join(
+        [
+            "# Architectures",
+            "",
+            HEAD.format(version=transformers.__version__, all=len(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES), here=len(found)),
+            "",
+            f"{counts}.",
+            "",
+            "| model type | ends | why |",
+            "|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _short(why: str) -> str:
+    """Return a reason as a cell of the table: without line ends and bars, and not long."""
+    plain = re.sub(r"\s+", " ", why).strip(" :").replace("|", "/").replace("<", "&lt;").replace("/tmp/", "")
+    return plain if len(plain) <= 180 else plain[:177] + "..."
+
+
+if __name__ == "__main__":
+    main()
