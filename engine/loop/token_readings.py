@@ -1,15 +1,18 @@
 """Compute what guards with heads on tokens are asked: many texts in one pass, each by the tokens that are new in it.
 
-Every step takes what was asked so far, fewest new tokens first, up to the budget of tokens of the engine. Keys
-and values of a text stay in its blocks from one call to the next, so a text of n tokens costs n. Where blocks run out,
-the text that was not asked about for longest gives its own up, and is computed again when it is asked about.
+Every step takes what was asked so far, up to the engine's budget of tokens; a long text that begins leaves room for the
+few tokens of others. Keys and values of a text stay in its blocks from one call to the next, so a text of n tokens
+costs n. Where blocks run out, younger texts give theirs up for older ones, so that those which have come far come to
+their end; and so does a text that nobody has asked about for a while. Both are computed again when they are next asked.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,6 +26,13 @@ from sluicegate.engine.memory.blocks import BlockPool
 from sluicegate.engine.model.model import GuardModel
 from sluicegate.engine.sequences.growing_text import GrowingText
 from sluicegate.plugins import GenerationFailed, Overloaded, TokenJudgement
+
+SHORT = 16
+"""Up to so many new tokens a text goes on, and does not begin."""
+IDLE_S = 1.0
+"""A text that nobody has asked about for so long gives its blocks up for any other."""
+REST_S = 0.001
+"""Between two looks for blocks while others hold all of them."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -90,7 +100,7 @@ class TokenReadings:
         self._budget = budget
         self._waiting: list[TokenQuestion] = []
         self._texts: set[GrowingText] = set()
-        self._steps = 0
+        self._born = 0
 
     @property
     def has_work(self) -> bool:
@@ -103,6 +113,9 @@ class TokenReadings:
 
     def add(self, question: TokenQuestion) -> None:
         question.text.tokens += question.new
+        if not question.text.born:
+            self._born += 1
+            question.text.born = self._born
         self._waiting.append(question)
 
     def close(self, text: GrowingText) -> None:
@@ -117,11 +130,12 @@ class TokenReadings:
 
     def step(self) -> int:
         """Compute one pass; returns how many tokens it had."""
-        self._steps += 1
         self._waiting = [question for question in self._waiting if not question.is_over]
         rows = self._rows()
         if rows:
             self._compute(rows)
+        elif self._waiting:
+            time.sleep(REST_S)
         for row in rows:
             if row.question.text.pending == 0 and not row.question.is_over:
                 row.question.answer()
@@ -131,18 +145,21 @@ class TokenReadings:
     # --- which tokens ------------------------------------------------------------------------------------------
 
     def _rows(self) -> list[_TextRow]:
-        """Return the rows of the next pass, those with the fewest tokens first; none where nothing is asked."""
+        """Return the rows of the next pass, those with the fewest tokens first; none where nothing can be computed."""
         for question in self._waiting:
             question.text.find(self._pool, question.first)
             if question.text.blocks:
                 self._texts.add(question.text)
         rows: list[_TextRow] = []
+        pending = {question: question.text.pending for question in self._waiting}
         budget = self._budget
-        for question in sorted(self._waiting, key=lambda one: one.text.pending):
-            count = min(question.text.pending, budget)
+        long_budget = max(1, budget - sum(size for size in pending.values() if size <= SHORT))
+        for question in sorted(self._waiting, key=lambda one: one.text.born):
+            count = min(pending[question], budget if pending[question] <= SHORT else min(budget, long_budget))
             if count and self._secure(question, count, rows):
                 rows.append(_TextRow(question, question.text.computed, count))
                 budget -= count
+                long_budget -= count if pending[question] > SHORT else 0
         return sorted(rows, key=lambda row: row.count)
 
     def _secure(self, question: TokenQuestion, count: int, rows: Seq[_TextRow]) -> bool:
@@ -151,11 +168,12 @@ class TokenReadings:
         text, pool = question.text, self._pool
         busy = {row.question.text for row in rows} | {text}
         while (missing := text.lacks(pool, count)) > pool.free_count:
-            if not (others := self._texts - busy):
-                if not rows:
+            others = self._texts - busy
+            if (victim := _victim(text, others, {one.text for one in self._waiting})) is None:
+                if not rows and not others:
                     self._refuse(question)
                 return False
-            self._give_up(min(others, key=lambda one: one.used))
+            self._give_up(victim)
         text.take(pool, missing)
         self._texts.add(text)
         return True
@@ -217,7 +235,7 @@ class TokenReadings:
             if len(mine):
                 question.found += heads.judge_question(mine) if question.asked else heads.judge_answer(mine)
             question.text.advance(self._pool, row.count)
-            question.text.used = self._steps
+            question.text.used_s = time.monotonic()
 
     def _broken(self, question: TokenQuestion, error: Exception) -> None:
         """End a text whose blocks may hold NaN: they are zeroed, and not reused."""
@@ -228,3 +246,12 @@ class TokenReadings:
         if question in self._waiting:
             self._waiting.remove(question)
         question.fail(error)
+
+
+def _victim(text: GrowingText, others: Iterable[GrowingText], asked: AbstractSet[GrowingText]) -> GrowingText | None:
+    """Return who gives its blocks up for `text`: who was not asked about for longest, else the youngest of those that
+    are younger than it."""
+    since = time.monotonic() - IDLE_S
+    if idle := [one for one in others if one not in asked and one.used_s < since]:
+        return min(idle, key=lambda one: one.used_s)
+    return max((one for one in others if one.born > text.born), key=lambda one: one.born, default=None)

@@ -23,8 +23,10 @@ class GrowingText:
     tokens: list[int] = field(default_factory=list)
     computed: int = 0
     blocks: list[int] = field(default_factory=list)
-    used: int = 0
-    """The step that computed the newest of them."""
+    born: int = 0
+    """Its number among all texts; 0 = not asked about yet."""
+    used_s: float = 0.0
+    """When the newest of its tokens were computed, on the monotonic clock."""
     closed: bool = False
     _table: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(8, np.int64))
     _digests: list[Digest] = field(default_factory=list)

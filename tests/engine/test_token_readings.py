@@ -8,6 +8,7 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from transformers import AutoConfig, Qwen3Model
 
 from benchmarks.tiny_token_guard import BAD, MAPS, save_tiny_token_guard
 from sluicegate.engine import Engine, EngineSettings
-from sluicegate.engine.loop.token_readings import TokenReadings
+from sluicegate.engine.loop.token_readings import TokenReadings, _victim
 from sluicegate.engine.model.loading import load_model
 from sluicegate.engine.model.model import GuardModel
+from sluicegate.engine.sequences.growing_text import GrowingText
 from sluicegate.engine.settings import ModelSettings
 from sluicegate.plugins import (
     ContextLengthExceeded,
@@ -381,3 +383,13 @@ async def test_rounded_guards_judge_plain_words_alike(tmp_path: Path, weights: A
         assert levels.index("Unsafe") == ids.index(tokenizer.convert_tokens_to_ids(BAD))
     finally:
         await engine.close()
+
+
+def test_older_texts_take_blocks_from_younger_ones_and_from_those_nobody_asks_about() -> None:
+    oldest, middle, youngest = (GrowingText(b"", born=at, used_s=inf) for at in (1, 2, 3))
+    assert _victim(oldest, {middle, youngest}, set()) is youngest
+    assert _victim(middle, {oldest, youngest}, {oldest}) is youngest
+    assert _victim(youngest, {oldest, middle}, set()) is None
+    oldest.used_s = 0.0
+    assert _victim(youngest, {oldest, middle}, set()) is oldest
+    assert _victim(youngest, {oldest, middle}, {oldest}) is None  # it waits for its turn
