@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from sluicegate.gateway.commands.reasons import FAULTS, reason, words_of
 from sluicegate.gateway.commands.tables import table
 from sluicegate.plugins import ConfigurationError
 
@@ -72,12 +73,9 @@ def _call(url: str, method: str, path: str, body: Any = None) -> Any:
     headers = {"authorization": f"Bearer {key}"} if key else {}
     try:
         answer = httpx.request(method, url.rstrip("/") + path, json=body, headers=headers, timeout=30)
-    except httpx.HTTPError as error:
-        raise ConfigurationError(f"no gateway answers at {url} ({error}); give its address with --url") from error
-    if answer.is_success:
-        return answer.json()
-    try:
-        said = answer.json()["error"]["message"]
-    except (ValueError, KeyError, TypeError):
-        said = answer.text[:200]
-    raise ConfigurationError(f"{url}{path} answered {answer.status_code}: {said}; the key comes from ${KEY_ENV}")
+        if answer.is_success:
+            return answer.json()
+    except FAULTS as error:
+        said = f"no gateway answers at {url} ({reason(error)}); give its address with --url"
+        raise ConfigurationError(said) from error
+    raise ConfigurationError(f"{url}{path} answered {words_of(answer)}; the key comes from ${KEY_ENV}")

@@ -21,6 +21,7 @@ from typing import Any
 
 import httpx
 
+from sluicegate.gateway.commands.reasons import FAULTS, reason, words_of
 from sluicegate.gateway.commands.statistics import share
 from sluicegate.plugins import ConfigurationError
 
@@ -110,8 +111,8 @@ async def _attack(parsed: argparse.Namespace, rows: list[RedteamRow]) -> list[Re
             if parsed.regressions:
                 told = (await _got(client, "/v1/safety/false_positives?limit=10000"))["data"]
                 rows = [*rows, *map(_reported, told)]
-        except httpx.HTTPError as error:
-            raise ConfigurationError(f"no gateway answers at {parsed.url}: {error}") from error
+        except FAULTS as error:
+            raise ConfigurationError(f"no gateway answers at {parsed.url}: {reason(error)}") from error
         places = asyncio.Semaphore(max(1, parsed.parallel))
         asking = _judged if parsed.via == "moderations" else _chatted
         return list(await asyncio.gather(*(_one(client, places, asking, model, row) for row in rows)))
@@ -124,7 +125,7 @@ def _reported(one: dict[str, Any]) -> RedteamRow:
 async def _got(client: httpx.AsyncClient, path: str) -> Any:
     answer = await client.get(path)
     if answer.status_code != 200:
-        raise ConfigurationError(f"{path} answered {answer.status_code}: {_message(answer)}")
+        raise ConfigurationError(f"{path} answered {words_of(answer)}")
     return answer.json()
 
 
@@ -137,7 +138,7 @@ async def _one(
             try:
                 answer = await asking(client, model, row.text)
             except httpx.HTTPError as error:
-                return Result(row, None, 0.0, f"{type(error).__name__}: {error}")
+                return Result(row, None, 0.0, reason(error))
             took = time.perf_counter() - began
             if answer.status_code not in (429, 503):
                 break
@@ -167,14 +168,7 @@ def _read(row: RedteamRow, answer: httpx.Response, took: float) -> Result:
         return Result(row, True, took)
     if body.get("error", {}).get("code") in PASSED_CODES:
         return Result(row, False, took)
-    return Result(row, None, took, f"status {answer.status_code}: {_message(answer)}")
-
-
-def _message(answer: httpx.Response) -> str:
-    try:
-        return str(answer.json()["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return answer.text[:200]
+    return Result(row, None, took, f"status {words_of(answer)}")
 
 
 def summary(results: Sequence[Result]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from sluicegate.gateway.commands.bench.load import BenchLoad, Shot, error_of, text_of, tokens_of
+from sluicegate.gateway.commands.reasons import reason
 
 PATH = "/v1/chat/completions"
 
@@ -78,7 +79,7 @@ async def ask(load: BenchLoad, number: int, due_s: float) -> Arrived:
             finally:
                 transport.close()
     except (OSError, TimeoutError) as error:
-        arrived.error, arrived.ended_s = type(error).__name__, time.perf_counter()
+        arrived.error, arrived.ended_s = reason(error), time.perf_counter()
     return arrived
 
 

@@ -17,9 +17,11 @@ from sluicegate.gateway.commands.bench.load import BenchLoad, Level, measure
 from sluicegate.gateway.commands.bench.overload import overload, overload_table
 from sluicegate.gateway.commands.bench.plot import plot
 from sluicegate.gateway.commands.progress import bar
+from sluicegate.gateway.commands.reasons import FAULTS, reason
 from sluicegate.plugins import ConfigurationError
 
 KEY_ENV = "SLUICEGATE_API_KEY"
+KEY = f"the environment's {KEY_ENV}"
 SCHEMA = {
     "type": "object",
     "properties": {"name": {"type": "string"}, "city": {"type": "string"}, "total": {"type": "number"}},
@@ -73,8 +75,8 @@ def _overload(parsed: argparse.Namespace, load: BenchLoad, levels: list[Level]) 
     factors = _numbers("--overload", parsed.overload)
     try:
         found, batch = asyncio.run(overload(load, capacity, factors, parsed.seconds, parsed.batch_lines))
-    except httpx.HTTPError as error:
-        raise ConfigurationError(f"the batch could not be handed in: {type(error).__name__}") from error
+    except FAULTS as error:
+        raise ConfigurationError(f"the batch could not be handed in: {reason(error, KEY)}") from error
     print(overload_table(found, batch, capacity, parsed.slo_first_s))
     return {
         "capacity_per_s": capacity,
@@ -115,9 +117,9 @@ def _first_model(url: str, key: str | None) -> str:
     try:
         answer = httpx.get(f"{url}/v1/models", headers={"authorization": f"Bearer {key}"} if key else {}, timeout=10)
         return str(answer.raise_for_status().json()["data"][0]["id"])
-    except (httpx.HTTPError, LookupError, ValueError) as error:
+    except FAULTS as error:
         raise ConfigurationError(
-            f"{url} names no model ({type(error).__name__}); is a gateway there, and is {KEY_ENV} set?"
+            f"{url} names no model: {reason(error, KEY)}; its address is the first argument of `bench`"
         ) from error
 
 

@@ -11,6 +11,8 @@ from typing import Any
 import httpx
 import orjson
 
+from sluicegate.gateway.commands.reasons import FAULTS, reason
+
 OnDone = Callable[[int, int], None]
 """(finished, all) requests of a level."""
 
@@ -96,8 +98,8 @@ async def _shot(client: httpx.AsyncClient, load: BenchLoad, body: Mapping[str, A
                 else:
                     shot.gaps_s.append(now - last)
                 last = now
-    except (httpx.HTTPError, OSError, ValueError) as error:
-        shot.error = type(error).__name__
+    except FAULTS as error:
+        shot.error = reason(error)
     shot.total_s = time.perf_counter() - began
     return shot
 

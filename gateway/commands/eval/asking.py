@@ -13,6 +13,7 @@ import httpx
 
 from sluicegate.gateway.commands.eval.cases import Case
 from sluicegate.gateway.commands.eval.outcomes import CaseReply, reply_of
+from sluicegate.gateway.commands.reasons import FAULTS, reason
 from sluicegate.plugins import ConfigurationError
 
 SchemaUse = Literal["enforced", "in_prompt", "none"]
@@ -120,8 +121,8 @@ async def ask(client: httpx.AsyncClient, variant: Variant, body: Mapping[str, An
         began = time.perf_counter()
         try:
             answer = await client.post(f"{variant.url}/v1/chat/completions", json=body, headers=headers)
-        except httpx.HTTPError as error:
-            return CaseReply(error=f"{type(error).__name__}: {error}".rstrip(": "))
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            return CaseReply(error=reason(error))
         reply = reply_of(answer.status_code, _json(answer), time.perf_counter() - began)
         if answer.status_code not in (429, 503):
             return reply
@@ -147,10 +148,7 @@ def first_model(url: str, key: str) -> str:
     try:
         answer = httpx.get(f"{url}/v1/models", headers=headers, timeout=10, trust_env=False)
         return str(answer.raise_for_status().json()["data"][0]["id"])
-    except httpx.HTTPStatusError as error:
-        told = reply_of(error.response.status_code, _json(error.response), 0.0)
-        raise ConfigurationError(f"{url} names no model: {told.error or told.text}") from error
-    except (httpx.HTTPError, LookupError, ValueError, TypeError) as error:
+    except FAULTS as error:
         raise ConfigurationError(
-            f"{url} names no model ({type(error).__name__}: {error}); is a gateway there?"
+            f"{url} names no model: {reason(error, '--key or SLUICEGATE_API_KEY')}; --url says where the gateway is"
         ) from error

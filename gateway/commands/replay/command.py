@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from sluicegate.gateway.commands.reasons import FAULTS, reason, words_of
 from sluicegate.gateway.commands.replay.summary import report_of, table
 from sluicegate.plugins import ConfigurationError
 
@@ -72,10 +73,10 @@ async def _listed(client: httpx.AsyncClient, parsed: argparse.Namespace) -> list
     try:
         answer = await client.get("/admin/recordings", params=params)
         if answer.status_code != 200:
-            raise ConfigurationError(f"{parsed.url} gives no list: {_message(answer)}")
+            raise ConfigurationError(f"{parsed.url} gives no list: {words_of(answer)}")
         ids = [str(one["id"]) for one in answer.json()["data"]]
-    except (httpx.HTTPError, LookupError, ValueError) as error:
-        raise ConfigurationError(f"{parsed.url} gives no list ({type(error).__name__}); is a gateway there?") from error
+    except FAULTS as error:
+        raise ConfigurationError(f"{parsed.url} gives no list ({reason(error)}); is a gateway there?") from error
     if not ids:
         raise ConfigurationError(f"{parsed.url} has recorded no such request")
     return ids
@@ -84,14 +85,7 @@ async def _listed(client: httpx.AsyncClient, parsed: argparse.Namespace) -> list
 async def _replay(client: httpx.AsyncClient, id: str, body: dict[str, Any]) -> dict[str, Any]:
     try:
         answer = await client.post(f"/admin/recordings/{id}/replay", json=body)
-        found: dict[str, Any] = answer.json() if answer.status_code == 200 else {"error": _message(answer)}
-    except (httpx.HTTPError, ValueError) as error:
-        found = {"error": f"{type(error).__name__}: {error}"}
+        found: dict[str, Any] = answer.json() if answer.status_code == 200 else {"error": words_of(answer)}
+    except FAULTS as error:
+        found = {"error": reason(error)}
     return {"id": id, **found}
-
-
-def _message(answer: httpx.Response) -> str:
-    try:
-        return f"{answer.status_code} {answer.json()['error']['message']}"
-    except (LookupError, ValueError, TypeError):
-        return f"status {answer.status_code}"

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from sluicegate.gateway.commands.reasons import FAULTS, reason, words_of
 from sluicegate.gateway.commands.redteam import RedteamRow, rows_of
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.safety.detection.classifier import Classifier, load
@@ -91,17 +92,18 @@ def _fetch(folder: VersionFolder, url: str, key: str) -> None:
     headers = {"authorization": f"Bearer {key}"} if key else {}
     try:
         answer = httpx.get(f"{url.rstrip('/')}/v1/safety/false_positives?limit=10000", headers=headers, trust_env=False)
-        data = answer.json()["data"] if answer.status_code == 200 else None
-    except (httpx.HTTPError, ValueError, KeyError) as error:
-        raise ConfigurationError(f"no reports can be had from {url}: {error}") from error
-    if data is None:
-        raise ConfigurationError(f"{url} answered {answer.status_code}; a key with the scope `review` may read reports")
-    lines = [
-        json.dumps({"text": one["text"], "label": "attack" if one.get("kind") == "miss" else "benign",
-                    "category": f"reported {one['rail']}".strip()})
-        for one in data
-    ]  # fmt: skip
+        lines = [_row(one) for one in answer.json()["data"]] if answer.status_code == 200 else None
+    except FAULTS as error:
+        raise ConfigurationError(f"no reports can be had from {url}: {reason(error)}") from error
+    if lines is None:
+        raise ConfigurationError(f"{url} answered {words_of(answer)}; a key with the scope `review` may read reports")
     before = folder.reports.read_text().splitlines() if folder.reports.exists() else []
     fresh = folder.path / "regressions.new"
     fresh.write_text("".join(f"{line}\n" for line in dict.fromkeys([*before, *lines])))
     os.replace(fresh, folder.reports)
+
+
+def _row(one: Mapping[str, Any]) -> str:
+    """A line of the set that a report is."""
+    label = "attack" if one.get("kind") == "miss" else "benign"
+    return json.dumps({"text": one["text"], "label": label, "category": f"reported {one['rail']}".strip()})
