@@ -28,8 +28,9 @@ from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins import Mask as Row
 from sluicegate.plugins.errors import GrammarTooCostly, TokenRejected, Unsatisfiable
 
-_USUAL = CallLimits(charges=45_000)
-"""Less than 50 ms for a token of Lark or GBNF, on any machine the same grammars."""
+_CHARGES, _TOKENS = 40_000, 131_072
+"""About 50 ms for a token of Lark or GBNF, on any machine the same grammars; a larger vocabulary has more to go
+through."""
 _FEW = 8
 """Readings that are followed without a look at the clock."""
 _SHORT_S = 0.0001
@@ -67,6 +68,8 @@ class LazyGrammar:
         self._start = start
         self._reading_limit = reading_limit
         self.costs = Costs()
+        self.usual = CallLimits(charges=_CHARGES * max(1.0, vocabulary.size / _TOKENS))
+        """Of a matcher that nobody has set a bound for."""
         self.lock = threading.Lock()
         """Of whoever works out what no matcher has asked for before."""
         self._states, self._first = self._begin()
@@ -94,7 +97,7 @@ class LazyMatcher:
 
     def __init__(self, grammar: LazyGrammar, states: ParserStates, first: ParserState) -> None:
         self._grammar = grammar
-        self._bounds = _USUAL
+        self._bounds = grammar.usual
         self.worked_s = 0.0
         """CPU time of all calls that worked something out."""
         self._states = states

@@ -21,7 +21,9 @@ class EscapeTokens:
     """Of one vocabulary, whose tokens are `words`. Immutable but for a cache."""
 
     def __init__(self, words: Sequence[bytes]) -> None:
-        self.tokens = build_trie((word, token) for token, word in enumerate(words) if _SPELT.match(word))
+        self.tokens = build_trie(
+            (word, token) for token, word in enumerate(words) if BACKSLASH in word and _SPELT.match(word)
+        )
         """Tokens that spell a backslash before any quote: the only ones that can spell a string other than plainly."""
         self._known: dict[tuple[str, bytes], tuple[I32, bool]] = {}
 

@@ -171,9 +171,14 @@ class Vocabulary:
         """Tokens that spell a whole string outside others, by the first one's decoded text."""
         return self._by_string(_QUOTED)
 
+    @cached_property
+    def _with_quotes(self) -> list[tuple[int, bytes]]:
+        """Tokens with a quote, a few thousand of them: whatever ends or holds a string."""
+        return [(token, word) for token, word in enumerate(self.words) if QUOTE in word]
+
     def _by_string(self, pattern: re.Pattern[bytes]) -> dict[str, I32]:
         found: dict[str, list[int]] = {}
-        for token, word in enumerate(self.words):
+        for token, word in self._with_quotes:
             match = pattern.match(word)
             if match:
                 try:
@@ -186,7 +191,9 @@ class Vocabulary:
     @cached_property
     def is_crossing(self) -> npt.NDArray[np.bool_]:
         """bool[tokens]: those that may end a string and hold a whole one behind it."""
-        return np.fromiter(map(crosses_strings, self.words), np.bool_, len(self.words))
+        found = np.zeros(len(self.words), np.bool_)
+        found[[token for token, word in self._with_quotes if crosses_strings(word)]] = True
+        return found
 
     def beginnings(self, text: bytes) -> list[int]:
         """Tokens that spell a proper beginning of `text`."""
@@ -203,25 +210,29 @@ class Vocabulary:
     @cached_property
     def _by_spelling(self) -> tuple[dict[bytes, int], dict[bytes, list[int]]]:
         """The first token of each spelling, and the others where there are several."""
-        first: dict[bytes, int] = {}
+        count = len(self.words)
+        first = dict(zip(reversed(self.words), range(count - 1, -1, -1), strict=True))
         others: dict[bytes, list[int]] = {}
-        for token, word in enumerate(self.words):
-            if word and first.setdefault(word, token) != token:
-                others.setdefault(word, []).append(token)
+        blank = self.words.count(b"")
+        first.pop(b"", None)
+        if len(first) + blank < count:
+            for token, word in enumerate(self.words):
+                if word and first[word] != token:
+                    others.setdefault(word, []).append(token)
         return first, others
 
     @cached_property
     def longest(self) -> int:
         """Bytes of the longest token."""
-        return max((len(word) for word in self.words), default=0)
+        return max(map(len, self.words), default=0)
 
     @cached_property
     def closings(self) -> dict[bytes, Ending]:
         """Tokens that close a string spelled plainly, by what they spell of it, the quote included."""
         parts: dict[bytes, tuple[list[int], list[int], list[int]]] = {}
-        for token, word in enumerate(self.words):
+        for token, word in self._with_quotes:
             at = word.find(QUOTE) + 1
-            if not at or BACKSLASH in word[:at]:
+            if BACKSLASH in word[:at]:
                 continue
             closers, numbers, tokens = parts.setdefault(word[:at], ([], [], []))
             number = self._remainder_numbers.get(word[at:])

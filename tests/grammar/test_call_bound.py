@@ -83,7 +83,7 @@ def test_the_same_grammar_ends_alike_each_time() -> None:
 
 
 def test_whoever_sets_a_bound_of_time_is_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matching, "_USUAL", CallLimits(charges=0))
+    monkeypatch.setattr(matching, "_CHARGES", 0)
     matcher = compile_lark(NESTED, byte_vocabulary()).matcher()
     with pytest.raises(GrammarTooCostly):
         matcher.accept(ord("a"))

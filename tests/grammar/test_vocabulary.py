@@ -17,7 +17,7 @@ from sluicegate.grammar.automata import CharDfa, string_table
 from sluicegate.grammar.classification.classify import at_root
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.vocabulary import kernels
-from sluicegate.grammar.vocabulary.boundary import plausible
+from sluicegate.grammar.vocabulary.boundary import crosses_strings, plausible
 from sluicegate.grammar.vocabulary.pruning import kinds_of, takes_below, walk
 from sluicegate.grammar.vocabulary.slices import taken as slice_taken
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary
@@ -222,3 +222,17 @@ def stays(text: DfaLexeme, word: bytes) -> bool:
         if state < 0:
             return False
     return True
+
+
+def test_tokens_of_one_spelling_are_all_known() -> None:
+    words = [b"a", b"", b"b", b"a", b'"', b"", b"a", b'x"', b"b"]
+    numbers, twins = Vocabulary.from_bytes(words, eos_token_ids=[1])._by_spelling
+    assert numbers == {b"a": 0, b"b": 2, b'"': 4, b'x"': 7}
+    assert twins == {b"a": [3, 6], b"b": [8]}
+
+
+def test_tokens_that_cross_strings_are_those_the_pattern_finds() -> None:
+    words = [b"a", b'","', b'", "x"', b'"', b",", b'","y",', b""]
+    assert Vocabulary.from_bytes(words, eos_token_ids=[6]).is_crossing.tolist() == [
+        crosses_strings(word) for word in words
+    ]

@@ -1,0 +1,122 @@
+"""Memory of compiled schemas: bytes of each, of a matcher, and of the process after thousands of different ones.
+
+    python -m benchmarks.grammar_memory [--data RANKS] [--schemas N] [--sized N] [--json]
+
+Schemas are drawn as for `benchmarks.bounded`, each with a name that no other has. The first `--sized` are measured by
+Python's own count of allocations: what the compiled schema holds after eight masks and tokens, and what another matcher
+adds to it. Then `--schemas` different ones follow each other, none of them kept; resident memory is read ten times.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+import resource
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import common
+from benchmarks.bounded import schema
+from benchmarks.masks import load, quantiles
+from sluicegate.grammar import GrammarError, LazyGrammar, LazyMatcher, Vocabulary, compile_json_schema
+
+_TOKENS = 8
+_MB = 1 << 20
+
+
+def drawn(seed: int) -> dict[str, Any]:
+    pick = random.Random(seed)
+    name = f"key{seed}"
+    return {"type": "object", "properties": {name: schema(pick, 2), "b": schema(pick, 1)}, "required": [name]}
+
+
+def followed(matcher: LazyMatcher, vocabulary: Vocabulary, seed: int) -> None:
+    """Accept a few drawn tokens."""
+    pick, row = random.Random(seed), np.zeros(vocabulary.row_words, np.int32)
+    for _ in range(_TOKENS):
+        matcher.fill_mask(row)
+        bits = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+        offered = np.setdiff1d(bits, vocabulary.eos_token_ids)
+        if not len(offered):
+            return
+        matcher.accept(int(pick.choice(offered)))
+
+
+def used(vocabulary: Vocabulary, seed: int) -> LazyGrammar | None:
+    """Return the schema's grammar after a few tokens; None where it is refused."""
+    try:
+        compiled = compile_json_schema(drawn(seed), vocabulary)
+        followed(compiled.matcher(), vocabulary, seed)
+    except GrammarError:
+        return None
+    return compiled
+
+
+def traced() -> int:
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
+
+
+def sized(vocabulary: Vocabulary, seed: int) -> tuple[float, float] | None:
+    """Return kB of a compiled schema, and bytes that another matcher adds; None where the schema is refused."""
+    before = traced()
+    compiled = used(vocabulary, seed)
+    if compiled is None:
+        return None
+    after = traced()
+    matcher = compiled.matcher()
+    followed(matcher, vocabulary, seed)
+    return (after - before) / 1024, traced() - after
+
+
+def sizes(vocabulary: Vocabulary, count: int) -> tuple[list[float], list[float]]:
+    """Return kB of compiled schemas, and bytes of matchers beside the first of each.
+
+    What the vocabulary keeps for all schemas is worked out by a first round and not counted.
+    """
+    for seed in range(count):
+        used(vocabulary, seed)
+    tracemalloc.start()
+    found = [each for seed in range(count) if (each := sized(vocabulary, seed)) is not None]
+    tracemalloc.stop()
+    return [schema_kb for schema_kb, _ in found], [matcher for _, matcher in found]
+
+
+def resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return round(pages * resource.getpagesize() / _MB, 1)
+
+
+def grown(vocabulary: Vocabulary, count: int) -> list[tuple[int, float]]:
+    """Return resident MB after so many different schemas."""
+    found = []
+    for number in range(1, count + 1):
+        used(vocabulary, number)
+        if number % max(1, count // 10) == 0:
+            gc.collect()
+            found.append((number, resident_mb()))
+    return found
+
+
+def main() -> None:
+    parser = common.parser(__doc__, "llama3/tokenizer.model", 0)
+    parser.add_argument("--schemas", type=int, default=10_000)
+    parser.add_argument("--sized", type=int, default=100)
+    asked = parser.parse_args()
+    vocabulary, _ = load(asked.data)
+    vocabulary.warm()
+    schemas, matchers = sizes(vocabulary, asked.sized)
+    found = {
+        "schema_kb": {name: round(value, 1) for name, value in quantiles(schemas)},
+        "matcher_bytes": {name: round(value) for name, value in quantiles(matchers)},
+        "resident_mb": grown(vocabulary, asked.schemas),
+    }
+    print(common.machine(), json.dumps(found), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
