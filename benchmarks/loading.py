@@ -128,7 +128,7 @@ def _gguf() -> Path:
     made.add_vocab_size(vocab)
     made.add_tokenizer_model("gpt2")
     made.add_tokenizer_pre("qwen2")
-    made.add_token_list([f"w{index}" for index in range(vocab)])
+    made.add_token_list(["w", "0", *(f"w{index}" for index in range(vocab - 2))])
     made.add_token_merges(["w 0"])
     made.add_eos_token_id(2)
     small = {"attn_q": (wide, wide), "attn_k": (wide // 4, wide), "attn_v": (wide // 4, wide),
