@@ -14,6 +14,8 @@ from tests.console.conftest import needs_chromium
 from tests.console.operating import KEY, MARKUP, bearer, enter, is_harmless, operated, press, shows
 
 pytestmark = needs_chromium
+BUTTON = "document.querySelector('.paged .pager button').getBoundingClientRect().top"
+LOWEST_ROW = "document.querySelector('.paged tbody tr:last-child').getBoundingClientRect().bottom"
 COMMENT = f"The total is wrong. {MARKUP}{'w' * 3000}"
 
 
@@ -48,9 +50,11 @@ def test_a_comment_is_shown_where_somebody_asks(
         shows(browser, MARKUP)
         shows(browser, "not read yet")
         assert "The total is wrong" not in browser.text()
+        assert browser.js(f"{LOWEST_ROW} <= {BUTTON}")
         press(browser, "Read the comments")
         shows(browser, COMMENT)
         shows(browser, "Reading this was logged")
+        assert browser.js(f"{LOWEST_ROW} <= {BUTTON}")
         assert browser.js("document.documentElement.scrollWidth") <= width
         is_harmless(browser)
     finally:

@@ -14,7 +14,7 @@ from sluicegate.gateway.commands.cli import main
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import Job
 from tests.console.browser import Browser
-from tests.waiting import until
+from tests.waiting import LIMIT_S, until
 
 KEY = "operator-key-for-tests"
 CALLER = "caller-key-for-tests"
@@ -125,7 +125,7 @@ class Whole:
     def ask(self, text: str, *, key: str = CALLER, **fields: Any) -> int:
         body = {"model": "scripted", "messages": [{"role": "user", "content": text}], "temperature": 0, **fields}
         heads = {**bearer(key), "x-sluicegate-feature": self.names.feature}
-        return int(self.app.client.post("/v1/chat/completions", json=body, headers=heads).status_code)
+        return int(self.app.client.post("/v1/chat/completions", json=body, headers=heads, timeout=LIMIT_S).status_code)
 
 
 def bearer(key: str) -> dict[str, str]:

@@ -36,5 +36,5 @@ export async function feedbackPanel(signal, request = "") {
   const reveal = el("button", { type: "button", on: { click: async () => {
     try { draw(await read(true)); said.textContent = "Reading this was logged."; } catch (error) { said.textContent = error.message; }
   } } }, "Read the comments");
-  return panel("Feedback", request ? "what the caller said of it" : `of callers, the newest ${MOST}`, shown, found.data.some((one) => one.has_comment) ? el("div", { class: "row" }, reveal, said) : null);
+  return panel("Feedback", request ? "what the caller said of it" : `of callers, the newest ${MOST}`, el("div", { class: "paged" }, shown, found.data.some((one) => one.has_comment) ? el("div", { class: "row pager" }, reveal, said) : null));
 }
