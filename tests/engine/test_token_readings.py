@@ -123,8 +123,8 @@ async def test_every_token_is_judged_as_torch_does_in_every_cut(
 async def test_texts_judged_together_are_judged_as_alone_also_where_blocks_run_out(
     folder: Path, model: GuardModel
 ) -> None:
-    """Six texts of up to 45 tokens in a pool of 8 blocks of 8: most give their blocks up again and again."""
-    texts = [tokens(20 + 5 * at, seed=at) for at in range(6)]
+    """Four texts of up to 35 tokens in a pool of 8 blocks of 8: most give their blocks up again and again."""
+    texts = [tokens(20 + 5 * at, seed=at) for at in range(4)]
     engine = engine_of(model, num_blocks=8, block_size=8, max_batch_size=4, max_batch_tokens=16)
     await engine.start()
     try:
