@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,21 @@ def _serve(parsed: argparse.Namespace) -> int:
     check_workers(settings)
     if settings.server.workers > 1:
         return _serve_together(settings, read, debug=hasattr(parsed, "debug"))
-    gc.disable()  # imports make objects by the hundred thousand and no garbage; the server enables it before it loads
-    from sluicegate.gateway.server import serve
+    with _uncollected():
+        from sluicegate.gateway.server import serve
 
-    return serve(settings, read, debug=hasattr(parsed, "debug"))
+        return serve(settings, read, debug=hasattr(parsed, "debug"))
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Let no garbage be looked for while the server is imported: objects by the hundred thousand, and hardly any
+    garbage. The server enables it again before it loads models; this does where it never came to that."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _serve_together(settings: Settings, read: Callable[[], Settings], *, debug: bool) -> int:
@@ -51,12 +63,11 @@ def _serve_together(settings: Settings, read: Callable[[], Settings], *, debug: 
     port = held.getsockname()[1]
 
     def work(number: int, on_ready: Callable[[], None]) -> int:
-        gc.disable()
-        from sluicegate.gateway.server import serve
+        with _uncollected():
+            from sluicegate.gateway.server import serve
 
-        return serve(
-            of_worker(settings, number, port), lambda: of_worker(read(), number, port), debug=debug, on_ready=on_ready
-        )
+            own, again = of_worker(settings, number, port), lambda: of_worker(read(), number, port)
+            return serve(own, again, debug=debug, on_ready=on_ready)
 
     begin_log("debug" if debug else settings.server.log_level, settings.server.log_form)
     scheme = "https" if settings.server.tls_cert else "http"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 import socket
@@ -121,6 +122,11 @@ def test_a_fault_of_ours_is_told_with_its_reason(
     said = capsys.readouterr().err.splitlines()[-1]
     assert "while warming" in said
     assert "OverflowError: an integer does not fit" in said
+
+
+def test_a_start_that_failed_leaves_the_collector_running() -> None:
+    assert main(["serve", "--model", "./nope", "--port", "0"]) == 2
+    assert gc.isenabled()
 
 
 def test_debug_shows_the_traceback_as_well(capsys: pytest.CaptureFixture[str]) -> None:
