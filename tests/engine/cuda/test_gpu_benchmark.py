@@ -28,6 +28,7 @@ def test_without_a_device_it_says_so() -> None:
     assert "torch sees no CUDA device" in done.stderr
 
 
+@pytest.mark.thorough
 def test_it_measures_what_it_says_on_any_device() -> None:
     """On a CPU, a tiny shape: our steps and those of transformers."""
     done = benchmark(
