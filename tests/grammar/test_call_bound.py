@@ -69,6 +69,7 @@ def charged(text: str, seed: int) -> tuple[list[float], str]:
     return found, "long"
 
 
+@pytest.mark.thorough
 def test_the_same_grammar_ends_alike_each_time() -> None:
     looked = 0
     for seed in range(12):

@@ -49,7 +49,7 @@ def check(automaton: Automaton, text: str) -> None:
     assert [(m.start, m.end) for m in find_all(automaton, text)] == expected
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(numbers | addresses)
 def test_personal_data_is_found_as_the_twin_finds_it(text: str) -> None:
     check(PII, text)

@@ -126,6 +126,7 @@ def test_a_share_lies_within_its_interval(right: int, more: int) -> None:
     assert wider.high - wider.low <= found.high - found.low
 
 
+@pytest.mark.thorough
 def test_intervals_cover_what_they_should() -> None:
     """Of 200 samples of a known mean, about 95 in 100 intervals hold it."""
     rng = random.Random(3)
