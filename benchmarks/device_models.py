@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,9 +13,13 @@ import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.random_model import BUNDLED
-from sluicegate.engine import LoadedModel
+from sluicegate.engine import LiveGeneration, LoadedModel
+from sluicegate.engine.loop.core import EngineCore
+from sluicegate.engine.loop.requests import Submission
 from sluicegate.engine.model.checks import verify
+from sluicegate.engine.sampling.params import draw_rule
 from sluicegate.engine.text.detokenizer import Detokenizer
+from sluicegate.plugins import Job, Prompt, Sampling
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +133,15 @@ def seconds(work: Callable[[], Any], device: torch.device, repeats: int = 20) ->
             work()
             found.append(time.perf_counter() - began)
     return sorted(found)[len(found) // 2]
+
+
+def submit(core: EngineCore, asked: Sampling, seed: int, length: int, grammar: Any = None) -> LiveGeneration:
+    """Hand a request over that does not end by itself; its prompt is `length` tokens drawn from `seed`."""
+    drawn, model = random.Random(seed), core.model
+    ids = tuple(drawn.randrange(5, model.usable_vocab) for _ in range(length))
+    fields = {name: getattr(asked, name) for name in asked.__slots__}
+    sampling = Sampling(**fields | {"ignore_eos": True})
+    generation = LiveGeneration(Job(f"{seed}", model.name, Prompt("", ids), sampling, grammar=grammar), lambda _: None)
+    rule = draw_rule(sampling, default_temperature=1.0, vocab_size=model.vocab_size)
+    core.requests.submit(Submission(generation, rule, seed, model.context_length))
+    return generation

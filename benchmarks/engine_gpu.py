@@ -23,7 +23,6 @@ import asyncio
 import gc
 import json
 import os
-import random
 import statistics
 import sys
 import time
@@ -36,17 +35,15 @@ import numpy as np
 import torch
 
 from benchmarks.common import machine
-from benchmarks.device_models import SHAPES, Ceilings, make_model, seconds
-from sluicegate.engine import EngineSettings, LiveGeneration, LoadedModel
+from benchmarks.device_models import SHAPES, Ceilings, make_model, seconds, submit
+from sluicegate.engine import EngineSettings, LoadedModel
 from sluicegate.engine.attention.paged import Scoring, Stretch
 from sluicegate.engine.construction import make_core
 from sluicegate.engine.cuda.memory import usable_device
 from sluicegate.engine.loop.core import EngineCore
-from sluicegate.engine.loop.requests import Submission
 from sluicegate.engine.memory.kv import KVPool
-from sluicegate.engine.sampling.params import draw_rule
 from sluicegate.engine.sequences.delivery import Outbox
-from sluicegate.plugins import Job, ModelLoadError, Prompt, Sampling
+from sluicegate.plugins import ModelLoadError, Sampling
 
 KINDS = {
     "greedy": Sampling(temperature=0.0),
@@ -190,18 +187,6 @@ def _run(core: EngineCore, sampling: Sampling, batch: int, prompt: int, output: 
     core.requests.cancel_all()
     core.requests.outbox.flush()
     return prompt_s, steps
-
-
-def submit(core: EngineCore, asked: Sampling, seed: int, length: int, grammar: Any = None) -> LiveGeneration:
-    """Hand a request over that does not end by itself; its prompt is `length` tokens drawn from `seed`."""
-    drawn, model = random.Random(seed), core.model
-    ids = tuple(drawn.randrange(5, model.usable_vocab) for _ in range(length))
-    fields = {name: getattr(asked, name) for name in asked.__slots__}
-    sampling = Sampling(**fields | {"ignore_eos": True})
-    generation = LiveGeneration(Job(f"{seed}", model.name, Prompt("", ids), sampling, grammar=grammar), lambda _: None)
-    rule = draw_rule(sampling, default_temperature=1.0, vocab_size=model.vocab_size)
-    core.requests.submit(Submission(generation, rule, seed, model.context_length))
-    return generation
 
 
 @torch.inference_mode()

@@ -14,8 +14,7 @@ from unittest.mock import patch
 
 import torch
 
-from benchmarks.device_models import make_model
-from benchmarks.engine_gpu import submit
+from benchmarks.device_models import make_model, submit
 from benchmarks.pretended_device import CUDA, Crossings, moved_to_device, pretended_device
 from sluicegate.engine import EngineSettings, LoadedModel, construction
 from sluicegate.engine.loop.core import EngineCore
