@@ -112,6 +112,16 @@ class BlockPool:
         """Return the name of a full block of `tokens` after the block named `parent`."""
         return blake2b(parent + np.asarray(tokens, np.int64).tobytes(), key=self._key, digest_size=16).digest()
 
+    def extend_names(self, named: list[Digest], root: Digest, tokens: Seq[int], count: int) -> list[Digest]:
+        """Return the names of the blocks that the first `count` of `tokens` fill, of which `named` keeps those known so
+        far; none where nothing is reused. The first block comes after `root`."""
+        if not self.reuses:
+            return []
+        size = self.block_size
+        for at in range(len(named), count // size):
+            named.append(self.name(named[-1] if named else root, tokens[at * size : (at + 1) * size]))
+        return named[: count // size]
+
     def match(self, digests: Seq[Digest], tokens: Seq[int]) -> list[int]:
         """Hold and return the blocks of the longest known beginning of `tokens`; `digests` name its full blocks.
 

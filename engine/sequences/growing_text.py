@@ -77,10 +77,4 @@ class GrowingText:
 
     def _named(self, pool: BlockPool, tokens: int) -> list[Digest]:
         """Return the names of the blocks that the first `tokens` tokens fill."""
-        if not pool.reuses:
-            return []
-        size = pool.block_size
-        for at in range(len(self._digests), tokens // size):
-            parent = self._digests[-1] if self._digests else self.root
-            self._digests.append(pool.name(parent, self.tokens[at * size : (at + 1) * size]))
-        return self._digests[: tokens // size]
+        return pool.extend_names(self._digests, self.root, self.tokens, tokens)

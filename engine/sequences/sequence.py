@@ -139,10 +139,4 @@ class Sequence:
 
     def name_blocks(self, pool: BlockPool, tokens: int) -> list[Digest]:
         """Return the names of the blocks that the first `tokens` tokens fill; none where the pool reuses nothing."""
-        if not pool.reuses:
-            return []
-        size = pool.block_size
-        for at in range(len(self.digests), tokens // size):
-            parent = self.digests[-1] if self.digests else self.root
-            self.digests.append(pool.name(parent, self.tokens[at * size : (at + 1) * size]))
-        return self.digests[: tokens // size]
+        return pool.extend_names(self.digests, self.root, self.tokens, tokens)

@@ -136,25 +136,23 @@ def multiply4(x, ldx, sx, ldsx, rows, w, sw, k, columns, out, ldo, onto):  # typ
     for first in range(0, columns, PANEL):
         last, row = min(columns, first + PANEL), 0
         while row < rows:
-            left, scale, here, n = x + row * ldx, sx + row * ldsx, out + row * ldo, first
+            left, scale, n = x + row * ldx, sx + row * ldsx, first
             some = 4 if row + 4 <= rows else 2 if row + 2 <= rows else 1
             while n < last:
                 here, weights, units = out + row * ldo + 4 * n, w + n * k // 2, sw + 4 * n * groups
-                if n + PANEL <= last:
-                    if some == 4:
-                        _tile4_4_3(left, ldx, scale, ldsx, groups, weights, units, OUTPUTS, here, ldo, onto)
-                    elif some == 2:
-                        _tile4_2_3(left, ldx, scale, ldsx, groups, weights, units, OUTPUTS, here, ldo, onto)
-                    else:
-                        _tile4_1_3(left, ldx, scale, ldsx, groups, weights, units, OUTPUTS, here, ldo, onto)
-                    n += PANEL
-                    continue
+                wide = PANEL if n + PANEL <= last else OUTPUTS
                 wanted = min(OUTPUTS, last - n)
-                if some == 4:
+                if wide == PANEL and some == 4:
+                    _tile4_4_3(left, ldx, scale, ldsx, groups, weights, units, wanted, here, ldo, onto)
+                elif wide == PANEL and some == 2:
+                    _tile4_2_3(left, ldx, scale, ldsx, groups, weights, units, wanted, here, ldo, onto)
+                elif wide == PANEL:
+                    _tile4_1_3(left, ldx, scale, ldsx, groups, weights, units, wanted, here, ldo, onto)
+                elif some == 4:
                     _tile4_4_1(left, ldx, scale, ldsx, groups, weights, units, wanted, here, ldo, onto)
                 elif some == 2:
                     _tile4_2_1(left, ldx, scale, ldsx, groups, weights, units, wanted, here, ldo, onto)
                 else:
                     _tile4_1_1(left, ldx, scale, ldsx, groups, weights, units, wanted, here, ldo, onto)
-                n += OUTPUTS
+                n += wide
             row += some
