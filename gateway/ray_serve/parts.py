@@ -49,14 +49,7 @@ def check_for_ray(settings: Settings) -> None:
             "[server] tls_client_ca is not enforced by Ray Serve's proxy; put a proxy that checks certificates of "
             "clients in front, and leave it out"
         )
-    alone = {
-        "[accounts] path": settings.accounts.path,
-        "[review] path": settings.review.path,
-        "[routing] state": settings.routing.state,
-        "[feedback] path": settings.feedback.path,
-        "[recording] path": settings.recording.path,
-    }
-    named = [name for name, value in alone.items() if value]
+    named = settings.kept_by_one
     if max(ray.gateway.replicas, ray.gateway.most_replicas) > 1 and named:
         raise ConfigurationError(
             f"{named[0]} is kept by one gateway alone, and [ray.gateway] asks for several; set [database] url instead"

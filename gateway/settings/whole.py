@@ -100,5 +100,17 @@ class Settings:
         """Whether keys can be made and revoked while the gateway runs."""
         return bool(self.accounts.path or self.accounts.url or self.database.url)
 
+    @property
+    def kept_by_one(self) -> list[str]:
+        """Names of the settings by which this gateway keeps something that others cannot see."""
+        places = {
+            "[accounts] path": self.accounts.path,
+            "[review] path": self.review.path,
+            "[routing] state": self.routing.state,
+            "[feedback] path": self.feedback.path,
+            "[recording] path": self.recording.path,
+        }
+        return [name for name, value in places.items() if value]
+
     def of_stage(self, slot: SlotName, name: str) -> Mapping[str, Any]:
         return self.stages.get(slot, {}).get(name, {})

@@ -30,17 +30,11 @@ def _check_shared(settings: Settings) -> None:
             f"{several}: each process would load the models of {models[0]!r} again and compete for the same processor; "
             'set [pipeline] generate = ["upstream"], or leave workers at 1 (the engine uses all cores)'
         )
-    alone = {
-        "[accounts] path": settings.accounts.path,
-        "[review] path": settings.review.path,
-        "[routing] state": settings.routing.state,
-        "[feedback] path": settings.feedback.path,
-        "[recording] path": settings.recording.path,
-        "[batches] path without a [database] url": settings.batches.path and not settings.database.url,
-    }
-    for name, value in alone.items():
-        if value:
-            raise ConfigurationError(f"{several}: {name} is for one process; [database] url keeps it for all of them")
+    alone = settings.kept_by_one
+    if settings.batches.path and not settings.database.url:
+        alone = [*alone, "[batches] path without a [database] url"]
+    if alone:
+        raise ConfigurationError(f"{several}: {alone[0]} is for one process; [database] url keeps it for all of them")
     if _limits_somebody(settings) and not (settings.database.url or settings.accounts.url):
         raise ConfigurationError(
             f"{several}: each process would grant the limits of keys and teams anew; set [database] url or [accounts] "
