@@ -11,7 +11,7 @@ or a retrained head (`training.detector.train`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -98,9 +98,9 @@ def proposal(
     for shift in _shifts(told):
         if _wrong(told, shift) >= fewest:
             continue
-        worse = [name for name, one in groups.items() if not _bearable(one, one, shift, false_alarms, may_lose)]
+        worse = _worse(groups, groups, shift, false_alarms, may_lose)
         if worse:
-            forbidden = forbidden or worse[0]
+            forbidden = forbidden or worse
         else:
             best, fewest, forbidden = shift, _wrong(told, shift), ""
     one = classifier.heads[head]
@@ -140,9 +140,9 @@ def refit(
         if _wrong(learned, 0.0) >= fewest:
             continue
         after = _groups(kept)
-        worse = [n for n, group in after.items() if not _bearable(now[n], group, 0.0, false_alarms, may_lose)]
+        worse = _worse(now, after, 0.0, false_alarms, may_lose)
         if worse:
-            forbidden = forbidden or worse[0]
+            forbidden = forbidden or worse
         else:
             best, fewest, then, forbidden = tried, _wrong(learned, 0.0), {**_groups(learned), **after}, ""
     rows = [(name, len(group), _rings(group, 0.0), _rings(then[name], 0.0)) for name, group in now.items()]
@@ -186,11 +186,19 @@ def _by_rule(told: Sequence[Scored]) -> int:
     return sum(one.rings_anyway and not one.row.harmful for one in told)
 
 
-def _bearable(
-    before: Sequence[Scored], after: Sequence[Scored], shift: float, false_alarms: float, may_lose: float
-) -> bool:
-    now, then = _rings(before, 0.0), _rings(after, shift)
-    return then >= now - may_lose if before[0].row.harmful else then <= max(now, false_alarms)
+def _worse(
+    before: Mapping[str, Sequence[Scored]],
+    after: Mapping[str, Sequence[Scored]],
+    shift: float,
+    false_alarms: float,
+    may_lose: float,
+) -> str:
+    """Return the first set of `after` that is worse than is allowed; empty where none is."""
+    for name, then in after.items():
+        now, moved = _rings(before[name], 0.0), _rings(then, shift)
+        if not (moved >= now - may_lose if then[0].row.harmful else moved <= max(now, false_alarms)):
+            return name
+    return ""
 
 
 def _percent(value: float, n: int) -> str:
