@@ -55,7 +55,8 @@ def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model: Any = BertForSequenceClassification(config)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
     losses: list[float] = []
-    # Of every length and in equal shares, until it is sure of the last 32 batches: how many that takes differs by processor.
+    # Of every length and in equal shares, until it is sure of the last 32 batches: how many that takes differs by
+    # processor.
     while len(losses) < 2_000 and (len(losses) < 32 or max(losses[-32:]) > 0.02):
         ids = torch.randint(4, 12, (32, 1 + len(losses) % 16))
         ids[:16, torch.randint(ids.shape[1], ())] = 3
