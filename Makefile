@@ -34,7 +34,9 @@ WORKERS ?= 4
 COVERED := 90
 
 # What fails beside others runs once more alone, and must pass then: which those were stands in the first run's summary.
-test: $(VENV)/.installed-test check
+# The loops are compiled beside the checks, on the other core and once: four workers that find none compile them four times.
+test: $(VENV)/.installed-test
+	$(VENV)/bin/sluicegate warm > /dev/null & $(MAKE) --no-print-directory check; checked=$$?; wait $$! && exit $$checked
 	$(RUN) -m pytest -n $(WORKERS) --dist loadfile || $(RUN) -m pytest --last-failed --last-failed-no-failures none --maxfail 3
 
 # What the tests show once, many times: laws of large numbers.
