@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import grpc
 
 from sluicegate.gateway.accounts.features import FEATURE, HEADER
+from sluicegate.gateway.accounts.limits.runs import DEPTH_HEADER, MARK, RUN_HEADER, mark_of
 from sluicegate.gateway.api.body.parsing import P
 from sluicegate.gateway.api.body.reader import LARGE
 from sluicegate.gateway.grpc.errors import failure_of
@@ -133,8 +134,11 @@ class Call:
         return parent_context(self.headers)
 
     async def admit(self) -> None:
-        """Refuse a key that is not known or may not call this, before anything is read. Raises `SluicegateError`."""
+        """Refuse a key that is not known or may not call this, and a run that is none, before anything is read. Raises
+        `SluicegateError`."""
         FEATURE.set(self.headers.get(HEADER.decode(), ""))
+        run, depth = self.headers.get(RUN_HEADER.decode(), ""), self.headers.get(DEPTH_HEADER.decode(), "0")
+        MARK.set(mark_of(run, depth))
         self._caller = known_caller(self._runtime.accounts, self.key)
         if self._caller is None and self._runtime.closed_to_strangers:
             await self._turn_away()

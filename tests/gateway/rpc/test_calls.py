@@ -215,6 +215,25 @@ def test_limits_are_those_of_http_and_say_when_to_come_back() -> None:
         assert found.trailing["x-ratelimit-remaining-requests"] == "0"
 
 
+def test_a_run_of_an_agent_is_bounded_here_as_over_http() -> None:
+    keys = [{"id": "one", "key": "secret-one", "limits": {"run_calls": 2, "run_depth": 1}}]
+    with spoken("secret-one", keys=keys, pipeline={"admit": ["api-keys", "limits"]}) as (app, client):
+
+        def called(run: str, depth: str = "0") -> Any:
+            named = [("x-sluicegate-run", run), ("x-sluicegate-depth", depth)]
+            return client.generate(asking(), metadata=[*client.metadata, *named])
+
+        body = {"model": "scripted", "messages": [{"role": "user", "content": "hi"}]}
+        headers = {"authorization": "Bearer secret-one", "x-sluicegate-run": "a"}
+        assert app.client.post("/v1/chat/completions", json=body, headers=headers).status_code == 200
+        called("a", "1")
+        assert refused(lambda: called("a")).code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        called("b")
+        assert "2 agents deep" in refused(lambda: called("c", "2")).message
+        for run, depth in (("no run", "0"), ("d", "-1"), ("d", "two")):
+            assert refused(lambda r=run, d=depth: called(r, d)).reason == ("INVALID_ARGUMENT", "INVALID_RUN")  # type: ignore[misc]
+
+
 # --- refusals -----------------------------------------------------------------------------------------------------
 
 
