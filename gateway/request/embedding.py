@@ -7,7 +7,17 @@ from collections.abc import Sequence
 from sluicegate.gateway.prompts.lengths import SHORT, size_of
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.tracing.timing import Timed
-from sluicegate.plugins import Embeddings, ReadingModel, RequestError, Scores, TextEmbedder, TextScorer, Usage
+from sluicegate.gateway.retrieval.reranker import checked_scores
+from sluicegate.plugins import (
+    Embeddings,
+    GenerationFailed,
+    ReadingModel,
+    RequestError,
+    Scores,
+    TextEmbedder,
+    TextScorer,
+    Usage,
+)
 
 Texts = Sequence[str | Sequence[int]]
 
@@ -26,7 +36,7 @@ async def embedded(exchange: Exchange, texts: Texts) -> Embeddings:
 
 async def scored(exchange: Exchange, query: str, texts: Sequence[str]) -> Scores:
     """Return how well each text answers `query`. Raises `RequestError` where the generator scores nothing, and what it
-    raises."""
+    raises; `GenerationFailed` for scores that are none."""
     name, generator = exchange.stages.generate
     if not isinstance(generator, TextScorer) or not isinstance(exchange.served, ReadingModel):
         raise RequestError(
@@ -37,6 +47,10 @@ async def scored(exchange: Exchange, query: str, texts: Sequence[str]) -> Scores
     with Timed(exchange, "generate", name) as note:
         found = await generator.score(query, texts, model=exchange.served.name)
         exchange.read = Usage(prompt_tokens=sum(found.tokens))
+        try:
+            checked_scores(found.scores, len(texts))
+        except ValueError as error:
+            raise GenerationFailed(f"{error}; nothing is ranked by it") from error
         note.outcome = f"{len(found.scores)} scores"
     return found
 

@@ -40,11 +40,11 @@ class ServedReranker:
         self._generator = generator
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Raises what the generator raises."""
+        """Raises what the generator raises, and `ValueError` as `checked_scores`."""
         if not isinstance(self._generator, TextScorer):
             raise ValueError("no generator here scores texts")
         found = await self._generator.score(query, texts, model=self.model)
-        return list(found.scores)
+        return checked_scores(found.scores, len(texts))
 
     async def close(self) -> None:
         """The model is the generator's."""
@@ -61,6 +61,16 @@ def make_reranker(named: str, api_key: str | None) -> Reranker | None:
         url, _, model = named.partition("#")
         return AddressReranker(url, model, api_key)
     return ServedReranker(named)
+
+
+def checked_scores(scores: Sequence[float], count: int) -> list[float]:
+    """Return the scores of a model. Raises `ValueError` where not each of `count` texts has one, or one is no finite
+    number: what overflows in a model is no order."""
+    if len(scores) != count:
+        raise ValueError(f"the model scored {len(scores)} of {count} texts")
+    if not all(math.isfinite(score) for score in scores):
+        raise ValueError("the model gave a score that is no number")
+    return [float(score) for score in scores]
 
 
 def read_scores(found: Any, count: int) -> list[float]:

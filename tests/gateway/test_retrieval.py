@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,20 @@ from typing import Any
 import pytest
 
 from sluicegate.gateway.request.recall import question_for
+from sluicegate.gateway.retrieval.reranker import ServedReranker
 from sluicegate.gateway.testing import TestApp
-from sluicegate.plugins import Caller, Document, RegistryLike, Request, Reuse, Sampling, question_of
+from sluicegate.plugins import (
+    Caller,
+    Document,
+    Generation,
+    Job,
+    RegistryLike,
+    Request,
+    Reuse,
+    Sampling,
+    Scores,
+    question_of,
+)
 from sluicegate.plugins.testing import check_stage, make_request
 from sluicegate.plugins.testing.doubles import FakeModel
 from tests.engine.tiny_encoders import save_encoder
@@ -419,6 +432,54 @@ def test_a_reranker_that_does_not_score_each_document_once_is_not_believed(body:
             said = asked(gateway).body["sluicegate"]["retrieval"]
     assert [one["source"] for one in said["documents"]] == ["log.md", "ferry.md"]
     assert said["failed"] == ["rerank"]
+
+
+class Judge(FakeModel):
+    reads_for = "score"
+    dimensions = ()
+    normalises = False
+
+
+class Scorer:
+    """A generator whose one model scores whatever it reads as `scores` says."""
+
+    def __init__(self, scores: tuple[float, ...]) -> None:
+        self.models = {"judge": Judge("judge")}
+        self._scores = scores
+
+    async def score(self, query: str, texts: Sequence[str], *, model: str | None = None) -> Scores:
+        return Scores(self._scores, (1,) * len(self._scores))
+
+    async def generate(self, job: Job) -> Generation:
+        raise NotImplementedError
+
+    def stats(self) -> Mapping[str, float]:
+        return {"requests_running": 0.0, "requests_waiting": 0.0, "kv_cache_usage_ratio": 0.0}
+
+
+NONSENSE = [(), (0.1,), (0.1, 0.2, 0.3), (0.1, float("nan")), (0.1, float("inf"))]
+
+
+@pytest.mark.parametrize("scores", NONSENSE)
+def test_a_model_that_does_not_score_each_document_once_is_not_believed(scores: tuple[float, ...]) -> None:
+    reranker = ServedReranker("judge")
+    reranker.bind(Scorer(scores))
+    with pytest.raises(ValueError, match=r"scored|no number"):
+        asyncio.run(reranker.scores("a", ["b", "c"]))
+
+
+@pytest.mark.parametrize("scores", [NONSENSE[1], NONSENSE[3]])
+def test_nothing_is_ranked_by_scores_that_are_none(scores: tuple[float, ...]) -> None:
+    def register(registry: RegistryLike) -> None:
+        registry.add("generate", "scorer", lambda settings: Scorer(scores))
+
+    with TestApp(register, pipeline={"generate": ["scorer"]}) as gateway:
+        for path, body in (
+            ("/v1/rerank", {"query": "a", "documents": ["b", "c"]}),
+            ("/v1/score", {"text_1": "a", "text_2": ["b", "c"]}),
+        ):
+            found = gateway.client.post(path, json={"model": "judge", **body})
+            assert (found.status_code, found.json()["error"]["code"]) == (500, "generation_failed"), found.text
 
 
 def test_a_cross_encoder_of_the_gateway_ranks_the_documents(service: SearchService, tmp_path: Path) -> None:
