@@ -24,7 +24,7 @@ class ResultTexts:
 
     @classmethod
     def of(cls, result: Mapping[str, Any], *, media: bool) -> ResultTexts:
-        """Raises `ValueError` for more blocks than anybody reads."""
+        """Raises `ValueError` for more blocks than anybody reads, and for numbers that JSON does not have."""
         content = result.get("content") or []
         if len(content) > MAX_BLOCKS:
             raise ValueError(f"it has {len(content)} blocks of content, more than {MAX_BLOCKS}")
@@ -42,7 +42,7 @@ class ResultTexts:
                 blocks.append((kept, -1))
         structured = result.get("structuredContent")
         if structured is not None:
-            texts.append(json.dumps(structured, ensure_ascii=False))
+            texts.append(_as_json(structured))
         return cls(tuple(blocks), tuple(texts), structured, bool(result.get("isError")), tuple(left_out))
 
     @property
@@ -65,6 +65,13 @@ class ResultTexts:
                 raise ValueError("what is structured is another kind of value")
             found["structuredContent"] = again
         return found
+
+
+def _as_json(structured: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(structured, ensure_ascii=False, allow_nan=False)
+    except ValueError as error:  # its agent would read null
+        raise ValueError("its structuredContent has a number that JSON does not have, NaN or infinite") from error
 
 
 def _read(block: Mapping[str, Any], *, media: bool) -> tuple[str | None, Mapping[str, Any] | None, str]:
