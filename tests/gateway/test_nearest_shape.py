@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sluicegate.gateway.api.body.shared_fields import NO_EXTENSION, Extension
 from sluicegate.gateway.api.dialects.chat_request import parse_chat
 from sluicegate.gateway.api.dialects.responses_request import parse_response
 from sluicegate.plugins import RequestError
@@ -57,3 +58,38 @@ def refused(parse: Callable[[dict[str, Any], str | None], object], body: dict[st
     with pytest.raises(RequestError) as caught:
         parse(body, None)
     return caught.value
+
+
+def test_what_bodies_share_that_have_no_object_of_ours_is_written_to_by_none() -> None:
+    schema = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}
+    body = {**CHAT, "messages": [{"role": "user", "content": "hi"}], "response_format": schema}
+    first = parse_chat(body, None).request
+    parse_chat({**body, "sluicegate": {"grammar": {"blocklist": ["a"]}, "explain": True}}, None)
+    assert parse_chat(body, None).request.constraint == first.constraint
+    assert Extension() == NO_EXTENSION
+
+
+CHOICES: list[tuple[Any, str, str]] = [
+    ({"type": "function", "function": "a"}, "tool_choice.function", "an object"),
+    ({"type": "allowed_tools", "mode": "auto", "tools": []}, "tool_choice.allowed_tools", "required"),
+    ({"type": "function", "name": "a"}, "tool_choice", "`function` is required"),
+    ({"type": "any"}, "tool_choice.type", "'function' or 'custom'"),
+    ("always", "tool_choice", "'none', 'auto', 'required' or 'any'"),
+]
+
+
+@pytest.mark.parametrize(("choice", "param", "said"), CHOICES)
+def test_a_choice_of_tools_in_another_dialects_shape(choice: Any, param: str, said: str) -> None:
+    tools = [{"type": "function", "function": {"name": "a"}}]
+    error = refused(
+        parse_chat, {**CHAT, "messages": [{"role": "user", "content": "hi"}], "tools": tools, "tool_choice": choice}
+    )
+    assert error.param == param
+    assert said in error.message
+
+
+def test_a_name_that_goes_on_for_ever_is_not_repeated_whole() -> None:
+    tools = [{"type": "function", "function": {"name": "x" * 5000}}]
+    error = refused(parse_chat, {**CHAT, "messages": [{"role": "user", "content": "hi"}], "tools": tools})
+    assert "is no name for a tool" in error.message
+    assert len(error.message) < 200

@@ -124,15 +124,25 @@ def _of_nearest_shapes(found: list[ErrorDetails]) -> list[ErrorDetails]:
     for one in found:
         loc = one["loc"]
         for at, part in enumerate(loc):
-            if isinstance(part, str) and part[:1].isupper():
+            if _is_object(part):
                 shapes.setdefault(loc[:at], {}).setdefault(loc[: at + 1], []).append(one)
-    far: set[tuple[int | str, ...]] = set()
+    far = {one["loc"] for one in found if one["loc"][:-1] in shapes and _is_no_word(one)}
     for places in shapes.values():
         best = min(
             places, key=lambda shape: (any(one["loc"] == (*shape, "type") for one in places[shape]), len(places[shape]))
         )
         far |= places.keys() - {best}
     return [one for one in found if not any(one["loc"][:at] in far for at in range(1, len(one["loc"]) + 1))]
+
+
+def _is_object(part: int | str) -> bool:
+    """Return whether a part of a place is the name of a model, checked by a function of its own or not."""
+    return isinstance(part, str) and (part[:1].isupper() or part.startswith("function-after["))
+
+
+def _is_no_word(one: ErrorDetails) -> bool:
+    """Return whether an object stands where one of several words could."""
+    return one["type"] == "literal_error" and isinstance(one["input"], dict)
 
 
 def _told(one: ErrorDetails) -> str:

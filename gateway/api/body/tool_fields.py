@@ -166,7 +166,8 @@ def tools_of(given: Iterable[OfferedTool]) -> tuple[Tool, ...]:
     for i, (name, description, parameters, custom, form) in enumerate(given):
         if not _NAME.fullmatch(name):
             raise RequestError(
-                f"{name!r} is no name for a tool; use letters, digits, `_`, `-` and `.`", param=f"tools.{i}"
+                f"{name[:80]!r} is no name for a tool; use 1 to 128 letters, digits, `_`, `-` and `.`",
+                param=f"tools.{i}",
             )
         if name in tools:
             raise RequestError(f"two tools are named {name!r}", param=f"tools.{i}")
