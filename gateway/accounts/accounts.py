@@ -59,11 +59,13 @@ from sluicegate.plugins import (
     SluicegateError,
     Usage,
 )
+from sluicegate.plugins.frozen import quick
 
 log = logging.getLogger("sluicegate.accounts")
 T = TypeVar("T")
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Held:
     """What a running request has reserved."""
@@ -248,12 +250,12 @@ class Accounts:
         self.refusals[error.code] = self.refusals.get(error.code, 0) + 1
 
     def _need(self, request: Request, meters: Sequence[AnyMeter]) -> Need:
-        budgeted = any(
+        budgeted = self.journal is not None or any(
             limit is not None
             for m in meters
             for limit in (m.limits.budget_day, m.limits.budget_month, m.limits.run_cost)
         )
-        need = need_of(request, self.prices, self.reach_of, budgeted=budgeted or self.journal is not None)
+        need = need_of(request, self.prices, self.reach_of, budgeted=budgeted)
         return need if need.nanos <= MAX_NANOS else Need(need.tokens, MAX_NANOS)
 
     def feature_of(self, request: Request) -> str:

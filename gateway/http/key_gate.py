@@ -6,14 +6,14 @@ import time
 from collections.abc import Iterable
 from operator import attrgetter
 
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sluicegate.gateway.accounts.accounts import Accounts
 from sluicegate.gateway.accounts.features import FEATURE, HEADER
 from sluicegate.gateway.accounts.limits.meter import Standing
 from sluicegate.gateway.accounts.limits.runs import MARK, mark_of_headers
-from sluicegate.gateway.http.api_key import api_key_of
+from sluicegate.gateway.http.api_key import key_in_scope
 from sluicegate.gateway.http.errors import ErrorForms
 from sluicegate.gateway.http.guard import allowed, route_refused
 from sluicegate.plugins import AuthenticationError, BooksUnavailable, Caller, PermissionDenied, RequestError
@@ -64,7 +64,7 @@ class KeyGate:
         await answer(scope, receive, send)
 
     def _caller(self, scope: Scope) -> Caller | None:
-        return known_caller(self._accounts, api_key_of(HTTPConnection(scope)))
+        return known_caller(self._accounts, key_in_scope(scope))
 
     def _telling(self, send: Send, caller: Caller | None) -> Send:
         """`send`, with what is left of the caller's limits in the head of the answer."""

@@ -98,8 +98,16 @@ class Moderation:
                 choice.at = self._begin(choice, "content")
 
     @property
+    def is_judged(self) -> bool:
+        """Some rail judges in front of the windows."""
+        return bool(self._judged)
+
+    @property
     def finished(self) -> bool:
-        return all(choice.finish_reason is not None for choice in self._choices)
+        for choice in self._choices:  # noqa: SIM110  # asked for each piece: half the time of a generator
+            if choice.finish_reason is None:
+                return False
+        return True
 
     @property
     def holds(self) -> tuple[Hold, ...]:
@@ -287,17 +295,20 @@ class Moderation:
         """Return the choices with what waits for a person: what leaves if that person agrees."""
         return [choice.withheld() for choice in self._choices]
 
-    def decisions(self) -> list[Decision]:
-        """Return a decision for each rail. Rails that answer at once share their time evenly."""
+    def decisions(self, began_s: float = 0.0) -> list[Decision]:
+        """Return a decision for each rail, all of which began together. Rails that answer at once share their time
+        evenly."""
         each = self._seconds / max(1, len(self._names) - len(self._judged))
-        return [
-            Decision("moderate", name, outcome, self._judging_s.get(name, 0.0) if judged else each, self._detail(name))
-            for name, outcome in self._outcomes.items()
-            for judged in (name in self._judged,)
-        ]
+        found = []
+        for name, outcome in self._outcomes.items():
+            took_s = self._judging_s.get(name, 0.0) if name in self._judged else each
+            found.append(Decision("moderate", name, outcome, took_s, self._detail(name), began_s))
+        return found
 
     def _detail(self, name: str) -> Mapping[str, Any]:
         """What a rail found, by category; of those that it replaced, apart; and the worst scores of a judge."""
+        if not (self._redacted or self._categories or self._scores):
+            return {}
         found = {
             "redacted": self._redacted.get(name),
             "categories": self._categories.get(name),

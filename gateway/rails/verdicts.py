@@ -118,7 +118,7 @@ def category_of(reason: str) -> str:
 
 def categories_of(result: ScreenResult) -> dict[str, int]:
     """Count what an input rail found, by category."""
-    return dict(Counter(category_of(mark.label) for mark in result.marks))
+    return dict(Counter(category_of(mark.label) for mark in result.marks)) if result.marks else {}
 
 
 def applied(result: ScreenResult, request: Request) -> Request:

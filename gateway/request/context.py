@@ -35,12 +35,15 @@ from sluicegate.plugins import (
     Usage,
     shows,
 )
+from sluicegate.plugins.frozen import quick
 
 NOTHING = Usage()
+NOBODY = Caller()
 PLAIN = Shape(None)
 EVERYTHING = Policy()
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Entry:
     """How a request came in."""
@@ -127,7 +130,7 @@ class Exchange:
 
     entry: Entry
     request: Request
-    caller: Caller = field(default_factory=Caller)
+    caller: Caller = NOBODY
     model: ServedModel | None = None
     screened: Request | None = None
     """The request as the input rails left it."""

@@ -290,28 +290,29 @@ async def moderate(exchange: Exchange) -> AsyncGenerator[Delta, None]:
     rails, request, caller = exchange.safety.output_rails, exchange.request, exchange.caller
     moderation = Moderation(rails, request, caller, limits, lead)
     exchange.moderation = moderation
-    judging = Judging(rails, request, caller, limits, lead)
+    judging = Judging(rails, request, caller, limits, lead) if moderation.is_judged else None
     started = time.perf_counter()
     pieces = aiter(pieces_of(exchange))
     try:
         async for piece in pieces:
-            for delta in await _judged(judging, moderation, piece) if judging else moderation.feed(piece):
+            for delta in moderation.feed(piece) if judging is None else await _judged(judging, moderation, piece):
                 exchange.released()
                 yield delta
-            if judging.failure is not None:
+            if judging is not None and judging.failure is not None:
                 raise judging.failure
             if moderation.finished:
                 break
-        for told in await judging.finish():
+        for told in await judging.finish() if judging is not None else ():
             moderation.told(told)
     finally:
-        judging.cancel()
+        if judging is not None:
+            judging.cancel()
+            moderation.judged(judging.seconds(), judging.scores())
         if isinstance(pieces, AsyncGenerator):  # left to itself, the loop would make a task to close it
             await pieces.aclose()
-        moderation.judged(judging.seconds(), judging.scores())
         exchange.answers = moderation.answers()
         settle_output_rails(exchange, moderation)
-        add_deliveries(exchange, moderation.decisions(), started)
+        add_deliveries(exchange, moderation, started)
 
 
 async def _judged(judging: Judging, moderation: Moderation, piece: Piece) -> list[Delta]:

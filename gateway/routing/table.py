@@ -24,6 +24,7 @@ from sluicegate.gateway.routing.stores import (
 )
 from sluicegate.gateway.settings import RouteSettings, RoutingSettings
 from sluicegate.plugins import Caller, ConfigurationError, NotFound, Request, RequestError, ServedModel
+from sluicegate.plugins.frozen import quick
 
 T = TypeVar("T")
 KEPT = 20
@@ -41,6 +42,7 @@ class Route:
         return self.history[-1].weights
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Draw:
     """`version` of `route` was drawn with the probability `share`, whatever was asked and whoever asked."""

@@ -97,18 +97,22 @@ class Buckets(Collector):
         self._sums: dict[tuple[str, ...], float] = {}
 
     def observe(self, value: float, *labels: str) -> None:
-        self.add((value,), *labels)
+        counts = self._counts.get(labels) or self._begun(labels)
+        counts[bisect_left(self._bounds, value)] += 1
+        self._sums[labels] += value
 
     def add(self, values: Iterable[float], *labels: str) -> None:
-        counts = self._counts.get(labels)
-        if counts is None:
-            counts = self._counts[labels] = [0] * (len(self._bounds) + 1)
-            self._sums[labels] = 0.0
+        counts = self._counts.get(labels) or self._begun(labels)
         total = self._sums[labels]
         for value in values:
             counts[bisect_left(self._bounds, value)] += 1
             total += value
         self._sums[labels] = total
+
+    def _begun(self, labels: tuple[str, ...]) -> list[int]:
+        self._sums[labels] = 0.0
+        counts = self._counts[labels] = [0] * (len(self._bounds) + 1)
+        return counts
 
     def collect(self) -> Iterable[Metric]:
         family = HistogramMetricFamily(*self._described, labels=self._labels)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 import re2
@@ -25,6 +25,7 @@ _WORD, _OTHER, _UNEVEN = "\xaa", "\x81", "\x00"
 _SAMPLES = {_WORD: "\u0436", _OTHER: "\u2603"}  # a letter and a sign, for asking what a set holds
 _SQUEEZABLE = re.compile(r"[^\n\x20-\x7e]+")  # what does not stand for itself
 _MAX_MEMORY = 64 << 20
+_WHOLE = (0,)
 
 
 class Prefilter:
@@ -39,12 +40,17 @@ class Prefilter:
         self._pattern = re2.compile("|".join(f"(?:{written(shape)})" for shape in shapes).encode("latin-1"), options)
         self._table = _Squeezed(fold)
         self._fold = fold
+        self._ascii = "".join([self._table[code] for code in range(128)]).encode("latin-1").ljust(256, b"\0")
 
     def candidates(self, text: str) -> Candidates:
+        if text.isascii():
+            data = text.encode("ascii").translate(self._ascii)
+            if b"\0" not in data:
+                return Candidates(self._pattern, data, _WHOLE, _WHOLE)
         squeezed = self._squeezed(text)
         uneven = [found.start() for found in re.finditer(_UNEVEN, squeezed)]
         if not uneven:
-            return Candidates(self._pattern, squeezed.encode("latin-1"), [0], [0])
+            return Candidates(self._pattern, squeezed.encode("latin-1"), _WHOLE, _WHOLE)
         parts, raw, places, last = [], [0], [0], 0
         length = 0
         for at in uneven:
@@ -66,7 +72,7 @@ class Prefilter:
 class Candidates:
     """`raw[i]` and `places[i]` are the same spot in the text and in the bytes; in between both count alike."""
 
-    def __init__(self, pattern: re2._Regexp[bytes], data: bytes, raw: list[int], places: list[int]) -> None:
+    def __init__(self, pattern: re2._Regexp[bytes], data: bytes, raw: Sequence[int], places: Sequence[int]) -> None:
         self._pattern, self._data, self._raw, self._places = pattern, data, raw, places
 
     def next(self, at: int) -> tuple[int, int] | None:

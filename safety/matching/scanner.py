@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from sluicegate.safety.matching import symbols as text
 from sluicegate.safety.matching.automaton import Action, Automaton, AutomatonState, Match
+from sluicegate.safety.matching.prefilter import Candidates
 
 NEAR = 512
 """Characters; what has begun further back than that and is no match yet has what a prefilter looks for."""
@@ -17,7 +18,11 @@ SHORT = 64
 def find_all(automaton: Automaton, whole: str) -> list[Match]:
     """Every match, in order; overlapping ones are joined, and carry the label of the rule that was added first."""
     if automaton.prefilter is not None and len(whole) >= SHORT:
-        return Scanner(automaton).search(whole)
+        candidates = automaton.prefilter.candidates(whole)
+        first = candidates.next(0)
+        if first is None and not automaton.at_end(automaton.start):
+            return []
+        return Scanner(automaton).search(whole, candidates, first)
     return scan_all(automaton, whole)
 
 
@@ -103,16 +108,14 @@ class Scanner:
         self._end = len(lead)
         self._settle(self._earliest())
 
-    def search(self, whole: str) -> list[Match]:
+    def search(self, whole: str, candidates: Candidates, found: tuple[int, int] | None) -> list[Match]:
         """All matches of a text that comes as a whole. Reads only from where the automaton's prefilter points until
-        nothing is live; there, the state depends on the characters just before alone."""
-        assert self.automaton.prefilter is not None
+        nothing is live; there, the state depends on the characters just before alone. `found`: the first candidate."""
         self._text = whole
-        candidates, at = self.automaton.prefilter.candidates(whole), 0
-        while (found := candidates.next(at)) is not None:
+        while found is not None:
             start, end = found
             self._state = self.automaton.idle_after(_visible_before(self.automaton, whole, start))
-            at = self._read_until_idle(start, end)
+            found = candidates.next(self._read_until_idle(start, end))
         self._end = len(whole)
         return self.close()
 

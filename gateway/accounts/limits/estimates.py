@@ -9,6 +9,7 @@ from typing import Any
 from sluicegate.gateway.accounts.limits.meter import Need
 from sluicegate.gateway.accounts.limits.prices import Prices
 from sluicegate.plugins import Message, Request, exact_json
+from sluicegate.plugins.frozen import quick
 
 ASSUMED_ANSWER_TOKENS = 1024
 """Counted against tokens a minute for an answer without `max_tokens`; the true number is settled afterwards."""
@@ -20,6 +21,7 @@ TOOL_TOKENS = 64
 CHARS_PER_TOKEN = 4
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Reach:
     """Models that may answer a request: versions of the one asked for, and its fallbacks. `models` None: any that is

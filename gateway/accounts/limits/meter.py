@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,11 +9,13 @@ from sluicegate.gateway.accounts.limits.windows import SlidingSum, Spend
 from sluicegate.gateway.accounts.records import NANOS
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import RateLimited, RequestError
+from sluicegate.plugins.frozen import quick
 
 USUAL_SECONDS = 2.0
 """How long a request takes where none has ended yet."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Need:
     """What a request may use: `tokens` as well as can be told, `nanos` at most; `seats` 0 where nothing runs for it."""
@@ -34,6 +35,7 @@ class Taken:
     since_s: float
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Standing:
     """What is left of a limit per minute, for `x-ratelimit-*`."""
@@ -52,7 +54,7 @@ class Settling(Protocol):
 class Meter:
     """Used on the event loop only; `take` follows a `check` that raised nothing, with no await between them."""
 
-    __slots__ = ("_day", "_month", "_requests", "_running", "_seconds", "_tokens", "limits", "name")
+    __slots__ = ("_day", "_month", "_requests", "_running", "_seconds", "_spends", "_tokens", "limits", "name")
 
     def __init__(self, name: str, limits: Limits, spent_day: int = 0, spent_month: int = 0) -> None:
         self.name = name
@@ -72,6 +74,7 @@ class Meter:
         self._tokens = _sum(self._tokens, limits.tokens_per_minute)
         self._day = _spend(self._day, "day", limits.budget_day, spent_day)
         self._month = _spend(self._month, "month", limits.budget_month, spent_month)
+        self._spends = tuple([spend for spend in (self._day, self._month) if spend is not None])
         self.limits = limits
 
     def check(self, need: Need, now_s: float) -> None:
@@ -86,7 +89,7 @@ class Meter:
             self._check_rate(self._requests, 1, "requests", now_s)
         if self._tokens is not None and need.tokens:
             self._check_rate(self._tokens, need.tokens, "tokens", now_s)
-        for spend in self._spends():
+        for spend in self._spends:
             self._check_budget(spend, need, now_s)
 
     def take(self, need: Need, now_s: float) -> Taken:
@@ -94,7 +97,7 @@ class Meter:
         if self._requests is not None:
             self._requests.add(1, now_s)
         slot = self._tokens.add(need.tokens, now_s) if self._tokens is not None else 0
-        for spend in self._spends():
+        for spend in self._spends:
             spend.reserved += need.nanos
         return Taken(self, need, slot, now_s)
 
@@ -103,18 +106,12 @@ class Meter:
         self._seconds += 0.1 * (now_s - taken.since_s - self._seconds) * taken.need.seats
         if self._tokens is not None:
             self._tokens.amend(taken.slot, tokens - taken.need.tokens, now_s)
-        for spend in self._spends():
+        for spend in self._spends:
             spend.settle(taken.need.nanos, nanos, now_s)
 
     def standing(self, now_s: float) -> tuple[Standing | None, Standing | None]:
         """(requests, tokens)."""
         return _standing(self._requests, now_s), _standing(self._tokens, now_s)
-
-    def _spends(self) -> Iterator[Spend]:
-        if self._day is not None:
-            yield self._day
-        if self._month is not None:
-            yield self._month
 
     def _check_rate(self, used: SlidingSum, amount: int, what: str, now_s: float) -> None:
         wait_s = used.wait_s(amount, now_s)
@@ -165,5 +162,4 @@ def _spend(before: Spend | None, period: str, limit: float | None, spent: int) -
 def _standing(used: SlidingSum | None, now_s: float) -> Standing | None:
     if used is None:
         return None
-    total = used.total(now_s)
-    return Standing(used.limit, max(0, used.limit - total), used.wait_s(used.limit, now_s) if total else 0.0)
+    return Standing(used.limit, max(0, used.limit - used.total(now_s)), used.free_s(now_s))

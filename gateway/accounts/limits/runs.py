@@ -72,8 +72,9 @@ class RunUse:
 
 
 def limits_runs(limits: Limits) -> bool:
-    given = (limits.run_calls, limits.run_tokens, limits.run_cost, limits.run_s, limits.run_depth)
-    return any(one is not None for one in given)
+    return not (
+        limits.run_calls is limits.run_tokens is limits.run_cost is limits.run_s is limits.run_depth is None
+    )  # no generator, since it is asked twice a request
 
 
 class Runs:

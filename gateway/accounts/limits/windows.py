@@ -42,6 +42,14 @@ class SlidingSum:
                 return second + SPAN_S + 1 - now_s
         return 0.0
 
+    def free_s(self, now_s: float) -> float:
+        """Seconds until all of it is free again: `wait_s(limit)`, which walks from the oldest slot to this one."""
+        if self.total(now_s):
+            for second, used in reversed(self._slots):
+                if used:
+                    return second + SPAN_S + 1 - now_s
+        return 0.0
+
     def add(self, amount: int, now_s: float) -> int:
         """The slot it was added to, for `amend`."""
         second = int(now_s)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from sluicegate.gateway.api.body.depth import MAX_DEPTH, more_marks
 from sluicegate.gateway.api.body.parsing import P, Parse, read_json
@@ -44,16 +44,21 @@ class Reader:
     async def parse(self, request: Request, parse: Parse[P]) -> P:
         """Run `parse`, in a thread where the body is large. Raises `RequestError`; `ClientDisconnected` where the
         client left while it waited for the thread."""
-        body, key = await request.body(), api_key_of(request)
+        body, key = await body_of(request), api_key_of(request)
         if len(body) <= LARGE:
             return parse(self.tree(body), key)
-        return await self.read(request, lambda tree: parse(tree, key).sized(len(body)))
+        return await self._in_a_thread(request, body, key, lambda tree: parse(tree, key).sized(len(body)))
 
     async def read(self, request: Request, read: Callable[[dict[str, Any]], T]) -> T:
         """Run `read` on a body as JSON values, in a thread where it is large. Raises as `parse` does."""
-        body, key = await request.body(), api_key_of(request)
+        body, key = await body_of(request), api_key_of(request)
         if len(body) <= LARGE:
             return read(self.tree(body))
+        return await self._in_a_thread(request, body, key, read)
+
+    async def _in_a_thread(
+        self, request: Request, body: bytes, key: str | None, read: Callable[[dict[str, Any]], T]
+    ) -> T:
         tenant = self._identify(key).tenant  # nobody without a key has a large body read
         work = self._workers.run(tenant, len(body), lambda: read(self.tree(body)))
         return await unless_disconnected(request.scope, request.receive, work)
@@ -88,6 +93,18 @@ class Reader:
 
     def _parsed(self, body: bytes, parse: Parse[P], key: str | None) -> P:
         return parse(self.tree(body), key).sized(len(body))
+
+
+async def body_of(request: Request) -> bytes:
+    """Read the body, once, as `request.body()` does, which makes a generator for it. Raises `ClientDisconnect`."""
+    parts, more = [], True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        parts.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def check_values(body: bytes, most: int) -> None:

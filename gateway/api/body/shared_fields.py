@@ -56,6 +56,10 @@ class Extension(BaseModel):
     retrieve: bool | None = None
 
 
+NO_EXTENSION = Extension()
+"""Of every body that has none: making one costs as much as reading a short body. Nothing writes to it."""
+
+
 class StreamOptions(Wire):
     include_usage: bool | None = None
 
@@ -89,7 +93,7 @@ class SharedFields(Wire):
     repetition_detection: Repetition | None = None
     user: str | None = None
     metadata: dict[str, str] | None = None
-    sluicegate: Extension = Field(default_factory=Extension)
+    sluicegate: Extension = Field(default_factory=lambda: NO_EXTENSION)
 
     @property
     def include_usage(self) -> bool:

@@ -75,7 +75,8 @@ class Screening:
     def _act(self, name: str, result: ScreenResult, rail_policy: RailPolicy, note: Note) -> None:
         action = rail_policy.action(result.action, result.score)
         reason = result.reason or (f"{name}: score {result.score:.2f}" if result.score is not None else name)
-        note.detail |= {k: v for k, v in (("reason", result.reason), ("score", result.score)) if v}
+        if result.reason or result.score:
+            note.detail |= {k: v for k, v in (("reason", result.reason), ("score", result.score)) if v}
         if found := categories_of(result):
             note.detail["categories"] = found
         if rail_policy.mode == "shadow":

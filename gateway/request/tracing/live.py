@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from opentelemetry import context as otel
 
+from sluicegate.gateway.rails.moderation import Moderation
 from sluicegate.gateway.request.context import Entry, Exchange
 from sluicegate.gateway.request.stages import Stages
 from sluicegate.gateway.telemetry import Asked, Content, Finished, Particulars, TraceSink, semconv
@@ -125,7 +126,7 @@ class LiveRequests:
         return dataclasses.replace(line, steps=[])
 
 
-def add_deliveries(exchange: Exchange, rails: list[Decision], started_s: float) -> None:
+def add_deliveries(exchange: Exchange, moderation: Moderation, started_s: float) -> None:
     """The generation has ended, and with it the work of the output rails: their decisions, which began together."""
     usage = exchange.usage
     outcome = "replayed" if exchange.cached is not None else f"{usage.completion_tokens} tokens"
@@ -135,9 +136,7 @@ def add_deliveries(exchange: Exchange, rails: list[Decision], started_s: float) 
     }
     took, began = time.perf_counter() - started_s, started_s - exchange.entry.started_at
     exchange.decisions.append(Decision("generate", "deliver", outcome, took, detail, began))
-    exchange.decisions += [
-        Decision(said.slot, said.stage, said.outcome, said.duration_s, said.detail, began) for said in rails
-    ]
+    exchange.decisions += moderation.decisions(began)
 
 
 def _lead_of(request: Request) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
 from sluicegate.gateway.request.context import Exchange
@@ -15,47 +14,46 @@ from sluicegate.plugins import Decision, RequestError, ServiceError, SlotName, S
 log = logging.getLogger("sluicegate.pipeline")
 
 
-@dataclass(slots=True)
 class Note:
     """What the stage being timed decided."""
 
-    outcome: str = "ok"
-    detail: dict[str, Any] = field(default_factory=dict)
+    __slots__ = ("detail", "outcome")
+
+    outcome: str
+    detail: dict[str, Any]
 
 
-class Timed:
+class Timed(Note):
     """Context manager around one stage, whose `Decision` is kept however it ends. Raises what the stage raised where
     that is one of our errors, else `StageFailed`. A class and no generator, since a request has a dozen of them."""
 
-    __slots__ = ("_exchange", "_note", "_slot", "_stage", "_started")
+    __slots__ = ("_exchange", "_slot", "_stage", "_started")
 
     def __init__(self, exchange: Exchange, slot: SlotName, stage: str) -> None:
         self._exchange, self._slot, self._stage = exchange, slot, stage
-        self._note = Note()
-        self._started = 0.0
+        self.outcome, self.detail = "ok", {}
 
     def __enter__(self) -> Note:
         self._started = time.perf_counter()
-        return self._note
+        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        note = self._note
         broke = error is not None and self._broke(error)
-        took, began = time.perf_counter() - self._started, self._started - self._exchange.entry.started_at
-        decision = Decision(self._slot, self._stage, note.outcome, took, note.detail, began)
-        self._exchange.decisions.append(decision)
+        exchange, started = self._exchange, self._started
+        took, began = time.perf_counter() - started, started - exchange.entry.started_at
+        exchange.decisions.append(Decision(self._slot, self._stage, self.outcome, took, self.detail, began))
         if broke:
             raise StageFailed(self._slot, self._stage, type(error).__name__) from error
 
     def _broke(self, error: BaseException) -> bool:
         """Whether this is a failure of the stage itself."""
         if isinstance(error, SluicegateError | asyncio.CancelledError):
-            if self._note.outcome == "ok":
-                self._note.outcome = error_code(error)
+            if self.outcome == "ok":
+                self.outcome = error_code(error)
             return False
         if isinstance(error, GeneratorExit):
             return False  # SystemExit and the like, which a plug-in may raise, would end the whole gateway
-        self._note.outcome = "failed"
+        self.outcome = "failed"
         log.error("stage %s of slot %s failed", self._stage, self._slot, exc_info=error)
         return True
 

@@ -6,6 +6,7 @@ import copy
 import hashlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from random import Random
 from typing import Any
 
 import httpx
@@ -167,6 +168,19 @@ def test_the_sum_of_any_minute_is_within_the_limit() -> None:
             assert copy.deepcopy(used).wait_s(1, now + wait) == 0
     assert all(sum(t <= s < t + 60 for s in taken) <= limit for t in taken)
     assert len(taken) >= 9 * limit
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_all_is_free_when_as_much_as_the_limit_would_fit(seed: int) -> None:
+    drawn, used, now, slots = Random(seed), SlidingSum(100), 1000.0, []
+    for _ in range(200):
+        now += drawn.choice((0.0, 0.3, 1.0, 7.0, 61.0))
+        if slots and drawn.random() < 0.4:
+            slot, amount = slots.pop()
+            used.amend(slot, drawn.choice((-amount, -1, 0, 2)), now)
+        elif used.wait_s(amount := drawn.randrange(1, 9), now) == 0:
+            slots.append((used.add(amount, now), amount))
+        assert copy.deepcopy(used).wait_s(100, now) == used.free_s(now)
 
 
 def used_at(taken: list[float], now: float, limit: int) -> bool:
