@@ -212,18 +212,30 @@ class JsonWindow:
         run = _BARE.match(text, i)
         if run is None:
             return self._end_unit(), i
-        for n, char in enumerate(run[0]):
+        whole, ends = run[0], len(run[0])
+        parted = ends
+        for n, char in enumerate(whole):
             self._bare = after(self._bare, char)
-            if not self._bare:
-                step = self._pass("", unit.feed(run[0][:n]))
-                stray = Released(blocked="not_json")
-                return (step if step.blocked else joined(step, stray)), run.end()
-        step = self._pass("", unit.feed(run[0]))
-        self._spelled.append(run[0])
-        if self._bare in PARTED and step.text:
+            if self._bare in PARTED:
+                parted = min(parted, n)
+            elif not self._bare:
+                parted, ends = min(parted, n), n
+                break
+        self._spelled.append(whole[:ends])
+        step = self._pass("", unit.feed(whole[:parted])) if parted else NOTHING
+        if parted < ends and not step.blocked:
+            step = joined(step, self._in_part(unit, whole[parted:ends]))
+        if ends < len(whole) and not step.blocked:
+            step = joined(step, Released(blocked="not_json"))
+        return step, run.end()
+
+    def _in_part(self, unit: _Unit, text: str) -> Released:
+        """From the point or exponent of a number on: what leaves waits until it is known what it stands for."""
+        step = self._pass("", unit.feed(text))
+        if step.text:
             self._waiting.append(step.text)
             step = replace(step, text="")
-        return step, run.end()
+        return step
 
     def _in_escape(self, unit: _Unit, text: str, i: int) -> tuple[Released, int]:
         if len(self._escape) == 6 and text[i] != "\\":  # half a pair, and no other half

@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sluicegate.plugins import OutputRail
@@ -139,6 +139,9 @@ def test_the_outcome_does_not_depend_on_the_cut_and_is_json(
 
 @settings(max_examples=100, deadline=None)
 @given(st.text('{}[],:"\\u0d8eé 1-.tn', max_size=20), cuts)
+@example("-0e.", [])
+@example("[12.5e+x", [2])
+@example("4111111111111111.0e0e", [3])
 def test_no_text_breaks_the_reader(text: str, places: list[int]) -> None:
     outcomes = [run(pieces, PII, ZEBRA) for pieces in cuttings(text, places)]
     assert outcomes[0] == outcomes[1] == outcomes[2]
