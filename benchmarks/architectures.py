@@ -3,11 +3,12 @@
     python -m benchmarks.architectures                       # all of them, some ten minutes; prints the table
     python -m benchmarks.architectures llama qwen3 mamba     # these
     python -m benchmarks.architectures --write               # and writes docs/architectures.md
+    python -m benchmarks.architectures --kept FILE           # goes on where an earlier run with that file ended
 
 For each kind that `AutoModelForCausalLM` knows, a configuration is made of fields with a small number each, the model
 drawn, saved, loaded by the engine and asked: prompts of three lengths together, chunked, in scarce blocks, greedily.
-`equal`: every answer is the one of `generate` in float32, token for token. A process tries one kind after another;
-where it ends or hangs, the next goes on behind that kind.
+`equal`: every answer is the one of `generate` in float32, token for token. Each kind has a process of its own, forked
+from one that has imported the libraries: what it takes is given back, and its CPU time and memory are bounded.
 """
 
 from __future__ import annotations
@@ -15,13 +16,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import re
-import subprocess
+import resource
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from select import select
 from typing import Any
 
 import torch
@@ -32,10 +32,10 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from benchmarks.shapes import numbered_words
 
 PAGE = Path(__file__).parents[1] / "docs" / "architectures.md"
-VOCAB, TOKENS, PROMPTS, TIMEOUT_S = 200, 16, (3, 17, 40), 240
+VOCAB, TOKENS, PROMPTS = 200, 16, (3, 17, 40)
 MOST_PARAMETERS = 5_000_000
-AT_ONCE = 25
-"""Kinds that a process tries: libraries are imported once for all of them."""
+CPU_S, MEMORY_BYTES = 120, 12 << 30
+"""What a kind may take: processor time, and address space, most of it libraries'."""
 FIELDS: dict[str, Any] = {
     "vocab_size": VOCAB, "hidden_size": 64, "n_embd": 64, "d_model": 64, "intermediate_size": 64,
     "num_hidden_layers": 2, "n_layer": 2, "n_layers": 2, "num_attention_heads": 4, "n_head": 4, "n_heads": 4,
@@ -66,13 +66,9 @@ OWN: dict[str, dict[str, Any]] = {
 
 def main() -> None:
     asked = _parser().parse_args()
-    if asked.inside:
-        for kind in asked.kinds:
-            with tempfile.TemporaryDirectory() as folder:
-                print(json.dumps(_tried(kind, Path(folder))), flush=True)
-        return
-    found = _outcomes(asked.kinds or sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES))
-    page = _page(found)
+    kinds = asked.kinds or sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+    found = _outcomes(kinds, asked.kept)
+    page = _page({kind: found[kind] for kind in kinds})
     print(page)
     if asked.write:
         PAGE.write_text(page, encoding="utf-8")
@@ -82,38 +78,47 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kinds", nargs="*", help="model types, as config.json names them; none: all")
     parser.add_argument("--write", action="store_true", help=f"write the table to docs/{PAGE.name}")
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--kept", type=Path, help="a file of outcomes, a line each, which this run adds to")
     return parser
 
 
-def _outcomes(kinds: list[str]) -> dict[str, dict[str, str]]:
-    """Try all kinds; returns how each ended and why."""
+def _outcomes(kinds: list[str], kept: Path | None) -> dict[str, dict[str, str]]:
+    """Try all kinds that `kept` does not know; return how each ended and why."""
     found: dict[str, dict[str, str]] = {}
-    while left := [kind for kind in kinds if kind not in found]:
-        with tempfile.TemporaryFile("w+") as said:
-            command = [sys.executable, "-m", "benchmarks.architectures", "--inside", *left[:AT_ONCE]]
-            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True) as child:
-                ends = list(_heard(child, left))
-            found |= dict(zip(left, ends, strict=False))
-            if len(ends) < len(left[:AT_ONCE]):
-                said.seek(0)
-                why = (said.read().strip().splitlines() or ["no output"])[-1]
-                found[left[len(ends)]] = {"ends": "not tried", "why": f"its process ended or hung: {why}"}
+    if kept is not None and kept.exists():
+        found = dict(json.loads(line) for line in kept.read_text("utf-8").splitlines())
+    torch.set_num_threads(1)
+    for kind in kinds:
+        if kind in found:
+            continue
+        found[kind] = one = _in_a_process(kind)
+        print(f"{kind}: {one['ends']} {one['why']}", file=sys.stderr, flush=True)
+        if kept is not None:
+            with kept.open("a", encoding="utf-8") as file:
+                file.write(json.dumps([kind, one]) + "\n")
     return found
 
 
-def _heard(child: subprocess.Popen[str], kinds: list[str]) -> Iterator[dict[str, str]]:
-    """Yield what a process says of each of `kinds`; it is ended where it says nothing for `TIMEOUT_S`."""
-    assert child.stdout is not None
-    waiting = iter(kinds)
-    while select([child.stdout], [], [], TIMEOUT_S)[0]:
-        line = child.stdout.readline()
-        if not line:
-            return
-        found = json.loads(line)
-        print(f"{next(waiting)}: {found['ends']} {found['why']}", file=sys.stderr, flush=True)
-        yield found
-    child.kill()
+def _in_a_process(kind: str) -> dict[str, str]:
+    """Try a kind in a child of this process."""
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as said:
+        child = os.fork()
+        if child == 0:
+            try:
+                resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+                resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+                said.write(json.dumps(_tried(kind, Path(folder))).encode())
+                said.flush()
+            finally:
+                os._exit(0)
+        _, status = os.waitpid(child, 0)
+        said.seek(0)
+        if answer := said.read():
+            found: dict[str, str] = json.loads(answer)
+            return found
+    why = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else "an error that is not the engine's"
+    return {"ends": "not tried", "why": f"its process ended by {why} within {CPU_S} s of processor time"}
 
 
 def _tried(kind: str, folder: Path) -> dict[str, str]:
