@@ -249,22 +249,27 @@ def _read_mxfp4(tensors: Tensors, fields: Fields) -> Found:
         weight, scales = name.removesuffix("_blocks"), tensors.get(f"{name.removesuffix('_blocks')}_scales")
         if scales is None or scales.shape != one.shape[:-1] or one.shape[-1] != 16 or len(one.shape) != 4:
             raise ValueError(f"{weight!r} has blocks of shape {list(one.shape)} and no scales that belong to them")
-        found[weight] = _experts(one, scales)
+        found[weight] = _Experts(one, scales)
         used |= {name, f"{weight}_scales"}
     return found, used
 
 
-def _experts(blocks: LazyTensor, scales: LazyTensor) -> LazyTensor:
-    """Return weights [experts, inputs, outputs]; blocks lie along the inputs."""
-    experts, outputs, groups, _ = blocks.shape
+class _Experts(LazyTensor):
+    """Weights [experts, inputs, outputs] in MXFP4; blocks lie along the inputs."""
 
-    def read() -> Tensor:
-        whole = torch.empty(experts, 32 * groups, outputs)
-        for index, (one, powers) in enumerate(zip(blocks.read(), scales.read(), strict=True)):
-            whole[index] = mxfp4(one, powers).T
+    def __init__(self, blocks: LazyTensor, scales: LazyTensor) -> None:
+        experts, outputs, groups, _ = blocks.shape
+        super().__init__((experts, 32 * groups, outputs), torch.float32, self._whole)
+        self._blocks, self._scales = blocks, scales
+
+    def part(self, index: int) -> Tensor:
+        return mxfp4(self._blocks.part(index), self._scales.part(index)).T
+
+    def _whole(self) -> Tensor:
+        whole = torch.empty(self.shape)
+        for index in range(len(whole)):
+            whole[index] = self.part(index)
         return whole
-
-    return LazyTensor((experts, 32 * groups, outputs), torch.float32, read)
 
 
 _READERS: Mapping[str, Callable[[Tensors, Fields], Found]] = {

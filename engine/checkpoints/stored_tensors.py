@@ -42,8 +42,13 @@ class LazyTensor:
         """Yield (first row, some rows in float32) of a matrix, from the first to the last."""
         yield 0, self.read().float()
 
-    def __getitem__(self, index: Any) -> Tensor:
+    def part(self, index: int) -> Tensor:
+        """Return what stands at `index` of the first dimension."""
         return self.read()[index]
+
+    def __getitem__(self, index: Any) -> Tensor:
+        whole = self.read()
+        return whole if index is ... else whole[index]
 
 
 class FileTensor(LazyTensor):
@@ -59,6 +64,10 @@ class FileTensor(LazyTensor):
         for first in range(0, rows, step):
             count = min(step, rows - first)
             yield first, self._copied(first * width, count * width).view(count, width).float()
+
+    def part(self, index: int) -> Tensor:
+        count = prod(self.shape[1:])
+        return self._copied(index * count, count).view(self.shape[1:])
 
     def _copied(self, first: int, count: int) -> Tensor:
         """Return numbers `first` to `first + count`, and give the pages back that they were read from."""

@@ -24,6 +24,8 @@ from sluicegate.plugins.compiled.kernels import address_of, kernel
 
 Runs = Callable[[Tensor], Iterable[tuple[int, Tensor]]]
 """Gives a weight as (first row, some rows), from the first to the last."""
+Parts = Callable[[Tensor], Iterable[Tensor]]
+"""Gives the weights [n, k] of experts, from the first to the last."""
 
 
 class CpuSmallLinear(nn.Module):
@@ -69,11 +71,11 @@ class SmallExperts(nn.Module):
     """Experts of a mixture with packed weights; float32 in and out. Biases and the activation are the module's own that
     it stands for: one that `transformers` computes through its experts interface."""
 
-    def __init__(self, experts: Any, form: int) -> None:
+    def __init__(self, experts: Any, form: int, parts: Parts) -> None:
         super().__init__()
         self.own = experts
         name = "gate_up_proj" if experts.has_gate else "up_proj"
-        self.up, self.down = _pack_experts(experts, name, form), _pack_experts(experts, "down_proj", form)
+        self.up, self.down = (_pack_experts(experts, which, form, parts) for which in (name, "down_proj"))
         self._up_bias, self._down_bias = (getattr(experts, f"{name}_bias", None) for name in (name, "down_proj"))
 
     def forward(self, states: Tensor, chosen: Tensor, shares: Tensor) -> Tensor:
@@ -88,11 +90,11 @@ class SmallExperts(nn.Module):
         return out
 
 
-def _pack_experts(experts: Any, name: str, form: int) -> list[Packed]:
+def _pack_experts(experts: Any, name: str, form: int, parts: Parts) -> list[Packed]:
     """Pack a weight of each expert, and take the whole one out of `experts`."""
     whole = getattr(experts, name).detach()
     delattr(experts, name)
-    return [pack((one.T if experts.is_transposed else one).contiguous(), form) for one in whole]
+    return [pack((one.T if experts.is_transposed else one).contiguous(), form) for one in parts(whole)]
 
 
 def _times(rows: Tensor, packed: Packed, biases: Tensor | None, expert: int) -> Tensor:
@@ -127,10 +129,21 @@ def as_it_stands(weight: Tensor) -> Iterator[tuple[int, Tensor]]:
     yield 0, weight.detach()
 
 
-def shrink_module(module: Any, form: int, known: Mapping[str, Packed] | None = None, runs: Runs = as_it_stands) -> None:
+def one_by_one(weight: Tensor) -> Iterator[Tensor]:
+    """Yield the weight of each expert of a model."""
+    yield from weight.detach()
+
+
+def shrink_module(
+    module: Any,
+    form: int,
+    known: Mapping[str, Packed] | None = None,
+    runs: Runs = as_it_stands,
+    parts: Parts = one_by_one,
+) -> None:
     """Replace every `nn.Linear` and all experts of a decoder in float32 on a CPU, in place. Embeddings and the head
     take 8 bits at least: they see every token. `known`: by name, layers that were rounded already, and are not rounded
-    again; `runs` gives the rows of a weight."""
+    again; `runs` gives the rows of a weight, `parts` each expert's of one of several."""
     head = module.get_output_embeddings()
     embedding = module.get_input_embeddings()
     tied = is_linear(head) and head.weight is embedding.weight
@@ -148,7 +161,7 @@ def shrink_module(module: Any, form: int, known: Mapping[str, Packed] | None = N
                 if child is head and tied and type(embedding) is nn.Embedding:
                     module.set_input_embeddings(SmallEmbedding(made.packed))
             elif _are_experts(child):
-                setattr(parent, name, SmallExperts(child, form))
+                setattr(parent, name, SmallExperts(child, form, parts))
 
 
 def weight_bytes(module: Any) -> int:

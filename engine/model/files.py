@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,10 +26,13 @@ from sluicegate.engine.checkpoints.quantised import fields_of, reads, whole_tens
 from sluicegate.engine.checkpoints.stored_tensors import LazyTensor, stored_tensors
 from sluicegate.engine.cpu import shrink_module
 from sluicegate.engine.model.dense import DenseConfig, DenseDecoder, DenseHeads
+from sluicegate.engine.model.stand_ins import ExpertStandIn
 from sluicegate.engine.parallel.share import Share
 from sluicegate.engine.parallel.split import split_head, split_layers
 
 _WHOLE = "model.safetensors"
+_EXPERTS = ("proj", "proj.weight", "w1.weight", "w2.weight", "w3.weight")
+"""Ends of the names of experts' matrices; what is named otherwise (biases, scales) is read at once."""
 _ASYNC = "HF_DEACTIVATE_ASYNC_LOAD"
 
 
@@ -142,9 +145,9 @@ def _one_after_another() -> Iterator[None]:
 class _Promised(LazyTensor):
     """A matrix that is read later: until then a tensor that takes the memory of one number stands in the model."""
 
-    def __init__(self, name: str, kept: LazyTensor, dtype: torch.dtype) -> None:
+    def __init__(self, name: str, kept: LazyTensor, dtype: torch.dtype, stand_in: Tensor | None = None) -> None:
         self.name, self.kept = name, kept
-        self.stand_in = torch.zeros(1, dtype=dtype).expand(kept.shape)
+        self.stand_in = torch.zeros(1, dtype=dtype).expand(kept.shape) if stand_in is None else stand_in
         self.is_taken = False
         """Whether the model has a place for it: `transformers` passes over what it knows to be extra."""
         super().__init__(kept.shape, dtype, self._take)
@@ -174,13 +177,38 @@ class _Promises:
         self.done.add(weight.data_ptr())
         report(len(self.done), len(self.left))
 
+    def parts(self, weight: Tensor) -> Iterator[Tensor]:
+        """Yield each expert's weight in float32, from the files or as it stands in the model."""
+        promised = self.left.get(weight.data_ptr())
+        if promised is None:
+            yield from weight.detach()
+            return
+        for index in range(promised.kept.shape[0]):
+            one = promised.kept.part(index).float()
+            refuse_no_numbers(promised.name, one, self.where)
+            yield one
+        self.done.add(weight.data_ptr())
+        report(len(self.done), len(self.left))
+
+    def made(self, experts: ExpertStandIn, of: Sequence[ExpertStandIn]) -> None:
+        """Take note that `transformers` made `experts` of others; of itself: it was read after all."""
+        names = [self.left.pop(one.data_ptr()).name for one in of if one.data_ptr() in self.left]
+        if experts is not of[0]:
+            joined = _Promised(names[0] if names else "experts", experts.kept, experts.dtype, experts)
+            joined.is_taken = True
+            self.left[experts.data_ptr()] = joined
+
     def keep(self, module: Any) -> None:
         """Read those that stay whole: tables of embeddings, layers of other kinds."""
         for parameter in module.parameters():
             if parameter.data_ptr() in self.left:
                 whole = torch.empty(parameter.shape, dtype=parameter.dtype)
-                for first, rows in self.runs(parameter):
-                    whole[first : first + len(rows)] = rows
+                if whole.ndim == 3:
+                    for index, one in enumerate(self.parts(parameter)):
+                        whole[index] = one
+                else:
+                    for first, rows in self.runs(parameter):
+                        whole[first : first + len(rows)] = rows
                 parameter.data = whole
 
 
@@ -194,14 +222,14 @@ def _rounded(
 ) -> Any:
     """Return the model with rounded weights."""
     module, promises = _with_promises(tensors, config, dtype, where, heads)
-    shrink_module(module, form, runs=promises.runs)
+    shrink_module(module, form, runs=promises.runs, parts=promises.parts)
     promises.keep(module)
     return module
 
 
 def _shared(tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, where: str, share: Share) -> Any:
     """Return the model with one process's share of its layers. Experts are merged by `transformers`, and split then."""
-    module, promises = _with_promises(tensors, config, dtype, where)
+    module, promises = _with_promises(tensors, config, dtype, where, experts=False)
     split_layers(module, share, promises.runs)
     promises.keep(module)
     split_head(module, share)
@@ -209,30 +237,45 @@ def _shared(tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, 
 
 
 def _with_promises(
-    tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, where: str, heads: DenseHeads | None = None
+    tensors: Mapping[str, LazyTensor],
+    config: Any,
+    dtype: torch.dtype,
+    where: str,
+    heads: DenseHeads | None = None,
+    experts: bool = True,
 ) -> tuple[Any, _Promises]:
-    """Return the model with matrices that are still to be read. What `transformers` would merge or tie by its numbers
-    is read first. `heads`: it is of our own code."""
+    """Return the model with matrices that are still to be read, those of `experts` among them. What `transformers`
+    would tie by its numbers is read first. `heads`: it is of our own code."""
     with hushed():
-        asked, promises = _promised(tensors, config, dtype, where)
+        asked, promises = _promised(tensors, config, dtype, where, experts)
         module = filled(asked, config, dtype, where) if heads is None else DenseDecoder(asked, config, heads)
     promises.left = {place: one for place, one in promises.left.items() if one.is_taken}
-    there = {parameter.data_ptr() for parameter in module.parameters()}
-    if not there >= promises.left.keys():  # some were computed with: read all of them
+    there = {parameter.data_ptr(): tuple(parameter.shape) for parameter in module.parameters()}
+    if any(
+        there.get(place) != tuple(one.kept.shape) for place, one in promises.left.items()
+    ):  # computed with: read all
         del module
         module, promises = filled(tensors, config, dtype, where), _Promises(where)
     return module, promises
 
 
 def _promised(
-    tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, where: str
+    tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, where: str, experts: bool
 ) -> tuple[dict[str, LazyTensor], _Promises]:
     promises, asked = _Promises(where), dict(tensors)
     tied = bool(getattr(config.get_text_config(decoder=True), "tie_word_embeddings", False))
     heads = [name for name in tensors if name.endswith("lm_head.weight")]
     for name, one in tensors.items():
         alone = not (tied and heads and name.endswith(("lm_head.weight", "embed_tokens.weight", "wte.weight")))
-        if len(one.shape) == 2 and one.dtype.is_floating_point and ".experts." not in name and alone:
+        if not one.dtype.is_floating_point or not alone:
+            continue
+        if ".experts." in name:
+            if not experts or not name.endswith(_EXPERTS) or len(one.shape) not in (2, 3):
+                continue
+            asked[name] = made = _Promised(name, one, dtype, ExpertStandIn.of(one, dtype, promises.made))
+        elif len(one.shape) == 2:
             asked[name] = made = _Promised(name, one, dtype)
-            promises.left[made.stand_in.data_ptr()] = made
+        else:
+            continue
+        promises.left[made.stand_in.data_ptr()] = made
     return asked, promises

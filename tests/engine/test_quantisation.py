@@ -12,10 +12,12 @@ import torch
 
 from sluicegate.engine import EngineSettings, load_model
 from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.checkpoints.stored_tensors import FileTensor
 from sluicegate.engine.cpu.kernels.rows import FP8, shrink, shrink_to_e4m3, widen
 from sluicegate.engine.cpu.packing import EIGHT, FOUR, Packed, pack, pack_runs, unpack
 from sluicegate.engine.cpu.small_layers import CpuSmallLinear, SmallEmbedding, SmallExperts
 from sluicegate.engine.memory.kv import E4M3, KVPool, LayerShape
+from sluicegate.engine.model.stand_ins import ExpertsTensor
 from sluicegate.engine.settings import KVKind
 from sluicegate.plugins import ConfigurationError, ModelLoadError
 from tests.engine.driving import a_job, prompts, run, serving
@@ -214,6 +216,39 @@ def test_experts_are_rounded_like_other_layers(family: str, weights: Any, tmp_pa
     together = experts(states, chosen, shares)
     apart = torch.cat([experts(states[i : i + 1], chosen[i : i + 1], shares[i : i + 1]) for i in alone])
     assert torch.equal(together, apart)
+
+
+@pytest.mark.parametrize("family", ["mixtral", "qwen3_moe", "phimoe", "gpt_oss"])
+def test_experts_are_rounded_one_by_one_as_they_are_read(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As what a layer's stacked experts are rounded to; and these are never whole in memory."""
+    folder = save_tiny(tmp_path, family)
+    whole = dict(load_model(folder).module.named_modules())
+    largest, count = [0], FileTensor._copied
+
+    def noted(self: FileTensor, first: int, size: int) -> torch.Tensor:
+        largest[0] = max(largest[0], size if len(self.shape) == 3 else 0)
+        return count(self, first, size)
+
+    def refused(self: Any) -> torch.Tensor:
+        raise AssertionError("experts were read at once")
+
+    monkeypatch.setattr(FileTensor, "_copied", noted)
+    monkeypatch.setattr(ExpertsTensor, "read", refused)
+    rounded = load_model(folder, weights="int8").module
+    found = 0
+    for name, part in rounded.named_modules():
+        if isinstance(part, SmallExperts):
+            own = whole[name]
+            for packed, weight in ((part.up, own.gate_up_proj), (part.down, own.down_proj)):
+                for one, numbers in zip(packed, weight, strict=True):
+                    expected = pack((numbers.T if own.is_transposed else numbers).contiguous(), EIGHT)
+                    assert torch.equal(one.data, expected.data)
+                    assert torch.equal(one.scales, expected.scales)
+                    found += 1
+                assert largest[0] <= own.gate_up_proj[0].numel()
+    assert found == 24
 
 
 def test_what_is_not_rounded_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,143 @@
+"""Stand in for experts of a mixture until they are read: what `transformers` stacks of such tensors is another of them.
+
+Checkpoints keep experts one by one, models as one tensor of a layer. `transformers` makes that by stacking, joining and
+turning tensors; here these are written down, and carried out for one expert at a time when its weights are wanted.
+Anything else that is computed with a stand-in is computed with its numbers, which are read then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sluicegate.engine.checkpoints.stored_tensors import LazyTensor
+
+OnMade = Callable[["ExpertStandIn", Sequence["ExpertStandIn"]], None]
+"""Called with a stand-in that was made of others."""
+_FACTS = frozenset(
+    (
+        "shape", "dtype", "device", "layout", "requires_grad", "is_leaf", "ndim", "is_meta", "is_sparse",
+        "is_quantized", "is_cuda", "is_cpu", "is_nested", "itemsize", "nbytes", "size", "dim", "numel",
+        "data_ptr", "is_floating_point", "is_complex", "element_size", "stride", "storage_offset",
+        "get_device", "__hash__", "__len__", "requires_grad_", "grad", "grad_fn", "is_contiguous",
+    )
+)  # fmt: skip
+"""What says nothing of the numbers."""
+
+
+class ExpertsTensor(LazyTensor):
+    """A tensor that is made of others, of one expert after another."""
+
+
+class _Stacked(ExpertsTensor):
+    """Tensors of one shape as [count, ...]."""
+
+    def __init__(self, parts: Sequence[LazyTensor]) -> None:
+        super().__init__((len(parts), *parts[0].shape), parts[0].dtype, lambda: torch.stack([p.read() for p in parts]))
+        self._parts = parts
+
+    def part(self, index: int) -> Tensor:
+        return self._parts[index].read()
+
+
+class _Joined(ExpertsTensor):
+    """Tensors joined along a dimension behind the first."""
+
+    def __init__(self, parts: Sequence[LazyTensor], dim: int) -> None:
+        shape = list(parts[0].shape)
+        shape[dim] = sum(part.shape[dim] for part in parts)
+        super().__init__(tuple(shape), parts[0].dtype, lambda: torch.cat([part.read() for part in parts], dim))
+        self._parts, self._dim = parts, dim
+
+    def part(self, index: int) -> Tensor:
+        return torch.cat([part.part(index) for part in self._parts], self._dim - 1)
+
+
+class _Turned(ExpertsTensor):
+    """A tensor [count, n, k] as [count, k, n]."""
+
+    def __init__(self, kept: LazyTensor) -> None:
+        count, n, k = kept.shape
+        super().__init__((count, k, n), kept.dtype, lambda: kept.read().transpose(1, 2))
+        self._kept = kept
+
+    def part(self, index: int) -> Tensor:
+        return self._kept.part(index).T
+
+
+class ExpertStandIn(Tensor):
+    """A tensor with the shape of `kept` that takes the memory of one number."""
+
+    kept: LazyTensor
+    on_made: OnMade
+
+    @staticmethod
+    def of(kept: LazyTensor, dtype: torch.dtype, on_made: OnMade) -> ExpertStandIn:
+        made: ExpertStandIn = torch.zeros(1, dtype=dtype).expand(kept.shape).as_subclass(ExpertStandIn)
+        made.kept, made.on_made = kept, on_made
+        return made
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        given = kwargs or {}
+        made = _rearranged(func, args, given)
+        if made is not None:
+            return made
+        with torch._C.DisableTorchFunctionSubclass():
+            if _name(func) in _FACTS:
+                return func(*args, **given)
+            return func(*_read(args), **_read(given))
+
+
+def _rearranged(func: Any, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
+    """Return a stand-in for what `func` makes; None where it is none of what can be written down."""
+    first = args[0] if args else None
+    if isinstance(first, ExpertStandIn):
+        if func is torch.Tensor.detach or (func is torch.Tensor.to and _keeps(first, args[1:], given)):
+            return first
+        if func in (torch.Tensor.transpose, torch.transpose) and len(first.kept.shape) == 3 and set(args[1:]) == {1, 2}:
+            return _made(_Turned(first.kept), [first])
+        return first if func is torch.Tensor.contiguous else None
+    parts = list(first) if isinstance(first, (list, tuple)) else []
+    if func not in (torch.stack, torch.cat) or not parts or not all(isinstance(one, ExpertStandIn) for one in parts):
+        return None
+    dim = int(args[1] if len(args) > 1 else given.get("dim", 0))
+    kept = [one.kept for one in parts]
+    if func is torch.stack:
+        alike = len({one.shape for one in kept}) == 1
+        return _made(_Stacked(kept), parts) if dim == 0 and alike else None
+    return _made(_Joined(kept, dim), parts) if dim > 0 and len(kept[0].shape) == 3 else None
+
+
+def _made(kept: LazyTensor, parts: list[ExpertStandIn]) -> ExpertStandIn:
+    with torch._C.DisableTorchFunctionSubclass():
+        made = ExpertStandIn.of(kept, parts[0].dtype, parts[0].on_made)
+    made.on_made(made, parts)
+    return made
+
+
+def _keeps(one: ExpertStandIn, args: tuple[Any, ...], given: dict[str, Any]) -> bool:
+    """Whether `to` with these arguments changes nothing."""
+    asked = [*args, *given.values()]
+    return all(value in (None, False, one.dtype, torch.device("cpu"), "cpu") for value in asked)
+
+
+def _read(value: Any) -> Any:
+    """Put numbers in the place of stand-ins."""
+    if isinstance(value, ExpertStandIn):
+        value.on_made(value, [value])
+        return value.kept.read().to(value.dtype)
+    if isinstance(value, (list, tuple)):
+        return type(value)(_read(one) for one in value)
+    return {name: _read(one) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+def _name(func: Any) -> str:
+    """Return what a function is called, or the attribute that a getter reads."""
+    owner = getattr(func, "__self__", None)
+    return str(getattr(owner, "__name__", "") if func.__name__ == "__get__" else func.__name__)
