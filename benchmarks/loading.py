@@ -2,10 +2,11 @@
 
     python -m benchmarks.loading                          # a random one of Llama-3.2-1B's shape, in bfloat16
     python -m benchmarks.loading --model DIR --weights int8
-    python -m benchmarks.loading --shape moe gguf         # random ones of 0.3 B parameters: 32 experts a layer, Q8_0
+    python -m benchmarks.loading --shape moe gguf gguf-4  # random ones of 0.3 B parameters: 32 experts a layer, Q8_0,
+                                                          # Q4_K beside Q6_K
 
-Checkpoints are made once in the folder for temporary files (2.5 GB, 0.7, 0.3). Each load is a process of its own that
-does nothing else; `libraries` is what it holds before.
+Checkpoints are made once in the folder for temporary files (2.5 GB, 0.7, 0.3, 0.2). Each load is a process of its own
+that does nothing else; `libraries` is what it holds before.
 """
 
 from __future__ import annotations
@@ -18,17 +19,18 @@ import tempfile
 import time
 from itertools import product
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import torch
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3MoeConfig
 
+from benchmarks.gguf_files import write_random
 from benchmarks.shapes import numbered_words
 from sluicegate.engine import load_model
-from sluicegate.engine.settings import WeightsKind
 
-KINDS: tuple[WeightsKind, ...] = ("int8", "int4", "full")
+KINDS = ("int8", "int4", "full", "blocks")
+"""`blocks`: a GGUF file stays in its blocks; it is `full` of any other checkpoint."""
 GB = 1e9
 
 
@@ -57,9 +59,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _load(folder: str, kind: WeightsKind) -> dict[str, float]:
+def _load(folder: str, kind: Any) -> dict[str, float]:
     before, started = _resident("VmRSS"), time.process_time()
-    model = load_model(folder, weights=kind)
+    whole = kind in ("full", "blocks")
+    model = load_model(folder, weights="full" if whole else kind, gguf="blocks" if kind == "blocks" else "full")
     spent = time.process_time() - started
     sizes = {"peak": _resident("VmHWM"), "settled": _resident("VmRSS"), "weights": float(model.weight_bytes)}
     return {"libraries": before, "cpu_s": spent, **sizes}
@@ -108,45 +111,12 @@ def _mixture() -> Path:
 
 def _gguf() -> Path:
     """Return a random GGUF file of the Llama family whose matrices are in Q8_0."""
-    from gguf import GGMLQuantizationType, GGUFWriter, quantize
+    return write_random(Path(tempfile.gettempdir()) / "sluicegate-gguf" / "llama-q8_0.gguf", "300m", "q8_0")
 
-    file = Path(tempfile.gettempdir()) / "sluicegate-gguf" / "llama-q8_0.gguf"
-    if file.exists():
-        return file
-    file.parent.mkdir(exist_ok=True)
-    wide, inner, count, heads, kv, vocab = 1024, 4096, 16, 16, 4, 16_000
-    made = GGUFWriter(file.with_suffix(".part"), "llama")
-    made.add_context_length(4096)
-    made.add_embedding_length(wide)
-    made.add_block_count(count)
-    made.add_feed_forward_length(inner)
-    made.add_head_count(heads)
-    made.add_head_count_kv(kv)
-    made.add_rope_dimension_count(wide // heads)
-    made.add_layer_norm_rms_eps(1e-5)
-    made.add_rope_freq_base(10000.0)
-    made.add_vocab_size(vocab)
-    made.add_tokenizer_model("gpt2")
-    made.add_tokenizer_pre("qwen2")
-    made.add_token_list(["w", "0", *(f"w{index}" for index in range(vocab - 2))])
-    made.add_token_merges(["w 0"])
-    made.add_eos_token_id(2)
-    small = {"attn_q": (wide, wide), "attn_k": (wide // 4, wide), "attn_v": (wide // 4, wide),
-             "attn_output": (wide, wide), "ffn_gate": (inner, wide), "ffn_up": (inner, wide),
-             "ffn_down": (wide, inner)}  # fmt: skip
-    shapes = {f"blk.{at}.{name}.weight": shape for at in range(count) for name, shape in small.items()}
-    shapes |= {"token_embd.weight": (vocab, wide), "output.weight": (vocab, wide)}
-    numbers, kind = np.random.default_rng(0), GGMLQuantizationType.Q8_0
-    for name, shape in shapes.items():
-        made.add_tensor(name, quantize(0.02 * numbers.standard_normal(shape, np.float32), kind), raw_dtype=kind)
-    norms = [f"blk.{at}.{name}_norm.weight" for at in range(count) for name in ("attn", "ffn")]
-    for name in [*norms, "output_norm.weight"]:
-        made.add_tensor(name, np.ones(wide, np.float32))
-    made.write_header_to_file()
-    made.write_kv_data_to_file()
-    made.write_tensors_to_file()
-    made.close()
-    return file.with_suffix(".part").rename(file)
+
+def _gguf_4() -> Path:
+    """Return one in Q4_K and Q6_K."""
+    return write_random(Path(tempfile.gettempdir()) / "sluicegate-gguf-4" / "llama-q4_k_m.gguf", "300m", "q4_k_m")
 
 
 def _save_random(config: LlamaConfig, folder: Path) -> None:
@@ -164,7 +134,7 @@ def _save_random(config: LlamaConfig, folder: Path) -> None:
     numbered_words(config.vocab_size).save_pretrained(folder)
 
 
-SHAPES = {"dense": _llama_1b, "moe": _mixture, "gguf": _gguf}
+SHAPES = {"dense": _llama_1b, "moe": _mixture, "gguf": _gguf, "gguf-4": _gguf_4}
 
 
 if __name__ == "__main__":

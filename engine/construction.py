@@ -30,7 +30,7 @@ from sluicegate.engine.parallel.messages import LoadShare
 from sluicegate.engine.parallel.team import SharingTeam
 from sluicegate.engine.probes.probe import ProbeSet, read_probe
 from sluicegate.engine.sequences.delivery import Outbox
-from sluicegate.engine.settings import EngineSettings, ModelSettings, WeightsKind, thread_count
+from sluicegate.engine.settings import EngineSettings, GgufKind, ModelSettings, WeightsKind, thread_count
 from sluicegate.engine.speculation.chain_drafter import ChainDrafter
 from sluicegate.engine.speculation.draft_model import ModelDrafter
 from sluicegate.engine.speculation.head_drafter import HeadDrafter
@@ -43,7 +43,13 @@ PATIENCE_S = 60.0
 _LOG = logging.getLogger(__name__)
 
 
-def load(wanted: ModelSettings, on_progress: OnProgress | None = None, *, weights: WeightsKind = "full") -> LoadedModel:
+def load(
+    wanted: ModelSettings,
+    on_progress: OnProgress | None = None,
+    *,
+    weights: WeightsKind = "full",
+    gguf: GgufKind = "blocks",
+) -> LoadedModel:
     """Load one model, with a line in the log for each quarter of it. Raises `ModelLoadError`."""
     model = load_model(
         wanted.path,
@@ -53,6 +59,7 @@ def load(wanted: ModelSettings, on_progress: OnProgress | None = None, *, weight
         device=wanted.device,
         adapter=wanted.adapter,
         weights=weights,
+        gguf=gguf,
         on_progress=_logged(on_progress),
     )
     if wanted.heads is not None:
@@ -65,7 +72,7 @@ def load(wanted: ModelSettings, on_progress: OnProgress | None = None, *, weight
                 f"{model.name!r} has probes and heads that read its layers' states, in two ways; leave out either"
             )
     if wanted.draft is not None:
-        model.draft = load_model(wanted.draft, dtype=wanted.dtype, device=wanted.device)
+        model.draft = load_model(wanted.draft, dtype=wanted.dtype, device=wanted.device, gguf=gguf)
         refuse_other_vocabulary(model, model.draft)
     _LOG.info("loaded %s", describe(model))
     return model
@@ -74,7 +81,7 @@ def load(wanted: ModelSettings, on_progress: OnProgress | None = None, *, weight
 def load_for(settings: EngineSettings, wanted: ModelSettings, on_progress: OnProgress | None = None) -> LoadedModel:
     """Load one model as the engine's settings say, in as many processes as its own say. Raises `ModelLoadError`."""
     if wanted.tensor_parallel == 1:
-        return load(wanted, on_progress, weights=settings.weights)
+        return load(wanted, on_progress, weights=settings.weights, gguf=settings.gguf)
     if refusal := settings.refusal_to_share(wanted):
         raise ModelLoadError(refusal)
     size, name = wanted.tensor_parallel, wanted.served_name

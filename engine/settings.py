@@ -13,6 +13,7 @@ from sluicegate.plugins.settings import Count, Positive, Share, Within, read_set
 AttentionKind = Literal["auto", "reference", "triton"]
 ForwardKind = Literal["auto", "transformers"]
 WeightsKind = Literal["full", "int8", "int4", "fp8"]
+GgufKind = Literal["blocks", "full"]
 KVKind = Literal["full", "int8", "fp8"]
 
 
@@ -157,6 +158,9 @@ class EngineSettings:
     """A step that takes longer is given up: its requests fail, a new engine thread goes on. None = wait forever."""
     weights: WeightsKind = "full"
     """Of every model: as the checkpoint has them, or rounded at load to 8 or 4 bits; fp8 on CUDA devices alone."""
+    gguf: GgufKind = "blocks"
+    """Of GGUF files on CPUs in float32, with `weights` = "full": `blocks` keeps matrices in Q8_0, Q4_0, Q4_K and Q6_K
+    as the file has them and rounds activations to 8 bits, `full` widens all of them to float32."""
     kv: KVKind = "full"
     """What the KV cache keeps: the model's own numbers, or int8 or fp8 (e4m3) with a scale for each head of each
     position."""

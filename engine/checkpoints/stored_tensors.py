@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sluicegate.engine.cpu import Packed
 from sluicegate.plugins import ModelLoadError
 
 CHUNK = 4 << 20
@@ -45,6 +46,10 @@ class LazyTensor:
     def part(self, index: int) -> Tensor:
         """Return what stands at `index` of the first dimension."""
         return self.read()[index]
+
+    def blocks(self) -> Packed | None:
+        """Return the matrix as its file keeps it, where it is in blocks that products are made with here; else None."""
+        return None
 
     def __getitem__(self, index: Any) -> Tensor:
         whole = self.read()

@@ -1,14 +1,24 @@
 """Run a decoder's forward pass as one compiled program on CPUs: small-batch products, paged attention, and threads."""
 
+from sluicegate.engine.cpu.block_packing import BLOCK_NAMES, half_scales
 from sluicegate.engine.cpu.decoder import Decoder, decoder_for, program_kernels
 from sluicegate.engine.cpu.head_products import HeadProducts, products_of
 from sluicegate.engine.cpu.kernels.lowrank import MOST_RANK, FactorTable, factor_table
-from sluicegate.engine.cpu.packing import EIGHT, FOUR, Packed
-from sluicegate.engine.cpu.small_layers import CpuSmallLinear, shrink_module, weight_bytes, weight_count, whole_weights
+from sluicegate.engine.cpu.packing import EIGHT, FOUR, Packed, keep_blocks
+from sluicegate.engine.cpu.small_layers import (
+    CpuSmallLinear,
+    keep_module_blocks,
+    kept_forms,
+    shrink_module,
+    weight_bytes,
+    weight_count,
+    whole_weights,
+)
 from sluicegate.engine.cpu.table_builder import FAMILIES
 from sluicegate.engine.cpu.wanted_logits import WantedLogits
 
 __all__ = [
+    "BLOCK_NAMES",
     "EIGHT",
     "FAMILIES",
     "FOUR",
@@ -21,6 +31,10 @@ __all__ = [
     "WantedLogits",
     "decoder_for",
     "factor_table",
+    "half_scales",
+    "keep_blocks",
+    "keep_module_blocks",
+    "kept_forms",
     "products_of",
     "program_kernels",
     "shrink_module",

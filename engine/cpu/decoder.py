@@ -14,7 +14,7 @@ from torch import Tensor
 from sluicegate.engine.attention.paged import Stretch
 from sluicegate.engine.cpu.kernels.attention import scratch_floats
 from sluicegate.engine.cpu.kernels.lowrank import FactorTable, lift, span_rows
-from sluicegate.engine.cpu.kernels.products import PANEL
+from sluicegate.engine.cpu.kernels.products_by_form import WIDEST_PANEL
 from sluicegate.engine.cpu.operation_table import Cell, Op
 from sluicegate.engine.cpu.operations import OPERATIONS, tokens_a_task
 from sluicegate.engine.cpu.program import help_out, run
@@ -143,7 +143,7 @@ class Decoder:
 
     def _make_scratch(self, pool: KVPool, tokens: int) -> Tensor:
         group = self._sizes.heads // self._sizes.kv_heads
-        floats = max(scratch_floats(group, pool.block_size, self._sizes.dim), 2 * tokens * PANEL)
+        floats = max(scratch_floats(group, pool.block_size, self._sizes.dim), 2 * tokens * WIDEST_PANEL)
         floats = -(-floats // 16) * 16
         scratch = torch.empty(self._team.size, floats)
         self._state[Cell.SCRATCH], self._state[Cell.SCRATCH_BYTES] = scratch.data_ptr(), 4 * floats

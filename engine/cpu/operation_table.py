@@ -58,6 +58,8 @@ class Op(IntEnum):
     """Which rows need all of their logits."""
     HEAD = auto()
     """The product with the vocabulary."""
+    EMBED_BLOCKS = auto()
+    """EMBED from a table in blocks."""
 
 
 class Column(IntEnum):
@@ -91,7 +93,7 @@ class Column(IntEnum):
     WINDOW = auto()
     BLOCK_SIZE = auto()
     SMALL = auto()
-    """Form of the weights: WHOLE, EIGHT or FOUR; of SHRINK, the group."""
+    """Form of the weights: WHOLE, EIGHT, FOUR or one of blocks; of SHRINK, the group."""
     SCALES = auto()
     SCALES2 = auto()
     XS = auto()
@@ -108,6 +110,8 @@ class Column(IntEnum):
     """Address of the product that its weights need, see `engine.cpu.kernels.products_by_form`."""
     ALONE = auto()
     """Address of the product for one row and few columns."""
+    PANEL = auto()
+    """Columns by which the product is shared among threads."""
     REAL = auto()
     """First of this operation's places in the table of reals."""
 

@@ -10,9 +10,9 @@ import numpy as np
 from numba import njit
 
 from sluicegate.engine.cpu.kernels.attention import ROWS, attend_block
+from sluicegate.engine.cpu.kernels.block_rows import read_block_row
 from sluicegate.engine.cpu.kernels.lowrank import MOST_RANK, lower
 from sluicegate.engine.cpu.kernels.machine import call_lift, call_product
-from sluicegate.engine.cpu.kernels.products import PANEL
 from sluicegate.engine.cpu.kernels.rows import (
     FLOATS,
     doubles,
@@ -48,7 +48,7 @@ _LOWER, _ORDER, _HEAD = int(Op.LOWER), int(Op.ORDER), int(Op.HEAD)
 (
     _OP, _WAITS, _COUNT, _X, _LDX, _OUT, _LDO, _K, _N, _W, _BIAS, _ONTO, _W2, _KIND, _PICKED, _HEADS, _KV_HEADS,
     _KEYS, _VALUES, _KEY_SCALES, _VALUE_SCALES, _FORM, _WINDOW, _BLOCK_SIZE,
-    _SMALL, _SCALES, _SCALES2, _XS, _LDXS, _LOW, _LDLOW, _FACTORS, _CODE, _PRODUCT, _ALONE, _REAL,
+    _SMALL, _SCALES, _SCALES2, _XS, _LDXS, _LOW, _LDLOW, _FACTORS, _CODE, _PRODUCT, _ALONE, _PANEL, _REAL,
 ) = (int(column) for column in Column)  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def pieces_of(op, state, threads):  # type: ignore[no-untyped-def]
     if threads == 1 or op[_OP] == _ORDER:
         return 1
     if op[_OP] == _LINEAR or op[_OP] == _GATED or op[_OP] == _HEAD:
-        return min(PIECES * threads, (op[_N] + PANEL - 1) // PANEL)
+        return min(PIECES * threads, (op[_N] + op[_PANEL] - 1) // op[_PANEL])
     if op[_OP] == _PLACE:
         return min(PIECES * threads, rows * op[_KV_HEADS])
     if op[_OP] == _LOWER:
@@ -95,6 +95,17 @@ def embed(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-
 
 
 @kernel(_SIGNATURE)
+def embed_blocks(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-untyped-def]
+    op, state = integers(op_at, COLUMNS), integers(state_at, CELLS)
+    reals = doubles(reals_at, op[_REAL] + 2)
+    rows, factor = state[op[_COUNT]], np.float32(reals[op[_REAL]])
+    ids = integers(state[_IDS], rows)
+    for row in range(rows * piece // pieces, rows * (piece + 1) // pieces):
+        out = op[_OUT] + row * op[_LDO]
+        read_block_row(op[_SMALL], op[_W], op[_SCALES], op[_K], ids[row], op[_N], factor, out)
+
+
+@kernel(_SIGNATURE)
 def shrink(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-untyped-def]
     op, state = integers(op_at, COLUMNS), integers(state_at, CELLS)
     rows = state[op[_COUNT]]
@@ -117,17 +128,17 @@ def norm(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-u
 
 
 @kernel()
-def _share(columns, piece, pieces):  # type: ignore[no-untyped-def]
+def _share(columns, panel, piece, pieces):  # type: ignore[no-untyped-def]
     """Return columns [first, last) of a piece; borders are those of panels."""
-    panels = (columns + PANEL - 1) // PANEL
-    return PANEL * (panels * piece // pieces), min(columns, PANEL * (panels * (piece + 1) // pieces))
+    panels = (columns + panel - 1) // panel
+    return panel * (panels * piece // pieces), min(columns, panel * (panels * (piece + 1) // pieces))
 
 
 @kernel(_SIGNATURE)
 def linear(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-untyped-def]
     op, state = integers(op_at, COLUMNS), integers(state_at, CELLS)
     rows = state[op[_COUNT]]
-    first, last = _share(op[_N], piece, pieces)
+    first, last = _share(op[_N], op[_PANEL], piece, pieces)
     out, onto = op[_OUT] + 4 * first, op[_ONTO]
     if op[_BIAS]:
         bias = floats(op[_BIAS] + 4 * first, last - first)
@@ -155,15 +166,15 @@ def head(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-u
     the weights are in the cache."""
     op, state = integers(op_at, COLUMNS), integers(state_at, CELLS)
     rows, whole = state[op[_COUNT]], state[_WHOLE_ROWS]
-    first, last = _share(op[_N], piece, pieces)
+    first, last = _share(op[_N], op[_PANEL], piece, pieces)
     logits, ldo = state[_LOGITS], op[_LDO]
     if whole == rows:
         _columns(op, 0, rows, op[_W], op[_SCALES], first, last - first, logits + 4 * first, ldo, 0)
         return
     order, masks = integers(state[_ROW_ORDER], rows), integers(state[_MASKS], rows)
-    room, stride = state[_SCRATCH] + thread * state[_SCRATCH_BYTES], 4 * PANEL
-    for panel in range(first, last, PANEL):
-        width = min(PANEL, last - panel)
+    room, stride = state[_SCRATCH] + thread * state[_SCRATCH_BYTES], 4 * op[_PANEL]
+    for panel in range(first, last, op[_PANEL]):
+        width = min(op[_PANEL], last - panel)
         if whole:
             _columns(op, 0, whole, op[_W], op[_SCALES], panel, width, room, stride, 0)
         for row in range(whole):
@@ -203,12 +214,12 @@ def gated(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-
     """Compute gate and up projections of a panel, then the activation, while both are in the cache."""
     op, state = integers(op_at, COLUMNS), integers(state_at, CELLS)
     rows = state[op[_COUNT]]
-    first, last = _share(op[_N], piece, pieces)
+    first, last = _share(op[_N], op[_PANEL], piece, pieces)
     gates = state[_SCRATCH] + thread * state[_SCRATCH_BYTES]
-    stride = 4 * PANEL
+    stride = 4 * op[_PANEL]
     ups = gates + rows * stride
-    for panel in range(first, last, PANEL):
-        width = min(PANEL, last - panel)
+    for panel in range(first, last, op[_PANEL]):
+        width = min(op[_PANEL], last - panel)
         _columns(op, 0, rows, op[_W], op[_SCALES], panel, width, gates, stride, 0)
         _columns(op, 0, rows, op[_W2], op[_SCALES2], panel, width, ups, stride, 0)
         if state[_SPANS]:
@@ -285,6 +296,7 @@ def order(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-
 OPERATIONS = {
     Op.EMBED: embed, Op.NORM: norm, Op.LINEAR: linear, Op.GATED: gated, Op.PLACE: place, Op.ATTEND: attend,
     Op.SHRINK: shrink, Op.LOWER: lower_rows, Op.ORDER: order, Op.HEAD: head,
+    Op.EMBED_BLOCKS: embed_blocks,
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Round weights to 8 and 4 bits, and widen them again."""
+"""Round weights to 8 and 4 bits, or keep the blocks of a GGUF file, and widen them again."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sluicegate.engine.cpu.block_packing import empty_blocks, fill_blocks, widen_blocks
+from sluicegate.engine.cpu.kernels.block_products import BLOCK_FORMS, BLOCK_OUTPUTS
 from sluicegate.engine.cpu.kernels.panel_products import OUTPUTS
 from sluicegate.engine.cpu.kernels.small_products import EIGHT, FOUR, GROUP4, padded
 
@@ -16,7 +18,8 @@ from sluicegate.engine.cpu.kernels.small_products import EIGHT, FOUR, GROUP4, pa
 class Packed:
     """A weight [n, k]. In 8 bits, `data` is uint8 [n, padded k] and `scales` float32 [n]. In 4 bits they are in panels
     of OUTPUTS rows: uint8 [panels, padded k / 16, OUTPUTS, 8] as `kernels.panel_products` reads them, and float32
-    [panels, padded k / GROUP4, OUTPUTS]; what is missing of the last panel is 0."""
+    [panels, padded k / GROUP4, OUTPUTS]; what is missing of the last panel is 0. In blocks they are as
+    `block_packing.empty_blocks` says."""
 
     form: int
     n: int
@@ -49,6 +52,13 @@ def pack_runs(runs: Iterable[tuple[int, Tensor]], n: int, k: int, form: int) -> 
     return Packed(form, n, k, data, scales)
 
 
+def keep_blocks(runs: Iterable[tuple[int, Tensor]], n: int, k: int, form: int) -> Packed:
+    """Keep a weight [n, k] that comes as blocks of a GGUF file: (first row, uint8 [rows, bytes of a row]), in order."""
+    data, scales = empty_blocks(form, n, k)
+    fill_blocks(form, k, data, scales, _whole_panels(runs, BLOCK_OUTPUTS))
+    return Packed(form, n, k, data, scales)
+
+
 def _whole_panels(runs: Iterable[tuple[int, Tensor]], each: int) -> Iterator[tuple[int, Tensor]]:
     """Yield the rows of `runs` again, a multiple of `each` at a time, but for the last."""
     first, kept = 0, None
@@ -64,6 +74,8 @@ def _whole_panels(runs: Iterable[tuple[int, Tensor]], each: int) -> Iterator[tup
 
 def unpack(packed: Packed, rows: slice | Tensor = slice(None)) -> Tensor:
     """Return the weight [n, k] float32 of the rows of a packed weight."""
+    if packed.form in BLOCK_FORMS:
+        return widen_blocks(packed.form, packed.n, packed.k, packed.data, packed.scales, rows)
     if packed.form == EIGHT:
         numbers: Tensor = packed.data[rows][..., : packed.k].float() - 128
         return numbers * packed.scales[rows][..., None]
@@ -128,4 +140,4 @@ def _rounded(groups: Tensor, scales: Tensor) -> Tensor:
     return numbers
 
 
-__all__ = ["EIGHT", "FOUR", "Packed", "fits_four", "pack", "pack_codes", "pack_runs", "unpack"]
+__all__ = ["EIGHT", "FOUR", "Packed", "fits_four", "keep_blocks", "pack", "pack_codes", "pack_runs", "unpack"]

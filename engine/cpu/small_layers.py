@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -10,11 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from sluicegate.engine.cpu.kernels.machine import call_product
-from sluicegate.engine.cpu.kernels.products_by_form import PRODUCTS
+from sluicegate.engine.cpu.kernels.products_by_form import PRODUCTS, activation_group
 from sluicegate.engine.cpu.kernels.small_products import (
     EIGHT,
-    GROUP4,
-    GROUP8,
     padded,
     scale_bytes,
     shrink_groups,
@@ -52,11 +51,11 @@ class CpuSmallLinear(nn.Module):
 
 
 class SmallEmbedding(nn.Module):
-    """`nn.Embedding` with a packed weight; float32 out."""
+    """`nn.Embedding` with a packed weight, times `factor` where there is one; float32 out."""
 
-    def __init__(self, packed: Packed) -> None:
+    def __init__(self, packed: Packed, factor: Tensor | None = None) -> None:
         super().__init__()
-        self.packed = packed
+        self.packed, self.factor = packed, factor
         self.num_embeddings, self.embedding_dim = packed.n, packed.k
 
     @property
@@ -64,7 +63,8 @@ class SmallEmbedding(nn.Module):
         return unpack(self.packed)
 
     def forward(self, ids: Tensor) -> Tensor:
-        return unpack(self.packed, ids)
+        found = unpack(self.packed, ids)
+        return found if self.factor is None else found * self.factor
 
 
 class SmallExperts(nn.Module):
@@ -164,6 +164,32 @@ def shrink_module(
                 setattr(parent, name, SmallExperts(child, form, parts))
 
 
+def keep_module_blocks(module: Any, blocks: Callable[[Tensor], Packed | None]) -> None:
+    """Replace layers and tables of embeddings of a decoder by what `blocks` gives for their weights, in place; where
+    that is None they stay."""
+    known: dict[int, Packed] = {}
+    for parent in list(module.modules()):
+        for name, child in list(parent.named_children()):
+            is_table = isinstance(child, nn.Embedding) and (
+                type(child) is nn.Embedding or type(child).__name__.endswith("ScaledWordEmbedding")
+            )
+            if not (is_linear(child) or is_table):
+                continue
+            place = child.weight.data_ptr()
+            packed = known.get(place) or blocks(child.weight)
+            if packed is None:
+                continue
+            known[place] = packed
+            bias = None if is_table or child.bias is None else child.bias.detach()
+            made = SmallEmbedding(packed, getattr(child, "embed_scale", None)) if is_table else None
+            setattr(parent, name, made or CpuSmallLinear(packed, bias))
+
+
+def kept_forms(module: Any) -> Counter[int]:
+    """Return how many weights a decoder keeps in each form, whole ones left out."""
+    return Counter(packed.form for packed in {id(packed): packed for packed in _all_packed(module)}.values())
+
+
 def weight_bytes(module: Any) -> int:
     """Return the memory of all weights in bytes, each tensor counted once."""
     tensors = [*module.parameters(), *module.buffers()]
@@ -188,7 +214,7 @@ def weight_count(module: Any) -> int:
 
 
 def _product(rows: Tensor, packed: Packed, out: Tensor) -> None:
-    group = GROUP8 if packed.form == EIGHT else GROUP4
+    group = activation_group(packed.form)
     k, stride = padded(packed.k), scale_bytes(packed.k, group)
     rounded, scales = np.empty((len(rows), k), np.int8), np.empty((len(rows), stride), np.int8)
     where = (rounded.ctypes.data, scales.ctypes.data, packed.data.data_ptr(), packed.scales.data_ptr(), out.data_ptr())

@@ -15,19 +15,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from sluicegate.engine.cpu.kernels.block_products import BLOCK_FORMS
 from sluicegate.engine.cpu.kernels.lowrank import LAYERS, MOST_RANK
 from sluicegate.engine.cpu.kernels.machine import LANES
-from sluicegate.engine.cpu.kernels.products_by_form import ALONE, PRODUCTS
+from sluicegate.engine.cpu.kernels.products_by_form import ALONE, PRODUCTS, activation_group, panel_of
 from sluicegate.engine.cpu.kernels.rows import FLOATS, FP8, INT8
-from sluicegate.engine.cpu.kernels.small_products import (
-    EIGHT,
-    FOUR,
-    GROUP4,
-    GROUP8,
-    WHOLE,
-    padded,
-    scale_bytes,
-)
+from sluicegate.engine.cpu.kernels.small_products import WHOLE, padded, scale_bytes
 from sluicegate.engine.cpu.operation_table import COLUMNS, Cell, Column, Op
 from sluicegate.engine.cpu.operations import OPERATIONS
 from sluicegate.engine.cpu.small_layers import CpuSmallLinear, SmallEmbedding
@@ -37,6 +30,8 @@ from sluicegate.plugins.compiled.kernels import Kernel, address_of
 
 Buffer = tuple[int, int]
 """(address, stride in bytes)."""
+_ATTENTION, _MLP = ("q_proj", "k_proj", "v_proj", "o_proj"), ("gate_proj", "up_proj", "down_proj")
+_LEAST_GROUP = min(activation_group(form) for form in PRODUCTS if form != WHOLE)
 _FORMS = {"full": FLOATS, "int8": INT8, "fp8": FP8}
 FAMILIES = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 """Classes of `transformers`; `DenseDecoder` of `engine.model.dense` stands for any of them."""
@@ -120,27 +115,39 @@ def _is_plain(module: Any) -> bool:
     rotary = (module.config.rope_parameters or {}).get("rope_type", "default")
     if module.config.hidden_act != "silu" or rotary in ("dynamic", "longrope"):
         return False
-    unbiased, others = [module.lm_head], []
+    if any(form_of(layer.mlp.gate_proj) != form_of(layer.mlp.up_proj) for layer in module.model.layers):
+        return False
+    linears = _linears(module)
+    unbiased = [linear for name, linear in linears if name in ("lm_head", "gate_proj", "up_proj", "down_proj")]
+    kinds = {type(linear) for _, linear in linears}
+    return kinds <= {nn.Linear, CpuSmallLinear} and all(linear.bias is None for linear in unbiased)
+
+
+def _linears(module: Any) -> list[tuple[str, Any]]:
+    """Return all layers that products are made with, by the last part of their names."""
+    found = [("lm_head", module.lm_head)]
     for layer in module.model.layers:
-        attention, mlp = layer.self_attn, layer.mlp
-        unbiased += [mlp.gate_proj, mlp.up_proj, mlp.down_proj]
-        others += [attention.q_proj, attention.k_proj, attention.v_proj, attention.o_proj]
-    kinds = {type(linear) for linear in [*unbiased, *others]}
-    return len(kinds) == 1 and kinds <= {nn.Linear, CpuSmallLinear} and all(linear.bias is None for linear in unbiased)
+        for part, names in ((layer.self_attn, _ATTENTION), (layer.mlp, _MLP)):
+            found += [(name, getattr(part, name)) for name in names]
+    return found
 
 
 def form_of(layer: Any) -> int:
-    """Return the form of a layer's weight: WHOLE, EIGHT or FOUR."""
+    """Return the form of a layer's weight: WHOLE, EIGHT, FOUR or one of blocks."""
     return layer.packed.form if isinstance(layer, CpuSmallLinear) else WHOLE
 
 
 def operation_kernels(module: Any) -> list[Kernel]:
     """Return what the program of a decoder is made of, but for what only adapters need."""
-    layer = module.model.layers[0]
-    forms = {form_of(linear) for linear in (layer.self_attn.q_proj, layer.mlp.down_proj, module.lm_head)}
-    unused = {Op.LOWER} if forms & {EIGHT, FOUR} else {Op.LOWER, Op.SHRINK}
+    forms = {form_of(linear) for _, linear in _linears(module)}
+    unused = {Op.LOWER, Op.EMBED if _is_in_blocks(module.model.embed_tokens) else Op.EMBED_BLOCKS}
+    unused |= set() if forms - {WHOLE} else {Op.SHRINK}
     products = [table[form] for form in sorted(forms) for table in (PRODUCTS, ALONE)]
     return [*dict.fromkeys(products), *(code for op, code in OPERATIONS.items() if op not in unused)]
+
+
+def _is_in_blocks(embedding: Any) -> bool:
+    return isinstance(embedding, SmallEmbedding) and embedding.packed.form in BLOCK_FORMS
 
 
 @dataclass(slots=True)
@@ -156,7 +163,7 @@ class Products:
 
     @classmethod
     def of(cls, made: OperationTable, tokens: int, widest: int) -> Products:
-        rounded, scales = padded(widest) // 4, scale_bytes(widest, GROUP4) // 4
+        rounded, scales = padded(widest) // 4, scale_bytes(widest, _LEAST_GROUP) // 4
         return cls(made, *(made.buffer(tokens, width) for width in (rounded, scales, 3 * MOST_RANK)))
 
     def lower(self, index: int, names: tuple[str, ...], width: int, x: Buffer) -> list[dict[str, Any]]:
@@ -180,10 +187,10 @@ class Products:
         """Columns that say what products with `layer` read, its inputs, rounded now if it wants them so, and by which
         code."""
         form = form_of(layer)
-        code = {"product": address_of(PRODUCTS[form]), "alone": address_of(ALONE[form])}
+        code = {"product": address_of(PRODUCTS[form]), "alone": address_of(ALONE[form]), "panel": panel_of(form)}
         if not isinstance(layer, CpuSmallLinear):
             return {"x": x[0], "ldx": x[1], "k": layer.in_features, "count": count, **code}
-        k, group = layer.in_features, GROUP8 if layer.packed.form == EIGHT else GROUP4
+        k, group = layer.in_features, activation_group(form)
         scales, stride = self.scales[0], scale_bytes(k, group)
         out, ldo = self.rounded
         self.made.add(
@@ -195,7 +202,7 @@ class Products:
             "k": padded(k),
             "xs": scales,
             "ldxs": stride,
-            "small": layer.packed.form,
+            "small": form,
             "count": count,
             **code,
         }
@@ -238,9 +245,12 @@ def build_table(
     for index, layer in enumerate(model.layers):
         attention, mlp = layer.self_attn, layer.mlp
         _norm(made, layer.input_layernorm, x, h)
+        projections = (attention.q_proj, attention.k_proj, attention.v_proj)
         source, at, waits = products.read(attention.q_proj, h), qkv[0], True
         lows = products.lower(index, LAYERS[:3], sizes.hidden, h)
-        for projection, low in zip((attention.q_proj, attention.k_proj, attention.v_proj), lows, strict=True):
+        for before, projection, low in zip((projections[0], *projections), projections, lows, strict=False):
+            if form_of(projection) != form_of(before):
+                source, waits = products.read(projection, h), True
             products.linear(projection, source, at, qkv[1], waits=waits, **low)
             at, waits = at + 4 * projection.out_features, False
         _attention(made, attention, layers[index], pool, index, qkv, mixed)
@@ -277,8 +287,10 @@ class _Even:
 def _embed(made: OperationTable, layer: Any, out: Buffer) -> None:
     where: dict[str, Any] = {"n": layer.embedding_dim, "out": out[0], "ldo": out[1], "reals": (1.0,)}
     if isinstance(layer, SmallEmbedding):
-        where |= {"scales": made.address(layer.packed.scales), "small": EIGHT, "k": padded(layer.embedding_dim)}
-    made.add(Op.EMBED, w=made.address(layer.packed.data if "small" in where else layer.weight), **where)
+        where |= {"scales": made.address(layer.packed.scales), "small": layer.packed.form}
+        where["k"] = padded(layer.embedding_dim)
+    op = Op.EMBED_BLOCKS if _is_in_blocks(layer) else Op.EMBED
+    made.add(op, w=made.address(layer.packed.data if "small" in where else layer.weight), **where)
 
 
 def _norm(made: OperationTable, layer: Any, x: Buffer, out: Buffer, **more: Any) -> None:

@@ -24,7 +24,7 @@ from sluicegate.engine.checkpoints.mtp_layers import mtp_names
 from sluicegate.engine.checkpoints.progress import hushed, report
 from sluicegate.engine.checkpoints.quantised import fields_of, reads, whole_tensors
 from sluicegate.engine.checkpoints.stored_tensors import LazyTensor, stored_tensors
-from sluicegate.engine.cpu import shrink_module
+from sluicegate.engine.cpu import Packed, half_scales, keep_module_blocks, shrink_module
 from sluicegate.engine.model.dense import DenseConfig, DenseDecoder, DenseHeads
 from sluicegate.engine.model.stand_ins import ExpertStandIn
 from sluicegate.engine.parallel.share import Share
@@ -78,10 +78,18 @@ def module_of(
 
 
 def module_from(
-    tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype | str, where: str, form: int | None
+    tensors: Mapping[str, LazyTensor],
+    config: Any,
+    dtype: torch.dtype | str,
+    where: str,
+    form: int | None,
+    in_blocks: bool = False,
 ) -> Any:
-    """Return a model with these tensors; `form`: as in `module_of`. Raises `ModelLoadError`."""
+    """Return a model with these tensors; `form`: as in `module_of`; `in_blocks`: without a form, what its file keeps in
+    blocks stays in them. Raises `ModelLoadError`."""
     kind = _dtype(dtype, config, tensors)
+    if in_blocks and form is None:
+        return _in_blocks(tensors, config, kind, where)
     return filled(tensors, config, kind, where) if form is None else _rounded(tensors, config, kind, where, form)
 
 
@@ -198,6 +206,17 @@ class _Promises:
             joined.is_taken = True
             self.left[experts.data_ptr()] = joined
 
+    def blocks(self, weight: Tensor) -> Packed | None:
+        """Return a weight of the model as its file has it in blocks; None = it has it in another form."""
+        promised = self.left.get(weight.data_ptr())
+        packed = None if promised is None else promised.kept.blocks()
+        if promised is None or packed is None:
+            return None
+        refuse_no_numbers(promised.name, half_scales(packed.form, packed.scales), self.where)
+        self.done.add(weight.data_ptr())
+        report(len(self.done), len(self.left))
+        return packed
+
     def keep(self, module: Any) -> None:
         """Read those that stay whole: tables of embeddings, layers of other kinds."""
         for parameter in module.parameters():
@@ -223,6 +242,14 @@ def _rounded(
     """Return the model with rounded weights."""
     module, promises = _with_promises(tensors, config, dtype, where, heads)
     shrink_module(module, form, runs=promises.runs, parts=promises.parts)
+    promises.keep(module)
+    return module
+
+
+def _in_blocks(tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, where: str) -> Any:
+    """Return the model with weights in the blocks of its file."""
+    module, promises = _with_promises(tensors, config, dtype, where)
+    keep_module_blocks(module, promises.blocks)
     promises.keep(module)
     return module
 

@@ -7,7 +7,7 @@ family is read so where it does no more than that to matrices; the others it rea
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from sluicegate.engine.checkpoints.gguf_files import GgufFile, places_of, processor_of, refuse_skipped
 from sluicegate.engine.checkpoints.stored_tensors import CHUNK, LazyTensor
+from sluicegate.engine.cpu import BLOCK_NAMES, Packed, keep_blocks
 
 _ORDERLY = ("TensorProcessor", "LlamaTensorProcessor", "Gemma2TensorProcessor", "NemotronTensorProcessor")
 """Classes of `transformers` that change vectors at most, and the order of a matrix's rows."""
@@ -30,13 +31,24 @@ class GgufTensor(LazyTensor):
         self._tensor, self._processor = tensor, processor
 
     def runs(self) -> Iterator[tuple[int, Tensor]]:
+        return self._in_order(self._dequantised)
+
+    def _in_order(self, read: Callable[[int, int], Tensor]) -> Iterator[tuple[int, Tensor]]:
+        """Yield (first row, some rows) of a matrix, where `read` gives rows [low, high) of the file."""
         rows, width = self.shape
         order = self._processed(np.arange(rows, dtype=np.int64)[:, None])[:, 0]
         step = max(1, CHUNK // max(1, width))
         for first in range(0, rows, step):
             some = order[first : first + step]
             low, high = int(some.min()), int(some.max()) + 1
-            yield first, self._dequantised(low, high)[torch.from_numpy(some - low)]
+            yield first, read(low, high)[torch.from_numpy(some - low)]
+
+    def blocks(self) -> Packed | None:
+        form = BLOCK_NAMES.get(self._tensor.tensor_type.name)
+        if form is None or len(self.shape) != 2:
+            return None
+        rows, width = self.shape
+        return keep_blocks(self._in_order(lambda low, high: _read(self._tensor.data[low:high])), rows, width, form)
 
     def _whole(self) -> Tensor:
         if len(self.shape) != 2:
@@ -58,6 +70,13 @@ class GgufTensor(LazyTensor):
         found = torch.from_numpy(np.array(dequantize(data, self._tensor.tensor_type), np.float32))
         _give_back(data)
         return found
+
+
+def _read(data: Any) -> Tensor:
+    """Return bytes of a file in memory of their own, and give the pages back that they were read from."""
+    found = torch.from_numpy(np.array(data))
+    _give_back(data)
+    return found
 
 
 def _give_back(data: Any) -> None:

@@ -19,6 +19,7 @@ from sluicegate.engine.checkpoints.generation_config import draw_defaults, end_t
 from sluicegate.engine.checkpoints.lora import LowRank, adapter_folder, merge_adapter, read_adapter
 from sluicegate.engine.checkpoints.progress import OnProgress, reporting, watching
 from sluicegate.engine.cpu import (
+    BLOCK_NAMES,
     EIGHT,
     FAMILIES,
     FOUR,
@@ -26,6 +27,7 @@ from sluicegate.engine.cpu import (
     CpuSmallLinear,
     Packed,
     factor_table,
+    kept_forms,
     shrink_module,
     weight_count,
     whole_weights,
@@ -40,7 +42,7 @@ from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import GuardModel, LoadedModel
 from sluicegate.engine.model.reading import read_kept, read_pretrained
 from sluicegate.engine.parallel.share import Share
-from sluicegate.engine.settings import WeightsKind
+from sluicegate.engine.settings import GgufKind, WeightsKind
 from sluicegate.engine.text.detokenizer import Detokenizer
 from sluicegate.plugins import ModelLoadError
 
@@ -58,6 +60,7 @@ def load_model(
     device: str = "cpu",
     adapter: str | None = None,
     weights: WeightsKind = "full",
+    gguf: GgufKind = "blocks",
     on_progress: OnProgress | None = None,
     share: Share | None = None,
     proves: bool = True,
@@ -65,6 +68,7 @@ def load_model(
     """Load a checkpoint: a local folder, a name on the Hugging Face hub, or `"bundled"`.
 
     `weights`: on a CPU in float32, round them to 8 or 4 bits once the model was proven with its own.
+    `gguf`: on a CPU in float32, whether a GGUF file's matrices stay in their blocks; of no effect beside `weights`.
     `adapter`: a LoRA adapter, merged into the weights.
     `version` comes before the digest in the model's version; `on_progress` is called on this thread.
     `share`: load only this process's share of the layers; not `proves`: another process has compared it with itself,
@@ -76,7 +80,7 @@ def load_model(
     where = _bundled() if str(path_or_name) == BUNDLED else str(path_or_name)
     name = name or (BUNDLED if str(path_or_name) == BUNDLED else Path(where).name)
     asked = _Asked(
-        where, name, version, dtype, usable_device(device, where), adapter, weights, on_progress, share, proves
+        where, name, version, dtype, usable_device(device, where), adapter, weights, gguf, on_progress, share, proves
     )
     with fitting(f"{where!r}"), threads_for(least_parameters(Path(where))):
         if (key := _key_of_load(asked)) is None:
@@ -101,6 +105,7 @@ class _Asked:
     place: torch.device
     adapter: str | None
     weights: WeightsKind
+    gguf: GgufKind
     on_progress: OnProgress | None
     share: Share | None
     proves: bool
@@ -133,7 +138,7 @@ def _loaded(
     if kept is None:
         with reporting(name, asked.on_progress):
             config, tokenizer, module, known = read_pretrained(
-                where, asked.dtype, asked.place, weights, asked.adapter is None, asked.share
+                where, asked.dtype, asked.place, weights, asked.adapter is None, asked.share, asked.gguf
             )
     else:
         with watching(name, asked.on_progress):
@@ -153,12 +158,14 @@ def _loaded(
     kind, vocab_size = _kind(module)
     temperature, defaults = draw_defaults(module.generation_config, where)
     heads = load_heads(checkpoint_folder(where), module) if asked.share is None else None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = what_is_in_blocks(module) if where.endswith(".gguf") and weights == "full" else ()
     if weights != "full":
         if not rounded:
             _shrink(module, weights, where, {} if merged else known)
         notes = what_is_whole(module, weights, name)
         kept_as = f"{kept_as} {weights}"
+    elif rounded:
+        kept_as = f"{kept_as} blocks"
     digest = folder_digest(checkpoint_folder(where), kept_as + merged + file_digest(where))
     return kind(
         name=name,
@@ -229,6 +236,18 @@ def what_is_whole(module: Any, weights: WeightsKind, name: str) -> tuple[str, ..
     )
     _LOG.warning("%s: %s", name, note)
     return (note,)
+
+
+def what_is_in_blocks(module: Any) -> tuple[str, ...]:
+    """Return the sentence on how a GGUF file's matrices are kept, with the whole ones' share."""
+    forms = kept_forms(module)
+    if not forms:
+        return ("its GGUF file was widened: all weights are in full precision",)
+    names = {form: name for name, form in BLOCK_NAMES.items()}
+    counts = " and ".join(f"{count} in {names[form]}" for form, count in sorted(forms.items()))
+    whole = sum(whole_weights(module).values()) / max(1, weight_count(module))
+    rest = f"; {100 * whole:.0f} % of the weights are in full precision" if whole > 0.01 else ""
+    return (f"matrices are kept in the blocks of its GGUF file: {counts}{rest}",)
 
 
 def _bundled() -> str:

@@ -34,7 +34,7 @@ from sluicegate.engine.model.gguf_tensors import gguf_tensors
 from sluicegate.engine.model.kept_load import KeptLoad
 from sluicegate.engine.parallel.share import Share
 from sluicegate.engine.parallel.split import refuse_unsplittable
-from sluicegate.engine.settings import WeightsKind
+from sluicegate.engine.settings import GgufKind, WeightsKind
 from sluicegate.engine.text.fast_tokenizer import FastTokenizer
 from sluicegate.plugins import ModelLoadError
 
@@ -69,9 +69,10 @@ def read_pretrained(
     weights: WeightsKind,
     as_read: bool,
     share: Share | None = None,
+    gguf: GgufKind = "full",
 ) -> tuple[Any, Any, Any, dict[str, Packed]]:
     """Return (configuration, tokenizer, model, layers of a quantised checkpoint that have our form of 4 bits).
-    `as_read`: weights may be rounded as they are read, where that is possible."""
+    `as_read`: weights may be rounded as they are read, or stay in their blocks, where that is possible."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     place, more = _place(where)
@@ -93,7 +94,8 @@ def read_pretrained(
         elif files := _files(where, config):
             module = module_of(files, config, kind, where, form if config.model_type != "bloom" else None, share)
         elif file is not None and (tensors := gguf_tensors(file, config)) is not None:
-            module = module_from(tensors, config, kind, where, form)
+            in_blocks = gguf == "blocks" and as_read and kind == torch.float32 and device.type == "cpu"
+            module = module_from(tensors, config, kind, where, form, in_blocks)
         else:
             module, found = AutoModelForCausalLM.from_pretrained(
                 place,

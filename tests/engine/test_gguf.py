@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,100 +19,14 @@ from sluicegate.engine.cpu.packing import pack
 from sluicegate.engine.model.gguf_tensors import GgufTensor
 from sluicegate.plugins import ModelLoadError
 from tests.engine.driving import a_job, prompts, run, serving
-from tests.engine.tiny_models import EOS, byte_tokenizer, save_tiny
+from tests.engine.gguf_files import random_blocks, widened_slowly, write_gguf
+from tests.engine.tiny_models import EOS, save_tiny
 
 Folder = Callable[..., Path]
 needs_gguf = pytest.mark.skipif(
     find_spec("gguf") is None or find_spec("accelerate") is None,
     reason="packages are missing: pip install gguf accelerate",
 )
-NAMES = {
-    "input_layernorm.weight": "attn_norm.weight",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "post_attention_layernorm.weight": "ffn_norm.weight",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-}
-
-
-def write_gguf(
-    folder: Path,
-    to: Path,
-    scaling: Mapping[str, str | float] | None = None,
-    extra: Mapping[str, torch.Tensor] | None = None,
-    blocks: Callable[[np.ndarray], np.ndarray] | None = None,
-    kind: str = "F32",
-) -> Path:
-    """The Llama or Qwen2 checkpoint in `folder` as one GGUF file, in float32; `scaling`: fields of `rope.scaling`,
-    `extra`: tensors beside its own; `blocks` rounds a matrix to the bytes of blocks of `kind`."""
-    from gguf import GGMLQuantizationType, GGUFWriter, TokenType
-
-    model = AutoModelForCausalLM.from_pretrained(folder)
-    config: Any = model.config
-    appender = GGUFWriter(to, config.model_type)
-    appender.add_rope_dimension_count(config.hidden_size // config.num_attention_heads)
-    for name, value in (scaling or {}).items():
-        key = f"{config.model_type}.rope.scaling.{name}"
-        if isinstance(value, str):
-            appender.add_string(key, value)
-        elif isinstance(value, int):
-            appender.add_uint32(key, value)
-        else:
-            appender.add_float32(key, value)
-    appender.add_context_length(config.max_position_embeddings)
-    appender.add_embedding_length(config.hidden_size)
-    appender.add_block_count(config.num_hidden_layers)
-    appender.add_feed_forward_length(config.intermediate_size)
-    appender.add_head_count(config.num_attention_heads)
-    appender.add_head_count_kv(config.num_key_value_heads)
-    appender.add_layer_norm_rms_eps(config.rms_norm_eps)
-    appender.add_rope_freq_base(10000.0)
-    appender.add_vocab_size(config.vocab_size)
-    tokenizer = byte_tokenizer()
-    vocab = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
-    appender.add_tokenizer_model("gpt2")
-    appender.add_tokenizer_pre("qwen2")
-    appender.add_token_list(vocab)
-    special = {"<s>", "</s>"}
-    appender.add_token_types([TokenType.CONTROL if token in special else TokenType.NORMAL for token in vocab])
-    appender.add_token_merges(["t h", "i n", "e r", "a n", "th e", "Ġ the", '" :', '{ "'])
-    appender.add_eos_token_id(EOS)
-    for name, tensor in model.state_dict().items():
-        turned = _turned(config, name, tensor.float()).numpy()
-        if blocks is None or turned.ndim != 2:
-            appender.add_tensor(_renamed(name), turned)
-        else:
-            appender.add_tensor(_renamed(name), blocks(turned), raw_dtype=GGMLQuantizationType[kind])
-    for name, tensor in (extra or {}).items():
-        appender.add_tensor(name, tensor.numpy())
-    appender.write_header_to_file()
-    appender.write_kv_data_to_file()
-    appender.write_tensors_to_file()
-    appender.close()
-    return to
-
-
-def _turned(config: Any, name: str, weight: torch.Tensor) -> torch.Tensor:
-    """Order rows of queries and keys as llama.cpp wants them of the Llama family: pairs beside each other."""
-    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
-    kind = next((kind for kind in heads if f".{kind}." in name), None)
-    if config.model_type != "llama" or kind is None:
-        return weight
-    return weight.unflatten(0, (heads[kind], 2, -1)).transpose(1, 2).reshape(weight.shape).contiguous()
-
-
-def _renamed(name: str) -> str:
-    fixed = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight"}
-    if name in fixed or not name.startswith("model.layers."):
-        return fixed.get(name, "output.weight")
-    layer, rest = name.removeprefix("model.layers.").split(".", 1)
-    for ours, theirs in NAMES.items():
-        rest = rest.replace(ours, theirs)
-    return f"blk.{layer}.{rest}"
 
 
 @needs_gguf
@@ -203,69 +117,22 @@ def test_without_the_package_the_way_to_it_is_named(tmp_path: Path, monkeypatch:
         load_model(tmp_path / "x.gguf")
 
 
-def scales_of_six_bits(packed: np.ndarray) -> tuple[list[int], list[int]]:
-    """Q4_K: eight scales and eight minima of 6 bits in 12 bytes, the upper bits of the last four beside the first."""
-    low = [int(b) for b in packed]
-    scales = [b & 63 for b in low[0:4]] + [(low[8 + j] & 15) | (low[j] >> 6) << 4 for j in range(4)]
-    minima = [b & 63 for b in low[4:8]] + [(low[8 + j] >> 4) | (low[4 + j] >> 6) << 4 for j in range(4)]
-    return scales, minima
-
-
-def slow_block(kind: str, block: np.ndarray) -> list[float]:
-    """What the bytes of one block stand for, number by number, as ggml defines it."""
-
-    def half(at: int) -> float:
-        return float(block[at : at + 2].view(np.float16)[0])
-
-    if kind == "Q8_0":
-        return [half(0) * int(number) for number in block[2:].view(np.int8)]
-    if kind == "Q4_0":
-        return [half(0) * (int(b) & 15) - half(0) * 8 for b in block[2:]] + [
-            half(0) * (int(b) >> 4) - half(0) * 8 for b in block[2:]
-        ]
-    if kind == "Q4_K":
-        scales, minima = scales_of_six_bits(block[4:16])
-        made = []
-        for run in range(4):
-            codes = block[16 + 32 * run : 48 + 32 * run]
-            for part in range(2):
-                scale, least = half(0) * scales[2 * run + part], half(2) * minima[2 * run + part]
-                made += [scale * (int(b) >> 4 * part & 15) - least for b in codes]
-        return made
-    low, high, scales = block[:128], block[128:192], block[192:208].view(np.int8)  # Q6_K
-    made = [0.0] * 256
-    for at in range(256):
-        side, place = divmod(at, 128)
-        quarter, column = divmod(place, 32)
-        nibble = int(low[64 * side + 32 * (quarter % 2) + column]) >> 4 * (quarter // 2) & 15
-        code = nibble | (int(high[32 * side + column]) >> 2 * quarter & 3) << 4
-        made[at] = half(208) * int(scales[at // 16]) * (code - 32)
-    return made
-
-
 @needs_gguf
 @pytest.mark.parametrize("kind", ["Q8_0", "Q4_0", "Q4_K", "Q6_K"])
 def test_weights_in_blocks_are_what_their_numbers_stand_for(kind: str, tmp_path: Path) -> None:
     """Every matrix of a file whose blocks hold random numbers: those of llama.cpp's own definition."""
-    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
-
-    each, size = GGML_QUANT_SIZES[GGMLQuantizationType[kind]]
-    halves = {"Q8_0": (0,), "Q4_0": (0,), "Q4_K": (0, 2), "Q6_K": (208,)}[kind]
     random, written = np.random.default_rng(0), []
 
     def blocks(matrix: np.ndarray) -> np.ndarray:
-        made = random.integers(0, 256, (matrix.size // each, size), dtype=np.uint8)
-        for at in halves:
-            scales = random.uniform(1e-5, 1e-4, len(made)).astype(np.float16)
-            made[:, at : at + 2] = scales[:, None].view(np.uint8)
-        written.append(np.array([slow_block(kind, block) for block in made], np.float32).reshape(matrix.shape))
-        return made.reshape(len(matrix), -1)
+        made = random_blocks(kind, matrix.shape[0], matrix.shape[1], random)
+        written.append(widened_slowly(kind, made))
+        return made
 
     shape = {"hidden_size": 256, "intermediate_size": 256, "num_hidden_layers": 1, "vocab_size": 260}
     folder = save_tiny(tmp_path, "qwen2", head_dim=64, tie_word_embeddings=False, **shape)
     (tmp_path / "gguf").mkdir()
     file = write_gguf(folder, tmp_path / "gguf" / "tiny.gguf", blocks=blocks, kind=kind)
-    whole = load_model(file).module.state_dict()
+    whole = load_model(file, gguf="full").module.state_dict()
     names = [name for name, one in AutoModelForCausalLM.from_pretrained(folder).state_dict().items() if one.ndim == 2]
     assert len(names) == len(written) == 9
     for name, expected in zip(names, written, strict=True):

@@ -5,6 +5,7 @@ Each function here is a numba intrinsic: a few LLVM instructions put in place of
 
 from __future__ import annotations
 
+import platform
 import sys
 from functools import cache
 from typing import Any
@@ -27,6 +28,7 @@ def host_features() -> frozenset[str]:
 LANES = 16 if "avx512f" in host_features() else 8
 """float32 in a vector register."""
 HAS_VNNI = "avx512vnni" in host_features() and LANES == 16
+_LACKS_HALVES = platform.machine().lower() in ("x86_64", "amd64") and "f16c" not in host_features()
 CAN_SLEEP = sys.platform == "linux"
 """Whether threads can wait without the interpreter, on POSIX semaphores."""
 
@@ -44,6 +46,25 @@ def load(builder: Any, address: Any, kind: Any, align: int = 4) -> Any:
 
 def store(builder: Any, value: Any, address: Any, align: int = 4) -> None:
     builder.store(value, at(builder, address, value.type)).align = align
+
+
+def half_as_float(builder: Any, values: Any) -> Any:
+    """Widen float16 numbers that are finite, one or a vector of them. Where the machine has no instruction for it their
+    bits are shifted into place, and the exponent is made right by a product with 2^112."""
+    if not _LACKS_HALVES:
+        kind = F32 if isinstance(values.type, ir.HalfType) else ir.VectorType(F32, values.type.count)
+        return builder.fpext(values, kind)
+    count = getattr(values.type, "count", 0)
+    bits, wide, reals = (ir.VectorType(one, count) if count else one for one in (ir.IntType(16), I32, F32))
+
+    def same(value: int | float, kind: Any) -> Any:
+        return ir.Constant(kind, [value] * count if count else value)
+
+    whole = builder.zext(builder.bitcast(values, bits), wide)
+    sign = builder.shl(builder.and_(whole, same(0x8000, wide)), same(16, wide))
+    rest = builder.shl(builder.and_(whole, same(0x7FFF, wide)), same(13, wide))
+    found = builder.fmul(builder.bitcast(rest, reals), same(2.0**112, reals))
+    return builder.bitcast(builder.or_(builder.bitcast(found, wide), sign), reals)
 
 
 def foreign(builder: Any, name: str, result: Any, arguments: list[Any]) -> Any:

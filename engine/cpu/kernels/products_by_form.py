@@ -9,9 +9,10 @@ nothing to whole weights.
 
 from __future__ import annotations
 
+from sluicegate.engine.cpu.kernels.block_products import BLOCK_FORMS, BLOCK_PANEL, BLOCK_PRODUCTS
 from sluicegate.engine.cpu.kernels.panel_products import multiply4
-from sluicegate.engine.cpu.kernels.products import multiply, multiply_alone
-from sluicegate.engine.cpu.kernels.small_products import EIGHT, FOUR, GROUP4, WHOLE, multiply8
+from sluicegate.engine.cpu.kernels.products import PANEL, multiply, multiply_alone
+from sluicegate.engine.cpu.kernels.small_products import EIGHT, FOUR, GROUP4, GROUP8, WHOLE, multiply8
 from sluicegate.plugins.compiled.kernels import kernel
 
 _SIGNATURE = f"void({', '.join(['int64'] * 13)})"
@@ -39,7 +40,20 @@ def product_alone(x, ldx, xs, ldxs, rows, w, scales, k, first, count, out, ldo, 
     multiply_alone(x, w + 4 * k * first, 4 * k, k, count, out)
 
 
-PRODUCTS = {WHOLE: product_whole, EIGHT: product_eight, FOUR: product_four}
+PRODUCTS = {WHOLE: product_whole, EIGHT: product_eight, FOUR: product_four, **BLOCK_PRODUCTS}
 """By form of the weight."""
-ALONE = {WHOLE: product_alone, EIGHT: product_eight, FOUR: product_four}
+ALONE = {WHOLE: product_alone, EIGHT: product_eight, FOUR: product_four, **BLOCK_PRODUCTS}
 """Those for one row and few columns, after which others far away may follow."""
+WIDEST_PANEL = max(PANEL, BLOCK_PANEL)
+
+
+def activation_group(form: int) -> int:
+    """Return how many inputs share a scale of the activations that a weight of this form, not a whole one, reads."""
+    if form in BLOCK_FORMS:
+        return BLOCK_FORMS[form].group
+    return GROUP8 if form == EIGHT else GROUP4
+
+
+def panel_of(form: int) -> int:
+    """Return the columns by which products with a weight of this form are shared among threads."""
+    return BLOCK_PANEL if form in BLOCK_FORMS else PANEL

@@ -35,6 +35,8 @@ from sluicegate.plugins.compiled.kernels import kernel
 GROUP8, GROUP4 = 128, 64
 WHOLE, EIGHT, FOUR = 0, 8, 4
 """Forms of a weight: float32, 8 bits, 4 bits."""
+Q8_0, Q4_0, Q4_K, Q6_K = 18, 14, 24, 26
+"""Forms of a weight in blocks of a GGUF file, see `engine.cpu.kernels.block_products`."""
 
 _INTS = ir.VectorType(I32, LANES)
 _FLOATS = ir.VectorType(F32, LANES)

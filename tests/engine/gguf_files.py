@@ -1,0 +1,172 @@
+"""GGUF files made on the spot, and what the bytes of their blocks stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoModelForCausalLM
+
+from tests.engine.tiny_models import EOS, byte_tokenizer
+
+BLOCKS = {"Q8_0": (32, 34), "Q4_0": (32, 18), "Q4_K": (256, 144), "Q6_K": (256, 210)}
+"""Numbers of a block, and its bytes."""
+NAMES = {
+    "input_layernorm.weight": "attn_norm.weight",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "post_attention_layernorm.weight": "ffn_norm.weight",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+
+
+def write_gguf(
+    folder: Path,
+    to: Path,
+    scaling: Mapping[str, str | float] | None = None,
+    extra: Mapping[str, torch.Tensor] | None = None,
+    blocks: Callable[[np.ndarray], np.ndarray] | None = None,
+    kind: str = "F32",
+    kinds: Mapping[str, str] | None = None,
+) -> Path:
+    """The Llama or Qwen2 checkpoint in `folder` as one GGUF file, in float32; `scaling`: fields of `rope.scaling`,
+    `extra`: tensors beside its own; `blocks` rounds a matrix to the bytes of blocks of `kind`.
+    `kinds`: by parts of names in the file (`|` before them), the first that fits, the kind of a matrix whose blocks
+    are random."""
+    from gguf import GGMLQuantizationType, GGUFWriter, TokenType
+
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    config: Any = model.config
+    appender = GGUFWriter(to, config.model_type)
+    appender.add_rope_dimension_count(config.hidden_size // config.num_attention_heads)
+    for name, value in (scaling or {}).items():
+        key = f"{config.model_type}.rope.scaling.{name}"
+        if isinstance(value, str):
+            appender.add_string(key, value)
+        elif isinstance(value, int):
+            appender.add_uint32(key, value)
+        else:
+            appender.add_float32(key, value)
+    appender.add_context_length(config.max_position_embeddings)
+    appender.add_embedding_length(config.hidden_size)
+    appender.add_block_count(config.num_hidden_layers)
+    appender.add_feed_forward_length(config.intermediate_size)
+    appender.add_head_count(config.num_attention_heads)
+    appender.add_head_count_kv(config.num_key_value_heads)
+    appender.add_layer_norm_rms_eps(config.rms_norm_eps)
+    appender.add_rope_freq_base(10000.0)
+    appender.add_vocab_size(config.vocab_size)
+    tokenizer = byte_tokenizer()
+    vocab = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
+    appender.add_tokenizer_model("gpt2")
+    appender.add_tokenizer_pre("qwen2")
+    appender.add_token_list(vocab)
+    special = {"<s>", "</s>"}
+    appender.add_token_types([TokenType.CONTROL if token in special else TokenType.NORMAL for token in vocab])
+    appender.add_token_merges(["t h", "i n", "e r", "a n", "th e", "Ġ the", '" :', '{ "'])
+    appender.add_eos_token_id(EOS)
+    random = np.random.default_rng(0)
+    for name, tensor in model.state_dict().items():
+        if config.tie_word_embeddings and name == "lm_head.weight":
+            continue
+        turned = _turned(config, name, tensor.float()).numpy()
+        own = next((one for part, one in (kinds or {}).items() if part in f"|{_renamed(name)}"), None)
+        if own is not None and turned.ndim == 2:
+            made = random_blocks(own, turned.shape[0], turned.shape[1], random)
+            appender.add_tensor(_renamed(name), made, raw_dtype=GGMLQuantizationType[own])
+        elif blocks is None or turned.ndim != 2:
+            appender.add_tensor(_renamed(name), turned)
+        else:
+            appender.add_tensor(_renamed(name), blocks(turned), raw_dtype=GGMLQuantizationType[kind])
+    for name, tensor in (extra or {}).items():
+        appender.add_tensor(name, tensor.numpy())
+    appender.write_header_to_file()
+    appender.write_kv_data_to_file()
+    appender.write_tensors_to_file()
+    appender.close()
+    return to
+
+
+def _turned(config: Any, name: str, weight: torch.Tensor) -> torch.Tensor:
+    """Order rows of queries and keys as llama.cpp wants them of the Llama family: pairs beside each other."""
+    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
+    kind = next((kind for kind in heads if f".{kind}." in name), None)
+    if config.model_type != "llama" or kind is None:
+        return weight
+    return weight.unflatten(0, (heads[kind], 2, -1)).transpose(1, 2).reshape(weight.shape).contiguous()
+
+
+def _renamed(name: str) -> str:
+    fixed = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight"}
+    if name in fixed or not name.startswith("model.layers."):
+        return fixed.get(name, "output.weight")
+    layer, rest = name.removeprefix("model.layers.").split(".", 1)
+    for ours, theirs in NAMES.items():
+        rest = rest.replace(ours, theirs)
+    return f"blk.{layer}.{rest}"
+
+
+def scales_of_six_bits(packed: np.ndarray) -> tuple[list[int], list[int]]:
+    """Q4_K: eight scales and eight minima of 6 bits in 12 bytes, the upper bits of the last four beside the first."""
+    low = [int(b) for b in packed]
+    scales = [b & 63 for b in low[0:4]] + [(low[8 + j] & 15) | (low[j] >> 6) << 4 for j in range(4)]
+    minima = [b & 63 for b in low[4:8]] + [(low[8 + j] >> 4) | (low[4 + j] >> 6) << 4 for j in range(4)]
+    return scales, minima
+
+
+def slow_block(kind: str, block: np.ndarray) -> list[float]:
+    """What the bytes of one block stand for, number by number, as ggml defines it."""
+
+    def half(at: int) -> float:
+        return float(block[at : at + 2].view(np.float16)[0])
+
+    if kind == "Q8_0":
+        return [half(0) * int(number) for number in block[2:].view(np.int8)]
+    if kind == "Q4_0":
+        return [half(0) * (int(b) & 15) - half(0) * 8 for b in block[2:]] + [
+            half(0) * (int(b) >> 4) - half(0) * 8 for b in block[2:]
+        ]
+    if kind == "Q4_K":
+        scales, minima = scales_of_six_bits(block[4:16])
+        made = []
+        for run in range(4):
+            codes = block[16 + 32 * run : 48 + 32 * run]
+            for part in range(2):
+                scale, least = half(0) * scales[2 * run + part], half(2) * minima[2 * run + part]
+                made += [scale * (int(b) >> 4 * part & 15) - least for b in codes]
+        return made
+    low, high, scales = block[:128], block[128:192], block[192:208].view(np.int8)  # Q6_K
+    made = [0.0] * 256
+    for at in range(256):
+        side, place = divmod(at, 128)
+        quarter, column = divmod(place, 32)
+        nibble = int(low[64 * side + 32 * (quarter % 2) + column]) >> 4 * (quarter // 2) & 15
+        code = nibble | (int(high[32 * side + column]) >> 2 * quarter & 3) << 4
+        made[at] = half(208) * int(scales[at // 16]) * (code - 32)
+    return made
+
+
+def widened_slowly(kind: str, rows: np.ndarray) -> np.ndarray:
+    """The matrix that rows of blocks stand for, in float32."""
+    each, size = BLOCKS[kind]
+    blocks = rows.reshape(-1, size)
+    numbers = [slow_block(kind, block) for block in blocks]
+    return np.array(numbers, np.float32).reshape(len(rows), rows.shape[1] // size * each)
+
+
+def random_blocks(kind: str, rows: int, columns: int, random: np.random.Generator) -> np.ndarray:
+    """Rows of blocks that hold random numbers, weights of some .03 to .1."""
+    each, size = BLOCKS[kind]
+    made = random.integers(0, 256, (rows * columns // each, size), dtype=np.uint8)
+    unit = {"Q8_0": 1e-3, "Q4_0": 2e-2, "Q4_K": 4e-4, "Q6_K": 4e-5}[kind]
+    for at, times in {"Q8_0": {0: 1.0}, "Q4_0": {0: 1.0}, "Q4_K": {0: 1.0, 2: 7.5}, "Q6_K": {208: 1.0}}[kind].items():
+        scales = random.uniform(0.5 * unit * times, unit * times, len(made)).astype(np.float16)
+        made[:, at : at + 2] = scales[:, None].view(np.uint8)
+    return made.reshape(rows, -1)
