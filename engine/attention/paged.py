@@ -27,6 +27,32 @@ ATTENTION_NAME = "sluicegate_paged"
 _STEP: ContextVar[AttentionStep | None] = ContextVar("_STEP", default=None)
 
 
+class Reach(NamedTuple):
+    """How far back queries see; None: to the first position. See `Scoring`."""
+
+    window: int | None = None
+    section: int | None = None
+
+    def begin(self, position: int) -> int:
+        """Return the first position that a token sees."""
+        far = 0 if self.window is None else max(0, position - self.window + 1)
+        return far if self.section is None else max(far, position // self.section * self.section)
+
+    def covers(self, count: int) -> bool:
+        """Whether each of the first `count` positions sees all before it."""
+        return self.begin(count - 1) == 0
+
+    def hides(self, queries: Tensor, seen: Tensor) -> Tensor:
+        """Return where positions `queries` [..., T] do not see positions `seen` [..., S]: bool [..., T, S]."""
+        distance = queries[..., :, None] - seen[..., None, :]
+        hidden = distance < 0
+        if self.window is not None:
+            hidden |= distance >= self.window
+        if self.section is not None:
+            hidden |= seen[..., None, :] < (queries // self.section * self.section)[..., :, None]
+        return hidden
+
+
 class Scoring(NamedTuple):
     """How a layer scores what its queries see. None: `scaling` 1 / sqrt(D), every position before, nothing capped."""
 
@@ -37,6 +63,12 @@ class Scoring(NamedTuple):
     """Scores are squeezed into (-softcap, softcap)."""
     sinks: Tensor | None = None
     """[H]: a score of each head that takes its share of the softmax and gives nothing (learned attention sinks)."""
+    section: int | None = None
+    """Positions are cut into sections of so many, and a token sees those of its own only (Llama 4's chunks)."""
+
+    @property
+    def reach(self) -> Reach:
+        return Reach(self.window, self.section)
 
 
 class AttentionStep(Protocol):
@@ -87,7 +119,10 @@ def paged_attention(
     is caught by the comparison at load."""
     step = paged if paged is not None else _STEP.get()
     assert step is not None, "a forward pass over the paged cache outside `running`"
-    out = step.attend(module.layer_idx, query, key, value, Scoring(scaling, sliding_window, softcap, s_aux))
+    if (placed := getattr(module, "placed_query", None)) is not None:
+        query = placed(query)
+    scoring = Scoring(scaling, sliding_window, softcap, s_aux, getattr(module, "section", None))
+    out = step.attend(module.layer_idx, query, key, value, scoring)
     return out.unsqueeze(0), None
 
 
@@ -121,8 +156,8 @@ class StepLayout:
         self._short, self._chunks = stretches[:short], stretches[short:]
         self._short_tokens = sum(stretch.count for stretch in self._short)
         self._slots = slots
-        self._views: dict[int | None, list[PagedView]] = {}
-        self._short_views: dict[int | None, PagedView] = {}
+        self._views: dict[Reach, list[PagedView]] = {}
+        self._short_views: dict[Reach, PagedView] = {}
         self._rows: TokenRows | None = None
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor:
@@ -132,7 +167,7 @@ class StepLayout:
             rows = query[0, :, : self._short_tokens].transpose(0, 1)  # [R, H, D]
             parts.append(self.attend_short(layer, rows, scoring))
         at = self._short_tokens
-        for chunk, view in zip(self._chunks, self._chunk_views(scoring.window, query), strict=True):
+        for chunk, view in zip(self._chunks, self._chunk_views(scoring.reach, query), strict=True):
             here = slice(at, at := at + chunk.count)
             keys, values = self._seen(layer, view, key[:, :, here], value[:, :, here])
             out = attend(query[:, :, here], keys, values, view.bias, scoring.scaling, scoring.softcap, scoring.sinks)
@@ -141,25 +176,23 @@ class StepLayout:
 
     def attend_short(self, layer: int, query: Tensor, scoring: Scoring) -> Tensor:
         """Attend with the tokens `query` [R, H, D] of all short stretches over what the pool holds: [R, H, D_v]."""
-        view = self._short_view(scoring.window, query)
+        view = self._short_view(scoring.reach, query)
         keys, values = self._pool.gather(layer, view.table)
         rows, cap = query.unsqueeze(2), scoring.softcap
         return attend(rows, keys, values, view.bias, scoring.scaling, cap, scoring.sinks).squeeze(2)
 
-    # Tables and biases are the same in every layer of a window: made once a step.
+    # Tables and biases are the same in every layer of one reach: made once a step.
 
-    def _short_view(self, window: int | None, like: Tensor) -> PagedView:
-        if window not in self._short_views:
-            self._short_views[window] = view_of(self._short, self._pool.block_size, window, like)
-        return self._short_views[window]
+    def _short_view(self, reach: Reach, like: Tensor) -> PagedView:
+        if reach not in self._short_views:
+            self._short_views[reach] = view_of(self._short, self._pool.block_size, reach, like)
+        return self._short_views[reach]
 
-    def _chunk_views(self, window: int | None, like: Tensor) -> list[PagedView]:
-        if window not in self._views:
+    def _chunk_views(self, reach: Reach, like: Tensor) -> list[PagedView]:
+        if reach not in self._views:
             rounded = self._pool.is_small
-            self._views[window] = [
-                _view_of_chunk(c, self._pool.block_size, window, like, rounded) for c in self._chunks
-            ]
-        return self._views[window]
+            self._views[reach] = [_view_of_chunk(c, self._pool.block_size, reach, like, rounded) for c in self._chunks]
+        return self._views[reach]
 
     def _seen(self, layer: int, view: PagedView, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Return keys and values [B, H_kv, S, D] that a chunk sees: its own alone when it is the beginning, else those
@@ -215,18 +248,18 @@ class PagedView:
     bias: Tensor | None
 
 
-def _view_of_chunk(chunk: Stretch, block_size: int, window: int | None, like: Tensor, rounded: bool) -> PagedView:
+def _view_of_chunk(chunk: Stretch, block_size: int, reach: Reach, like: Tensor, rounded: bool) -> PagedView:
     """Return what a chunk sees. The beginning of a sequence sees its own keys alone; where the pool rounds them, it
     must read them from there all the same, or answers would depend on how a prompt was cut."""
-    if not rounded and chunk.start == 0 and (window is None or chunk.count <= window):
+    if not rounded and chunk.start == 0 and reach.covers(chunk.count):
         return PagedView(torch.empty(0), None)
-    return view_of([chunk], block_size, window, like)
+    return view_of([chunk], block_size, reach, like)
 
 
-def view_of(rows: Seq[Stretch], block_size: int, window: int | None, like: Tensor) -> PagedView:
-    """Return the view of rows of equal `count`, padded with a row's own last block. Blocks wholly before the window are
-    left out; dtype and device are those of `like`."""
-    first = [0 if window is None else max(0, row.start - window + 1) // block_size for row in rows]
+def view_of(rows: Seq[Stretch], block_size: int, reach: Reach, like: Tensor) -> PagedView:
+    """Return the view of rows of equal `count`, padded with a row's own last block. Blocks wholly out of reach are left
+    out; dtype and device are those of `like`."""
+    first = [reach.begin(row.start) // block_size for row in rows]
     width = max(len(row.table) - skip for row, skip in zip(rows, first, strict=True))
     table = np.empty((len(rows), width), np.int64)
     for at, (row, skip) in enumerate(zip(rows, first, strict=True)):
@@ -234,9 +267,8 @@ def view_of(rows: Seq[Stretch], block_size: int, window: int | None, like: Tenso
         table[at, : len(row.table) - skip] = row.table[skip:]
     queries = np.array([row.start for row in rows])[:, None] + np.arange(rows[0].count)  # [B, T]
     seen = np.array(first)[:, None] * block_size + np.arange(width * block_size)  # [B, S]
-    distance = queries[:, :, None] - seen[:, None, :]  # [B, T, S]
-    hidden = distance < 0 if window is None else (distance < 0) | (distance >= window)
-    bias = torch.zeros(hidden.shape, dtype=like.dtype).masked_fill_(torch.from_numpy(hidden), float("-inf"))
+    hidden = reach.hides(torch.from_numpy(queries), torch.from_numpy(seen))  # [B, T, S]
+    bias = torch.zeros(hidden.shape, dtype=like.dtype).masked_fill_(hidden, float("-inf"))
     return PagedView(torch.from_numpy(table).to(like.device), bias.unsqueeze(1).to(like.device))
 
 
@@ -248,7 +280,13 @@ class ShapeProbe:
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor:
         self.layers[layer] = LayerShape(
-            key.shape[1], key.shape[-1], value.shape[-1], query.shape[1], scoring.window, scoring.sinks is not None
+            key.shape[1],
+            key.shape[-1],
+            value.shape[-1],
+            query.shape[1],
+            scoring.window,
+            scoring.sinks is not None,
+            scoring.section,
         )
         out = attend(query, key, value, None, scoring.scaling, scoring.softcap, scoring.sinks)
         return out[0].transpose(0, 1)

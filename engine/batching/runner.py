@@ -121,8 +121,8 @@ class ModelRunner:
         self._model = model
         self.pool = KVPool(model.layers, num_blocks, block_size, model.dtype, model.device, kv=kv)
         self._staging = Staging(torch.int64, model.device)
-        sinks = any(layer.has_sinks for layer in model.layers)
-        in_place = attention == "auto" and bool(self.pool.key_arrays) and compiled and not sinks
+        gathers = any(layer.needs_reference for layer in model.layers)
+        in_place = attention == "auto" and bool(self.pool.key_arrays) and compiled and not gathers
         self._layout: MakeLayout = InPlaceLayout
         self._captures = False
         if not in_place:

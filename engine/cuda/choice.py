@@ -41,10 +41,12 @@ def choose_attention(pool: KVPool, kind: AttentionKind = "auto") -> AttentionCho
 
     Raises `ConfigurationError` where `triton` is asked for and does not work.
     """
-    sinks = any(layer.has_sinks for layer in pool.layers)
-    if sinks and kind == "triton":
-        raise ConfigurationError("engine: attention is 'triton', but the model has attention sinks; set it to 'auto'")
-    if sinks or kind == "reference" or (kind == "auto" and pool.device.type != "cuda"):
+    gathers = any(layer.needs_reference for layer in pool.layers)
+    if gathers and kind == "triton":
+        raise ConfigurationError(
+            "engine: attention is 'triton', but the model has attention sinks or sections; set it to 'auto'"
+        )
+    if gathers or kind == "reference" or (kind == "auto" and pool.device.type != "cuda"):
         return AttentionChoice("reference", StepLayout)
     reason = _refusal_of_triton(pool)
     if reason and kind == "triton":

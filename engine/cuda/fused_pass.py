@@ -119,7 +119,7 @@ def fused_pass(module: Any, pool: KVPool) -> FusedPass | None:
     """Return the pass, or None where it would not compute what the module does."""
     if type(module).__name__ not in FAMILIES or not _is_plain(module):
         return None
-    if any(layer.key_dim != layer.value_dim or layer.key_dim % 2 or layer.has_sinks for layer in pool.layers):
+    if any(layer.key_dim != layer.value_dim or layer.key_dim % 2 or layer.needs_reference for layer in pool.layers):
         return None
     return FusedPass(module, pool)
 

@@ -28,7 +28,14 @@ class LayerShape:
     query_heads: int
     window: int | None = None
     has_sinks: bool = False
-    """Its heads have learned attention sinks, which only the reference attention computes."""
+    """Its heads have learned attention sinks."""
+    section: int | None = None
+    """Positions are cut into sections of so many, and a query sees those of its own only."""
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether only the reference attention computes it."""
+        return self.has_sinks or self.section is not None
 
     def bytes_per_token(self, dtype: torch.dtype) -> int:
         """Return the bytes of a token. In int8 (or fp8, kept as int8) a head's key and value have a float32 scale

@@ -34,7 +34,7 @@ from sluicegate.plugins import ModelLoadError
 QUANTISERS = {"torchao": "torchao", "hqq": "hqq", "quanto": "optimum_quanto"}
 """Methods of `quantization_config` that are not read here, and the package that `transformers` loads them with."""
 _BLOCK_SIZE = 4
-_SERVED_LAYERS = {"full_attention", "sliding_attention"}
+_SERVED_LAYERS = {"full_attention", "sliding_attention", "chunked_attention"}
 _SHORT_WINDOW = 64
 """Windows up to this are crossed by the trial; longer ones are believed when the model code passes them on."""
 
@@ -132,7 +132,7 @@ def _switch(module: Any) -> None:
 
 
 def _trial_ids(config: Any, device: torch.device) -> Tensor:
-    window = getattr(config, "sliding_window", None) or 0
+    window = max(getattr(config, name, None) or 0 for name in ("sliding_window", "attention_chunk_size"))
     length = 24 if window > _SHORT_WINDOW else max(24, window + 8)
     length = min(length, getattr(config, "max_position_embeddings", None) or length)
     generator = torch.Generator().manual_seed(0)
@@ -164,6 +164,11 @@ def _layer_shapes(module: Any, config: Any, ids: Tensor, where: str) -> tuple[La
     for index, kind in enumerate(kinds[:count]):
         if kind == "sliding_attention" and probe.layers[index].window is None:
             raise ModelLoadError(f"{where!r}: layer {index} slides, but its code does not pass the window on")
+        if kind == "chunked_attention" and probe.layers[index].section is None:
+            raise ModelLoadError(
+                f"{where!r}: layer {index} of {type(module).__name__} cuts positions into sections, which is served of "
+                "Llama 4 only"
+            )
     return tuple(probe.layers[index] for index in range(count))
 
 

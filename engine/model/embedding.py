@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention.paged import AttentionStep, Scoring
+from sluicegate.engine.attention.paged import AttentionStep, Reach, Scoring
 from sluicegate.engine.failures import as_failure
 from sluicegate.engine.memory.kv import attend
 from sluicegate.engine.model.lora_batch import Adapter
@@ -165,7 +165,7 @@ class _TextAttention:
         for piece in self._pieces:
             here = slice(at, at := at + piece.end - piece.start)
             keys, values = piece.extend(layer, key[:, :, here], value[:, :, here])
-            bias = _bias(piece, scoring.window, query)
+            bias = _bias(piece, scoring.reach, query)
             parts.append(
                 attend(query[:, :, here], keys, values, bias, scoring.scaling, scoring.softcap)[0].transpose(0, 1)
             )
@@ -177,13 +177,12 @@ def alone(ids: list[int]) -> AttentionStep:
     return _TextAttention([_Piece(_Text(ids), 0, len(ids))])
 
 
-def _bias(piece: _Piece, window: int | None, like: Tensor) -> Tensor | None:
+def _bias(piece: _Piece, reach: Reach, like: Tensor) -> Tensor | None:
     """Return [1, 1, T, S]; None = causal over the piece alone."""
-    if piece.start == 0 and (window is None or piece.end <= window):
+    if piece.start == 0 and reach.covers(piece.end):
         return None
     queries = torch.arange(piece.start, piece.end, device=like.device)
-    distance = queries[:, None] - torch.arange(piece.end, device=like.device)
-    hidden = distance < 0 if window is None else (distance < 0) | (distance >= window)
+    hidden = reach.hides(queries, torch.arange(piece.end, device=like.device))
     return torch.zeros(hidden.shape, dtype=like.dtype, device=like.device).masked_fill_(hidden, float("-inf"))[
         None, None
     ]

@@ -133,6 +133,10 @@ def read_pretrained(
         from sluicegate.engine.model.own_attention import serve_own_attention
 
         serve_own_attention(module, where)
+    if module.config.model_type == "llama4_text":
+        from sluicegate.engine.model.llama4 import serve_llama4
+
+        serve_llama4(module)
     _refuse_signature(module, where)
     _quieten(module)
     return config, tokenizer, module.to(device).eval().requires_grad_(False), known

@@ -57,6 +57,18 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "phimoe": ("PhimoeConfig", {"num_local_experts": 4, "num_experts_per_tok": 2}),
+    "llama4": (
+        "Llama4TextConfig",
+        {
+            "attention_chunk_size": 7,
+            "floor_scale": 5,
+            "no_rope_layers": [1, 0, 1],
+            "intermediate_size_mlp": 64,
+            "num_local_experts": 4,
+            "num_experts_per_tok": 1,
+            "interleave_moe_layer_step": 2,
+        },
+    ),
     "nemotron": ("NemotronConfig", {}),
     "stablelm": ("StableLmConfig", {"hidden_size": 64}),
     "gpt2": ("GPT2Config", {"n_embd": 48, "n_layer": 3, "n_head": 4, "n_positions": 512}),
