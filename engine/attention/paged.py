@@ -27,7 +27,7 @@ ATTENTION_NAME = "sluicegate_paged"
 _STEP: ContextVar[AttentionStep | None] = ContextVar("_STEP", default=None)
 
 
-class Reach(NamedTuple):
+class AttentionReach(NamedTuple):
     """How far back queries see; None: to the first position. See `Scoring`."""
 
     window: int | None = None
@@ -67,8 +67,8 @@ class Scoring(NamedTuple):
     """Positions are cut into sections of so many, and a token sees those of its own only (Llama 4's chunks)."""
 
     @property
-    def reach(self) -> Reach:
-        return Reach(self.window, self.section)
+    def reach(self) -> AttentionReach:
+        return AttentionReach(self.window, self.section)
 
 
 class AttentionStep(Protocol):
@@ -156,8 +156,8 @@ class StepLayout:
         self._short, self._chunks = stretches[:short], stretches[short:]
         self._short_tokens = sum(stretch.count for stretch in self._short)
         self._slots = slots
-        self._views: dict[Reach, list[PagedView]] = {}
-        self._short_views: dict[Reach, PagedView] = {}
+        self._views: dict[AttentionReach, list[PagedView]] = {}
+        self._short_views: dict[AttentionReach, PagedView] = {}
         self._rows: TokenRows | None = None
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor:
@@ -183,12 +183,12 @@ class StepLayout:
 
     # Tables and biases are the same in every layer of one reach: made once a step.
 
-    def _short_view(self, reach: Reach, like: Tensor) -> PagedView:
+    def _short_view(self, reach: AttentionReach, like: Tensor) -> PagedView:
         if reach not in self._short_views:
             self._short_views[reach] = view_of(self._short, self._pool.block_size, reach, like)
         return self._short_views[reach]
 
-    def _chunk_views(self, reach: Reach, like: Tensor) -> list[PagedView]:
+    def _chunk_views(self, reach: AttentionReach, like: Tensor) -> list[PagedView]:
         if reach not in self._views:
             rounded = self._pool.is_small
             self._views[reach] = [_view_of_chunk(c, self._pool.block_size, reach, like, rounded) for c in self._chunks]
@@ -248,7 +248,7 @@ class PagedView:
     bias: Tensor | None
 
 
-def _view_of_chunk(chunk: Stretch, block_size: int, reach: Reach, like: Tensor, rounded: bool) -> PagedView:
+def _view_of_chunk(chunk: Stretch, block_size: int, reach: AttentionReach, like: Tensor, rounded: bool) -> PagedView:
     """Return what a chunk sees. The beginning of a sequence sees its own keys alone; where the pool rounds them, it
     must read them from there all the same, or answers would depend on how a prompt was cut."""
     if not rounded and chunk.start == 0 and reach.covers(chunk.count):
@@ -256,7 +256,7 @@ def _view_of_chunk(chunk: Stretch, block_size: int, reach: Reach, like: Tensor, 
     return view_of([chunk], block_size, reach, like)
 
 
-def view_of(rows: Seq[Stretch], block_size: int, reach: Reach, like: Tensor) -> PagedView:
+def view_of(rows: Seq[Stretch], block_size: int, reach: AttentionReach, like: Tensor) -> PagedView:
     """Return the view of rows of equal `count`, padded with a row's own last block. Blocks wholly out of reach are left
     out; dtype and device are those of `like`."""
     first = [reach.begin(row.start) // block_size for row in rows]

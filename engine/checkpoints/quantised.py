@@ -242,7 +242,8 @@ def _nested(tensors: Tensors, weight: str, state: Mapping[str, Any], largest: La
 
 
 def _read_mxfp4(tensors: Tensors, fields: Fields) -> Found:
-    found, used = {}, set()
+    found: dict[str, LazyTensor] = {}
+    used: set[str] = set()
     for name, one in tensors.items():
         if not name.endswith("_blocks"):
             continue

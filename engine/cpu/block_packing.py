@@ -113,7 +113,7 @@ def _whole_panels(numbers: Tensor) -> Tensor:
 def _code_panels(form: int, codes: Tensor) -> Tensor:
     group = BLOCK_FORMS[form].group
     whole = _whole_panels(codes).unflatten(2, (-1, group // 4, 4))
-    fours = whole.permute(0, 2, 3, 1, 4)  # [panels, groups, fours, 16, 4]
+    fours: Tensor = whole.permute(0, 2, 3, 1, 4)  # [panels, groups, fours, 16, 4]
     if form == Q8_0:
         return fours
     low = (fours & 15).unflatten(2, (-1, 2))

@@ -23,10 +23,10 @@ from sluicegate.engine.checkpoints.guard_heads import give_guard, is_token_guard
 from sluicegate.engine.checkpoints.mtp_layers import mtp_names
 from sluicegate.engine.checkpoints.progress import hushed, report
 from sluicegate.engine.checkpoints.quantised import fields_of, reads, whole_tensors
+from sluicegate.engine.checkpoints.stand_ins import ExpertStandIn
 from sluicegate.engine.checkpoints.stored_tensors import LazyTensor, stored_tensors
 from sluicegate.engine.cpu import Packed, half_scales, keep_module_blocks, shrink_module
 from sluicegate.engine.model.dense import DenseConfig, DenseDecoder, DenseHeads
-from sluicegate.engine.model.stand_ins import ExpertStandIn
 from sluicegate.engine.parallel.share import Share
 from sluicegate.engine.parallel.split import split_head, split_layers
 

@@ -12,12 +12,12 @@ import torch
 
 from sluicegate.engine import EngineSettings, load_model
 from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.checkpoints.stand_ins import ExpertsTensor
 from sluicegate.engine.checkpoints.stored_tensors import FileTensor
 from sluicegate.engine.cpu.kernels.rows import FP8, shrink, shrink_to_e4m3, widen
 from sluicegate.engine.cpu.packing import EIGHT, FOUR, Packed, pack, pack_runs, unpack
 from sluicegate.engine.cpu.small_layers import CpuSmallLinear, SmallEmbedding, SmallExperts
 from sluicegate.engine.memory.kv import E4M3, KVPool, LayerShape
-from sluicegate.engine.model.stand_ins import ExpertsTensor
 from sluicegate.engine.settings import KVKind
 from sluicegate.plugins import ConfigurationError, ModelLoadError
 from tests.engine.driving import a_job, prompts, run, serving
