@@ -158,7 +158,7 @@ def _opened(text: str) -> str:
             opened = opened[:-2] + " is"
         words.append(opened + tail)
     text = OWNED.sub(r"\1\3 of \2", " ".join(words), count=1)
-    return re.sub(r"\b([\w-]+)'s ([\w-]+)(?=$|[?.!])", r"\2 of \1", text)
+    return re.sub(r"\b([\w-]+)'s ([\w-]+(?: [\w-]+)?)(?=$|[?.!])", r"\2 of \1", text)
 
 
 def _reworded(text: str) -> str:

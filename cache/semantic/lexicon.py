@@ -19,6 +19,7 @@ change update modify edit alter amend | username preference setting card method
 change modify alter amend edit | order booking reservation appointment
 change switch | plan provider language theme
 reset recover restore | password
+undo revert | commit change merge
 contact reach | support
 create open register make set-up | account
 get obtain receive request claim | refund reimbursement
@@ -41,7 +42,7 @@ use utilize | *
 buy purchase | *
 begin commence start | *
 check verify see view | balance
-view see check access | history statement grade result schedule
+view see check access | history statement grade result schedule payslip bill timetable score record report
 configure set-up setup | *
 activate enable turn-on switch-on | *
 deactivate disable turn-off switch-off | *
@@ -101,6 +102,8 @@ WITH_E = listed(
     """
 )
 """Verbs that drop an "e" before "ing"."""
+DOUBLED = listed("add err ebb butt")
+"""Verbs that end in two of a letter themselves."""
 SHORT = re.compile(r"[^aeiou]*[aeiou][bcdfgklmnprstvz]")
 
 
@@ -112,7 +115,7 @@ def stem(verb: str) -> str:
     base = verb[:-3]
     if base + "e" in WITH_E:
         return base + "e"
-    if base[-1] == base[-2] and base[-1] not in "aeiouflsz":
+    if base[-1] == base[-2] and base[-1] not in "aeiouflsz" and base not in DOUBLED:
         return base[:-1]
     return verb if SHORT.fullmatch(base) else base
 

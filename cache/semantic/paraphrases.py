@@ -11,9 +11,11 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from sluicegate.cache.semantic import constructions
+from sluicegate.cache.semantic import constructions, frames
 from sluicegate.cache.semantic.lexicon import stem
 
+MAX_FRAMED_CHARS = 200
+"""Of a question that is tried in another frame: a longer one costs time, and has a frame of its own."""
 SYNONYMS = {
     word: group[0]
     for group in map(
@@ -93,6 +95,21 @@ SYNONYMS = {
         companies firms
         need require
         symptoms signs
+        documents paperwork
+        founded established
+        luggage baggage
+        flat apartment
+        lift elevator
+        salary wage
+        toilet restroom lavatory
+        teenager adolescent
+        purse handbag
+        stages phases
+        colleague coworker
+        colleagues coworkers
+        stage phase
+        error mistake
+        errors mistakes
         """.strip().splitlines(),
     )
     for word in group[1:]
@@ -133,7 +150,7 @@ REWORDINGS = [
     (r"^what are differences between ", "what is difference between "),
     (rf"^how (?:do|would|can) (?:you|i|one) say {_KEPT} in (\w+)$", r"translate \1 to \2"),
     (rf"^what is {_KEPT} in (french|german|spanish|italian|dutch|polish|portuguese|swedish|danish|japanese|chinese"
-     r"|korean|russian|turkish|arabic|greek|latin|hindi|english)$", r"translate \1 to \2"),
+     r"|korean|russian|turkish|arabic|greek|latin|hindi|english|finnish|norwegian|czech|hungarian|irish|welsh|thai|vietnamese|hebrew|ukrainian|romanian|catalan)$", r"translate \1 to \2"),
     (r"^what is (\w+) (?:word|translation) (?:for|of) (\x00\d+\x00|\w+)$", r"translate \2 to \1"),
     (r"^translate (.+) (?:into|in) (\w+)$", r"translate \1 to \2"),
     (r"^(?:convert|change) (\d\S*) (.+) into (.+)$", r"convert \1 \2 to \3"),
@@ -204,6 +221,11 @@ def _rewordings() -> list[tuple[re.Pattern[str], constructions.Becomes]]:
     return [(re.compile(pattern), becomes) for pattern, becomes in (*REWORDINGS, *constructions.REWORDINGS)]
 
 
+@cache
+def _frames() -> list[tuple[re.Pattern[str], constructions.Becomes]]:
+    return [(re.compile(pattern), becomes) for pattern, becomes in frames.FRAMES]
+
+
 COURTESIES = [
     r"^(?:i was|i am|just) (?:wondering|curious)(?: about)?[:,]* (?=(?:what|how|why|where|when|who|which|if)\b)",
     r"^(?:does anyone|do you guys|would you|might you) know (?=(?:what|how|why|where|when|who|which)\b)",
@@ -241,4 +263,7 @@ def reworded(text: str) -> str:
         text = pattern.sub(becomes, text, count=1)
     for several, verb in PHRASAL:
         text = several.sub(verb, text)
+    if len(text) <= MAX_FRAMED_CHARS:
+        for pattern, becomes in _frames():
+            text = pattern.sub(becomes, text, count=1)
     return _HOW_TO.sub(lambda found: "how-to " + stem(found[1]), text)

@@ -18,9 +18,21 @@ GENERAL = (
     ("what", "causes"), ("what", "is", "difference"), ("what", "is", "price"), ("how", "long"), ("how", "often"), ("why",),
     ("hours",), ("do", "i", "need"), ("recipe", "for"), ("explain",), ("how-works",), ("what", "are", "symptoms"), ("delivery", "time"),
     ("when", "does"), ("is", "it", "safe"), ("tips", "for"), ("where-buy",), ("purpose", "of"), ("how", "difficult"), ("what", "happens", "if"), ("reasons", "to"),
+    ("may-i",), ("includes",), ("has",), ("ingredients",), ("substitute",), ("min-age",), ("refund", "of"), ("salary",), ("deadline",), ("who-must",), ("who-contact",),
+    ("earliest",), ("recommend", "name", "for"), ("is-a",), ("when", "need-to"), ("where", "need-to"),
+    ("tell", "about"), ("opinion", "on"), ("pros-and-cons", "of"), ("not-working",), ("do", "you", "sell"), ("should-i",), ("origin", "of"), ("what", "is", "best"),
 )  # fmt: skip
 """How requests begin that ask about things of a kind: one of them or several, mine or anybody's."""
-ACTING = (("how-to",), ("can", "i"), ("may", "i"), ("do", "i", "need", "to"))
+ACTING = (
+    ("how-to",),
+    ("can", "i"),
+    ("may", "i"),
+    ("may-i",),
+    ("who-must",),
+    ("min-age",),
+    ("should-i",),
+    ("do", "i", "need", "to"),
+)
 """What stands right before a verb."""
 COUNTED = listed("few little lot bit number couple pair dozen million")
 QUANTITY = listed("first last second third next only all both each every few many several most 1 2 3 4 5 6 7 8 9 10")

@@ -18,7 +18,7 @@ from sluicegate.cache.semantic.sameness import Sameness
 from sluicegate.cache.semantic.verified import Judge, Verified, same_answers
 from sluicegate.plugins import Answer, Lifecycle
 
-JUDGED_THRESHOLD = 0.15
+DECIDED_THRESHOLD = 0.15
 """Cosine of hashed n-grams: questions in other words share a word or two."""
 Place = tuple[str, str]
 """Tenant and scope."""
@@ -59,7 +59,8 @@ class SemanticTier:
         """`sameness`: a judge of questions that `guard` would not take for the same. `models`: names of those whose
         requests use this tier unless they decline; "*" stands for all."""
         self.models = frozenset(models)
-        usual = embedder.threshold if sameness is None else min(embedder.threshold, JUDGED_THRESHOLD)
+        by_words = guard == "words" or sameness is not None
+        usual = min(embedder.threshold, DECIDED_THRESHOLD) if by_words else embedder.threshold
         self.threshold = usual if threshold is None else threshold
         self.sameness = sameness
         self._embedder = embedder
