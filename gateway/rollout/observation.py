@@ -9,6 +9,7 @@ from typing import Protocol
 
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.settings import OnlineChecks
+from sluicegate.gateway.telemetry.tries import INVALID
 from sluicegate.plugins import Answer, ConfigurationError
 
 LEFT = "cancelled"
@@ -26,9 +27,14 @@ class Observation:
     values: Mapping[str, float] = field(default_factory=dict)
     seconds: float | None = None
     counts: bool = True
+    by: str = ""
+    """Who said it, where a caller did: a short digest, which several callers may share."""
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self))
+        kept = asdict(self)
+        if not self.by:
+            del kept["by"]  # releases that do not know it still read the rest
+        return json.dumps(kept)
 
     @classmethod
     def from_json(cls, text: str) -> Observation:
@@ -77,7 +83,7 @@ def observed(exchange: Exchange, checks: AnswerChecks) -> Observation | None:
         return Observation(draw.route, draw.version, draw.share, {"failures": 1.0})
     values = {"failures": 0.0, "safety": float(_withheld(exchange))}
     if exchange.request.constraint is not None or exchange.request.callable_tools:
-        values["validity"] = float(exchange.broken or any(map(_is_cut, exchange.answers)))
+        values["validity"] = float(_broke(exchange) or any(map(_is_cut, exchange.answers)))
     whole = [answer for answer in exchange.answers if answer.refusal is None]
     if checks and whole:
         values["checks"] = sum(checks.failing(text_of(answer)) for answer in whole) / len(whole)
@@ -93,6 +99,11 @@ def text_of(answer: Answer) -> str:
 def _withheld(exchange: Exchange) -> bool:
     """Whether a rail changed, stopped or held back any of it."""
     return exchange.review is not None or (exchange.moderation is not None and exchange.moderation.altered)
+
+
+def _broke(exchange: Exchange) -> bool:
+    """Whether an answer broke what was asked, here or at another server, even if a better one left in its place."""
+    return exchange.broken or any(one.outcome == INVALID for one in exchange.tries)
 
 
 def _is_cut(answer: Answer) -> bool:

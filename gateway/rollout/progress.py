@@ -52,6 +52,8 @@ class Rollout:
     """Requests of the canary that ended since."""
     evidence: dict[str, Evidence] = field(default_factory=dict)
     ranks: Ranks = field(default_factory=Ranks)
+    speakers: dict[str, int] = field(default_factory=dict)
+    """Scores of feedback that counted, by caller."""
     decisions: list[RolloutDecision] = field(default_factory=list)
     pending: RolloutDecision | None = None
 
@@ -69,6 +71,8 @@ class Rollout:
         is_canary = seen.version == self.settings.canary
         p = seen.share if is_canary else 1 - seen.share
         values = dict(seen.values)
+        if "feedback" in values and not self._listens_to(seen.by):
+            return
         if seen.seconds is not None:
             if (rank := self.ranks.of(seen.seconds)) is not None:
                 values["latency"] = rank
@@ -78,6 +82,14 @@ class Rollout:
                 self.evidence[metric].add(is_canary, p, min(1.0, max(0.0, value)))
         self.at_step += is_canary and seen.counts
         self._stop_if_worse(values, now_s)
+
+    def _listens_to(self, caller: str) -> bool:
+        """Whether a score of `caller` counts: by what went before alone, so that it moves no error."""
+        given, total = self.speakers.get(caller, 0) + 1, sum(self.speakers.values()) + 1
+        if given > max(1.0, self.settings.feedback_from_one * total):
+            return False
+        self.speakers[caller] = given
+        return True
 
     def _concerns(self, seen: Observation) -> bool:
         return seen.version in (self.settings.canary, self.settings.baseline) and 0 < seen.share < 1
@@ -91,6 +103,8 @@ class Rollout:
                     f"{metric}: {_mean(found.canary.mean)} of {self.settings.canary}, {_mean(found.baseline.mean)} of "
                 )
                 reason += f"{self.settings.baseline} (0 is best)"
+                if metric == "feedback":
+                    reason += f", said by {len(self.speakers)} caller{'s' if len(self.speakers) > 1 else ''}"
                 made = self._verdict("stop", "rollout", reason, 0.0, now_s)
                 self._decide(replace(made, metric=metric, evidence=_exp(found.worse.log), needed=needed))
                 return
@@ -222,6 +236,7 @@ class Rollout:
             "at_step": self.at_step,
             "evidence": {metric: found.to_json() for metric, found in self.evidence.items()},
             "ranks": self.ranks.newest,
+            "speakers": self.speakers,
             "decisions": [asdict(one) for one in self.decisions],
             "pending": None if self.pending is None else asdict(self.pending),
         }
@@ -242,6 +257,7 @@ class Rollout:
             int(kept["at_step"]),
             {metric: Evidence.from_json(found) for metric, found in kept["evidence"].items()},
             Ranks([float(one) for one in kept["ranks"]]),
+            {str(caller): int(count) for caller, count in kept.get("speakers", {}).items()},
             [RolloutDecision(**one) for one in kept["decisions"]],
             None if kept["pending"] is None else RolloutDecision(**kept["pending"]),
         )

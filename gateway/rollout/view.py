@@ -37,6 +37,7 @@ def view(found: Rollout, now_s: float) -> dict[str, Any]:
         "beta": settings.beta,
         "metrics": {metric: _metric(found, metric) for metric in found.applicable},
         "decisions": [asdict(one) for one in found.decisions],
+        "feedback_callers": len(found.speakers),
         "is_open": found.state in OPEN,
     }
 

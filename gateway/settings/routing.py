@@ -58,6 +58,8 @@ class RolloutSettings:
     """Of the answers, drawn at random."""
     rubric: str = ""
     """What the judge marks by; empty = whether the answer does what was asked."""
+    feedback_from_one: Annotated[float, Within(most=1, above=0)] = 1.0
+    """The largest share of the scores in `/v1/feedback` that one caller (a key) gives; those beyond do not count."""
 
     def __post_init__(self) -> None:
         shares = (0.0, *self.steps)

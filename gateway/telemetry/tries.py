@@ -11,6 +11,8 @@ from typing import Protocol, runtime_checkable
 ANSWERED = "answered"
 LOST = "left"
 """Outcome of a try that nobody waited for to the end."""
+INVALID = "invalid"
+"""Outcome of a try whose answer broke what was asked."""
 
 
 def _new_span_id() -> int:

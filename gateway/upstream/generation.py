@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sluicegate.gateway.telemetry.tries import Try
+from sluicegate.gateway.telemetry.tries import INVALID, Try
 from sluicegate.gateway.upstream.bounds import SPARE_BYTES, Bounds
 from sluicegate.gateway.upstream.events import Broken, Malformed, Severed, TimeUp, chunks, whole
 from sluicegate.gateway.upstream.reading.counting import added, unanswered, within_one
@@ -193,6 +193,8 @@ class UpstreamGeneration:
         reply = self._reply
         if reply is not None and isinstance(broken, Severed | Malformed):
             reply.failed("cut" if isinstance(broken, Severed) else "malformed")
+        elif self._tries.made:
+            self._tries.made[-1].end(INVALID)
 
     def _note_claim(self) -> None:
         if self._now()[1]:

@@ -131,6 +131,22 @@ def test_comments_lie_encrypted_and_are_refused_where_they_cannot(tmp_path: Path
         assert code(say(app, asked(app), score=1)) == (404, "feedback_off")
 
 
+def test_a_comment_that_does_not_open_hides_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "feedback.sqlite3"
+    with TestApp(settings={"feedback": {"secret": SECRET, "path": str(path)}}) as app:
+        for words in ("first", "second"):
+            assert say(app, asked(app), comment=words).status_code == 200
+        with closing(sqlite3.connect(path, timeout=30)) as db:
+            db.execute("update feedback set comment = x'00' where at_s = (select min(at_s) from feedback)")
+            db.commit()
+        answer = app.client.get("/admin/feedback?reveal=true")
+        assert answer.status_code == 200, answer.text
+        assert [(one["has_comment"], one["comment"]) for one in answer.json()["data"]] == [
+            (True, "second"),
+            (True, None),
+        ]
+
+
 def test_a_restart_keeps_what_can_be_spoken_of_and_what_was_said(tmp_path: Path) -> None:
     settings = {"feedback": {"path": str(tmp_path / "feedback.sqlite3")}}
     with TestApp(settings=settings) as app:

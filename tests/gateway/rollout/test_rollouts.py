@@ -18,6 +18,7 @@ from sluicegate.gateway.rollout import rollouts
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import ConfigurationError, GenerationFailed, Job
 from tests.altered import altered
+from tests.gateway.upstream.servers import ScriptedServer, running, says
 from tests.waiting import until
 
 GOOD, NEW = "m@1", "m@2"
@@ -38,7 +39,9 @@ def quick_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
 def rolling(script: Script, rollout: Mapping[str, Any] = AT_HALF, **more: Any) -> Iterator[TestApp]:
     route = {"sticky": "none", "rollout": dict(rollout)}
     tables = {"routing": {"models": {"m": route}, **more.pop("routing", {})}, **more.pop("tables", {})}
+    as_ = more.pop("as_", "")
     with TestApp(script=script, names=(GOOD, NEW, "judge"), settings=tables, **more) as app:
+        app.client.headers.update({"authorization": f"Bearer key-{as_}"} if as_ else {})
         until(lambda: look(app)["pending"] is None)
         yield app
 
@@ -125,6 +128,27 @@ def test_a_version_that_is_worse_is_caught_by_what_is_wrong_with_it(
     assert stops[0]["by"] == "rollout"
 
 
+def test_an_answer_of_another_server_that_was_asked_for_again_counts_against_its_version() -> None:
+    """Callers get valid answers alone: only the tries tell how often the version breaks what was asked."""
+    good, bad = says('{"ok": true}'), says('{"ok": "maybe"}')
+    with running(ScriptedServer(good)) as old, running(ScriptedServer(*[bad, good] * WITHIN)) as new:
+        models = {name: {"url": url, "allow_private": True, "retries": 0} for name, url in ((GOOD, old), (NEW, new))}
+        app = TestApp(
+            pipeline={"generate": ["upstream"], "constrain": ["grammar"]},
+            stages={"generate": {"upstream": {"models": models}}},
+            settings={"routing": {"models": {"m": {"sticky": "none", "rollout": dict(AT_HALF)}}}},
+        )
+        with app:
+            until(lambda: look(app)["pending"] is None)
+            for number in range(WITHIN):
+                assert app.ask(str(number), model="m", stream=False, **FORM).text == '{"ok": true}'
+                if is_stopped(found := look(app)):
+                    break
+            assert found["decisions"][-1]["metric"] == "validity"
+            validity = found["metrics"]["validity"]
+            assert (validity["canary"]["mean"], validity["baseline"]["mean"]) == (1.0, 0.0)
+
+
 def judged(job: Job) -> list[str]:
     if job.model == "judge":
         assert job.request is not None
@@ -150,6 +174,34 @@ def test_what_users_say_stops_a_version_that_they_do_not_like() -> None:
             if number % 10 == 9 and is_stopped(look(app)):
                 break
         assert look(app)["decisions"][-1]["metric"] == "feedback"
+
+
+@pytest.mark.parametrize(("most", "state"), [(1.0, "stopped"), (0.2, "running")])
+def test_a_flood_of_one_callers_scores_counts_for_no_more_than_its_share(most: float, state: str) -> None:
+    """One hates whatever the new version says and gives nine scores of ten; others find both alike."""
+    keys = [{"id": f"k{number}", "key": f"key-{number}"} for number in range(6)]
+    keys.append({"id": "root", "key": "key-root", "scopes": ["admin"]})
+    settings = {**AT_HALF, "feedback_from_one": most}
+    with rolling(lambda job: [job.model], settings, keys=keys, pipeline={"admit": ["api-keys"]}, as_="root") as app:
+        for number in range(120):
+            key = {"authorization": f"Bearer key-{0 if number % 10 else 1 + number // 10 % 5}"}
+            body = {"model": "m", "messages": [{"role": "user", "content": str(number)}]}
+            reply = app.client.post("/v1/chat/completions", json=body, headers=key).json()
+            flood, is_new = bool(number % 10), reply["model"] == NEW
+            said = {"request_id": reply["id"], "score": float(not is_new) if flood else 0.75}
+            assert app.client.post("/v1/feedback", json=said, headers=key).status_code == 200
+        until(lambda: not app.runtime.rollouts._waiting)
+        time.sleep(0.2)
+        found = look(app)
+        assert found["state"] == state, found["metrics"]["feedback"]
+        if state == "stopped":
+            assert found["decisions"][-1]["reason"].endswith(
+                (" said by 1 caller", " said by 2 callers", " said by 3 callers")
+            )
+        else:
+            counted = found["metrics"]["feedback"]
+            assert counted["canary"]["n"] + counted["baseline"]["n"] < 30
+            assert found["feedback_callers"] == 6
 
 
 @pytest.mark.parametrize("runs", [3, pytest.param(20, marks=pytest.mark.thorough)])

@@ -103,6 +103,8 @@ def test_a_broken_answer_is_asked_for_again_with_what_was_wrong() -> None:
         assert (reply.status, reply.text) == (200, GOOD)
         [outcome] = app.wait_for_outcomes(1)
         assert outcome.usage.completion_tokens > 7  # the broken one is paid for as well
+        until(lambda: app.runtime.trace_sink.seen == 1)
+        assert [one.outcome for one in next(app.runtime.trace_sink.recent()).tries] == ["invalid", "answered"]
     again = server.bodies[1]["messages"]
     assert again[-2] == {"role": "assistant", "content": BAD}
     assert "does not follow the schema" in again[-1]["content"]
