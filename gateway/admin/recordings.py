@@ -48,17 +48,17 @@ def add_recording_routes(router: APIRouter, runtime: Runtime) -> None:
         """What would be said now, beside what was said then."""
         by, recorder = name_of(operator_of(runtime, request, REVIEW)), recorder_in(runtime)
         async with runtime.audit.change(by, "recordings.replay", id, **asked.model_dump()):
-            facts, body = await recorder.get(id)
+            recording, body = await recorder.get(id)
             found = await replayed(
                 runtime.pipeline,
-                facts.facts,
+                recording,
                 body,
                 runtime.accounts.prices.cost_nanos,
                 model=asked.model,
                 policy=asked.policy,
                 reveal=asked.reveal,
             )
-        return {"id": id, "at_s": facts.at_s, **found}
+        return {"id": id, "at_s": recording.at_s, **found}
 
     @router.delete("/admin/recordings", tags=["admin"])
     async def delete(

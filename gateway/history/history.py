@@ -6,6 +6,7 @@ import logging
 import sqlite3
 import threading
 import time
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ from sluicegate.gateway.review.stores.base import Sealer
 from sluicegate.gateway.settings import TelemetrySettings
 from sluicegate.gateway.telemetry import Finished
 from sluicegate.gateway.telemetry.metrics import Objectives
-from sluicegate.plugins import Overloaded, Trouble
+from sluicegate.plugins import Overloaded, ServiceError, Trouble
 
 T = TypeVar("T")
 log = logging.getLogger("sluicegate.history")
@@ -184,6 +185,11 @@ class History:
             return ask()
         except (sqlite3.Error, OSError) as error:
             raise Overloaded(f"the console's history cannot be read: {error}", retry_after_s=5.0) from error
+        except (ValueError, zlib.error) as error:
+            raise ServiceError(
+                "what was kept of this request cannot be opened: its row is damaged, or [telemetry] history_secret is "
+                "another one than it was sealed under"
+            ) from error
 
     def _run(self) -> None:
         while self._taking:

@@ -22,6 +22,10 @@ FLUSH_S = 1.0
 TRIM_EVERY = 30
 """Flushes from one look at age and bytes to the next."""
 MAX_WAITING_BYTES = 32 * 1024**2
+DAMAGED = (
+    "requests of some callers are not recorded: the keys that seal them are damaged; the log names them, and "
+    "DELETE /admin/recordings?key=ID takes what was recorded of one, with its key"
+)
 Costs = Callable[[str, Usage], int]
 """Billionths of what tokens of a model cost."""
 
@@ -37,7 +41,9 @@ class RequestRecorder:
         self._waiting: list[Recording] = []
         self._waiting_bytes = 0
         self._flushing: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
         self._reason = ""
+        self._damaged = ""
         self._counts = {"kept_total": 0.0, "left_out_total": 0.0}
 
     async def start(self) -> None:
@@ -57,7 +63,7 @@ class RequestRecorder:
         return {**self._counts, "waiting_bytes": float(self._waiting_bytes)}
 
     def troubles(self) -> Sequence[Trouble]:
-        return (Trouble(self._reason),) if self._reason else ()
+        return [Trouble(reason) for reason in (self._reason, self._damaged) if reason]
 
     def note(self, exchange: Exchange) -> None:
         """Called once for each request that has ended."""
@@ -125,10 +131,12 @@ class RequestRecorder:
         while True:
             await asyncio.sleep(FLUSH_S)
             try:
-                await self._flush()
-                if count % TRIM_EVERY == 0:
-                    await self._tables.call(lambda: self._store.trim(self._settings.keep_s, self._settings.max_bytes))
-                count += 1
+                try:
+                    await self._flush()
+                finally:  # old ones go even while no new one can be written
+                    count += 1
+                    if count % TRIM_EVERY == 1:
+                        await self._trim()
                 self._reason = ""
             except DatabaseUnavailable as error:
                 if not self._reason:
@@ -137,15 +145,27 @@ class RequestRecorder:
             except Exception:
                 log.exception("requests could not be recorded; they are tried again")
 
+    async def _trim(self) -> None:
+        await self._tables.call(lambda: self._store.trim(self._settings.keep_s, self._settings.max_bytes))
+
     async def _flush(self) -> None:
-        if not self._waiting:
-            return
-        found = self._waiting[:]
-        await self._tables.call(lambda: self._store.add(found))
-        taken = {one.id for one in found}
-        self._waiting = [one for one in self._waiting if one.id not in taken]
-        self._waiting_bytes = sum(len(one.body) for one in self._waiting)
-        self._counts["kept_total"] += len(found)
+        async with self._turn:  # who asks for a recording flushes, too: none is counted twice
+            if not self._waiting:
+                return
+            found = self._waiting[:]
+            left = await self._tables.call(lambda: self._store.add(found))
+            taken = {one.id for one in found}
+            self._waiting = [one for one in self._waiting if one.id not in taken]
+            self._waiting_bytes = sum(len(one.body) for one in self._waiting)
+        self._counts["kept_total"] += len(found) - len(left)
+        self._counts["left_out_total"] += len(left)
+        self._report(left)
+
+    def _report(self, left: Sequence[Recording]) -> None:
+        if left and not self._damaged:
+            keys = ", ".join(sorted({one.key_id or one.tenant for one in left}))
+            log.error("requests of %s are not recorded: the key that seals them is damaged", keys)
+        self._damaged = DAMAGED if left else ""
 
 
 def facts_of(exchange: Exchange, cost: Costs) -> dict[str, Any]:

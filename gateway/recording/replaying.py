@@ -9,9 +9,10 @@ from typing import Any
 
 from sluicegate.gateway.answer.json_values import leaves, same
 from sluicegate.gateway.recording.recorder import Costs, facts_of, said
+from sluicegate.gateway.recording.store import ListedRecording, RecordingDamaged
 from sluicegate.gateway.request.pipeline import Pipeline
 from sluicegate.gateway.review.items import request_from_json
-from sluicegate.plugins import Caller
+from sluicegate.plugins import Caller, Request
 
 PRIORITY = 20
 TENANT = "replay"
@@ -23,11 +24,12 @@ _ABSENT = object()
 
 
 async def replayed(
-    pipeline: Pipeline, facts: Mapping[str, Any], body: Any, cost: Costs, *, model: str, policy: str, reveal: bool
+    pipeline: Pipeline, recording: ListedRecording, body: Any, cost: Costs, *, model: str, policy: str, reveal: bool
 ) -> dict[str, Any]:
     """`model`, `policy`: names, or empty for the model that answered then and the policy that claims the request now.
-    Raises `NotFound` for a model, `RequestError` for a policy that is none."""
-    kept = request_from_json(body["request"])
+    Raises `NotFound` for a model, `RequestError` for a policy that is none, `RecordingDamaged`."""
+    facts = recording.facts
+    kept, answered = _read(recording, body)
     request = dataclasses.replace(
         kept,
         id=f"replay-{kept.id}",
@@ -44,9 +46,26 @@ async def replayed(
     found = {
         "before": {name: facts[name] for name in COMPARED},
         "after": {name: after[name] for name in COMPARED},
-        **difference(body["answers"], answers),
+        **difference(answered, answers),
     }
     return found if reveal else _without_values(found)
+
+
+def _read(recording: ListedRecording, body: Any) -> tuple[Request, list[Mapping[str, Any]]]:
+    """The request and its answers. Raises `RecordingDamaged` where another release kept other things."""
+    try:
+        answers = [_answer(one) for one in body["answers"]]
+        missing = {*COMPARED, "asked", "tenant", "key_id", "team", "route"} - set(recording.facts)
+        if missing:
+            raise ValueError(f"no {', '.join(sorted(missing))}")
+        return request_from_json(body["request"]), answers
+    except (ValueError, TypeError, LookupError) as error:
+        raise RecordingDamaged(recording.id) from error
+
+
+def _answer(one: Mapping[str, Any]) -> Mapping[str, Any]:
+    calls = [{"name": str(call["name"]), "arguments": str(call["arguments"])} for call in one["calls"]]
+    return {"text": str(one["text"]), "finish_reason": one["finish_reason"], "calls": calls}
 
 
 def difference(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

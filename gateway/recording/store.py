@@ -17,9 +17,24 @@ from typing import Any
 
 from sluicegate.cache.stores.sealing import TenantSealer
 from sluicegate.gateway.database import Connection, Tables
+from sluicegate.plugins import ServiceError
 
 KEY_BYTES = 32
 KEYS = "recording keys"
+UNREADABLE = (ValueError, TypeError)
+"""What bytes raise that nobody here wrote so."""
+
+
+class RecordingDamaged(ServiceError):
+    """A recording cannot be read: its bytes or its key are damaged, or another release wrote it."""
+
+    code = "recording_damaged"
+
+    def __init__(self, id: str) -> None:
+        super().__init__(
+            f"recording {id[:100]!r} cannot be read: it or the key of its caller is damaged, or another release wrote "
+            "it; others can be. DELETE /admin/recordings?id=ID removes it"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +73,25 @@ class RecordingStore:
         self._secret = secret
         self._master = TenantSealer(secret)
 
-    def add(self, found: Sequence[Recording]) -> None:
+    def add(self, found: Sequence[Recording]) -> list[Recording]:
+        """Those that were left out, as the key of their caller is damaged: what it sealed would be lost with it."""
+        left = []
         put = "insert into sluicegate.recordings values (%s, %s, %s, %s, %s, %s) on conflict (id) do nothing"
         with self._tables.transaction() as db:
             now = self._tables.now_s(db)
             for number, one in enumerate(found):
                 subject = self._subject(one)
-                sealed = self._sealer(db, one, subject).seal(subject, one.body, one.id.encode())
+                try:
+                    sealed = self._sealer(db, one, subject).seal(subject, one.body, one.id.encode())
+                except UNREADABLE:
+                    left.append(one)
+                    continue
                 at = now + number * 1e-6
                 db.execute(put, (one.id, subject, at, len(sealed), json.dumps(dict(one.facts)), sealed))
+        return left
 
     def listed(self, chosen: Chosen, since_s: float, limit: int) -> list[ListedRecording]:
-        """Newest first."""
+        """Newest first; without facts where those cannot be read."""
         where, params = self._where(chosen)
         query = (
             "select id, at_s, size, record from sluicegate.recordings where at_s >= %s and subject in "
@@ -77,10 +99,10 @@ class RecordingStore:
         )
         with self._tables.transaction() as db:
             rows = db.execute(query, (since_s, *params, limit)).fetchall()
-        return [ListedRecording(id, at_s, int(size), json.loads(record)) for id, at_s, size, record in rows]
+        return [ListedRecording(id, at_s, int(size), _facts(record)) for id, at_s, size, record in rows]
 
     def get(self, id: str) -> tuple[ListedRecording, Any] | None:
-        """With the body as it was. Raises `Damaged` where it does not open."""
+        """With the body as it was. Raises `RecordingDamaged`."""
         query = (
             "select at_s, size, record, body, subject, sealed from sluicegate.recordings "
             "join sluicegate.recording_keys using (subject) where id = %s"
@@ -90,10 +112,12 @@ class RecordingStore:
         if row is None:
             return None
         at_s, size, record, body, subject, sealed = row
-        own = TenantSealer(self._master.open(KEYS, bytes(sealed), subject.encode()))
-        return ListedRecording(id, at_s, int(size), json.loads(record)), json.loads(
-            own.open(subject, bytes(body), id.encode())
-        )
+        try:
+            own = TenantSealer(self._master.open(KEYS, bytes(sealed), subject.encode()))
+            found = json.loads(own.open(subject, bytes(body), id.encode()))
+        except UNREADABLE as error:
+            raise RecordingDamaged(id) from error
+        return ListedRecording(id, at_s, int(size), _facts(record)), found
 
     def delete(self, chosen: Chosen) -> int:
         """All recordings of those callers, with their keys; how many there were."""
@@ -158,3 +182,12 @@ class RecordingStore:
             if chosen.user is not None:
                 found["person"] = self._person(chosen.tenant, chosen.user)
         return " and ".join(f"{column} = %s" for column in found) or "1 = 1", tuple(found.values())
+
+
+def _facts(record: str) -> dict[str, Any]:
+    """Empty where they cannot be read: who asks for the recording is told."""
+    try:
+        found = json.loads(record)
+    except UNREADABLE:
+        return {}
+    return found if isinstance(found, dict) else {}

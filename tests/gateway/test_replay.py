@@ -13,7 +13,10 @@ import pytest
 
 from sluicegate.gateway.commands import cli
 from sluicegate.gateway.config import load
+from sluicegate.gateway.database import DatabaseUnavailable
+from sluicegate.gateway.recording import recorder
 from sluicegate.gateway.recording.replaying import changed_fields, difference
+from sluicegate.gateway.recording.store import Recording
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import ConfigurationError, ContentBlocked, GenerationFailed, Job
 from tests.waiting import until
@@ -221,6 +224,104 @@ def test_what_is_too_long_or_fails_is_left_out_and_counted(tmp_path: Path) -> No
         recorded(app, 1)
         assert app.runtime.recorder is not None
         assert app.runtime.recorder.stats()["left_out_total"] == 1
+
+
+@contextmanager
+def tampered(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(path, timeout=30)) as db:
+        yield db
+        db.commit()
+
+
+def keyed(app: TestApp, name: str, text: str) -> None:
+    body = {"model": OLD, "messages": [{"role": "user", "content": text}]}
+    assert app.client.post("/v1/chat/completions", json=body, headers=as_(name)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "body = substr(body, 1, length(body) - 9)",
+        "body = x''",
+        "body = 'text'",
+        "body = (select body from recordings where subject != {subject} limit 1)",
+        "body = (select body from recordings where subject = {subject} and id != {id} limit 1)",
+        "record = substr(record, 1, 40)",
+        "record = '[]'",
+        "record = '{{}}'",
+    ],
+    ids=["truncated", "empty", "a text", "another caller's", "another request's", "half facts", "a list", "no facts"],
+)
+def test_a_damaged_recording_is_an_error_in_words_and_hides_no_other(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "r.sqlite3"
+    with recording(path, keys=KEYS, pipeline={"admit": ["api-keys"]}) as app:
+        for name, text in (("alice", "a"), ("alice", "b"), ("bob", "c")):
+            keyed(app, name, text)
+        app.client.headers.update(as_("root"))
+        ids = [one["id"] for one in recorded(app, 2, key="alice")]
+        with tampered(path) as db:
+            subject, id = db.execute(
+                "select quote(subject), quote(id) from recordings where id = ?", ids[:1]
+            ).fetchone()
+            db.execute(f"update recordings set {change.format(subject=subject, id=id)} where id = {id}")
+        assert len(recorded(app, 3)) == 3
+        answer = app.client.post(f"/admin/recordings/{ids[0]}/replay", json={})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (500, "recording_damaged")
+        assert ids[0] in answer.json()["error"]["message"]
+        assert replay(app, ids[1])["same"]
+        assert cli.main(["replay", "--url", app.url, "--key", "key-root"]) == 1
+        assert app.client.delete(f"/admin/recordings?id={ids[0]}").json() == {"deleted": 1}
+
+
+@pytest.mark.parametrize("change", [{"answers": None}, {"answers": [{}]}, {"request": {}}, {"request": None}, None])
+def test_what_another_release_recorded_otherwise_is_an_error_in_words(tmp_path: Path, change: Any) -> None:
+    with recording(tmp_path / "r.sqlite3") as app:
+        app.ask("c", model=OLD, stream=False)
+        [one] = recorded(app, 1)
+        store = app.runtime.recorder._store  # type: ignore[union-attr]  # it is on
+        listed, body = store.get(one["id"]) or (None, None)
+        kept = json.dumps(None if change is None else {**body, **change}).encode()
+        store.add([Recording("other", "default", "", "", listed.facts, kept)])  # type: ignore[union-attr]
+        answer = app.client.post("/admin/recordings/other/replay", json={})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (500, "recording_damaged")
+
+
+def test_a_damaged_key_of_one_caller_stops_no_recording_of_others(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite3"
+    with recording(path, keys=KEYS, pipeline={"admit": ["api-keys"]}) as app:
+        keyed(app, "alice", "a")
+        app.client.headers.update(as_("root"))
+        recorded(app, 1)
+        with tampered(path) as db:
+            db.execute("update recording_keys set sealed = substr(sealed, 1, 20)")
+        for name in ("alice", "bob"):
+            keyed(app, name, "later")
+        recorded(app, 1, key="bob")
+        assert app.runtime.recorder is not None
+        until(lambda: app.runtime.recorder.stats()["left_out_total"] == 1)  # type: ignore[union-attr]
+        assert "DELETE /admin/recordings?key=ID" in app.runtime.recorder.troubles()[0].reason
+        assert app.client.delete("/admin/recordings?key=alice").json() == {"deleted": 1}
+        keyed(app, "alice", "at last")
+        recorded(app, 1, key="alice")
+        assert not app.runtime.recorder.troubles()
+
+
+def test_what_is_too_old_goes_while_nothing_new_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "TRIM_EVERY", 2)
+    with recording(tmp_path / "r.sqlite3", recording={"keep_s": 1.0}) as app:
+        app.ask("c", model=OLD, stream=False)
+        recorded(app, 1)
+
+        def full(found: Any) -> Any:
+            raise DatabaseUnavailable(0, "r.sqlite3 finds no room on its disk; make room")
+
+        store = app.runtime.recorder._store  # type: ignore[union-attr]  # it is on
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(store, "add", full)
+            app.ask("d", model=OLD, stream=False)
+            recorded(app, 0)
+            assert [trouble.reason for trouble in app.runtime.recorder.troubles()]  # type: ignore[union-attr]
+        recorded(app, 1)
 
 
 def test_another_secret_opens_nothing_and_no_secret_is_refused(tmp_path: Path) -> None:

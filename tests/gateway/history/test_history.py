@@ -140,6 +140,16 @@ def test_what_a_rail_withheld_is_for_reviewers_alone(tmp_path: Path, secret: str
     assert b"halberd" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
 
 
+def test_a_trace_sealed_under_another_secret_is_an_error_in_words_and_its_line_stays(tmp_path: Path) -> None:
+    with kept(tmp_path, history_secret=SECRET) as app:
+        send(app, "hello")
+        before = listed(app, 1)
+    with kept(tmp_path, history_secret="cd" * 32) as app:
+        assert listed(app, 1) == before
+        found = ask(app, f"requests/{before[0]['id']}")
+        assert (found.status_code, "history_secret" in found.json()["error"]["message"]) == (500, True)
+
+
 @pytest.mark.parametrize("breakage", ["a file in the way", "not a database"])
 def test_a_history_that_cannot_be_written_is_a_trouble_and_stops_nothing(tmp_path: Path, breakage: str) -> None:
     folder = tmp_path / "history"
