@@ -32,20 +32,38 @@ FLAGS = (
 
 
 class Browser:
-    """One tab. Commands are answered in order; events are kept in `events`."""
+    """One tab, or the one of several that is worked in. Commands are answered in order; events are kept in `events`."""
 
     def __init__(self, read: int, write: int) -> None:
         self._read, self._write = read, write
         self._held = b""
         self._count = 0
         self._session = ""
+        self._targets: dict[str, str] = {}
         self.events: list[dict[str, Any]] = []
 
-    def open_tab(self) -> None:
+    def open_tab(self) -> str:
+        """Open a tab and work in it. Returns what `turn_to` and `close_tab` take."""
+        self._session = ""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._targets[self._session] = target
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
+        return self._session
+
+    @property
+    def tab(self) -> str:
+        """The one that is worked in."""
+        return self._session
+
+    def turn_to(self, tab: str) -> None:
+        """Work in another tab. To the tabs both are still in sight, as two windows are."""
+        self._session = tab
+
+    def close_tab(self, tab: str) -> None:
+        """Of another tab than the one that is worked in."""
+        self.call("Target.closeTarget", targetId=self._targets.pop(tab))
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         self._count += 1

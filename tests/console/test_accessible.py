@@ -169,6 +169,6 @@ def test_a_rollout_is_held_resumed_and_stopped_after_a_question(shown: Whole, br
         press(browser, f"{order}: {NEW}")
         answer(browser, order)
         shows(browser, f"The rollout of {NEW}:")
-        browser.until(f"document.querySelector('#main').innerText.includes('{became}')")
+        browser.until(f"[...document.querySelectorAll('#main .chip')].some((one) => one.textContent === '{became}')")
         assert state() == became
     browser.go("about:blank")

@@ -37,7 +37,7 @@ def table(report: Report) -> str:
             lines.append(f"  {row:24} {_share(found)}")
         latency = ", ".join(f"{q} {value:.2f} s" for q, value in figures["latency_s"].items() if value is not None)
         tokens = f"{figures['prompt_tokens']} + {figures['completion_tokens']} tokens"
-        lines.append(f"  {latency or 'no latency'}; {tokens}; cost {figures['cost']:g}")
+        lines.append(f"  {latency or 'no latency'}; {tokens}; {_cost(figures)}")
     lines += [f"note: {note}" for note in report["notes"]]
     return "\n".join([*lines, *_told(report)])
 
@@ -129,7 +129,7 @@ def _figures(name: str, figures: Mapping[str, Any]) -> str:
     latency = ", ".join(f"{q} {value:.2f} s" for q, value in figures["latency_s"].items() if value is not None)
     return (
         f"<h3>{escape(name)}</h3><p>{figures['answers']} answers, {figures['errors']} could not be asked; {latency}; "
-        f"{figures['prompt_tokens']} + {figures['completion_tokens']} tokens; cost {figures['cost']:g}</p>"
+        f"{figures['prompt_tokens']} + {figures['completion_tokens']} tokens; {_cost(figures)}</p>"
         f'<table><tr><th>what<th class="n">value<th class="n">95 %<th class="n">n{rows}</table>'
     )
 
@@ -166,3 +166,7 @@ def _reply(one: ScoredCase) -> str:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _cost(figures: Mapping[str, Any]) -> str:
+    return f"cost {figures['cost']:g}" if figures["cost"] else "no cost (--price)"

@@ -1,15 +1,18 @@
+import { place } from "./address.js";
 import { Failure, events, key } from "./api.js";
 import { el } from "./dom.js";
-import { drawNavigation, place, wireMenu, wireTheme } from "./navigation.js";
+import { drawNavigation, wireMenu, wireTheme } from "./navigation.js";
 import { sectionOf } from "./sections.js";
 
 const main = document.getElementById("main");
 const pulse = document.getElementById("pulse");
 let leave = new AbortController();
 let feed = null;
+let entered = false;
+let heard = false;
 const listeners = new Set();
 
-// What a page gets: `signal` ends with it, `onTick` is called with each event of the feed, `params` are its filters.
+// What a page gets: `signal` ends with it, `onTick` is called with each event of the feed (`missed`: some were not heard before), `params` are its filters.
 function contextOf(found) {
   return { signal: leave.signal, detail: found.detail, params: found.params, onTick: (act) => listeners.add(act), go: (hash) => { location.hash = hash; } };
 }
@@ -27,6 +30,7 @@ async function show() {
     main.replaceChildren(...[shown].flat());
     document.title = `${main.querySelector("h1")?.textContent ?? "Console"} – Sluicegate`;
     document.getElementById("forget").hidden = !key.get();
+    entered = true;
     listen();
   } catch (error) {
     if (context.signal.aborted) return;
@@ -36,6 +40,7 @@ async function show() {
 }
 
 function gate(error) {
+  entered = false;
   const field = el("input", { type: "password", id: "key", autocomplete: "off", required: true, spellcheck: "false" });
   const form = el("form", { on: { submit: (event) => { event.preventDefault(); key.set(field.value.trim()); show(); } } },
     el("div", {}, el("label", { for: "key" }, "Admin key"), field),
@@ -50,16 +55,17 @@ function gate(error) {
 
 // A key that ends while a page is open: what stands there is old, and what somebody wrote there must not be lost.
 function shutOut(error) {
+  entered = false;
   pulse.textContent = "key refused";
   const again = el("button", { type: "button", on: { click: () => show() } }, "Enter a key");
   main.prepend(el("section", { class: "notice bad", role: "alert" }, el("p", {}, `What you see is no longer up to date: ${error.message}`), el("p", {}, again)));
 }
 
 async function listen() {
-  if (feed) return;
+  if (feed || document.hidden) return;
   const mine = new AbortController();
   feed = mine;
-  let waited = 500;
+  let waited = 500, missed = heard;
   while (!mine.signal.aborted) {
     try {
       for await (const data of events("/admin/console/feed", { signal: mine.signal })) {
@@ -68,10 +74,13 @@ async function listen() {
         const line = tick.live.length ? `${tick.live.length} running` : "idle";
         pulse.className = "pulse on";
         if (pulse.textContent !== line) pulse.textContent = line;
-        for (const act of [...listeners]) act(tick);
+        for (const act of [...listeners]) act({ ...tick, missed });
+        heard = true;
+        missed = false;
       }
     } catch (error) {
       if (mine.signal.aborted) return;
+      missed = heard;
       pulse.className = "pulse off";
       if (error instanceof Failure && (error.status === 401 || error.status === 403)) { feed = null; shutOut(error); return; }
       pulse.textContent = "no connection";
@@ -83,9 +92,15 @@ async function listen() {
 
 wireTheme();
 wireMenu();
-document.getElementById("forget").addEventListener("click", () => { key.forget(); feed?.abort(); feed = null; show(); });
-// A page that the browser keeps for going back must not keep its connection: there are only six.
-addEventListener("pagehide", () => { feed?.abort(); feed = null; });
+function hush() {
+  feed?.abort();
+  feed = null;
+}
+
+document.getElementById("forget").addEventListener("click", () => { key.forget(); hush(); show(); });
+// Whom nobody sees must not keep a connection: a browser opens six to one address, for all of its tabs together.
+addEventListener("pagehide", hush);
+document.addEventListener("visibilitychange", () => { if (document.hidden) hush(); else if (entered) listen(); });
 addEventListener("pageshow", (event) => { if (event.persisted) show(); });
 addEventListener("hashchange", () => show().then(() => { main.focus({ preventScroll: true }); scrollTo(0, 0); }));
 show();

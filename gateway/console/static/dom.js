@@ -64,4 +64,6 @@ export function when(seconds) {
   return today ? clock(seconds) : `${at.toLocaleDateString([], { month: "short", day: "numeric" })} ${clock(seconds)}`;
 }
 
+// With its day and year, whatever the day.
+export const dated = (seconds) => new Date(seconds * 1000).toLocaleString([], { hour12: false });
 export const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString([], { hour12: false });

@@ -1,7 +1,7 @@
 // What callers said of answers: their scores and labels, and their comments where somebody asks for them.
+import { address } from "./address.js";
 import { Failure, ask } from "./api.js";
 import { cell, el, panel, when } from "./dom.js";
-import { address } from "./navigation.js";
 import { table } from "./tables.js";
 
 const MOST = 50;

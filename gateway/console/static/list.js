@@ -1,6 +1,6 @@
 // Filters, a range of time and paging, shared by every page that lists something.
+import { address } from "./address.js";
 import { el } from "./dom.js";
-import { address } from "./navigation.js";
 import { table } from "./tables.js";
 
 export const RANGES = [["900", "15 minutes"], ["3600", "hour"], ["21600", "6 hours"], ["86400", "24 hours"], ["604800", "7 days"], ["2592000", "30 days"]];

@@ -1,5 +1,5 @@
 import { ask } from "../api.js";
-import { bars, count, el, panel, percent } from "../dom.js";
+import { bars, count, dated, el, panel, percent } from "../dom.js";
 import { choice, labelled, outcome, sure, textInput } from "../forms.js";
 import { money } from "../money.js";
 import { cards, table } from "../tables.js";
@@ -25,7 +25,7 @@ function entriesPanel(name, held, purge) {
 function savedPanel(told) {
   const rows = told.saved.map((one) => el("tr", {}, el("td", { class: "breaks" }, one.model), el("td", { class: "number" }, count(one.tokens)), el("td", { class: "number" }, money(one.cost, told.currency))));
   const whole = told.saved.reduce((all, one) => all + one.cost, 0);
-  return panel("What hits saved", `${money(whole, told.currency)} since ${new Date(told.since_s * 1000).toLocaleString()}, at the prices of [accounts.prices]`, table("Saved", [["Model"], ["Tokens", "number"], ["Cost", "number"]], rows, "No hit saved anything yet, or no ledger is kept."));
+  return panel("What hits saved", `${money(whole, told.currency)} since ${dated(told.since_s)}, at the prices of [accounts.prices]`, table("Saved", [["Model"], ["Tokens", "number"], ["Cost", "number"]], rows, "No hit saved anything yet, or no ledger is kept."));
 }
 
 function purgeForm(purge) {

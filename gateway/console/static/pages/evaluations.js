@@ -1,9 +1,9 @@
+import { address } from "../address.js";
 import { ask } from "../api.js";
 import { whisker } from "../columns.js";
 import { chip, count, el, panel, percent } from "../dom.js";
 import { feedbackPanel } from "../feedback.js";
 import { choice, labelled } from "../forms.js";
-import { address } from "../navigation.js";
 import { cards, table } from "../tables.js";
 
 const FIGURES = [["quality", "Quality"], ["passed", "Cases passed"], ["valid_json", "Valid JSON"], ["valid", "Valid under the schema"], ["refused", "Refused"], ["false_alarms", "False alarms"], ["missed", "Attacks missed"], ["leaks", "Leaks"]];

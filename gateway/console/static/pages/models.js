@@ -1,7 +1,7 @@
+import { address } from "../address.js";
 import { Failure, ask } from "../api.js";
 import { cell, chip, count, el, facts, ms, panel, percent, when } from "../dom.js";
 import { outcome, sure } from "../forms.js";
-import { address } from "../navigation.js";
 import { table } from "../tables.js";
 
 const WINDOW_S = 900;
@@ -21,13 +21,16 @@ function health(model, seen) {
   return chip(model.load?.waiting > 0 ? "well, requests wait" : "well", model.load?.waiting > 0 ? "warn" : "good");
 }
 
+// Requests count for the version that answered: a route, which never answers by itself, has no figure of its own.
+const none = (model) => (model.route ? "–" : "0");
+
 function servedPanel(served, figures) {
   const seen = new Map(figures.by_model.map((line) => [line.name, line]));
   const rows = served.map((m) => {
     const line = seen.get(m.name), to = (more) => address("requests", { model: m.name, last: String(WINDOW_S), ...more });
     return el("tr", {}, cell(m.name, "name"), cell(health(m, line)), cell(m.version, "mono name minor"), cell(m.route ? chip("route", "info") : chip(m.remote ? "upstream" : "in this process"), "minor roomy"),
       cell(count(m.context), "number minor roomy"), cell(m.load ? count(m.load.running) : "–", "number"), cell(m.load ? count(m.load.waiting) : "–", "number"),
-      cell(line ? el("a", { href: to({}) }, count(line.requests)) : "0", "number"), cell(line?.failed ? el("a", { href: to({ outcome: "failed" }) }, count(line.failed)) : "0", "number"), cell(line ? ms(line.mean_ms) : "–", "number minor"));
+      cell(line ? el("a", { href: to({}) }, count(line.requests)) : none(m), "number"), cell(line?.failed ? el("a", { href: to({ outcome: "failed" }) }, count(line.failed)) : none(m), "number"), cell(line ? ms(line.mean_ms) : "–", "number minor"));
   });
   return panel("Served now", "requests of the last 15 minutes", table("Models", [["Name"], ["Health"], ["Version", "minor"], ["Where", "minor roomy"], ["Context", "number minor roomy"], ["Running", "number"], ["Waiting", "number"], ["Requests", "number"], ["Failed", "number"], ["On average", "number minor"]], rows, "No model is loaded."));
 }
@@ -82,7 +85,16 @@ const ORDERS = {
   promote: ["Promote", "All requests go to the canary at once, whatever was observed so far."],
   stop: ["Stop", "All requests go to the baseline at once. This pair is not tried again by itself."],
 };
-const mean = (arm) => (arm.mean === null ? "–" : String(Number(arm.mean.toFixed(4))));
+const mean = (arm) => (arm.n ? `${Number(arm.mean.toFixed(4))} (n = ${count(arm.n)})` : "–");
+const DONE = { start: "Begun", advance: "Advanced", stop: "Stopped", promote: "Promoted", hold: "Held", resume: "Resumed", supersede: "Ended" };
+// Wealth of the bettors: from 1, which says nothing, to what decides.
+const evidence = ({ evidence: found, needed }) => (needed === null ? "decides nothing" : `${found < 1000 ? Number(found.toPrecision(2)) : "over 1000"} of ${Math.round(needed)}`);
+
+function newest({ decisions, canary }) {
+  const last = decisions.at(-1);
+  if (!last) return null;
+  return el("p", {}, `${DONE[last.action] ?? last.action} ${when(last.at_s)} by ${last.by} after ${count(last.requests)} requests: ${last.reason || "no reason was given"}${last.share ? `; ${percent(last.share)} to ${canary}` : ""}.`);
+}
 
 // A canary that advances or stops by itself: where it stands, what it waits for, and what was decided why.
 function rolloutPanel(found, act) {
@@ -91,12 +103,13 @@ function rolloutPanel(found, act) {
     return `The rollout of ${found.canary}: ${now.pending ? `${verb} is under way` : now.state}.`;
   });
   const orders = { running: ["hold", "promote", "stop"], held: ["resume", "promote", "stop"] }[found.state] ?? [];
-  const rows = Object.entries(found.metrics).map(([name, m]) => el("tr", {}, cell(name.replaceAll("_", " ")), cell(`${mean(m.canary)} of ${count(m.canary.n)}`, "number"), cell(`${mean(m.baseline)} of ${count(m.baseline.n)}`, "number"), cell(String(m.tolerance), "number minor"), cell(m.worse.p.toFixed(3), "number")));
+  const rows = Object.entries(found.metrics).map(([name, m]) => el("tr", {}, cell(name.replaceAll("_", " ")), cell(mean(m.canary), "number"), cell(mean(m.baseline), "number"), cell(evidence(m.worse), "number"), cell(m.fine.asked ? `${evidence(m.fine)}, by ${m.tolerance}` : "not asked", "number minor")));
   const decided = [...found.decisions].reverse().map((one) => el("tr", {}, cell(when(one.at_s), "time"), cell(one.action), cell(one.by, "name"), cell(one.reason)));
   return el("section", { class: "panel" },
     el("header", {}, el("h2", {}, `Canary ${found.canary}`), chip(found.state, ROLLOUT[found.state] ?? ""), el("p", {}, `${percent(found.share)} of ${found.route}, step ${found.step} of ${found.steps.length}; compared with ${found.baseline}`)),
-    el("div", { class: "stack" }, orders.length ? el("div", { class: "row" }, orders.map((verb) => el("button", { type: "button", class: verb === "stop" ? "danger" : "", "aria-label": `${ORDERS[verb][0]}: ${found.canary}`, on: { click: () => order(verb, ...ORDERS[verb]) } }, ORDERS[verb][0]))) : null, found.waits_for.length ? el("p", { class: "note" }, `Waits for ${found.waits_for.join(", ")}.`) : null,
-      table(`Canary and baseline of ${found.route}`, [["Measure"], ["Canary", "number"], ["Baseline", "number"], ["Tolerance", "number minor"], ["p, no worse", "number"]], rows, "Nothing was observed yet."),
+    el("div", { class: "stack" }, orders.length ? el("div", { class: "row" }, orders.map((verb) => el("button", { type: "button", class: verb === "stop" ? "danger" : "", "aria-label": `${ORDERS[verb][0]}: ${found.canary}`, on: { click: () => order(verb, ...ORDERS[verb]) } }, ORDERS[verb][0]))) : null, newest(found), found.waits_for.length ? el("p", { class: "note" }, `Waits for ${found.waits_for.join(", ")}.`) : null,
+      table(`Canary and baseline of ${found.route}`, [["Measure"], ["Canary", "number"], ["Baseline", "number"], ["Evidence that it is worse", "number"], ["Proof that it is not", "number minor"]], rows, "Nothing was observed yet."),
+      el("p", { class: "note" }, "0 is as it should be, 1 the worst. The canary is stopped where the evidence of a measure reaches its bound, and gets all once every proof has."),
       decided.length ? el("details", {}, el("summary", {}, "Decisions, the newest first"), table(`Decisions on ${found.canary}`, [["At"], ["What"], ["By"], ["Why"]], decided, "")) : null));
 }
 
@@ -109,7 +122,8 @@ export async function page({ signal, onTick }) {
   const refresh = async () => {
     last = Date.now();
     const [served, routes, rollouts, figures] = await Promise.all([ask("/admin/console/models", { signal }), read("/admin/routes", signal), read("/admin/rollouts", signal), ask(`/admin/console/figures?from_s=${Date.now() / 1000 - WINDOW_S}`, { signal })]);
-    body.replaceChildren(...[servedPanel(served.data, figures), serversPanel(served.data), ...(routes.length ? routes.map((route) => routePanel(route, figures, act)) : [noRoutes()]), ...rollouts.map((found) => rolloutPanel(found, act)), enginePanel(served.engine)].filter(Boolean));
+    const known = new Set(routes.map((route) => route.name)), of = (name) => rollouts.filter((found) => (known.has(found.route) ? found.route : null) === name).map((found) => rolloutPanel(found, act));
+    body.replaceChildren(...[servedPanel(served.data, figures), serversPanel(served.data), ...(routes.length ? routes.flatMap((route) => [routePanel(route, figures, act), ...of(route.name)]) : [noRoutes()]), ...of(null), enginePanel(served.engine)].filter(Boolean));
   };
   await refresh();
   onTick(() => { if (!document.hidden && Date.now() - last > 3000 && !body.contains(document.activeElement) && !body.querySelector("details[open]")) refresh().catch(() => {}); });

@@ -1,8 +1,8 @@
+import { address } from "../address.js";
 import { ask } from "../api.js";
 import { histogram, legend, slices } from "../charts.js";
 import { cell, chip, clock, count, el, ms, panel, percent, when } from "../dom.js";
 import { RANGES, filterBar, keepAddress, localMoment, rangeOf } from "../list.js";
-import { address } from "../navigation.js";
 import { ENDINGS, money } from "../outcome.js";
 import { table } from "../tables.js";
 
@@ -110,8 +110,8 @@ export async function page({ signal, params: given, onTick }) {
     const bounds = rangeOf(params, STANDARD), sent = new URLSearchParams();
     for (const [name, value] of Object.entries({ ...bounds, model: params.get("model") })) if (value) sent.set(name, value);
     const [now, found] = await Promise.all([ask("/admin/console/overview", { signal }), ask(`/admin/console/figures?${sent}`, { signal })]);
-    const kept = found.kept_since_s === null ? "" : `, requests kept since ${new Date(found.kept_since_s * 1000).toLocaleString()}`;
-    note.textContent = `${now.readiness === "ready" ? now.state : now.readiness} since ${new Date(now.started_s * 1000).toLocaleString()}${kept}${found.survives ? "" : " (in memory; [telemetry] history keeps them)"}`;
+    const kept = found.kept_since_s === null ? "" : `, requests kept since ${when(found.kept_since_s)}`;
+    note.textContent = `${now.readiness === "ready" ? now.state : now.readiness} since ${when(now.started_s)}${kept}${found.survives ? "" : " (in memory; [telemetry] history keeps them)"}`;
     strip.replaceChildren(...[troublesOf(now), turnedAway(now), stripOf(now)].filter(Boolean));
     body.replaceChildren(...drawn(found, to, params.get("model")));
     failed.hidden = true;

@@ -1,7 +1,7 @@
+import { address } from "../address.js";
 import { ask } from "../api.js";
-import { cell, chip, count, el, ms, panel, when } from "../dom.js";
+import { cell, chip, count, dated, el, ms, panel, when } from "../dom.js";
 import { betweenFields, filterBar, keepAddress, pagedTable, rangeOf, timeField } from "../list.js";
-import { address } from "../navigation.js";
 import { ENDINGS, ended, money, verdict } from "../outcome.js";
 import { table } from "../tables.js";
 
@@ -49,7 +49,7 @@ const parted = (route) => route.split(/(?<=\/)/).flatMap((part) => [part, el("wb
 function row(line) {
   const href = address("trace", {}, line.id);
   return el("tr", { class: "link", on: { click: (event) => { if (!event.target.closest("a")) location.hash = href; } } },
-    cell(el("a", { href, "aria-label": `Trace of the request at ${when(line.at_s)}`, title: new Date(line.at_s * 1000).toLocaleString() }, when(line.at_s)), "time"),
+    cell(el("a", { href, "aria-label": `Trace of the request at ${when(line.at_s)}`, title: dated(line.at_s) }, when(line.at_s)), "time"),
     cell(ended(line)), cell(line.model || "–", "name"), cell(line.key ?? line.tenant, "name minor"), cell(parted(line.route.replace(/^\/v1/, "") || "–"), "route minor roomy"), cell(line.feature || "–", "name minor"),
     cell(line.verdicts.map(verdict), "minor"), cell(`${count(line.prompt_tokens)} + ${count(line.completion_tokens)}`, "number minor"),
     cell(line.cost_nanos ? money(line.cost_nanos) : "–", "number minor"), cell(ms(line.first_ms), "number minor roomy"), cell(ms(line.ms), "number"));
@@ -89,7 +89,7 @@ export async function page({ signal, params: given, onTick }) {
   await list.first();
   onTick((tick) => {
     drawLive(tick.live);
-    if (tick.ended.length && tail.checked && list.isFirst() && !list.holdsFocus()) show(list.refresh);
+    if ((tick.ended.length || tick.missed) && tail.checked && list.isFirst() && !list.holdsFocus()) show(list.refresh);
   });
   return [el("div", { class: "head" }, el("h1", {}, "Requests"), el("p", {}, "find one, then open it to see what happened")),
     panel("Filters", null, bar, failed), panel("Running now", null, live), panel("Ended", "newest first", list.node)];

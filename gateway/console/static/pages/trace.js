@@ -1,7 +1,7 @@
+import { address } from "../address.js";
 import { ask } from "../api.js";
-import { count, el, facts, ms, panel } from "../dom.js";
+import { count, dated, el, facts, ms, panel } from "../dom.js";
 import { feedbackPanel } from "../feedback.js";
-import { address } from "../navigation.js";
 import { ENDINGS, ended, money } from "../outcome.js";
 import { tokenView } from "../tokens.js";
 import { waterfall } from "../waterfall.js";
@@ -45,7 +45,7 @@ function requestPanel(found) {
     ["Cost", found.cost_nanos ? money(found.cost_nanos) : null], ["Tokens", `${count(found.prompt_tokens)} prompt, ${count(found.completion_tokens)} answer`],
     ["Answer", `${found.output}${found.stream ? ", streamed" : ""}`], ["Objectives", found.met === null ? "not counted" : found.met ? "kept" : "missed"],
     ["Policy", found.policy], ["Template", found.template], ["Not enforced", found.not_enforced.join("; ")],
-    ["Trace", el("code", {}, found.trace)], ["Exported", found.sampled ? "yes" : "no"], ["Began", new Date(found.at_s * 1000).toLocaleString()]]));
+    ["Trace", el("code", {}, found.trace)], ["Exported", found.sampled ? "yes" : "no"], ["Began", dated(found.at_s)]]));
 }
 
 const written = (value) => el("pre", { class: "text", tabindex: "0" }, typeof value === "string" ? value : JSON.stringify(value, null, 2));
