@@ -209,6 +209,7 @@ def _watch_troubles(runtime: Runtime) -> None:
         watch("mcp", runtime.mcp.troubles)
     if (deployment := runtime.deployment) is not None:
         watch("models", lambda: [Trouble(f"{name}: {reason}") for name, reason in deployment.troubles.items()])
+        watch("reload", lambda: [Trouble(deployment.behind)] if deployment.behind else ())
     runtime.troubles.watch_all(lambda: _of_stages(runtime.stage_set))
 
 

@@ -14,7 +14,7 @@ from sluicegate.gateway.routing import RouteTable
 from sluicegate.gateway.routing.stores import KIND as ROUTES
 from sluicegate.gateway.shared_models import KIND as MODELS
 from sluicegate.gateway.shared_models import SharedModels
-from sluicegate.plugins import CacheKey, Caller, NotFound
+from sluicegate.plugins import CacheKey, Caller, NotFound, SluicegateError
 
 log = logging.getLogger("sluicegate")
 OPERATOR = Caller(tenant="deployment", scopes=frozenset({"admin"}))
@@ -38,6 +38,8 @@ class Deployment:
         """`models` None: the generator keeps those that it started with. `pins` reads those of MCP tools again."""
         self._models = models
         self._reloader = reloader
+        self._behind: tuple[int, str] | None = None
+        """Why the last reload of another gateway failed here, and how many had worked."""
         self._caches = caches
         self._announcements = Announcements(database)
         self._announcements.on("reload", self._reload)
@@ -64,6 +66,15 @@ class Deployment:
         failed = self._models.failed if self._models is not None else {}
         return {f"model {name}": reason for name, reason in failed.items()}
 
+    @property
+    def behind(self) -> str:
+        """Why rails and policies here are not those that another gateway read last; empty where they are."""
+        if self._behind is None or self._behind[0] != self._reloader.done:
+            return ""
+        return (
+            f"another gateway read its configuration again, this one could not and goes on as before: {self._behind[1]}"
+        )
+
     async def announce(self, what: str, content: Mapping[str, object]) -> None:
         """Tell the others what was done here. Raises `Overloaded` where that cannot be."""
         try:
@@ -73,7 +84,12 @@ class Deployment:
             raise unavailable("changes for the other gateways (done here)") from error
 
     async def _reload(self, content: Mapping[str, object]) -> None:
-        await self._reloader.reload()
+        before = self._reloader.done
+        try:
+            await self._reloader.reload()
+        except Exception as error:
+            self._behind = (before, error.message if isinstance(error, SluicegateError) else type(error).__name__)
+            raise
 
     async def _purge(self, content: Mapping[str, object]) -> None:
         tenant, label = (None if content[name] is None else str(content[name]) for name in ("tenant", "label"))

@@ -52,6 +52,8 @@ class Reloader:
         source: Callable[[], Settings] | None = None,
     ) -> None:
         self.source = source
+        self.done = 0
+        """How often it worked."""
         self._accounts = accounts
         self._stage_set = stage_set
         self._pipeline = pipeline
@@ -81,6 +83,7 @@ class Reloader:
             if settings.keys != self._stage_set.settings.keys:
                 self._accounts.exchange_keys(settings.keys)
             old = self._stage_set.exchange(built, settings)
+            self.done += 1
         self._close_later(health, old)
         found = tuple((slot, name, version_of(stage)) for slot in SLOTS[1:] for name, stage in built[slot])
         log.info("reloaded; rails: %s", ", ".join(f"{slot} {name}" for slot, name, _ in found) or "none")

@@ -59,13 +59,14 @@ def connect(url: str, tls: Tls, *, patience_s: float = 1.0, retries: int = 1) ->
 
 
 def connect_blocking(url: str, *, patience_s: float = 1.0, retries: int = 1) -> Any:
-    """The same for one server or a Sentinel set, for calls on threads. Raises `ValueError` for another URL."""
+    """The same for calls on threads; a Cluster is asked for its nodes at once. Raises `ValueError` for another URL."""
     library = importlib.import_module("redis")
     options = _options("redis", patience_s, retries)
     scheme, _, rest = url.partition("://")
-    if not scheme.endswith("+sentinel"):
+    make = {"sentinel": _sentinel, "cluster": _cluster}.get(scheme.partition("+")[2])
+    if make is None:
         return library.from_url(url, **options)
-    return _sentinel(library, rest, options | ({"ssl": True} if scheme.startswith("rediss") else {}))
+    return make(library, rest, options | ({"ssl": True} if scheme.startswith("rediss") else {}))
 
 
 def _library() -> Any:
@@ -98,7 +99,7 @@ def _sentinel(library: Any, rest: str, options: dict[str, Any]) -> Any:
 
 def _cluster(library: Any, rest: str, options: dict[str, Any]) -> Any:
     login, hosts, _ = _parts(rest)
-    node = importlib.import_module("redis.asyncio.cluster").ClusterNode
+    node = importlib.import_module(f"{library.__name__}.cluster").ClusterNode
     return library.RedisCluster(startup_nodes=[node(host, port) for host, port in hosts], **options, **login)
 
 

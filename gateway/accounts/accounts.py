@@ -51,7 +51,6 @@ from sluicegate.gateway.settings import AccountSettings, KeySettings, Limits
 from sluicegate.plugins import (
     BooksUnavailable,
     Caller,
-    ConfigurationError,
     NotFound,
     Outcome,
     Request,
@@ -86,7 +85,6 @@ class Accounts:
     ) -> None:
         """`database`: where all gateways of the deployment keep keys, usage and budgets. Nothing is opened before
         `start`. Raises `ConfigurationError`."""
-        _check_url(settings.url)
         self.settings = settings
         self.prices = Prices(settings.prices)
         self.keyring = Keyring([from_settings(key) for key in keys], required=_has_store(settings, database))
@@ -384,15 +382,6 @@ class Accounts:
             await meter.give_back(time.time())
         if self._shared_runs is not None:
             await self._shared_runs.tell()
-
-
-def _check_url(url: str) -> None:
-    """Raises `ConfigurationError`."""
-    if "+cluster" in url.partition("://")[0]:
-        raise ConfigurationError(
-            "[accounts] url names a Redis Cluster, whose scripts see the keys of one node only; name one server, or a "
-            "Sentinel set (redis+sentinel://host:port,.../service)"
-        )
 
 
 def _has_store(settings: AccountSettings, database: Database | None) -> bool:

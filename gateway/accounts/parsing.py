@@ -32,11 +32,16 @@ class Implausible(ValueError):
 
 
 def read_key(name: str, data: object) -> KeyRecord:
-    """The record kept under `name`. Raises `Implausible`."""
-    fields = {field: value for field, value in _object(data).items() if field in _KNOWN}
+    """The record kept under `name`. Raises `Implausible`, also where a newer release bounds the key by what is unknown
+    here: then it may be used for less than anything else of the record says."""
+    found = _object(data)
+    fields = {field: value for field, value in found.items() if field in _KNOWN}
+    if not fields.get("revoked_at_s") and any(found[field] for field in found.keys() - _KNOWN - {"source"}):
+        raise Implausible("a key with fields of a newer release")
     for field in LISTS:
         fields[field] = _names(fields.get(field, []))
-    fields["limits"] = _limits(fields.get("limits", {}))
+    # A newer release may have revoked a key with limits that this one does not know.
+    fields["limits"] = Limits() if fields.get("revoked_at_s") else _limits(fields.get("limits", {}))
     if not name or fields.get("id") != name or not is_name(name) or not _DIGEST.fullmatch(str(fields.get("digest"))):
         raise Implausible("a key without its id and digest")
     if fields.get("previous_digest") and not _DIGEST.fullmatch(str(fields["previous_digest"])):

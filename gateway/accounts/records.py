@@ -118,8 +118,24 @@ def moment(text: str, what: str) -> float:
 
 
 def encode_key(record: KeyRecord) -> bytes:
-    """`reading.read_key` reads it."""
-    return orjson.dumps(record)
+    """Return what `parsing.read_key` reads, without what says nothing: a gateway of the last release, which knows no
+    fields of this one, then reads every key that uses none."""
+    fields = _said(record)
+    if "limits" in fields:
+        fields["limits"] = _said(record.limits)
+    return orjson.dumps(fields)
+
+
+def encode_limits(limits: Limits) -> bytes:
+    """Return what `parsing.read_limits` reads, in the same way."""
+    return orjson.dumps(_said(limits))
+
+
+def _said(record: KeyRecord | Limits) -> dict[str, Any]:
+    """Return the fields that are not as they would be without a word."""
+    return {
+        one.name: value for one in dataclasses.fields(record) if (value := getattr(record, one.name)) != one.default
+    }
 
 
 @quick

@@ -6,11 +6,13 @@ Texts that callers choose lie in columns of JSON in ASCII: PostgreSQL's `text` h
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from sluicegate.plugins import ConfigurationError
 
+log = logging.getLogger("sluicegate.database")
 _FIRST = """
 create table sluicegate.origin (
     one boolean primary key default true check (one), name text not null default gen_random_uuid()::text,
@@ -120,6 +122,8 @@ create table sluicegate.run_shares (
 );
 """
 STEPS: Sequence[str] = (_FIRST, KEPT_TABLES, _MCP_PINS, _RUNS)
+ADDED_ONLY = frozenset({2, 3, 4})
+"""Steps that changed nothing of what was there: a release that does not know them may start on a database that has."""
 LOCK = 0x51CE6A7E
 """Advisory lock of who takes the steps: gateways that start at once wait for each other."""
 
@@ -128,10 +132,13 @@ class FoundRows(Protocol):
     def fetchall(self) -> list[tuple[object, ...]]: ...
 
 
-def migrate(execute: Callable[..., FoundRows], steps: Sequence[str] = STEPS) -> int:
+def migrate(
+    execute: Callable[..., FoundRows], steps: Sequence[str] = STEPS, added_only: Collection[int] = ADDED_ONLY
+) -> int:
     """Take the steps that the database lacks, within the caller's transaction; how many were taken.
 
-    Raises `ConfigurationError` where a newer release took more, or where a step that was taken is not the one here."""
+    Raises `ConfigurationError` where a newer release took one that did more than add tables, or where a step that was
+    taken is not the one here."""
     execute("select pg_advisory_xact_lock(%s)", (LOCK,))
     if not execute("select 1 from pg_namespace where nspname = 'sluicegate'").fetchall():
         execute("create schema sluicegate")
@@ -139,18 +146,23 @@ def migrate(execute: Callable[..., FoundRows], steps: Sequence[str] = STEPS) -> 
             "create table sluicegate.migrations (number integer primary key, digest text not null, "
             "at timestamptz not null default now())"
         )
-    rows = execute("select number, digest from sluicegate.migrations order by number").fetchall()
+    # Releases before it do not ask for this column, and refuse whatever is newer.
+    execute("alter table sluicegate.migrations add column if not exists added_only boolean not null default false")
+    rows = execute("select number, digest, added_only from sluicegate.migrations order by number").fetchall()
     taken: dict[object, object] = {row[0]: row[1] for row in rows}
-    _check(taken, steps)
-    for number, step in enumerate(steps, 1):
-        if number not in taken:
-            execute(step)
-            execute("insert into sluicegate.migrations (number, digest) values (%s, %s)", (number, _digest(step)))
-    return len(steps) - len(taken)
+    _check(taken, steps, newer={row[0]: bool(row[2]) for row in rows[len(steps) :]})
+    lacking = [(number, step) for number, step in enumerate(steps, 1) if number not in taken]
+    for number, step in lacking:
+        execute(step)
+        execute("insert into sluicegate.migrations (number, digest) values (%s, %s)", (number, _digest(step)))
+    marked = "update sluicegate.migrations set added_only = true where number = any(%s) and not added_only"
+    execute(marked, (sorted(added_only),))
+    return len(lacking)
 
 
-def _check(taken: dict[object, object], steps: Sequence[str]) -> None:
-    if len(taken) > len(steps):
+def _check(taken: Mapping[object, object], steps: Sequence[str], newer: Mapping[object, bool]) -> None:
+    """`newer`: steps of a newer release, and whether they only added."""
+    if not all(newer.values()):
         raise ConfigurationError(
             f"[database] url: its tables are those of a newer release (step {len(taken)}, this one knows "
             f"{len(steps)}); run that release, or restore a backup of before it"
@@ -158,6 +170,8 @@ def _check(taken: dict[object, object], steps: Sequence[str]) -> None:
     for number, step in enumerate(steps[: len(taken)], 1):
         if taken.get(number) != _digest(step):
             raise ConfigurationError(f"[database] url: step {number} of its tables is not this product's; name another")
+    if newer:
+        log.warning("the database has tables of a newer release, which only added some: this one goes on without them")
 
 
 def _digest(step: str) -> str:

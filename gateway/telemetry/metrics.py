@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
 from sluicegate.gateway.telemetry import semconv
@@ -47,6 +47,7 @@ class Metrics:
 
     def __init__(self, objectives: Objectives = Objectives(), label_values: int = 100) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
         self._objectives = objectives
         self._labels = Labels(label_values)
         self._children: dict[tuple[str, ...], Any] = {}

@@ -113,6 +113,58 @@ def start_sentinel(folder: Path, watched_port: int) -> RedisServer:
     return sentinel
 
 
+SLOTS = 16384
+
+
+class RedisCluster:
+    """Three main servers that share the slots, and a replica of each where there are any, all of them real."""
+
+    def __init__(self, folder: Path, *, replicas: bool = False) -> None:
+        self.mains = [_node(folder / f"main-{at}") for at in range(3)]
+        self.replicas = [_node(folder / f"replica-{at}") for at in range(3 if replicas else 0)]
+
+    @property
+    def url(self) -> str:
+        return "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in self.mains)
+
+    def start(self) -> None:
+        first = self.mains[0]
+        for at, node in enumerate(self.mains):
+            node.start()
+            borders = (at * SLOTS + 2) // 3, ((at + 1) * SLOTS + 2) // 3 - 1
+            node.ask("CLUSTER", "ADDSLOTSRANGE", *map(str, borders))
+            node.ask("CONFIG", "SET", "cluster-node-timeout", "1000")
+        for node in self.replicas:
+            node.start()
+        for node in [*self.mains[1:], *self.replicas]:
+            node.ask("CLUSTER", "MEET", "127.0.0.1", str(first.port), _bus_of(first))
+        for node in [*self.mains, *self.replicas]:
+            node.wait_for(b"cluster_state:ok", "CLUSTER", "INFO")
+            node.wait_for(b"cluster_known_nodes:%d" % len([*self.mains, *self.replicas]), "CLUSTER", "INFO")
+        for main, replica in zip(self.mains[: len(self.replicas)], self.replicas, strict=True):
+            replica.ask("CLUSTER", "REPLICATE", main.ask("CLUSTER", "MYID").split(b"\r\n")[1])
+            replica.wait_for(b"master_link_status:up", "INFO", "replication")
+
+    def main_of(self, name: str) -> int:
+        """Return which main server keeps `name`."""
+        slot = int(self.mains[0].ask("CLUSTER", "KEYSLOT", name)[1:])
+        return 3 * slot // SLOTS
+
+    def kill(self) -> None:
+        for node in [*self.mains, *self.replicas]:
+            if node.process is not None and node.process.poll() is None:
+                node.kill()
+
+
+def _node(folder: Path) -> RedisServer:
+    folder.mkdir()
+    return RedisServer(folder, "--cluster-enabled", "yes", "--cluster-port", str(free_port()))
+
+
+def _bus_of(node: RedisServer) -> str:
+    return node.options[-1]
+
+
 def self_signed(folder: Path) -> tuple[str, str]:
     """Paths of a key and of its certificate for 127.0.0.1."""
     if shutil.which("openssl") is None:

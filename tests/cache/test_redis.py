@@ -15,7 +15,7 @@ from sluicegate.cache.semantic import HashedNgrams
 from sluicegate.cache.semantic.tier import SemanticTier
 from sluicegate.plugins import Caller, ConfigurationError, Overloaded
 from tests.cache.examples import ANSWERS, answer, asked
-from tests.cache.redis_server import RedisServer, free_port, needs_redis, self_signed, start_sentinel
+from tests.cache.redis_server import RedisCluster, RedisServer, free_port, needs_redis, self_signed, start_sentinel
 from tests.waiting import soon
 
 pytestmark = needs_redis
@@ -248,18 +248,22 @@ async def test_tls_with_a_certificate_of_our_own(tmp_path: Path) -> None:
     server.kill()
 
 
-async def test_a_cluster_of_one(tmp_path: Path) -> None:
-    server = RedisServer(tmp_path, "--cluster-enabled", "yes", "--cluster-port", str(free_port()))
-    server.start()
-    server.ask("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
-    server.wait_for(b"cluster_state:ok", "CLUSTER", "INFO")
-    cache = TieredCache(RedisStore(server.url.replace("redis://", "redis+cluster://"), 60, deadline_s=1))
-    await keep(cache, asked(tags=["t"]))
-    assert await comes_back(cache, asked())
-    assert await cache.purge(Caller("acme"), tenant="acme", label=label("tag", "t")) == 1
-    assert (await cache.recall(asked())).found is None
+async def test_a_cluster_of_three(tmp_path: Path) -> None:
+    """Tenants lie on all nodes, each on one; entries come back, and purges of one and of all tenants reach them."""
+    cluster = RedisCluster(tmp_path)
+    cluster.start()
+    cache = TieredCache(RedisStore(cluster.url, 60, deadline_s=5))
+    tenants = [f"t{at}" for at in range(12)]
+    for tenant in tenants:
+        await keep(cache, asked(tenant=tenant, tags=["t"]))
+        assert await comes_back(cache, asked(tenant=tenant))
+    assert all(node.keys("*:e:*") for node in cluster.mains)
+    assert await cache.purge(Caller("t3"), tenant="t3", label=label("tag", "t")) == 1
+    assert (await cache.recall(asked(tenant="t3"))).found is None
+    assert await cache.purge(Caller("root", scopes=frozenset({"admin"})), tenant=None) == 11
+    assert not any(node.keys("*:e:*") for node in cluster.mains)
     await cache.close()
-    server.kill()
+    cluster.kill()
 
 
 async def test_a_sentinel_names_the_server(server: RedisServer, tmp_path: Path) -> None:

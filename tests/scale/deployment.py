@@ -21,6 +21,7 @@ from tests.scale.small_disk import SmallDisk
 from tests.waiting import LIMIT_S, until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+PROGRAM = ROOT / "tests" / "scale" / "gateway_process.py"
 NGINX = shutil.which("nginx") or ("/usr/sbin/nginx" if Path("/usr/sbin/nginx").exists() else None)
 needs_nginx = pytest.mark.skipif(NGINX is None, reason="nginx is not installed; `apt-get install -y nginx-light`")
 AHEAD_S = (0.0, 600.0, -600.0)
@@ -130,10 +131,12 @@ class GatewayProcess:
         self.port = free_port()
         self.journal_disk = SmallDisk(folder / "journal", 4)
         self._ahead_s = ahead_s
-        self._config = folder / "gateway.toml"
+        self.root = ROOT
+        """Of the code that it runs from its next start on."""
+        self.config = folder / "gateway.toml"
         self._log = folder / "log"
         known = {"port": self.port, "folder": folder, "budget": BUDGET, "price": PRICE}
-        self._config.write_text(CONFIG.format(**known, **facts))
+        self.config.write_text(CONFIG.format(**known, **facts))
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -142,14 +145,22 @@ class GatewayProcess:
 
     def begin(self) -> None:
         """Start it, and do not wait."""
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         with self._log.open("ab") as log:
-            command = [sys.executable, "-m", "tests.scale.gateway_process", str(self._config), str(self._ahead_s)]
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=environment)
+            command = [sys.executable, "-P", PROGRAM, self.config, str(self._ahead_s)]
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.root, env=self.environment)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "PYTHONPATH": str(self.root)}
+
+    @property
+    def said(self) -> str:
+        """What it has logged."""
+        return self._log.read_text("utf-8", "replace")
 
     def serves(self) -> bool:
         assert self.process is not None
-        assert self.process.poll() is None, self._log.read_text("utf-8", "replace")[-3000:]
+        assert self.process.poll() is None, self.said[-3000:]
         try:
             return httpx.get(f"{self.url}/readyz").status_code == 200
         except httpx.HTTPError:
@@ -187,12 +198,14 @@ class GatewayProcess:
 class FullDeployment:
     """Used with `with`."""
 
-    def __init__(self, folder: Path, liar: str) -> None:
-        """`liar`: the address of a server of models that is not to be believed."""
+    def __init__(self, folder: Path, liar: str, root: Path = ROOT) -> None:
+        """`liar`: the address of a server of models that is not to be believed. `root`: of the code that the gateways
+        run at first."""
         for name in ("main", "replica", "sentinel"):
             (folder / name).mkdir()
         self.folder = folder
         self._liar = liar
+        self._root = root
         self.files_disk = SmallDisk(folder / "files", 16)
         place = Path(tempfile.mkdtemp(prefix="postgres-"))  # which its user can reach
         self.database_disk = SmallDisk(place, 400)
@@ -227,6 +240,7 @@ class FullDeployment:
             for number, ahead_s in enumerate(AHEAD_S)
         ]
         for gateway in self.gateways:
+            gateway.root = self._root
             gateway.begin()
         for gateway in self.gateways:
             until(gateway.serves)

@@ -17,7 +17,7 @@ from tests.cache.redis_server import needs_redis
 from tests.gateway.stores.postgres_server import needs_postgres
 from tests.gateway.upstream.servers import ScriptedServer, chunk, event, running, streams
 from tests.scale.deployment import BUDGET, PRICE, ROOT, FullDeployment, needs_nginx
-from tests.scale.faults import FAULTS, LIES
+from tests.scale.faults import FAULTS, LIES, Fault
 from tests.scale.gateway_process import WORDS
 from tests.scale.load import BODY, CALLERS, LINES, BatchLoad, Books, Tally, ask, books_of, callers, settled, table
 from tests.scale.small_disk import can_mount
@@ -63,9 +63,9 @@ def now_in(deployment: FullDeployment) -> Books:
     return settled(lambda: books_of([gateway.url for gateway in deployment.gateways]))
 
 
-def suffered(deployment: FullDeployment, name: str) -> Tally:
+def suffered(deployment: FullDeployment, name: str, fault: Fault) -> Tally:
     """Return what callers and a batch saw of one fault."""
-    before, tally, fault = now_in(deployment), Tally(name), FAULTS[name]
+    before, tally = now_in(deployment), Tally(name)
     tally.may_be_asked_again = fault.lines_again
     with callers(deployment.url, tally):
         batch = BatchLoad(deployment.url)
@@ -91,7 +91,7 @@ def test_under_a_fault_nothing_is_lost_and_nothing_charged_twice(
     batch. Afterwards no seat is taken, and a budget is spent at most once."""
     if FAULTS[name].fills_disks and not can_mount():
         pytest.skip("no file system can be mounted here, so that no disk can be filled")
-    tally = suffered(deployment, name)
+    tally = suffered(deployment, name, FAULTS[name])
     tallies.append(tally)
     assert (tally.lost, tally.twice) == (0, 0), tally
     assert tally.charged >= tally.whole, tally

@@ -11,12 +11,11 @@ from typing import Any
 from sluicegate.cache.stores.redis_client import Tls, connect
 from sluicegate.gateway.accounts.health import Health
 from sluicegate.gateway.accounts.limits.lease_script import ALIVE_S, LEASE, LeaseQuestion, LeaseReply, read_reply
-from sluicegate.gateway.accounts.stores.redis import PREFIX
+from sluicegate.gateway.accounts.stores.redis import prefix_of
 from sluicegate.plugins import Overloaded
 
 BEAT_S = ALIVE_S / 5
 UNREACHABLE = "limits are shared and their store cannot be reached now; try again"
-ALIVE = f"{PREFIX}:alive:"
 
 
 class Shared:
@@ -25,6 +24,7 @@ class Shared:
     def __init__(self, url: str, health: Health) -> None:
         self.name = os.urandom(6).hex()
         self._url = url
+        self._alive, self._lease = f"{prefix_of(url)}:alive:", f"{prefix_of(url)}:lease:"
         self._health = health
         self._client: Any = None
         self._numbers = itertools.count(1)
@@ -41,7 +41,7 @@ class Shared:
     async def beat(self) -> None:
         """Say that this gateway lives; its seats are its own for another `ALIVE_S`."""
         sent = time.monotonic()
-        await self.client.set(ALIVE + self.name, 1, px=int(ALIVE_S * 1000))
+        await self.client.set(self._alive + self.name, 1, px=int(ALIVE_S * 1000))
         self._alive_until = sent + ALIVE_S
 
     @property
@@ -62,13 +62,13 @@ class Shared:
             raise Overloaded(UNREACHABLE, retry_after_s=1.0) from error
         self._alive_until = sent + ALIVE_S
         self._health.end("leases")
-        self._health.set_aside("rows_set_aside", reply.strange, f"{PREFIX}:lease:{limit}")
+        self._health.set_aside("rows_set_aside", reply.strange, self._lease + limit)
         return reply
 
     async def _sent(self, limit: str, question: LeaseQuestion) -> Any:
         """Once more where the connection was closed, as by a server that was restarted."""
         lost = importlib.import_module("redis.exceptions").ConnectionError
-        parts = (LEASE, 1, f"{PREFIX}:lease:{limit}", *question.arguments(self.name, ALIVE))
+        parts = (LEASE, 1, self._lease + limit, *question.arguments(self.name, self._alive))
         try:
             return await self.client.eval(*parts)
         except lost:
@@ -78,6 +78,6 @@ class Shared:
         """Give up all seats; a store that does not answer finds out by itself."""
         if self._client is not None:
             try:
-                await self._client.delete(ALIVE + self.name)
+                await self._client.delete(self._alive + self.name)
             finally:
                 await self._client.aclose()

@@ -25,7 +25,7 @@ from sluicegate.gateway.accounts.limits.run_store import (
     answering,
     read_standing,
 )
-from sluicegate.gateway.accounts.stores.redis import PREFIX
+from sluicegate.gateway.accounts.stores.redis import prefix_of
 
 T = TypeVar("T")
 _TAKE = """
@@ -93,11 +93,12 @@ class RedisRuns:
     def __init__(self, url: str, health: Health) -> None:
         """Nothing is connected yet."""
         self._url = url
+        self._prefix = prefix_of(url)
         self._health = health
         self._client: Any = None
 
     async def take(self, share: RunShare, bounds: RunBounds) -> RunStanding:
-        keys = (_key(share), f"{PREFIX}:runs:{share.owner}")
+        keys = (self._key(share), f"{self._prefix}:runs:{share.owner}")
         most = (bounds.calls, bounds.tokens, bounds.nanos, bounds.ms, int(IDLE_S * 1000), MOST_RUNS)
         parts = (_TAKE, 2, *keys, share.run, share.ticket, share.tokens, share.nanos, *most)
         return await self._asked(parts, read_standing)
@@ -105,7 +106,7 @@ class RedisRuns:
     async def settle(self, settlement: RunSettlement) -> None:
         share = settlement.share
         used = (settlement.tokens, settlement.nanos, int(settlement.dropped), int(settlement.lost), int(IDLE_S * 1000))
-        await self._asked((_SETTLE, 1, _key(share), share.ticket, *used), int)
+        await self._asked((_SETTLE, 1, self._key(share), share.ticket, *used), int)
 
     async def close(self) -> None:
         if self._client is not None:
@@ -122,6 +123,5 @@ class RedisRuns:
             except lost:
                 return read(await self._client.eval(*parts))
 
-
-def _key(share: RunShare) -> str:
-    return f"{PREFIX}:run:{share.owner}:{share.run}"
+    def _key(self, share: RunShare) -> str:
+        return f"{self._prefix}:run:{share.owner}:{share.run}"

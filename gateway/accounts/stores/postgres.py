@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-import orjson
-
 from sluicegate.gateway.accounts.bounds import MAX_SUM
 from sluicegate.gateway.accounts.parsing import (
     Implausible,
@@ -16,7 +14,15 @@ from sluicegate.gateway.accounts.parsing import (
     read_limits,
     read_usage_rows,
 )
-from sluicegate.gateway.accounts.records import USAGE_FIELDS, KeyRecord, UsageKey, UsageSum, UsageTable, encode_key
+from sluicegate.gateway.accounts.records import (
+    USAGE_FIELDS,
+    KeyRecord,
+    UsageKey,
+    UsageSum,
+    UsageTable,
+    encode_key,
+    encode_limits,
+)
 from sluicegate.gateway.accounts.stores.base import SetAside, Spent, Version, check_revoked, spent_of
 from sluicegate.gateway.accounts.stores.redis import FOR_ONE_PROCESS
 from sluicegate.gateway.database import Connection, Database, note_change
@@ -80,7 +86,7 @@ class PostgresAccountStore:
             put = (
                 "insert into sluicegate.teams values (%s, %s) on conflict (name) do update set limits = excluded.limits"
             )
-            db.execute(put, (name, orjson.dumps(limits).decode()))
+            db.execute(put, (name, encode_limits(limits).decode()))
             note_change(db, KIND)
 
     def applied(self, journal: str) -> int:

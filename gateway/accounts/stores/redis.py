@@ -1,5 +1,8 @@
 """Keys and usage in one Redis that several gateways share. Beside the event loop, like every store.
 
+In a Cluster all names lie in one slot, so that scripts see what belongs together: one node keeps the accounts, and its
+replica takes over. A slot is chosen by what stands in braces, which the names of one server do without.
+
 Every script that writes carries an id and changes nothing when it comes again, so that one whose reply was lost is sent
 again. What others wrote into our names is set aside (`sluicegate:accounts:set_aside`) and never stops the rest.
 """
@@ -16,12 +19,21 @@ import orjson
 
 from sluicegate.cache.stores.redis_client import connect_blocking
 from sluicegate.gateway.accounts.parsing import Implausible, believed, read_count, read_key, read_limits, read_usage
-from sluicegate.gateway.accounts.records import USAGE_FIELDS, KeyRecord, UsageKey, UsageSum, UsageTable, encode_key
+from sluicegate.gateway.accounts.records import (
+    USAGE_FIELDS,
+    KeyRecord,
+    UsageKey,
+    UsageSum,
+    UsageTable,
+    encode_key,
+    encode_limits,
+)
 from sluicegate.gateway.accounts.stores.base import KeyRevoked, SetAside, Spent, Version, spent_of
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import ConfigurationError
 
 PREFIX = "sluicegate:accounts"
+IN_ONE_SLOT = f"{{{PREFIX}}}"
 PATIENCE_S = 2.0
 KEEP_S = 400 * 86400
 """How long usage of a day is kept."""
@@ -29,7 +41,7 @@ MARK_S = 86400
 """How long the number of the last flush of a gateway without a journal is kept, and the id of a change."""
 FOR_ONE_PROCESS = "process:"
 """Begins the identity of a gateway that has no journal: nothing of it is left to be added when it is gone."""
-_USAGE = re.compile(rf"{PREFIX}:usage:(\d{{4}}-\d\d-\d\d)".encode())
+_DAY = re.compile(rb":usage:(\d{4}-\d\d-\d\d)\Z")
 _ADD = """
 local whole, last = ARGV[1] == '', nil
 if whole then last = redis.call('GET', KEYS[1]) else last = redis.call('HGET', KEYS[1], ARGV[1]) end
@@ -79,12 +91,18 @@ return 1
 """
 
 
+def prefix_of(url: str) -> str:
+    """Return what the names of accounts begin with there."""
+    return IN_ONE_SLOT if url.partition("://")[0].endswith("+cluster") else PREFIX
+
+
 class RedisAccountStore:
-    """An `AccountStore`. One server or a Sentinel set; the names of usage are made in the script, so no Cluster."""
+    """An `AccountStore`."""
 
     def __init__(self, url: str) -> None:
         self.set_aside = SetAside()
         self._url = url
+        self._prefix = prefix_of(url)
         self._client: Any = None
 
     def open(self) -> None:
@@ -92,7 +110,7 @@ class RedisAccountStore:
         library = importlib.import_module("redis")
         try:
             self._client = connect_blocking(self._url, patience_s=PATIENCE_S, retries=1)  # what is sent may come twice
-            self._client.set(f"{PREFIX}:origin", os.urandom(8).hex(), nx=True)
+            self._client.set(f"{self._prefix}:origin", os.urandom(8).hex(), nx=True)
         except (library.RedisError, ValueError, OSError) as error:
             raise ConfigurationError(f"[accounts] url cannot be reached: {type(error).__name__}") from error
 
@@ -102,19 +120,19 @@ class RedisAccountStore:
 
     def version(self) -> Version:
         with self._client.pipeline(transaction=True) as together:
-            together.get(f"{PREFIX}:origin")
-            together.get(f"{PREFIX}:version")
-            together.hlen(f"{PREFIX}:keys")
+            together.get(f"{self._prefix}:origin")
+            together.get(f"{self._prefix}:version")
+            together.hlen(f"{self._prefix}:keys")
             origin, change, count = together.execute()
         return Version(_text(origin), f"{_text(change)}:{count}")
 
     def keys(self) -> Sequence[KeyRecord]:
-        found, strange = believed(self._client.hgetall(f"{PREFIX}:keys").items(), read_key)
+        found, strange = believed(self._client.hgetall(f"{self._prefix}:keys").items(), read_key)
         self.set_aside.keys = strange
         return list(found.values())
 
     def teams(self) -> Mapping[str, Limits]:
-        rows = self._client.hgetall(f"{PREFIX}:teams").items()
+        rows = self._client.hgetall(f"{self._prefix}:teams").items()
         found, strange = believed(rows, lambda name, data: read_limits(data))
         self.set_aside.teams = strange
         return found
@@ -124,26 +142,26 @@ class RedisAccountStore:
             raise KeyRevoked(record.id)
 
     def put_team(self, name: str, limits: Limits) -> None:
-        self._put("teams", name, orjson.dumps(limits))
+        self._put("teams", name, encode_limits(limits))
 
     def applied(self, journal: str) -> int:
-        return read_count(self._client.hget(f"{PREFIX}:segments", journal) or b"0") or 0
+        return read_count(self._client.hget(f"{self._prefix}:segments", journal) or b"0") or 0
 
     def add(self, journal: str, segment: int, table: UsageTable) -> int:
         alone = journal.startswith(FOR_ONE_PROCESS)
-        mark = f"{PREFIX}:flushed:{journal}" if alone else f"{PREFIX}:segments"
+        mark = f"{self._prefix}:flushed:{journal}" if alone else f"{self._prefix}:segments"
         arguments: list[Any] = ["" if alone else journal, segment, KEEP_S, MARK_S]
         for key, usage in table.items():
             for name in USAGE_FIELDS:
                 if amount := getattr(usage, name):
-                    arguments += [f"{PREFIX}:usage:{key.day}", _field(key, name), amount]
-        return int(self._client.eval(_ADD, 2, mark, f"{PREFIX}:set_aside", *arguments))
+                    arguments += [f"{self._prefix}:usage:{key.day}", _field(key, name), amount]
+        return int(self._client.eval(_ADD, 2, mark, f"{self._prefix}:set_aside", *arguments))
 
     def usage(self, since: str, until: str) -> UsageTable:
         found: UsageTable = {}
         strange = 0
-        for name in sorted(set(self._client.scan_iter(match=f"{PREFIX}:usage:*", count=1000, _type="hash"))):
-            named = _USAGE.fullmatch(name)
+        for name in sorted(set(self._client.scan_iter(match=f"{self._prefix}:usage:*", count=1000, _type="hash"))):
+            named = _DAY.search(name)
             if named is not None and since <= named[1].decode() <= until:
                 strange += _read(named[1].decode(), self._client.hgetall(name), found)
         self.set_aside.usage = strange
@@ -154,7 +172,7 @@ class RedisAccountStore:
 
     def _put(self, where: str, name: str, value: bytes) -> bool:
         change = os.urandom(8).hex()
-        names = [f"{PREFIX}:{last}" for last in (where, "version", "origin", f"change:{change}")]
+        names = [f"{self._prefix}:{last}" for last in (where, "version", "origin", f"change:{change}")]
         return bool(self._client.eval(_PUT, 4, *names, name, value, change, os.urandom(8).hex(), MARK_S))
 
 

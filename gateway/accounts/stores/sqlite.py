@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import orjson
-
 from sluicegate.gateway.accounts.bounds import MAX_SUM
 from sluicegate.gateway.accounts.parsing import (
     Implausible,
@@ -19,7 +17,15 @@ from sluicegate.gateway.accounts.parsing import (
     read_limits,
     read_usage_rows,
 )
-from sluicegate.gateway.accounts.records import USAGE_FIELDS, KeyRecord, UsageKey, UsageSum, UsageTable, encode_key
+from sluicegate.gateway.accounts.records import (
+    USAGE_FIELDS,
+    KeyRecord,
+    UsageKey,
+    UsageSum,
+    UsageTable,
+    encode_key,
+    encode_limits,
+)
 from sluicegate.gateway.accounts.stores.base import SetAside, Spent, Version, check_revoked, spent_of
 from sluicegate.gateway.database import fault_of
 from sluicegate.gateway.settings import Limits
@@ -128,7 +134,7 @@ class SqliteAccountStore:
 
     def put_team(self, name: str, limits: Limits) -> None:
         with self._transaction() as db:
-            db.execute("INSERT OR REPLACE INTO teams VALUES (?, ?)", (name, orjson.dumps(limits).decode()))
+            db.execute("INSERT OR REPLACE INTO teams VALUES (?, ?)", (name, encode_limits(limits).decode()))
             db.execute("UPDATE changes SET count = count + 1")
 
     def applied(self, journal: str) -> int:

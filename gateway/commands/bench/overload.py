@@ -2,6 +2,9 @@
 
 Callers of a closed loop wait for their answers before they ask again, and so never overload anything. Here requests
 come as a Poisson process, whatever becomes of the ones before (Schroeder et al., "Open Versus Closed", NSDI 2006).
+
+On one machine the client takes CPU time that the gateway would need, the more the more it offers. So each level says
+how much either took, and how many answers in time a second of the gateway's own CPU time gave.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from sluicegate.gateway.commands.bench.load import BenchLoad, kept, spread
 
 SHED = "HTTP 503"
 POLL_S = 0.2
+PROCESS_CPU = "process_cpu_seconds_total "
 BATCH_WAIT_S = 600.0
 """How long the lines of a batch are waited for once nobody else asks."""
 
@@ -42,10 +46,21 @@ class OverloadLevel:
     """BenchBatch lines that ended meanwhile."""
     late_s: float
     """How much later than due the client itself sent a request, at the 99th percentile."""
+    late: int
+    """Answers that came whole and missed an objective."""
+    refused_s: Mapping[str, float]
+    """Until requests that were shed had that answer."""
+    cpu_s: float | None
+    """CPU time of the gateway's process; None where its `/metrics` does not say."""
+    client_cpu_s: float
 
     @property
     def goodput_per_s(self) -> float:
         return self.good / self.seconds
+
+    @property
+    def goodput_per_cpu_s(self) -> float | None:
+        return self.good / self.cpu_s if self.cpu_s else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +79,20 @@ async def overload(
     behind them (0: none). Raises `httpx.HTTPError` where the batch cannot be handed in."""
     async with httpx.AsyncClient(timeout=load.timeout_s, trust_env=False) as client:
         batch = await BenchBatch.begin(client, load, lines) if lines else None
-        levels = [await _level(load, batch, factor, capacity_per_s, seconds) for factor in factors]
+        levels = [await _level(client, load, batch, factor, capacity_per_s, seconds) for factor in factors]
         return levels, await batch.end() if batch is not None else None
 
 
 async def _level(
-    load: BenchLoad, batch: BenchBatch | None, factor: float, capacity_per_s: float, seconds: float
+    client: httpx.AsyncClient,
+    load: BenchLoad,
+    batch: BenchBatch | None,
+    factor: float,
+    capacity_per_s: float,
+    seconds: float,
 ) -> OverloadLevel:
     before = await batch.completed() if batch is not None else 0
+    cpu_before_s, own_before_s = await _cpu_s(client, load), time.process_time()
     tasks: list[asyncio.Task[Arrived]] = []
     began = time.perf_counter()
     for number, at_s in enumerate(arrivals(factor * capacity_per_s, seconds)):
@@ -79,45 +100,83 @@ async def _level(
         tasks.append(asyncio.create_task(ask(load, number, began + at_s)))
     took_s = max(seconds, time.perf_counter() - began)  # a client without CPU to spare offers less than it was to
     lines = await batch.completed() - before if batch is not None else 0
-    return _summed(load, factor, took_s, await asyncio.gather(*tasks), lines)
+    found, own_s, cpu_s = await asyncio.gather(*tasks), time.process_time() - own_before_s, await _cpu_s(client, load)
+    took_cpu_s = None if cpu_s is None or cpu_before_s is None else cpu_s - cpu_before_s
+    return _summed(load, factor, took_s, found, lines, (took_cpu_s, own_s))
 
 
-def _summed(load: BenchLoad, factor: float, seconds: float, found: Sequence[Arrived], lines: int) -> OverloadLevel:
+async def _cpu_s(client: httpx.AsyncClient, load: BenchLoad) -> float | None:
+    """What the gateway's process has taken so far; None where nobody says."""
+    try:
+        answer = await client.get(f"{load.url}/metrics", headers=_heads(load))
+    except httpx.HTTPError:
+        return None
+    lines = answer.text.splitlines() if answer.status_code == 200 else []
+    return next((float(line[len(PROCESS_CPU) :]) for line in lines if line.startswith(PROCESS_CPU)), None)
+
+
+def _summed(
+    load: BenchLoad,
+    factor: float,
+    seconds: float,
+    found: Sequence[Arrived],
+    lines: int,
+    cpu_s: tuple[float | None, float],
+) -> OverloadLevel:
+    """`cpu_s`: of the gateway, and of this process."""
     shots = [shot_of(arrived) for arrived in found]
     answered = [shot for shot in shots if shot.error is None]
-    shed = sum(shot.error == SHED for shot in shots)
+    refused = [shot for shot in shots if shot.error == SHED]
+    good = sum(kept(load, shot) for shot in answered)
     return OverloadLevel(
         factor=factor,
         seconds=seconds,
         offered=len(shots),
-        shed=shed,
-        failed=len(shots) - len(answered) - shed,
-        good=sum(kept(load, shot) for shot in answered),
+        shed=len(refused),
+        failed=len(shots) - len(answered) - len(refused),
+        good=good,
         first_s=spread(shot.first_s for shot in answered if shot.first_s is not None),
         lines=lines,
         late_s=spread(arrived.late_s for arrived in found).get("p99", 0.0),
+        late=len(answered) - good,
+        refused_s=spread(shot.total_s for shot in refused),
+        cpu_s=cpu_s[0],
+        client_cpu_s=cpu_s[1],
     )
+
+
+HEADINGS = (
+    *("offered", "requests", "shed", "failed", "late", "goodput/s", "of peak", "first p50", "first p99"),
+    *("of objective", "refused p50", "lines", "gateway CPU", "good/CPU s", "of peak", "client CPU", "client late"),
+)
 
 
 def overload_table(levels: Sequence[OverloadLevel], batch: BatchEnd | None, capacity_per_s: float, slo_s: float) -> str:
     """`slo_s`: the objective for the first text."""
     peak = max(level.goodput_per_s for level in levels) or 1.0
-    lines = [
-        f"capacity {capacity_per_s:.1f} requests/s; first text within {slo_s:g} s",
-        "offered  requests   shed  failed  goodput/s  of peak  first p50  first p99  of objective  lines  client late",
-    ]
-    for level in levels:
-        p50, p99 = level.first_s.get("p50", 0.0), level.first_s.get("p99", 0.0)
-        cells = [
-            f"{level.factor:>6g}x  {level.offered:>8}  {level.shed:>5}  {level.failed:>6}",
-            f"{level.goodput_per_s:>9.1f}  {level.goodput_per_s / peak:>7.0%}",
-            f"{p50 * 1e3:>6.0f} ms  {p99 * 1e3:>6.0f} ms  {p99 / slo_s:>12.2f}",
-            f"{level.lines:>5}  {level.late_s * 1e3:>8.0f} ms",
-        ]
-        lines.append("  ".join(cells))
+    by_cpu = max(level.goodput_per_cpu_s or 0.0 for level in levels)
+    rows = [HEADINGS, *(_row(level, slo_s, peak, by_cpu) for level in levels)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [f"capacity {capacity_per_s:.1f} requests/s; first text within {slo_s:g} s"]
+    lines += ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     if batch is not None:
         lines.append(f"batch: {batch.completed} of {batch.lines} lines answered, the last {batch.after_s:.1f} s after")
     return "\n".join(lines)
+
+
+def _row(level: OverloadLevel, slo_s: float, peak: float, by_cpu: float) -> tuple[str, ...]:
+    """`peak`, `by_cpu`: the most answers in time a second, and a second of the gateway's CPU time, of all levels."""
+    p50, p99 = level.first_s.get("p50", 0.0), level.first_s.get("p99", 0.0)
+    per_cpu_s = level.goodput_per_cpu_s
+    return (
+        *(f"{level.factor:g}x", str(level.offered), str(level.shed), str(level.failed), str(level.late)),
+        *(f"{level.goodput_per_s:.1f}", f"{level.goodput_per_s / peak:.0%}"),
+        *(f"{p50 * 1e3:.0f} ms", f"{p99 * 1e3:.0f} ms", f"{p99 / slo_s:.2f}"),
+        *(f"{level.refused_s.get('p50', 0.0) * 1e3:.0f} ms", str(level.lines)),
+        *("-" if level.cpu_s is None else f"{level.cpu_s:.1f} s", "-" if per_cpu_s is None else f"{per_cpu_s:.1f}"),
+        "-" if per_cpu_s is None or not by_cpu else f"{per_cpu_s / by_cpu:.0%}",
+        *(f"{level.client_cpu_s:.1f} s", f"{level.late_s * 1e3:.0f} ms"),
+    )
 
 
 class BenchBatch:
@@ -159,11 +218,15 @@ class BenchBatch:
         return await self._call("GET", f"batches/{self._number}")
 
     async def _call(self, method: str, path: str, **content: Any) -> dict[str, Any]:
-        key = self._load.api_key
-        heads = {"authorization": f"Bearer {key}"} if key else {}
-        answer = await self._client.request(method, f"{self._load.url}/v1/{path}", headers=heads, **content)
+        answer = await self._client.request(
+            method, f"{self._load.url}/v1/{path}", headers=_heads(self._load), **content
+        )
         found: dict[str, Any] = answer.raise_for_status().json()
         return found
+
+
+def _heads(load: BenchLoad) -> dict[str, str]:
+    return {"authorization": f"Bearer {load.api_key}"} if load.api_key else {}
 
 
 def _body(load: BenchLoad, at: int) -> Mapping[str, Any]:

@@ -33,7 +33,7 @@ from sluicegate.plugins import (
 from sluicegate.plugins import Usage as Tokens
 from sluicegate.plugins.testing import make_outcome, make_request
 from tests.altered import altered
-from tests.cache.redis_server import RedisServer, needs_redis, start_sentinel
+from tests.cache.redis_server import RedisCluster, RedisServer, needs_redis, start_sentinel
 from tests.waiting import LIMIT_S
 
 pytestmark = needs_redis
@@ -58,7 +58,7 @@ async def pair(redis: RedisServer) -> AsyncIterator[tuple[Accounts, Accounts]]:
         await accounts.close()
 
 
-async def opened(redis: RedisServer, **more: Any) -> Accounts:
+async def opened(redis: RedisServer | RedisCluster, **more: Any) -> Accounts:
     accounts = Accounts(AccountSettings(url=redis.url, flush_s=60.0, prices=PRICES, **more))
     await accounts.start()
     return accounts
@@ -265,11 +265,6 @@ async def once_answered(call: Callable[[], Awaitable[Any]]) -> Any:
                 return await call()
             except (Overloaded, BooksUnavailable):
                 await asyncio.sleep(0.05)
-
-
-def test_a_cluster_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="Sentinel set"):
-        Accounts(AccountSettings(url="redis+cluster://127.0.0.1:1"))
 
 
 async def put(redis: RedisServer, me: str, number: int, want: int, **more: Any) -> LeaseReply:

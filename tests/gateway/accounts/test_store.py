@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import signal
 import subprocess
@@ -17,8 +18,8 @@ import pytest
 from sluicegate.gateway.accounts import Accounts
 from sluicegate.gateway.accounts.changes import create, revoke, rotate
 from sluicegate.gateway.accounts.journal.journal import Journal
-from sluicegate.gateway.accounts.parsing import read_key
-from sluicegate.gateway.accounts.records import NANOS, UsageKey, UsageSum, encode_key
+from sluicegate.gateway.accounts.parsing import Implausible, read_key, read_limits
+from sluicegate.gateway.accounts.records import NANOS, UsageKey, UsageSum, encode_key, encode_limits
 from sluicegate.gateway.accounts.stores.base import AccountStore, MemoryAccountStore
 from sluicegate.gateway.accounts.stores.sqlite import SqliteAccountStore
 from sluicegate.gateway.settings import AccountSettings, Limits, PriceSettings
@@ -86,6 +87,27 @@ def test_a_record_survives_being_written_down() -> None:
     assert read_key("a", encode_key(record)) == record
     assert secret not in encode_key(record).decode()
     assert record.digest not in str(record.public())
+
+
+def test_a_record_says_only_what_it_has() -> None:
+    """So that gateways of the last release, which know no fields of this one, read keys that use none."""
+    record, _ = create(Accounts(SETTINGS), "a", limits=Limits(tokens_per_minute=5))
+    fields = json.loads(encode_key(record))
+    assert set(fields) == {"id", "digest", "limits", "created_at_s"}
+    assert fields["limits"] == {"tokens_per_minute": 5}
+    assert json.loads(encode_limits(Limits())) == {}
+    assert read_limits(encode_limits(Limits(budget_day=1.5))) == Limits(budget_day=1.5)
+
+
+def test_a_key_that_a_newer_release_bounds_further_is_not_believed() -> None:
+    """Whatever it was bounded by, here it would be good for more; a revoked one is good for nothing."""
+    record, _ = create(Accounts(SETTINGS), "a", limits=Limits())
+    fields = json.loads(encode_key(record))
+    for more in ({"countries": ["DK"]}, {"limits": {"countries": 3}}):
+        with pytest.raises(Implausible):
+            read_key("a", json.dumps(fields | more))
+        assert read_key("a", json.dumps(fields | more | {"revoked_at_s": 5.0})).revoked_at_s == 5.0
+    assert read_key("a", json.dumps(fields | {"countries": []})) == record, "it says nothing"
 
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:

@@ -223,6 +223,63 @@ def test_a_reload_reaches_every_gateway(url: str) -> None:
         until(lambda: all("secret plan" not in app.ask(stream=False).text for app in apps))
 
 
+def test_a_policy_in_a_shared_file_and_its_rollback_reach_every_gateway(url: str, tmp_path: Path) -> None:
+    """By one call to any of them. One that cannot read it goes on as before, and says so until it can."""
+    file = tmp_path / "policies.toml"
+    tables = {"admit": [], "screen": [], "recall": [], "constrain": ["unconstrained"], "generate": ["scripted"]}
+    stages = {"moderate": {"blocklist": {"phrases": ["secret plan"]}}}
+    places = [str(file), str(file)]
+
+    def write(mode: str) -> None:
+        file.write_text(f'[default.moderate.blocklist]\nmode = "{mode}"\n', "utf-8")
+
+    def passes(app: TestApp) -> bool:
+        return "secret plan" in app.ask(stream=False).text
+
+    write("shadow")
+    with ExitStack() as stack:
+        apps = []
+        for at in range(2):
+            more = shared(url, policy_file=str(file))
+            app = TestApp(
+                pipeline={"moderate": ["blocklist"]},
+                stages=stages,
+                script=["secret plan"],
+                settings=more,
+                keys=OPERATOR,
+            )
+            pipeline = {**tables, "moderate": ["blocklist"], "record": []}
+            app.runtime.reloader.source = lambda at=at, pipeline=pipeline: load(
+                overrides=shared(url, pipeline=pipeline, stages=stages, policy_file=places[at], keys=OPERATOR)
+            )
+            apps.append(stack.enter_context(entered(app)))
+        first, second = apps
+        assert passes(first)
+        assert passes(second)
+        write("enforce")
+        assert second.client.post("/admin/reload").status_code == 200
+        until(lambda: not passes(first))
+        assert not passes(second)
+        write("shadow")
+        assert first.client.post("/admin/reload").status_code == 200
+        until(lambda: passes(second))
+        assert passes(first)
+        places[1] = str(tmp_path / "away.toml")
+        write("enforce")
+        assert first.client.post("/admin/reload").status_code == 200
+        until(lambda: "reload" in degraded(second))
+        assert passes(second), "it goes on as before"
+        places[1] = str(file)
+        assert second.client.post("/admin/reload").status_code == 200
+        assert not passes(second)
+        assert "reload" not in degraded(second)
+
+
+def degraded(app: TestApp) -> set[str]:
+    found = app.client.get("/readyz", headers={"accept": "application/json"}).json()
+    return {trouble["part"] for trouble in found["troubles"]}
+
+
 # --- reviews ------------------------------------------------------------------------------------------------------
 
 

@@ -14,9 +14,10 @@ import psycopg
 import pytest
 
 from sluicegate.gateway.database import Database
-from sluicegate.gateway.database.migrations import STEPS, migrate
+from sluicegate.gateway.database.migrations import ADDED_ONLY, STEPS, migrate
 from sluicegate.gateway.settings import DatabaseSettings
 from sluicegate.gateway.testing import TestApp
+from sluicegate.plugins import ConfigurationError
 from tests.gateway.stores.postgres_server import needs_postgres
 from tests.waiting import until
 
@@ -98,3 +99,27 @@ def test_a_database_of_any_earlier_step_is_brought_up_to_date_with_what_it_holds
     assert databases[1].execute("select max(number) from sluicegate.migrations").fetchall() == [(len(STEPS),)]
     for one in databases:
         one.close()
+
+
+def test_steps_that_are_said_to_add_tables_do_nothing_else() -> None:
+    for number in ADDED_ONLY:
+        statements = [one.strip() for one in STEPS[number - 1].split(";") if one.strip()]
+        assert all(one.startswith("create table sluicegate.") for one in statements)
+
+
+@needs_postgres
+def test_a_release_starts_on_what_a_newer_one_only_added_to(url: str) -> None:
+    """So that a newer one can be taken back without a backup; not where it changed what was there."""
+    added = (*STEPS, "create table sluicegate.later (id text)")
+    changed = (*added, "alter table sluicegate.teams rename column limits to bounds")
+    known = {*ADDED_ONLY, len(added)}
+    with psycopg.connect(url) as db:
+        assert migrate(db.execute, added, known) == len(added)
+    database = Database(DatabaseSettings(url=url))
+    database.open()
+    assert database.execute("select count(*) from sluicegate.later").fetchall() == [(0,)]
+    database.close()
+    with psycopg.connect(url) as db:
+        assert migrate(db.execute, changed, known) == 1
+    with pytest.raises(ConfigurationError, match=rf"newer release \(step {len(changed)}"):
+        Database(DatabaseSettings(url=url)).open()
