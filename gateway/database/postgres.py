@@ -86,9 +86,9 @@ class Database:
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(settings.connections, "database")
 
-    def open(self) -> None:
-        """Connect and bring the tables to this release. Raises `ConfigurationError`: a gateway does not start without
-        what it shares."""
+    def open(self, *, migrating: bool = True) -> None:
+        """Connect and bring the tables to this release, or leave them as they are. Raises `ConfigurationError`: a
+        gateway does not start without what it shares."""
         with self._lock:
             if self._pool is not None:
                 return
@@ -97,7 +97,7 @@ class Database:
             self._errors = driver
             try:
                 with driver.connect(self._settings.url, **_options()) as first:
-                    taken = migrate(first.execute)
+                    taken = migrate(first.execute) if migrating else 0
                 pool = pools.ConnectionPool(
                     self._settings.url,
                     kwargs=_options(),

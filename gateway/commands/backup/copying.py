@@ -79,7 +79,7 @@ def restore(settings: Settings, environ: Mapping[str, str], folder: Path, *, rep
 
 def _load_database(settings: Settings, reader: BackupReader, *, replace: bool) -> dict[str, int]:
     database = Database(settings.database)
-    database.open()
+    database.open(migrating=False)  # what a newer release left is removed, whatever it is
     try:
         return load_tables(database, reader, replace=replace)
     finally:

@@ -9,11 +9,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from sluicegate.gateway.commands.backup import copying
 from sluicegate.gateway.commands.cli import main
+from sluicegate.gateway.database import Database
+from sluicegate.gateway.database.migrations import STEPS, migrate
+from sluicegate.gateway.settings import DatabaseSettings
 from sluicegate.gateway.testing import TestApp
+from sluicegate.plugins import ConfigurationError
 from tests.adversary.test_batches import batch_of, ended, written
 from tests.altered import altered
 from tests.gateway.routing.test_routing import weighted
@@ -111,6 +116,23 @@ def test_a_database_and_its_folder_come_back_elsewhere(
         assert len(app.model.jobs) <= 97
     assert main(["restore", "--config", after, str(tmp_path / "copy")]) == 2
     assert "not empty" in capsys.readouterr().err
+
+
+@needs_postgres
+def test_a_backup_comes_back_over_what_a_newer_release_left(url: str, tmp_path: Path) -> None:
+    """That is the way back from a release that changed tables: an older one does not start on them."""
+    there = of_database(url, tmp_path / "there")
+    config = configured(there, tmp_path / "gateway.toml")
+    with gateway(there) as app:
+        left = use(app)
+    assert main(["backup", "--config", config, str(tmp_path / "copy")]) == 0
+    with psycopg.connect(url) as db:
+        assert migrate(db.execute, (*STEPS, "alter table sluicegate.teams rename column limits to bounds")) == 1
+    with pytest.raises(ConfigurationError, match="newer release"):
+        Database(DatabaseSettings(url=url)).open()
+    assert main(["restore", "--replace", "--config", config, str(tmp_path / "copy")]) == 0
+    with gateway(there) as app:
+        check(app, left)
 
 
 @needs_postgres
