@@ -33,6 +33,8 @@ from sluicegate.plugins import ModelLoadError
 
 QUANTISERS = {"torchao": "torchao", "hqq": "hqq", "quanto": "optimum_quanto"}
 """Methods of `quantization_config` that are not read here, and the package that `transformers` loads them with."""
+_SPEAKING = {"moshi", "moshi_depth"}
+"""Kinds whose text is half of what they generate: the other half are codes of sound, which no request carries."""
 _BLOCK_SIZE = 4
 _SERVED_LAYERS = {"full_attention", "sliding_attention", "chunked_attention"}
 _SHORT_WINDOW = 64
@@ -44,6 +46,8 @@ def refuse_config(config: Any, where: str) -> None:
     text = config.get_text_config(decoder=True)
     if config.is_encoder_decoder:
         raise ModelLoadError(f"{where!r} is an encoder-decoder ({config.model_type}); only decoders are served")
+    if config.model_type in _SPEAKING:
+        raise ModelLoadError(f"{where!r} is a model of speech ({config.model_type}); only models of text are served")
     others = sorted(set(getattr(text, "layer_types", None) or ()) - _SERVED_LAYERS)
     if others:
         raise ModelLoadError(

@@ -171,6 +171,14 @@ def test_an_encoder_decoder_is_refused(tmp_path: Path) -> None:
         load_model(saved(config, tmp_path, "AutoModelForSeq2SeqLM"))
 
 
+def test_a_model_of_speech_is_refused(tiny_folder: Folder, tmp_path: Path) -> None:
+    """Moshi's text alone is not what its own `generate` answers: it is drawn beside codes of sound."""
+    folder = copied(tiny_folder("llama"), tmp_path)
+    edit_json(folder / "config.json", model_type="moshi")
+    with pytest.raises(ModelLoadError, match="model of speech"):
+        load_model(folder)
+
+
 def test_a_recurrent_model_is_refused(tmp_path: Path) -> None:
     config = transformers.MambaConfig(hidden_size=32, num_hidden_layers=2, vocab_size=266, state_size=4)
     with pytest.raises(ModelLoadError):
