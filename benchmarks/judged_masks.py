@@ -29,6 +29,7 @@ from benchmarks import common
 from benchmarks.mask_trial import I32, Levels, Trials
 from benchmarks.masks import Encode, load
 from sluicegate.grammar import GrammarError, LazyGrammar, LazyMatcher, TokenRejected, compile_json_schema
+from sluicegate.grammar.matching.state import ParserState
 
 BASELINE = Path(__file__).parent / "results" / "judged_masks.json"
 PLACES = 8
@@ -69,10 +70,10 @@ class Judge:
 
     def _places(self, grammar: LazyGrammar, texts: list[list[int]], name: str) -> set[tuple[int, int]]:
         """Some of the places (text, token) where the situation is another than before."""
-        found: dict[int, tuple[int, int]] = {}
+        found: dict[ParserState, tuple[int, int]] = {}  # not by id: a grammar that grows large forgets its states
         for number, text in enumerate(texts):
             for at, matcher in self._follow(grammar, text):
-                found.setdefault(id(matcher._at), (number, at))
+                found.setdefault(matcher._at, (number, at))
         distinct = list(found.values())
         return set(random.Random(name).sample(distinct, min(self.places, len(distinct))))
 

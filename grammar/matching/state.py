@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -50,7 +50,7 @@ class ParserState:
 
     def __init__(self, readings: tuple[Reading, ...]) -> None:
         self.readings = readings
-        self.can_stop = any(map(_CAN_STOP, readings))
+        self.can_stop = readings[0].can_stop if len(readings) == 1 else any(map(_CAN_STOP, readings))
         self.forced: int | None = None
         """The only byte that may come next, -1 if there are several; None: nobody has asked yet."""
         self.mask: Mask | None = None
@@ -67,18 +67,19 @@ class ParserStates:
         """Tokens that may end a JSON value and go on with what is no JSON (structural tags)."""
         self.reading_limit = reading_limit
         self._known: dict[Any, ParserState] = {}
+        self._alone: dict[Any, ParserState] = {}
+        """Of one reading, by its key."""
 
     @property
     def full(self) -> bool:
         """More is remembered than is worth it: whoever starts a new text should start afresh."""
-        return len(self._known) > _KEPT
+        return len(self._known) + len(self._alone) > _KEPT
 
-    def intern(self, readings: Iterable[Reading]) -> ParserState:
+    def intern(self, readings: Sequence[Reading]) -> ParserState:
+        if len(readings) == 1:
+            return self._lone(readings[0])
         distinct: dict[Any, Reading] = {}
         starts: list[ValueStart] = []
-        if type(readings) is tuple and len(readings) == 1:
-            distinct[_key(readings[0])] = readings[0]
-            readings = ()
         for reading in readings:
             if type(reading) is ValueStart:
                 starts.append(reading)
@@ -86,6 +87,8 @@ class ParserStates:
                 distinct.setdefault(_key(reading), reading)
         for start in starts if len(starts) < 2 else _merged(starts):
             distinct.setdefault(id(start), start)
+        if len(distinct) == 1:
+            return self._lone(*distinct.values())
         key = tuple(distinct)
         found = self._known.get(key)
         if found is None:
@@ -98,6 +101,14 @@ class ParserStates:
             found = self._known[key] = ParserState(tuple(distinct.values()))
         return found
 
+    def _lone(self, reading: Reading) -> ParserState:
+        """`intern` of one reading, the common case."""
+        key = _key(reading)
+        found = self._alone.get(key)
+        if found is None:
+            found = self._alone[key] = ParserState((reading,))
+        return found
+
     # --- stepping -----------------------------------------------------------------------------------------------
 
     def step(self, state: ParserState, byte: int, run: Run) -> ParserState | None:
@@ -106,9 +117,10 @@ class ParserStates:
         if byte in steps:
             return steps[byte]
         outer, run.asked = run.asked, False
-        readings: list[Reading] = []
-        for reading in state.readings:
-            readings.extend(reading.step(byte, run))
+        if len(state.readings) == 1:
+            readings: Sequence[Reading] = state.readings[0].step(byte, run)
+        else:
+            readings = [after for reading in state.readings for after in reading.step(byte, run)]
         after = self.intern(readings) if readings else None
         if not run.asked:
             steps[byte] = after
@@ -139,7 +151,7 @@ class ParserStates:
         readings = state.readings
         if len(readings) == 1:
             after = readings[0].run(word)
-            return None if after is None else self.intern((after,))
+            return None if after is None else self._lone(after)
         if QUOTE in word:
             return None
         found = []

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from sluicegate.grammar.reading.given_names import GivenNames
 
 NO_NAMES = GivenNames()
+_new = tuple.__new__
 
 
 class OpenBracket(NamedTuple):
@@ -48,17 +49,12 @@ class Tape:
         self.restore(Checkpoint())
 
     def checkpoint(self) -> Checkpoint:
-        return Checkpoint(len(self.text), self.mode, self.open, self.string, self.closed, self.since)
+        # Made for every token, and a named tuple's own constructor takes twice as long.
+        return _new(Checkpoint, (len(self.text), self.mode, self.open, self.string, self.closed, self.since))
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        del self.text[checkpoint.size :]
-        self.mode, self.open, self.string, self.closed = (
-            checkpoint.mode,
-            checkpoint.open,
-            checkpoint.string,
-            checkpoint.closed,
-        )
-        self.since = checkpoint.since
+        size, self.mode, self.open, self.string, self.closed, self.since = checkpoint
+        del self.text[size:]
 
     def copy(self) -> Tape:
         other = type(self)()

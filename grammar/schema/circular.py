@@ -12,7 +12,7 @@ from sluicegate.plugins.errors import InvalidGrammar
 def refuse_circular(nodes: Iterable[Subschema]) -> None:
     """Raise `InvalidGrammar` with the place of the first of `nodes` that leads back to itself through `$ref` and
     `allOf` alone."""
-    listed = list(nodes)
+    listed = [node for node in nodes if "$ref" in node.value or "allOf" in node.value]
     number = {id(node): i for i, node in enumerate(listed)}
     edges = [[number[id(target)] for target in _same_value(node) if id(target) in number] for node in listed]
     wrong = [min(c) for c in components(edges) if len(c) > 1 or c[0] in edges[c[0]]]

@@ -23,6 +23,9 @@ _MAPPINGS = named(lambda keyword: keyword.form in ("table", "definitions", "depe
 _HOLDING = _MAPPINGS | named(lambda keyword: keyword.form in ("schema", "schemas", "items"))
 """Keywords that hold schemas."""
 _REFERRING = ANNOTATIONS | {"$ref"}
+_SCOPING = frozenset({"$dynamicAnchor", "$recursiveAnchor"})
+"""What the meaning of references below depends on."""
+_NAMING = _SCOPING | {"$schema", "$id", "id", "$anchor"}
 _HOPS = 4
 """References that are followed one after the other to where a schema leads."""
 
@@ -80,12 +83,12 @@ class Subschema:
         value, pointer = self.value, self.pointer
         for key in keys:
             value = value[key]
-            pointer += "/" + str(key).replace("~", "~0").replace("/", "~1")
+            pointer += _step(key)
         return self.document.node(value, self.base, pointer, self.draft, self.scope)
 
     def at(self, *keys: str | int) -> str:
         """Return the pointer below, for messages."""
-        return self.pointer + "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in keys)
+        return self.pointer + "".join(map(_step, keys))
 
     def __repr__(self) -> str:
         return f"Node({self.pointer!r})"
@@ -132,8 +135,11 @@ class SchemaDocument:
         """URI -> (schema, pointer, draft)."""
         self.anchors: dict[tuple[str, str], tuple[Json, str]] = {}
         self.dynamic: dict[tuple[str, str], tuple[Json, str]] = {}
-        self._indexed: set[int] = set()
         draft = draft_of(schema)
+        parts = _plain_parts(schema, most)
+        self._plain = parts is not None
+        """Nothing but the root has a name or a draft of its own."""
+        self._left -= (parts or 1) - 1
         self._index(schema, root_uri, "", draft)
         self.resources.setdefault(root_uri, (schema, "", draft))
         base = self._base(schema, root_uri, draft)
@@ -170,6 +176,8 @@ class SchemaDocument:
                             base = full
                             self.resources.setdefault(base, (value, pointer, draft))
                     self._index_anchors(value, base, pointer)
+                if self._plain:
+                    return
                 for key, below in value.items():
                     if is_schema and key in DATA:
                         continue
@@ -200,7 +208,7 @@ class SchemaDocument:
         return found
 
     def node(self, value: Json, base: str, pointer: str, draft: int, scope: tuple[str, ...]) -> Subschema:
-        if isinstance(value, dict):
+        if isinstance(value, dict) and not (self._plain and value is not self.schema):
             draft = draft_of(value, draft) if "$schema" in value else draft
             name = identifier(value, draft)
             if name is not None:
@@ -289,6 +297,7 @@ class SchemaDocument:
         if found is None:
             return False
         self.others[uri] = found
+        self._plain = False
         draft = draft_of(found, draft)
         self.resources[uri] = (found, f"{uri}#", draft)
         self._index(found, uri, f"{uri}#", draft)
@@ -300,6 +309,37 @@ class SchemaDocument:
             "under $defs with its $id",
             pointer=node.at(keyword),
         )
+
+
+def _step(key: str | int) -> str:
+    """Return the pointer to `key`, from what holds it."""
+    text = str(key)
+    return "/" + (text.replace("~", "~0").replace("/", "~1") if "/" in text or "~" in text else text)
+
+
+def _plain_parts(schema: Json, most: int) -> int | None:
+    """Count objects and arrays; None for more than `most`, or where a part below the root has a name or a draft. Takes
+    a fraction of the time of `_index`, and most schemas are plain."""
+    if not isinstance(schema, dict) or not schema.keys().isdisjoint(_SCOPING):
+        return None
+    pending: list[Json] = [schema]
+    count = 0
+    while pending:
+        value = pending.pop()
+        count += 1
+        if count > most:
+            return None
+        if isinstance(value, dict):
+            if value is not schema and not value.keys().isdisjoint(_NAMING) and _is_named(value):
+                return None
+            pending += [below for below in value.values() if isinstance(below, dict | list)]
+        else:
+            pending += [below for below in value if isinstance(below, dict | list)]
+    return count
+
+
+def _is_named(schema: dict[str, Json]) -> bool:
+    return any(isinstance(schema.get(key), str | bool) for key in _NAMING)  # `id` may be a property's name
 
 
 def _joined(base: str, reference: str) -> str:

@@ -50,8 +50,9 @@ def _is_strings(value: Json) -> bool:
 
 
 def _is_type(value: Json) -> bool:
-    names = [value] if isinstance(value, str) else value
-    return isinstance(names, list) and bool(names) and all(isinstance(n, str) and n in _TYPES for n in names)
+    if isinstance(value, str):
+        return value in _TYPES
+    return isinstance(value, list) and bool(value) and all(isinstance(n, str) and n in _TYPES for n in value)
 
 
 def _is_mapping_to_schemas(value: Json) -> bool:

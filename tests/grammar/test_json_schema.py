@@ -393,6 +393,16 @@ def test_what_is_inside_itself_is_not_left_out_where_it_is_met_first_elsewhere()
     check_schema(schema, [["a", ["b", [], 8]]], [["a", ["b", [], 8], 8]])
 
 
+def test_a_property_called_id_names_nothing_and_an_identifier_below_does() -> None:
+    """Documents without names below the root are read by a shorter way."""
+    named = {"type": "integer", "minimum": 3}
+    plain = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "https://a.example/root"}
+    properties = {"id": {"$ref": "#/$defs/n"}, "a~/b": {"$ref": "https://a.example/root#/$defs/n"}}
+    check_schema({**plain, "properties": properties, "$defs": {"n": named}}, [{"id": 3, "a~/b": 4}], [{"id": 2}])
+    below = {"properties": {"x": {"$ref": "https://a.example/n"}}, "$defs": {"n": {"$id": "n", **named}}}
+    check_schema({**plain, **below}, [{"x": 3}], [{"x": 2}])
+
+
 def test_an_identifier_in_an_unknown_keyword_names_only_what_nothing_else_names() -> None:
     unknown = {"$id": "https://x.test/a", "type": "null"}
     real = {"$id": "https://x.test/a", "type": "string"}
