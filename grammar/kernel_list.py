@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from sluicegate.grammar.automata.byte_level.string_bodies import STRING_KERNELS
-from sluicegate.grammar.parsing.gathering import gather
-from sluicegate.grammar.parsing.kernels import walk_known
-from sluicegate.grammar.parsing.walks import moved, settle, slot_of
+from sluicegate.grammar.parsing.loops import MASK_KERNELS, NETWORK_KERNELS
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.pruning import describe, loops_under, takes_below, walk
 from sluicegate.grammar.vocabulary.trie import TRIE_KERNELS
@@ -19,10 +17,7 @@ GRAMMAR_KERNELS = [
     takes_below,
     loops_under,
     *(found for found in vars(kernels).values() if isinstance(found, Kernel)),
-    slot_of,
-    moved,
-    settle,
-    gather,
-    walk_known,
+    *NETWORK_KERNELS,
+    *MASK_KERNELS,
 ]
 """Those that a vocabulary is prepared with come first."""

@@ -119,6 +119,12 @@ def charge(count: float) -> None:
             raise allowance.error
 
 
+def left() -> float:
+    """Return what may still be charged."""
+    allowance = current.get()
+    return math.inf if allowance is None else allowance.charges
+
+
 class WorkMeter:
     """Counts what one construction has spent; raises `GrammarLimit` once it is past its `Budget`."""
 

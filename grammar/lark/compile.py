@@ -19,7 +19,7 @@ from sluicegate.grammar.blocked.watch import Screens
 from sluicegate.grammar.budget.interrupt import interrupted
 from sluicegate.grammar.budget.meter import within
 from sluicegate.grammar.lark import gbnf
-from sluicegate.grammar.lark.alternatives import check_alternatives
+from sluicegate.grammar.lark.alternatives import MOST_WAYS, check_alternatives
 from sluicegate.grammar.lark.literals import Unread
 from sluicegate.grammar.lark.reader import LoadedGrammar, read_plain
 from sluicegate.grammar.lark.regions import JsonRegion, OneRegionTape, regions_of
@@ -88,7 +88,7 @@ def read(text: str, options: GrammarOptions, spell: Spelling = utf8) -> Grammar:
         rules, lexemes = gbnf.read(text, spell)
         grammar = Grammar(rules, lexemes, frozenset(), gbnf.ROOT, {})
     else:
-        grammar = _read_lark(Source(text), options, spell)
+        grammar = _read_lark(text, options, spell)
     if not any(rule.origin == grammar.start for rule in grammar.rules):
         raise InvalidGrammar(f"the grammar has no rule `{grammar.start}`, which every text begins with")
     if grammar.start not in productive(grammar.rules):
@@ -96,17 +96,15 @@ def read(text: str, options: GrammarOptions, spell: Spelling = utf8) -> Grammar:
     return grammar
 
 
-def _read_lark(source: Source, options: GrammarOptions, spell: Spelling) -> Grammar:
-    check_alternatives(source.text)
-    terminals, written, ignored = _loaded(source)
+def _read_lark(text: str, options: GrammarOptions, spell: Spelling) -> Grammar:
+    source, (terminals, written, ignored) = _loaded(text)
     sets = TerminalSets(source)
     found = {t.name: lexeme_of(t, source, sets, spell) for t in terminals if t.name not in source.schemas}
     lexemes = {name: lexeme for name, (lexeme, _) in found.items() if lexeme is not None}
     empty = {name for name, (_, may_be_empty) in found.items() if may_be_empty}
-    rules = [
-        Production(rule.origin, tuple(_symbol(is_terminal, name, empty) for is_terminal, name in rule.expansion))
-        for rule in written
-    ]
+    rules = list(written)
+    if empty:
+        rules = [Production(rule.origin, tuple(_symbol(*each, empty) for each in rule.expansion)) for rule in written]
     for name in sorted(empty):
         rules += [Production(_perhaps(name), way) for way in (((True, name),), ())[name not in lexemes :]]
     return Grammar(rules, lexemes, frozenset(ignored) & lexemes.keys(), "start", regions_of(source, options))
@@ -121,12 +119,25 @@ def _perhaps(name: str) -> str:
     return f"{name} or nothing"
 
 
-def _loaded(source: Source) -> LoadedGrammar:
+def _loaded(text: str) -> tuple[Source, LoadedGrammar]:
     try:
-        return read_plain(source.text, lambda name, reason: source.refuse(GrammarLimit, reason, source.find(name)))
+        plain = Source.plain(text)
+        found = _plain(plain)
     except Unread:
-        with interrupted():
-            return by_lark(source)
+        source = Source(text)
+        check_alternatives(source.text)
+        try:
+            return source, _plain(source)
+        except Unread:
+            with interrupted():
+                return source, by_lark(source)
+    if len(found.rules) > MOST_WAYS:
+        check_alternatives(text)
+    return plain, found
+
+
+def _plain(source: Source) -> LoadedGrammar:
+    return read_plain(source.text, lambda name, reason: source.refuse(GrammarLimit, reason, source.find(name)))
 
 
 def by_lark(source: Source) -> LoadedGrammar:

@@ -69,31 +69,25 @@ class _SourceTokens:
             if kind != "skip":
                 self._tokens.append((kind, found[0]))
         self._tokens.append(("line", "\n"))
-        self._next = 0
-        self.take("line")
+        self._move(1)
 
-    @property
-    def more(self) -> bool:
-        return self._next < len(self._tokens)
-
-    @property
-    def kind(self) -> str:
-        return self._tokens[self._next][0] if self.more else ""
-
-    @property
-    def text(self) -> str:
-        return self._tokens[self._next][1] if self.more else ""
+    def _move(self, at: int) -> None:
+        self._next = at
+        self.more = at < len(self._tokens)
+        self.kind, self.text = self._tokens[at] if self.more else ("", "")
 
     def take(self, kind: str) -> str:
         if self.kind != kind:
             raise Unread
-        self._next += 1
-        return self._tokens[self._next - 1][1]
+        text = self.text
+        self._move(self._next + 1)
+        return text
 
     def takes(self, mark: str) -> bool:
-        found = self.kind == "mark" and self.text == mark
-        self._next += found
-        return found
+        if self.text != mark or self.kind != "mark":
+            return False
+        self._move(self._next + 1)
+        return True
 
 
 class _Statements:

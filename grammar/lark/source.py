@@ -67,6 +67,15 @@ class Source:
         self.text = "".join([*(part.text for part in out), *ends])
         self._cuts = self._placed_cuts(out)
 
+    @classmethod
+    def plain(cls, written: str) -> Source:
+        """Return the source of a grammar that needs no rewriting."""
+        made = cls.__new__(cls)
+        made.written = made.text = written
+        made.schemas, made.composed, made.pieces, made.definitions, made.imports = {}, {}, [], [], []
+        made._names, made._cuts = {}, [(0, 0)]
+        return made
+
     def _placed_cuts(self, out: list[_Out]) -> list[tuple[int, int]]:
         cuts, size = [(0, 0)], 0
         for part in out:

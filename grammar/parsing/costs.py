@@ -7,7 +7,6 @@ from heapq import heapify, heappop, heappush
 
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.parsing.frames import ParseFrame, ParseFrames
-from sluicegate.grammar.parsing.rules import Production
 from sluicegate.grammar.parsing.symbols import Suffix, Symbols
 
 NEVER = 1 << 40
@@ -27,7 +26,7 @@ class ParseCosts:
 
     def _settle(self) -> None:
         """Settle nonterminals, the cheapest first, once all symbols of a rule are known (Knuth, 1977)."""
-        rules = [(self._symbols.nonterminal(rule.origin), self._numbers(rule)) for rule in self._symbols.rules]
+        rules = list(self._symbols.rules.rows())
         missing: list[int] = []
         users: dict[int, list[int]] = {}
         queue: list[tuple[int, int]] = []
@@ -51,10 +50,7 @@ class ParseCosts:
                 if not missing[user]:
                     heappush(queue, (self._sum(rules[user][1]), user))
 
-    def _numbers(self, rule: Production) -> list[int]:
-        return [self._symbols.number(symbol) for symbol in rule.expansion]
-
-    def _sum(self, expansion: list[int]) -> int:
+    def _sum(self, expansion: tuple[int, ...]) -> int:
         return min(sum(self._sizes.get(symbol, NEVER) for symbol in expansion), NEVER)
 
     def _of_suffix(self, suffix: Suffix) -> int:

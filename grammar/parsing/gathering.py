@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from sluicegate.grammar.parsing.walks import N_VISITED, SPARSE, piece_of, slot_of
+from sluicegate.grammar.parsing.following import BITS
+from sluicegate.grammar.parsing.walks import N_PIECES, N_VISITED, SPARSE, piece_of, slot_of
 from sluicegate.plugins.compiled.kernels import kernel
 
-BITS = 60
-"""Terminals in one word of a set of them: so that a word is never negative."""
-DONE, TOO_MANY, NO_ROOM, UNKNOWN_TERMINAL, UNKNOWN_SHIFT, PAUSED = range(6)
+DONE, TOO_MANY, NO_ROOM, UNKNOWN_SHIFT, PAUSED = range(5)
 """What `gather` returns."""
 (
     N_PAIRS,  # rows that wait on the stack
@@ -27,7 +26,9 @@ DONE, TOO_MANY, NO_ROOM, UNKNOWN_TERMINAL, UNKNOWN_SHIFT, PAUSED = range(6)
     PART,  # number of the part
     BEGIN,  # a lexeme state to begin with in front of the first pair, -1 = none
     UNTIL,  # nodes looked at, past which it pauses
-) = range(11)
+    LAST_PIECE,  # number of the last piece that may be made
+    N_STATE,
+) = range(13)
 """Of `state`."""
 
 
@@ -81,7 +82,7 @@ def gather(  # type: ignore[no-untyped-def]
     It is called again with the same arguments once there is room, or what was not known is.
 
     By terminal: `starts`, the first state of its lexeme, -1 = it is none; `wanted` bool[T, 256], `wanted_kinds`: bytes
-    that may come behind it, -1 = not known yet. `owners`: the terminal of a state. `class_bits` int64[C, W]: terminals
+    that may come behind it. `owners`: the terminal of a state. `class_bits` int64[C, W]: terminals
     that begin with a byte class; `ignored` int64[W]; `frame_bits` int64[F, W]: terminals that may come in a frame;
     `leaving` bool[F]: something outside may. `shift_keys`, `shift_values`: the frame behind frame * T + terminal.
     Writes to `exits` rows (places, frame) whose frame is leaving; to `waiting` rows (places, frame, terminal, depth)
@@ -91,9 +92,6 @@ def gather(  # type: ignore[no-untyped-def]
     words = ignored.size
     if state[BEGIN] >= 0:
         begin = state[BEGIN]
-        if wanted_kinds[owners[begin]] < 0:
-            state[ASKED] = owners[begin]
-            return UNKNOWN_TERMINAL
         number = piece_of(
             0, begin, most_first, letters, nodes, ids, table, classes, loops, accepting, wanted[owners[begin]],
             wanted_kinds[owners[begin]], class_bits, pool, places, bits, slots, keys, values, pieces, id_pool, rows,
@@ -136,9 +134,6 @@ def gather(  # type: ignore[no-untyped-def]
                 bit += 1
                 if starts[terminal] < 0:
                     continue
-                if wanted_kinds[terminal] < 0:
-                    state[ASKED] = terminal
-                    return UNKNOWN_TERMINAL
                 ignorable = ignored[word] >> (bit - 1) & 1
                 follow = np.int64(-1)
                 if own >> (bit - 1) & 1:
@@ -162,6 +157,8 @@ def gather(  # type: ignore[no-untyped-def]
                 if number < 0:
                     return NO_ROOM
                 if pieces[number, 2] == -2:
+                    return TOO_MANY
+                if counts[N_PIECES] > state[LAST_PIECE]:
                     return TOO_MANY
                 if counts[N_VISITED] > state[UNTIL]:
                     return PAUSED

@@ -10,12 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary.pruning import kinds_by_byte, loops_under
 
-_MOST_STATES = 50
 OVER = 0
 """The state in which a lexeme has ended for good."""
 Flags = npt.NDArray[np.bool_]
@@ -32,24 +30,29 @@ class LexemeTable:
         """By terminal; None for one that is no lexeme."""
         self.lexemes = lexemes
         self.offsets: list[int] = []
-        rows = [np.full((1, 256), -1, np.int32)]
+        tables = [np.full((1, 256), -1, np.int32)]
         accepts = [np.ones(1, np.bool_)]
-        loops = [np.zeros(1, np.int64)]
+        begins = [0]
         size = 1
         for lexeme in lexemes:
             self.offsets.append(size)
             if lexeme is not None:
-                rows.append(_shifted(lexeme, size))
+                begins.append(size)
+                tables.append(lexeme.table)
                 accepts.append(lexeme.accepting)
-                loops.append(loops_under(lexeme.table))
                 size += len(lexeme.table)
-        whole = np.concatenate(rows)
+        whole = np.concatenate(tables)
+        refused = whole < 0
+        whole += np.repeat(np.array(begins, np.int32), [len(table) for table in tables])[:, None]
+        whole[refused] = -1
+        self.loops: npt.NDArray[np.int64] = loops_under(whole)
+        grows = ~refused.all(axis=1)
+        whole = np.append(np.where(grows, np.arange(size), OVER), -1).astype(np.int32)[whole]
         self.classes, columns = _classes(whole)
         self.translation = self.classes.tobytes()
         self.next: I32 = np.ascontiguousarray(whole[:, columns])
         self.accepting: Flags = np.concatenate(accepts)
         self.accepts: list[bool] = self.accepting.tolist()
-        self.loops: npt.NDArray[np.int64] = np.concatenate(loops)
         self.count = len(columns)
         self.firsts = np.zeros((len(lexemes), self.count), np.bool_)
         for terminal, lexeme in enumerate(lexemes):
@@ -74,46 +77,22 @@ class LexemeTable:
             found = self._rows[state] = self.next[state].tolist()
         return found
 
-    def is_closed(self, terminal: int) -> bool:
-        """Whether two texts of `terminal` in a row are surely one as well: whatever it can read at its beginning it can
-        read wherever it may end."""
-        start = self.start(terminal)
-        size = len(self.lexemes[terminal].table)  # type: ignore[union-attr]
-        first = self.offsets[terminal]
-        ends = (np.flatnonzero(self.accepting[first : first + size]) + first).tolist() if size <= _MOST_STATES else []
-        pending = [(start, end) for end in ends if self.next[end].max() >= 0]
-        if len(pending) < len(ends) or not pending:  # one that ends for good
-            return False
-        seen = set(pending)
-        while pending:
-            tick()
-            one, other = pending.pop()
-            if self.accepts[one] and not self.accepts[other]:
-                return False
-            for after, beside in zip(self.row(one), self.row(other), strict=True):
-                if after >= 0 and after != beside and (after, beside) not in seen:
-                    if beside < 0 or len(seen) > _MOST_STATES:
-                        return False
-                    seen.add((after, beside))
-                    pending.append((after, beside))
-        return True
-
     def kinds(self, classes: Flags) -> int:
         """Return the kinds that have a character whose first byte is of one of `classes`."""
         return int(np.bitwise_or.reduce(self.kinds_of_bytes[classes[self.classes]], initial=0))
 
 
-def _shifted(lexeme: DfaLexeme, offset: int) -> I32:
-    table = lexeme.table
-    grows = (table >= 0).any(axis=1)
-    targets = np.where(grows, np.arange(len(table)) + offset, OVER).astype(np.int32)
-    return np.where(table >= 0, targets[table], -1).astype(np.int32)
-
-
 def _classes(table: I32) -> tuple[npt.NDArray[np.uint8], list[int]]:
     """Return the class of each byte, and a byte of each class: bytes whose columns are the same."""
-    columns = np.ascontiguousarray(table.T)
+    size = 4 * len(table)
+    columns = np.ascontiguousarray(table.T).tobytes()
     numbers: dict[bytes, int] = {}
-    classes = np.array([numbers.setdefault(column.tobytes(), len(numbers)) for column in columns], np.int64)
-    first = [int(np.flatnonzero(classes == number)[0]) for number in range(len(numbers))]
-    return classes.astype(np.uint8), first
+    first: list[int] = []
+    classes = bytearray()
+    for byte in range(256):
+        column = columns[byte * size : (byte + 1) * size]
+        number = numbers.setdefault(column, len(numbers))
+        if number == len(first):
+            first.append(byte)
+        classes.append(number)
+    return np.array(classes), first

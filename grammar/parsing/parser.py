@@ -13,12 +13,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from sluicegate.grammar.lexemes.base import DfaLexeme
-from sluicegate.grammar.parsing.ambiguity import untangled, without_nested_loops
 from sluicegate.grammar.parsing.configurations import REFUSED, Configuration, Configurations
 from sluicegate.grammar.parsing.costs import ParseCosts
 from sluicegate.grammar.parsing.frames import ParseFrame, ParseFrames
 from sluicegate.grammar.parsing.lexer import OVER, LexemeTable
-from sluicegate.grammar.parsing.networks import as_networks
+from sluicegate.grammar.parsing.loops import NETWORK_KERNELS, load
+from sluicegate.grammar.parsing.rewriting.ambiguity import untangled, without_nested_loops
+from sluicegate.grammar.parsing.rewriting.networks import as_networks
 from sluicegate.grammar.parsing.rules import Production
 from sluicegate.grammar.parsing.symbols import Symbols
 from sluicegate.grammar.parsing.tokens import TokenParts
@@ -56,10 +57,11 @@ class ParserTables:
         values: Mapping[str, EmbeddedValue],
     ) -> None:
         names = [*lexemes, *values]
-        self.symbols = Symbols(as_networks(untangled(without_nested_loops(rules, start)), start), names, start)
+        load(*NETWORK_KERNELS)
+        self.symbols = Symbols(as_networks(untangled(without_nested_loops(rules, start)), start, names), names)
         self.lexer = LexemeTable([*(lexemes.get(name) for name in names), None])
         self.ignored = frozenset(names.index(name) for name in ignored)
-        self.start = self.symbols.nonterminal(start)
+        self.start = self.symbols.start
         self.start_name = start
         self.values = {names.index(name): value for name, value in values.items()}
 

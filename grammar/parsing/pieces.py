@@ -7,17 +7,16 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sluicegate.grammar.budget.clock import uncounted
-from sluicegate.grammar.budget.meter import charge, look, tick
+from sluicegate.grammar.budget.meter import charge, left, look, tick
 from sluicegate.grammar.parsing import gathering as g
 from sluicegate.grammar.parsing import walks
 from sluicegate.grammar.parsing.configurations import Configurations
+from sluicegate.grammar.parsing.following import BITS, closed_of
 from sluicegate.grammar.parsing.frames import ParseFrame
-from sluicegate.grammar.parsing.kernels import walk_known
 from sluicegate.grammar.parsing.lexer import OVER, Flags
+from sluicegate.grammar.parsing.loops import MASK_KERNELS, load
 from sluicegate.grammar.token_ids import I32, NO_IDS
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
-from sluicegate.plugins.compiled.beside import BESIDE
 
 I64 = npt.NDArray[np.int64]
 _Array = TypeVar("_Array", bound="npt.NDArray[Any]")
@@ -27,7 +26,7 @@ MOST_PAIRS = 1 << 13
 MOST_INNER = 1_000_000
 """Places inside tokens behind the first lexeme. More of them are of words that may be cut anywhere."""
 MOST_PIECES = 8_000
-"""New pieces of one part; a grammar of C makes 1,100. Looked at where the tables grow."""
+"""New pieces of one part; a grammar of C makes 1,100."""
 _MOST_OF_LEXEME = 300_000
 """Nodes that one lexeme may see from places inside tokens; more are of words that may be cut anywhere, too."""
 _NODES_A_RUN = 200_000
@@ -59,28 +58,29 @@ class LexemePieces:
     """
 
     def __init__(self, configurations: Configurations, vocabulary: Vocabulary, wanted_end: Flags) -> None:
-        _load()
+        load(*MASK_KERNELS)
         self._configurations = configurations
         self._vocabulary = vocabulary
         self._wanted_end = wanted_end
         lexer = configurations.lexer
         self._letters, self._nodes = vocabulary.trie.nodes
         count = len(lexer.lexemes)
-        self._words = -(-count // g.BITS)
+        self._words = -(-count // BITS)
         self._starts = np.array(
             [-1 if each is None else lexer.start(t) for t, each in enumerate(lexer.lexemes)], np.int32
         )
-        sizes = np.diff([*lexer.offsets, len(lexer.next)])
-        self._owners = np.concatenate([np.zeros(1, np.int32), np.repeat(np.arange(count, dtype=np.int32), sizes)])
-        self._wanted = np.zeros((count, 256), np.bool_)
-        self._wanted_kinds = np.full(count, -1, np.int64)
+        offsets = np.array([*lexer.offsets, len(lexer.next)], np.int32)
+        owners = np.repeat(np.arange(count, dtype=np.int32), np.diff(offsets))
+        self._owners = np.concatenate([np.zeros(1, np.int32), owners])
+        self._wanted = self.wanted_behind()
+        self._wanted_kinds = np.bitwise_or.reduce(np.where(self._wanted, lexer.kinds_of_bytes, 0), axis=1)
         self._class_bits = _packed(np.ascontiguousarray(lexer.firsts.T), self._words)
         self._ignored = self._bits_of(configurations.ignored)
-        self._closed = np.zeros(count, np.bool_)
+        self._closed = closed_of(lexer.next, lexer.accepting, self._starts, offsets)
         self._pairs = np.zeros((MOST_PAIRS, 4), np.int64)
         self._waiting = np.zeros((MOST_PAIRS, 4), np.int32)
         self._exits = np.zeros((MOST_PAIRS, 2), np.int32)
-        self._state = np.zeros(11, np.int64)
+        self._state = np.zeros(g.N_STATE, np.int64)
         self.renew()
 
     def renew(self) -> None:
@@ -92,28 +92,25 @@ class LexemePieces:
         self._leaving = np.zeros(64, np.bool_)
         self._shift_keys, self._shift_values = np.zeros(1 << 10, np.int64), np.zeros(1 << 10, np.int32)
         self._shifts = 0
-        self._pool = np.zeros(1 << 14, np.int32)
-        self._places, self._place_bits = np.zeros((256, 4), np.int64), np.zeros((256, words), np.int64)
-        self._slots = np.zeros(1 << 10, np.int64)
-        self._keys, self._values = np.zeros(1 << 11, np.int64), np.zeros(1 << 11, np.int32)
-        self._pieces = np.zeros((512, 5), np.int32)
-        self._ids = np.zeros(1 << 14, np.int32)
-        self._rows = np.zeros((4, self._vocabulary.row_words), np.int32)
+        # what is not looked at before it is written is left as it is: clearing room takes longer than a small grammar
+        self._pool = np.empty(1 << 19, np.int32)
+        self._places, self._place_bits = np.empty((1 << 11, 4), np.int64), np.empty((1 << 11, words), np.int64)
+        self._slots = np.zeros(1 << 13, np.int64)
+        self._keys, self._values = np.zeros(1 << 13, np.int64), np.empty(1 << 13, np.int32)
+        self._pieces = np.empty((1 << 12, 5), np.int32)
+        self._ids = np.empty(1 << 18, np.int32)
+        self._rows = np.zeros((8, self._vocabulary.row_words), np.int32)
         self._counts = np.zeros(7, np.int64)
-        self._indexed = np.zeros(1 << 12, np.int32)
+        self._indexed = np.empty(1 << 19, np.int32)
         self._state[:] = 0
         self.root = self.settled(np.zeros(1, np.int32)).number
 
     @property
     def bytes_kept(self) -> int:
-        return (
-            self._rows.nbytes
-            + self._ids.nbytes
-            + self._pool.nbytes
-            + self._indexed.nbytes
-            + 200 * len(self._frames)
-            + 60 * len(self._pieces)
-        )
+        counts = self._counts
+        numbers = counts[walks.N_IDS] + counts[walks.N_NODES] + counts[walks.N_INDEXED]
+        rows = counts[walks.N_ROWS] * self._rows.shape[1]
+        return int(4 * (numbers + rows) + 60 * counts[walks.N_PIECES]) + 200 * len(self._frames)
 
     def _bits_of(self, terminals: tuple[int, ...]) -> I64:
         flags = np.zeros((1, len(self._starts)), np.bool_)
@@ -176,7 +173,7 @@ class LexemePieces:
 
     def _followed(self, row: I32, taken: I32, most_pieces: int) -> bool:
         """Follow all pairs; False where they are too many."""
-        last = self._counts[walks.N_PIECES] + most_pieces
+        self._state[g.LAST_PIECE] = self._counts[walks.N_PIECES] + most_pieces
         seen = np.zeros(2 * MOST_PAIRS, np.int64)
         state = self._state
         while True:
@@ -184,11 +181,7 @@ class LexemePieces:
             if found == g.TOO_MANY:
                 return False
             if found == g.NO_ROOM:
-                if self._counts[walks.N_PIECES] >= last:
-                    return False
                 self._grow(0)
-            elif found == g.UNKNOWN_TERMINAL:
-                self._learn(int(state[g.ASKED]))
             elif found == g.UNKNOWN_SHIFT:
                 self._behind(int(state[g.ASKED_FRAME]), int(state[g.ASKED]))
             elif found == g.PAUSED:
@@ -201,15 +194,15 @@ class LexemePieces:
     def _run(self, seen: I64, row: I32, taken: I32) -> int:
         look()
         visited = int(self._counts[walks.N_VISITED])
-        self._state[g.UNTIL] = visited + _NODES_A_RUN
+        self._state[g.UNTIL] = visited + min(_NODES_A_RUN, int(_NODES_A_CHARGE * min(left(), _NODES_A_RUN)))
         lexer, vocabulary = self._configurations.lexer, self._vocabulary
-        with vocabulary.trails as (few, _, left):
+        with vocabulary.trails as (few, _, room):
             found = g.gather(
                 self._letters, self._nodes, vocabulary.trie.ids, lexer.next, lexer.classes, lexer.loops,
                 lexer.accepting, self._starts, self._owners, self._wanted, self._wanted_kinds, self._class_bits,
                 self._ignored, self._closed, self._frame_bits, self._leaving, self._shift_keys, self._shift_values,
                 self._pool, self._places, self._place_bits, self._slots, self._keys, self._values, self._pieces,
-                self._ids, self._rows, self._counts, self._indexed, left.reshape(-1), few, self._pairs, seen,
+                self._ids, self._rows, self._counts, self._indexed, room.reshape(-1), few, self._pairs, seen,
                 self._exits, self._waiting, row, taken, self._state, MOST_NODES, _MOST_OF_LEXEME, MOST_INNER,
             )  # fmt: skip
         charge(_OF_RUN + (int(self._counts[walks.N_VISITED]) - visited) / _NODES_A_CHARGE)
@@ -248,7 +241,7 @@ class LexemePieces:
             opened = self._configurations.frames.opened(frame)
             bits = opened.bits
             for word in range(self._words):
-                self._frame_bits[number, word] = bits >> word * g.BITS & (1 << g.BITS) - 1
+                self._frame_bits[number, word] = bits >> word * BITS & (1 << BITS) - 1
             self._leaving[number] = self._configurations.may_leave(frame)
         return number
 
@@ -257,7 +250,7 @@ class LexemePieces:
     def _grow(self, nodes: int) -> None:
         """Make room for another piece and `nodes` places."""
         counts = self._counts
-        while counts[walks.N_INDEXED] + self._nodes.shape[0] > len(self._indexed):
+        while counts[walks.N_INDEXED] + walks.INDEX + self._nodes.shape[0] > len(self._indexed):
             self._indexed = _twice(self._indexed)
         while counts[walks.N_NODES] + max(nodes, self._nodes.shape[0]) > len(self._pool):
             self._pool = _twice(self._pool)
@@ -277,39 +270,26 @@ class LexemePieces:
         if counts[walks.N_ROWS] == len(self._rows):
             self._rows = _twice(self._rows)
 
-    def _learn(self, terminal: int) -> None:
-        self._wanted[terminal] = wanted = self.wanted_behind(terminal)
-        kinds = self._configurations.lexer.kinds_of_bytes[wanted]
-        self._closed[terminal] = self._configurations.lexer.is_closed(terminal)
-        self._wanted_kinds[terminal] = int(np.bitwise_or.reduce(kinds, initial=0))
-
-    def wanted_behind(self, terminal: int) -> Flags:
-        """Return the bytes (bool[256]) that may come behind `terminal` in some text."""
+    def wanted_behind(self) -> Flags:
+        """Return for each terminal the bytes (bool[T, 256]) that may come behind it in some text."""
         configurations, symbols = self._configurations, self._configurations.frames.symbols
         lexer = configurations.lexer
-        followers = -1 if terminal in configurations.ignored else symbols.followers[terminal]
-        wanted = np.zeros(256, np.bool_)
-        for other in range(len(symbols.terminals)):
-            if followers >> other & 1 or other in configurations.ignored:
-                wanted |= lexer.firsts[other][lexer.classes]
-                if other == symbols.hole or other in configurations.outside_terminals:
-                    wanted |= self._wanted_end
-        return wanted
-
-
-def _load() -> None:
-    """Load or compile the loops, unless somebody else does; that counts as nobody's work."""
-    if BESIDE.builder is None:
-        with uncounted():
-            for loop in (walks.slot_of, walks.moved, walks.settle, g.gather, walk_known):
-                loop.build()
+        ignored = list(configurations.ignored)
+        followers = symbols.followers.copy()
+        followers[:, ignored] = True
+        followers[ignored] = True
+        firsts = lexer.firsts[:, lexer.classes]
+        found: Flags = (followers.astype(np.float32) @ firsts.astype(np.float32)) > 0
+        outside = followers[:, [symbols.hole, *configurations.outside_terminals]].any(axis=1)
+        found[outside] |= self._wanted_end
+        return found
 
 
 def _packed(flags: Flags, words: int) -> I64:
-    """Return flags bool[N, T] as bits int64[N, words], see `gathering.BITS`."""
+    """Return flags bool[N, T] as bits int64[N, words], see `gatherinBITS`."""
     found = np.zeros((len(flags), words), np.int64)
     for place in range(flags.shape[1]):
-        found[:, place // g.BITS] |= flags[:, place].astype(np.int64) << (place % g.BITS)
+        found[:, place // BITS] |= flags[:, place].astype(np.int64) << (place % BITS)
     return found
 
 

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from sluicegate.grammar.budget.meter import tick
+from sluicegate.grammar.token_ids import I32
 
 Symbol = tuple[bool, str]
 """(is it a terminal, name)."""
-STATE = " state "
-"""Between the name of a rule and the number of a state of its network, which is a rule of its own."""
 
 
 class Production(NamedTuple):
     origin: str
     expansion: tuple[Symbol, ...]
+
+
+class NumberedRules(NamedTuple):
+    """Rules by number: terminals come first, then one that no grammar has, then names, each of which derives a text.
+
+    `names`: of what each name is, or is a part; `origins` int32[R]; `first` int32[R + 1]: where the symbols of each
+    rule begin in `symbols`; `start`: the name that whole texts derive from."""
+
+    names: list[str]
+    origins: I32
+    first: I32
+    symbols: I32
+    start: int
+
+    def rows(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Yield each rule: its name, and its symbols."""
+        symbols, first = self.symbols.tolist(), self.first.tolist()
+        for origin, low, high in zip(self.origins.tolist(), first, first[1:], strict=False):
+            yield origin, tuple(symbols[low:high])
 
 
 def productive(rules: list[Production]) -> set[str]:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from sluicegate.grammar.budget.meter import tick
-from sluicegate.grammar.parsing.rules import STATE, Production, Symbol, all_useful, nullable, productive
+from sluicegate.grammar.parsing.following import BITS, followers_of, nullable_of
+from sluicegate.grammar.parsing.rules import NumberedRules
+
+Flags = npt.NDArray[np.bool_]
 
 Suffix = int
 """Number of a rule's rest: the symbols that are still to be read. 0 = none."""
@@ -29,75 +35,51 @@ class Symbols:
     `ParseFrames.hole`.
     """
 
-    def __init__(self, rules: list[Production], terminals: Sequence[str], start: str) -> None:
-        useful = productive(rules)
-        kept = [rule for rule in rules if all_useful(rule, useful)]
-        self.rules = kept
+    def __init__(self, rules: NumberedRules, terminals: Sequence[str]) -> None:
+        self.rules = rules
         self.terminals = (*terminals, "")
         self.hole = len(terminals)
-        self._number: dict[Symbol, int] = {(True, name): i for i, name in enumerate(terminals)}
-        self._number[True, ""] = self.hole
-        for rule in kept:
-            self._number.setdefault((False, rule.origin), len(self._number))
+        self.start = rules.start
         self.heads: list[int] = [-1]
         self.tails: list[Suffix] = [0]
         self._suffixes: dict[tuple[int, ...], Suffix] = {(): 0}
-        self.nullable = frozenset(self._number[False, name] for name in nullable(kept))
-        self._left: dict[int, dict[tuple[int, Suffix], None]] = {}
-        number = self._number
-        self._numbered = [
-            (number[False, rule.origin], tuple([number[each] for each in rule.expansion])) for rule in kept
-        ]
-        for origin, row in self._numbered:
-            left = self._left.setdefault(origin, {})
-            for head, tail in self._openings(self.suffix(row)):
-                left[head, tail] = None
-        self._start = self._number[False, start]
+        self._size = len(self.terminals) + len(rules.names)
+        self._nullable: Flags = nullable_of(self._size, rules.origins, rules.first, rules.symbols)
+        self.nullable = frozenset(np.flatnonzero(self._nullable).tolist())
+        order = np.argsort(rules.origins, kind="stable")
+        self._by_origin: list[int] = order.tolist()
+        self._begins: list[int] = np.searchsorted(rules.origins[order], np.arange(self._size + 1)).tolist()
+        self._left: dict[int, tuple[tuple[int, Suffix], ...]] = {}
         self._reach: dict[int, frozenset[int]] = {}
         self._predictions: dict[frozenset[int], Prediction] = {}
 
     @cached_property
-    def followers(self) -> list[int]:
-        """Return for each terminal the terminals that may follow it, as bits; the bit of `hole` for the end."""
-        firsts = self._firsts()
-        found = [0] * len(self._number)
-        found[self._start] |= 1 << self.hole
-        users: dict[int, set[int]] = {}
-        for origin, row in self._numbered:
-            tick()
-            behind, open_end = 0, True
-            for symbol in reversed(row):
-                found[symbol] |= behind
-                if open_end:
-                    users.setdefault(origin, set()).add(symbol)
-                empty = symbol in self.nullable
-                behind = firsts[symbol] | behind if empty else firsts[symbol]
-                open_end = open_end and empty
-        _spread(found, users)
-        return found[: len(self.terminals)]
+    def followers(self) -> Flags:
+        """Return bool[T, T]: for each terminal the terminals that may follow it, `hole` for the end."""
+        count, rules = len(self.terminals), self.rules
+        found = followers_of(count, self._nullable, rules.origins, rules.first, rules.symbols, self.start)
+        bits = np.arange(count)
+        flags: Flags = (found[:count, bits // BITS] >> (bits % BITS) & 1).astype(np.bool_)
+        return flags
 
-    def _firsts(self) -> list[int]:
-        """Return for each symbol the terminals that it can begin with, as bits."""
-        found = [1 << symbol if self.is_terminal(symbol) else 0 for symbol in range(len(self._number))]
-        users: dict[int, set[int]] = {}
-        for name, left in self._left.items():
-            for head, _ in left:
-                users.setdefault(head, set()).add(name)
-        _spread(found, users)
+    def left(self, name: int) -> tuple[tuple[int, Suffix], ...]:
+        """Return what a text of `name` can begin with by one of its rules, and what follows that there."""
+        found = self._left.get(name)
+        if found is None:
+            first, symbols = self.rules.first, self.rules.symbols
+            openings: dict[tuple[int, Suffix], None] = {}
+            for rule in self._by_origin[self._begins[name] : self._begins[name + 1]]:
+                row = symbols[first[rule] : first[rule + 1]].tolist()
+                openings.update(dict.fromkeys(self._openings(row)))
+            found = self._left[name] = tuple(openings)
         return found
 
     def rule_of(self, suffix: Suffix) -> str:
         """Return the rule that the last symbol of a rest stands for: its own, where it recurses or is a network."""
         while self.tails[suffix]:
             suffix = self.tails[suffix]
-        name = next((name for (_, name), number in self._number.items() if number == self.heads[suffix]), "")
-        return name.split(STATE)[0]
-
-    def nonterminal(self, name: str) -> int:
-        return self._number[False, name]
-
-    def number(self, symbol: Symbol) -> int:
-        return self._number[symbol]
+        name = self.heads[suffix] - len(self.terminals)
+        return self.rules.names[name] if name >= 0 else ""
 
     def is_terminal(self, symbol: int) -> bool:
         return symbol < len(self.terminals)
@@ -119,11 +101,10 @@ class Symbols:
             tail = known
         return tail
 
-    def _openings(self, suffix: Suffix) -> Iterable[tuple[int, Suffix]]:
-        """Yield what `suffix` can begin with, each with what follows it: behind symbols that may be empty as well."""
-        while suffix:
-            head, suffix = self.heads[suffix], self.tails[suffix]
-            yield head, suffix
+    def _openings(self, row: list[int]) -> Iterator[tuple[int, Suffix]]:
+        """Yield what `row` can begin with, each with what follows it: behind symbols that may be empty as well."""
+        for at, head in enumerate(row):
+            yield head, self.suffix(row[at + 1 :])
             if head not in self.nullable:
                 return
 
@@ -135,7 +116,7 @@ class Symbols:
             pending = [nonterminal]
             while pending:
                 tick()
-                for head, _ in self._left[pending.pop()]:
+                for head, _ in self.left(pending.pop()):
                     if not self.is_terminal(head) and head not in found:
                         found[head] = None
                         pending.append(head)
@@ -149,23 +130,9 @@ class Symbols:
             found: dict[int, list[tuple[Suffix, int]]] = {}
             for name in sorted(frozenset[int]().union(*map(self.reach, nonterminals))):
                 tick()
-                for head, tail in self._left[name]:
+                for head, tail in self.left(name):
                     found.setdefault(head, []).append((tail, name))
             known = self._predictions[nonterminals] = Prediction(
                 {head: tuple(rests) for head, rests in found.items()}, tuple(filter(self.is_terminal, found))
             )
         return known
-
-
-def _spread(found: list[int], users: dict[int, set[int]]) -> None:
-    """Add the bits of each symbol to those of its users until nothing changes."""
-    pending = dict.fromkeys(users)
-    while pending:
-        tick()
-        symbol, _ = pending.popitem()
-        own = found[symbol]
-        for user in users[symbol]:
-            if own | found[user] != found[user]:
-                found[user] |= own
-                if user in users:
-                    pending[user] = None

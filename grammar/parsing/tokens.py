@@ -28,12 +28,12 @@ from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 _KEPT_BYTES = 64 << 20
 _MOST_JOINED = 500
 _MOST_CONFIGURATIONS = 30_000
-_FEW_PIECES = 512
+_FEW_PIECES = 1_200
 _FEW_CONFIGURATIONS = 40
 """For a first try of each way to make a part: some milliseconds, and the other way often needs no more. What a try has
 worked out is kept."""
 _END = -1
-_OF_WALK = 20
+_OF_WALK, _OF_STEP = 20, 3
 _NODES_A_CHARGE = 150
 
 
@@ -100,6 +100,7 @@ class TokenParts:
             # values outside need what really follows them
             outline = Outline(frame, ()) if self.configurations.outside_terminals else frames.outline(frame)
             part = self._part(start, outline.frame)
+            charge(_OF_STEP + len(part.exits))
             yield part
             outer += part.outer
             for places, hole in part.exits:
@@ -163,7 +164,9 @@ class TokenParts:
             return TokenPart(found.row, found.ids, (), outer)
         exits: dict[int, list[int]] = {}
         for places, at in found.exits:
-            for hole in self._holes(at):
+            holes = self._holes(at)
+            charge(1 + len(holes) / 2)
+            for hole in holes:
                 exits.setdefault(hole, []).append(places)
         return TokenPart(found.row, found.ids, _by_hole(exits), ())
 

@@ -11,11 +11,13 @@ from sluicegate.plugins.compiled.kernels import kernel
 
 N_NODES, N_PLACES, N_PIECES, N_IDS, N_ROWS, N_INDEXED, N_VISITED = range(7)
 """Of `counts` int64[7]: how much is used of the pool of nodes, of the sets of places, of the pieces, of the pool of
-tokens, of the bitmasks, and of the pool of indexes; and the nodes that were looked at."""
+tokens, of the bitmasks, and of the pool of indexes; and the work in nodes that were looked at."""
 SPARSE = 1_500
 """More tokens than this are kept as a bitmask."""
 _INDEXED = 200
 """Larger sets of places have an index by the byte that comes next."""
+INDEX = 258
+"""Numbers of an index beside its nodes, at most."""
 
 
 @kernel("(int64[::1], int64)", python=True)
@@ -226,7 +228,7 @@ def piece_of(  # type: ignore[no-untyped-def]
             on[d] = after
         if seen > most or n_left + nodes.shape[0] > left.size // 2:
             break
-    counts[N_VISITED] += seen
+    counts[N_VISITED] += seen + n_spans + n_left
     too_many = seen > most or n_left + nodes.shape[0] > left.size // 2
     behind = 0
     if not too_many:

@@ -76,9 +76,13 @@ class Strings:
         return Strings(dfa=dfa, low=self.low, high=self.high).reduced
 
     def is_empty(self) -> bool:
-        if self.words is None and self.dfa is None and self.high is None:
+        if self.words is None and self.high is None and (self.dfa is None or (not self.low and self._is_large())):
             return False
         return self.reduced.words == frozenset()
+
+    def _is_large(self) -> bool:
+        """Whether the automaton has more texts than are taken out, found without taking them out."""
+        return self.dfa is not None and len(self.minus) <= _FEW and _has_many(self.dfa)
 
     def automaton(self) -> CharDfa:
         """Return one automaton of the whole set. Raises `GrammarLimit` where that takes counting to a large length."""
@@ -119,6 +123,11 @@ def pattern(text: str, states: int) -> tuple[CharDfa, bool]:
         except GrammarError:
             pass
         raise
+
+
+@lru_cache(maxsize=500)
+def _has_many(texts: CharDfa) -> bool:
+    return texts.count(_FEW) is None
 
 
 @lru_cache(maxsize=500)

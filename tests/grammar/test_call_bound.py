@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import numpy as np
@@ -97,3 +98,10 @@ def test_a_charge_past_the_allowance_is_its_error() -> None:
         meter.charge(3)
         with pytest.raises(ValueError, match="over"):
             meter.charge(1)
+
+
+def test_what_is_left_of_an_allowance_is_what_may_still_be_charged() -> None:
+    assert meter.left() == math.inf
+    with meter.allowed(meter.Allowance(5.0, ValueError("over"), charges=30)):
+        meter.charge(12.5)
+        assert meter.left() == 17.5

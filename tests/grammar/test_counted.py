@@ -15,6 +15,7 @@ from sluicegate.grammar.classification.classify import at_root
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.lexemes.counted import Counted
 from sluicegate.grammar.lexemes.scalars import every_string, string_automaton
+from sluicegate.grammar.schema.strings import Strings
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from tests.grammar.grammar_checks import byte_vocabulary
 from tests.reference.byte_automata import json_string_body
@@ -74,3 +75,17 @@ def test_lengths_are_those_of_the_product(pattern: str, low: int, high: int | No
         for most in (*range(least, 12), None):
             some = not dfa.intersection(CharDfa.length_between(least, most)).is_empty()
             assert bool(LengthSets(dfa).within(least, most) & 1) is some
+
+
+def test_many_strings_without_a_few_are_not_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Items that were given leave an item to come where the pattern has more texts than they are."""
+
+    def refused(*_: object, **__: object) -> CharDfa:
+        raise AssertionError("an automaton was made")
+
+    many = CharDfa.from_pattern("^.{1,40}$")
+    few = CharDfa.from_pattern("^[ab]$")
+    assert Strings(dfa=few, minus=frozenset("ab")).is_empty()
+    assert not Strings(dfa=few, minus=frozenset("a")).is_empty()
+    monkeypatch.setattr(CharDfa, "difference", refused)
+    assert not Strings(dfa=many, minus=frozenset("xyz")).is_empty()

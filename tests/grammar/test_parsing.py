@@ -10,7 +10,7 @@ import pytest
 
 from sluicegate.grammar import GrammarError, LazyGrammar, Vocabulary, compile_lark
 from sluicegate.grammar.parsing import pieces, tokens
-from sluicegate.grammar.parsing.ambiguity import untangled
+from sluicegate.grammar.parsing.rewriting.ambiguity import untangled
 from sluicegate.grammar.parsing.rules import Production
 from tests.grammar.grammar_checks import accepts, allowed
 from tests.reference.mask_by_trial import mask_by_trial

@@ -5,17 +5,27 @@ of that one (Nederhof, 2000, on strongly regular grammars); what stands in the m
 call. Each automaton is made deterministic and minimal (Moore, 1956). So a chain of a dozen levels of operators becomes
 a loop of one operand and one operator: a parse stands in one place where it stood in a dozen.
 
-The networks are written as rules again, one name for each state: `s: a t` for an edge, `s:` where a text may end.
+The networks are written as rules again, by number: `s: a t` for an edge, `s:` where a text may end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.components import components
-from sluicegate.grammar.parsing.automaton import Code, Network, Sketch, TooManyStates, blocks_of
-from sluicegate.grammar.parsing.rules import STATE, Production, Symbol, all_useful, productive
+from sluicegate.grammar.parsing.rewriting.automaton import (
+    Code,
+    JoinedNetworks,
+    Network,
+    NetworkPool,
+    Sketch,
+    TooManyStates,
+)
+from sluicegate.grammar.parsing.rules import NumberedRules, Production, Symbol, all_useful, productive
+from sluicegate.grammar.token_ids import I32, NO_IDS
 
 _MOST_COPIED = 40
 """States of a network that is copied into those of another kind of text; larger ones are called."""
@@ -23,18 +33,16 @@ _MOST_COPIED = 40
 Way = tuple[Code, ...]
 
 
-def as_networks(rules: list[Production], start: str) -> list[Production]:
-    """Return rules in which `start` has the same texts."""
+def as_networks(rules: list[Production], start: str, terminals: Sequence[str]) -> NumberedRules:
+    """Return rules in which `start`, which derives some text, has the same texts."""
     useful = productive(rules)
-    if start not in useful:
-        return rules
     codes = _Codes()
     ways: dict[Code, list[Way]] = {}
     for rule in rules:
         if all_useful(rule, useful):
             ways.setdefault(codes.of((False, rule.origin)), []).append(tuple(map(codes.of, rule.expansion)))
     networks = _Networks(ways, codes.of((False, start)))
-    return networks.rules(codes)
+    return networks.rules(codes, terminals)
 
 
 class _Codes:
@@ -52,14 +60,18 @@ class _Codes:
             code = self._codes[symbol] = number if symbol[0] else ~number
         return code
 
-    def symbol(self, code: Code) -> Symbol:
-        return self._symbols[code if code >= 0 else ~code]
+    def name(self, code: Code) -> str:
+        return self._symbols[code if code >= 0 else ~code][1]
+
+    def __len__(self) -> int:
+        return len(self._symbols)
 
 
 class _Networks:
     def __init__(self, ways: dict[Code, list[Way]], start: Code) -> None:
         self._ways = ways
         self._start = start
+        self._pool = NetworkPool()
         self._networks: dict[Code, Network] = {}
         self._bare: set[Code] = set()
         """Names whose rules stay as they are: their automata would be too large."""
@@ -111,9 +123,8 @@ class _Networks:
                     source, target = at[way[0]] if loops else other, at[name]
                     body = way[1:] if loops else way
                 self._spell(sketch, name, way, body, source, target, most_copied, members)
-        return {
-            name: sketch.network(at[name] if from_right else other, other if from_right else at[name]) for name in group
-        }
+        ways = {name: (at[name], other) if from_right else (other, at[name]) for name in group}
+        return {name: self._pool.add(sketch, *way) for name, way in ways.items()}
 
     def _spell(
         self,
@@ -145,67 +156,59 @@ class _Networks:
 
     # --- as rules -----------------------------------------------------------------------------------------------------
 
-    def rules(self, codes: _Codes) -> list[Production]:
+    def rules(self, codes: _Codes, terminals: Sequence[str]) -> NumberedRules:
         """Return the rules of all networks that a text can call, states that go on alike being one."""
         called = self._called()
-        kept = {name: self._networks[name] for name in called if name in self._networks}
-        found = [
-            Production(codes.symbol(name)[1], tuple(map(codes.symbol, way)))
-            for name in called
-            if name in self._bare
-            for way in dict.fromkeys(self._ways[name])
-        ]
-        return found + _written(kept, codes)
+        networks = {name: self._networks[name] for name in called if name in self._networks}
+        joined = self._pool.joined(list(networks.values()))
+        bare = [name for name in called if name in self._bare]
+        places = {name: number for number, name in enumerate(terminals)}
+        names = len(terminals) + 1
+        numbers = np.array([places.get(codes.name(code), 0) for code in range(len(codes))], np.int32)
+        for name, network in networks.items():
+            numbers[~name] = names + joined.starts[network]
+        for place, name in enumerate(bare, names + len(joined.owners)):
+            numbers[~name] = place
+        origins, rows, sizes = _rules(joined, numbers, names)
+        rest = [(int(numbers[~name]), way) for name in bare for way in dict.fromkeys(self._ways[name])]
+        more = [numbers[code if code >= 0 else ~code] for _, way in rest for code in way]
+        owned = {network.number: codes.name(name) for name, network in reversed(networks.items())}
+        return NumberedRules(
+            [owned[owner] for owner in joined.owners] + [codes.name(name) for name in bare],
+            _in_a_row(origins, [origin for origin, _ in rest]),
+            np.cumsum(_in_a_row([0], sizes, [len(way) for _, way in rest]), dtype=np.int32),
+            _in_a_row(rows, more),
+            int(numbers[~self._start]),
+        )
 
     def _called(self) -> list[Code]:
         called = {self._start: None}
         pending = [self._start]
         while pending:
             name = pending.pop()
-            for other in self._networks[name].calls if name in self._networks else _names(self._ways[name]):
+            for other in self._pool.calls(self._networks[name]) if name in self._networks else _names(self._ways[name]):
                 if other not in called:
                     called[other] = None
                     pending.append(other)
         return list(called)
 
 
-def _written(networks: dict[Code, Network], codes: _Codes) -> list[Production]:
-    """Return the rules of all states, one name for those that go on alike, and of names whose first states are one."""
-    edges: list[dict[Code, int]] = []
-    finals: list[bool] = []
-    firsts: dict[Code, int] = {}
-    owners: list[str] = []
-    for name, network in networks.items():
-        offset = firsts[name] = len(edges)
-        owners += [codes.symbol(name)[1]] * network.size
-        edges += [{symbol: after + offset for symbol, after in row.items()} for row in network.edges]
-        finals += network.finals
-    blocks = blocks_of(edges, finals)
-    names: dict[int, Symbol] = {}
-    for name, first in firsts.items():
-        names.setdefault(blocks[first], codes.symbol(name))
-    found = [
-        Production(codes.symbol(name)[1], (names[blocks[first]],))
-        for name, first in firsts.items()
-        if names[blocks[first]] != codes.symbol(name)
-    ]
-    ends = {blocks[state] for state, row in enumerate(edges) if not row}
-    for owner, block in zip(owners, blocks, strict=True):
-        names.setdefault(block, (False, f"{owner}{STATE}{block}"))
-    seen: set[int] = set()
-    for state, block in enumerate(blocks):
-        if block in seen:
-            continue
-        tick()
-        seen.add(block)
-        _, origin = names[block]
-        if finals[state]:
-            found.append(Production(origin, ()))
-        for symbol, after in edges[state].items():
-            target = blocks[after]
-            rest = () if target in ends else (names[target],)
-            found.append(Production(origin, (codes.symbol(symbol), *rest)))
-    return found
+def _rules(joined: JoinedNetworks, numbers: I32, names: int) -> tuple[I32, I32, I32]:
+    """Return the name of each rule, the symbols of all in a row, and how many each has. `numbers`: of symbols, by code;
+    `names`: the first number of a name."""
+    codes, targets = joined.symbols, joined.targets
+    grows = np.zeros(len(joined.owners), np.bool_)
+    grows[joined.sources] = True
+    goes_on = grows[targets]
+    pairs = np.stack([numbers[np.where(codes >= 0, codes, ~codes)], targets + names], axis=1)
+    rows = pairs[np.stack([np.ones(len(codes), np.bool_), goes_on], axis=1)]
+    empty = np.flatnonzero(joined.finals)
+    origins = np.concatenate([joined.sources, empty]) + names
+    return origins, rows, np.concatenate([1 + goes_on, np.zeros(len(empty), np.int64)])
+
+
+def _in_a_row(*parts: Sequence[int] | I32) -> I32:
+    return np.concatenate([NO_IDS, *parts]).astype(np.int32)
 
 
 def _names(ways: Iterable[Way]) -> list[Code]:

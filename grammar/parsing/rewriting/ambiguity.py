@@ -20,6 +20,9 @@ is a loop of what it repeats, without such repetitions at the edges of that.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.components import components
 from sluicegate.grammar.parsing.rules import Production, Symbol, all_useful, nullable, productive
@@ -91,7 +94,7 @@ class _Loops:
             found = [name for name in pending if self._is_loop(name)]
             for name in found:
                 like = {other for other in self._ways if kinds[other] == kinds[name]}
-                self._repeated[name] = _Repeated(name, self._ways, self._empty, like)
+                self._repeated[name] = _Repeated(name, self._ways, self._empty, like, self._users)
             pending = [name for name in pending if name not in found] if found else []
         if not self._repeated:
             return self._ways
@@ -107,6 +110,15 @@ class _Loops:
                 rows = [_joined(row, inside) for row in rows]
             written[name] = list(dict.fromkeys(rows))
         return written
+
+    @cached_property
+    def _users(self) -> dict[Symbol, dict[str, None]]:
+        """Names by each name that stands in their rules."""
+        found: dict[Symbol, dict[str, None]] = {}
+        for name, rows in self._ways.items():
+            for symbol in {symbol for row in rows for symbol in row if not symbol[0]}:
+                found.setdefault(symbol, {})[name] = None
+        return found
 
     def _kinds(self) -> dict[str, int]:
         """Return the same number for names that lead to each other."""
@@ -150,17 +162,21 @@ class _Loops:
 
 class _Repeated:
     """What the repetition `name` repeats. `like`: names that lead to it and that it leads to; where one of them stands
-    alone its rules take its place, so that repetitions at their edges are seen.
+    alone its rules take its place, so that repetitions at their edges are seen. `users`: names by what stands in their
+    rules.
 
     `within`: symbols all texts of which, but for the empty one, are some of the repetition; `inside`: those of them
     that may be empty, which add nothing beside it.
     """
 
-    def __init__(self, name: str, ways: Ways, empty: set[str], like: set[str]) -> None:
+    def __init__(
+        self, name: str, ways: Ways, empty: set[str], like: set[str], users: Mapping[Symbol, Iterable[str]]
+    ) -> None:
         self._me = (False, name)
         self._ways = ways
         self._empty = empty
         self._like = like
+        self._users = users
         self.within: set[Symbol] = {self._me}
         self.inside: set[Symbol] = {self._me} if name in empty else set()
         while True:
@@ -198,26 +214,18 @@ class _Repeated:
         """Suppose all names to be within, and take out those with a rule that is not put together from such."""
         alone = {row[0] for row in self._seen if len(row) == 1}
         found = alone | {(False, name) for name in self._ways} | {self._me}
-        users: dict[Symbol, list[str]] = {}
-        pending: list[Symbol] = []
-        for name, rows in self._ways.items():
-            if (False, name) in alone or name == self._me[1]:
-                continue
-            for row in rows:
-                tick()
-                if row in self._seen:
-                    continue
-                for symbol in row:
-                    users.setdefault(symbol, []).append(name)
-                    if symbol not in found:
-                        pending.append((False, name))
+        kept = alone | {self._me}
+        pending = [name for name in self._ways if (False, name) not in kept]
         while pending:
             tick()
-            symbol = pending.pop()
-            if symbol in found:
+            symbol = (False, pending.pop())
+            if symbol in found and symbol not in kept and not self._is_within(symbol[1], found):
                 found.discard(symbol)
-                pending += [(False, name) for name in users.get(symbol, ())]
+                pending += self._users.get(symbol, ())
         return found
+
+    def _is_within(self, name: str, found: set[Symbol]) -> bool:
+        return all(found.issuperset(row) or row in self._seen for row in self._ways[name])
 
     def _cut(self, row: Way) -> Way:
         low, high = 0, len(row)

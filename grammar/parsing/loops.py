@@ -1,0 +1,23 @@
+"""Load the compiled loops of rules before a clock runs."""
+
+from __future__ import annotations
+
+from sluicegate.grammar.budget.clock import uncounted
+from sluicegate.grammar.parsing.following import closed_of, followers_of, nullable_of
+from sluicegate.grammar.parsing.gathering import gather
+from sluicegate.grammar.parsing.kernels import walk_known
+from sluicegate.grammar.parsing.rewriting.subsets import add_network, group_alike
+from sluicegate.grammar.parsing.walks import moved, settle, slot_of
+from sluicegate.plugins.compiled.beside import BESIDE
+from sluicegate.plugins.compiled.kernels import Kernel
+
+NETWORK_KERNELS: tuple[Kernel, ...] = (add_network, group_alike, nullable_of, followers_of, closed_of)
+MASK_KERNELS: tuple[Kernel, ...] = (slot_of, moved, settle, gather, walk_known)
+
+
+def load(*loops: Kernel) -> None:
+    """Load or compile loops, unless somebody else does; that counts as nobody's work."""
+    if BESIDE.builder is None and not all(loop.overloads for loop in loops):
+        with uncounted():
+            for loop in loops:
+                loop.build()

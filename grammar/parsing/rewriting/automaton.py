@@ -1,0 +1,158 @@
+"""Small automata over the symbols of a grammar: sketched with choices, made deterministic and minimal."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sluicegate.grammar.budget.meter import charge, tick
+from sluicegate.grammar.parsing.rewriting.subsets import (
+    N_EDGES,
+    N_NETWORKS,
+    N_STATES,
+    N_STEPS,
+    NO_ROOM,
+    SKIP,
+    TOO_MANY,
+    add_network,
+    group_alike,
+)
+from sluicegate.grammar.token_ids import I32
+
+MOST_STATES = 400
+_MOST_STEPS = 4_000_000
+_STEPS_A_CHARGE = 200
+Code = int
+"""A symbol by number; names of rules are negative."""
+Flags = npt.NDArray[np.bool_]
+
+
+class TooManyStates(Exception):
+    """The automaton would be larger than is worth it."""
+
+
+class Network(NamedTuple):
+    """An automaton of `NetworkPool`, by number."""
+
+    number: int
+    size: int
+
+
+class NetworkPool:
+    """All automata that were made, in flat tables. Network n has the states `begins[n]` to `begins[n + 1]`; texts begin
+    in the first of them. `first` int32[S + 1]: where the edges of each state begin, in the order of their symbols;
+    `symbols`, `targets` int32[E], targets within the network; `finals` bool[S]: a text may end."""
+
+    def __init__(self) -> None:
+        self._begins = np.zeros(1 << 8, np.int32)
+        self._first = np.zeros(1 << 12, np.int32)
+        self._symbols = np.zeros(1 << 14, np.int32)
+        self._targets = np.zeros(1 << 14, np.int32)
+        self._finals = np.zeros(1 << 12, np.bool_)
+        self._counts = np.zeros(4, np.int64)
+
+    def add(self, sketch: Sketch, start: int, final: int) -> Network:
+        """Add the smallest deterministic automaton of the texts from one state of a sketch to another.
+
+        Raises `TooManyStates`."""
+        tick()
+        edges = np.array(sketch.edges, np.int32).reshape(-1, 3)
+        copies = np.array(sketch.copies, np.int32).reshape(-1, 3)
+        while True:
+            number = add_network(
+                edges, copies, sketch.size, start, final, MOST_STATES, _MOST_STEPS, self._begins, self._first,
+                self._symbols, self._targets, self._finals, self._counts,
+            )  # fmt: skip
+            charge(int(self._counts[N_STEPS]) / _STEPS_A_CHARGE)
+            if number == TOO_MANY:
+                raise TooManyStates
+            if number != NO_ROOM:
+                return Network(number, int(self._begins[number + 1] - self._begins[number]))
+            for name in ("_begins", "_first", "_symbols", "_targets", "_finals"):
+                table = getattr(self, name)
+                setattr(self, name, np.concatenate([table, np.zeros_like(table)]))
+
+    def calls(self, network: Network) -> list[Code]:
+        """Return the names that texts of a network hold."""
+        low, high = self._begins[network.number : network.number + 2].tolist()
+        symbols = self._symbols[self._first[low] : self._first[high]]
+        return sorted(set(symbols[symbols < 0].tolist()))
+
+    def joined(self, networks: list[Network]) -> JoinedNetworks:
+        """Return the states of some networks, one for those that go on alike."""
+        tick()
+        begins, first = self._begins[: self._counts[N_NETWORKS] + 1], self._first[: self._counts[N_STATES] + 1]
+        symbols, targets = self._symbols[: self._counts[N_EDGES]], self._targets[: self._counts[N_EDGES]]
+        finals, sizes = self._finals[: self._counts[N_STATES]], np.diff(first)
+        owners = np.repeat(np.arange(len(begins) - 1, dtype=np.int32), np.diff(begins))
+        blocks, _ = group_alike(first, symbols, targets + np.repeat(begins[owners], sizes), finals)
+        is_kept = np.zeros(len(begins) - 1, np.bool_)
+        is_kept[[network.number for network in networks]] = True
+        members = np.flatnonzero(is_kept[owners])
+        names, at, numbers = np.unique(blocks[members], return_index=True, return_inverse=True)
+        states = members[at]
+        new = np.zeros(len(finals), np.int32)
+        new[members] = numbers
+        ends = np.cumsum(sizes[states])
+        edges = np.arange(int(ends[-1]) if len(ends) else 0)
+        edges += np.repeat(first[states] - (ends - sizes[states]), sizes[states])
+        owner = owners[states]
+        inside = np.repeat(begins[owner], sizes[states])
+        return JoinedNetworks(
+            {network: int(new[begins[network.number]]) for network in networks},
+            owner.tolist(),
+            np.repeat(np.arange(len(names), dtype=np.int32), sizes[states]),
+            symbols[edges],
+            new[targets[edges] + inside],
+            finals[states],
+        )
+
+
+class JoinedNetworks(NamedTuple):
+    """`starts`: the first state of each network; `owners`: by state the number of a network that has it; `sources`,
+    `symbols`, `targets` int32[E]: its edges; `finals` bool[S]."""
+
+    starts: dict[Network, int]
+    owners: list[int]
+    sources: I32
+    symbols: I32
+    targets: I32
+    finals: Flags
+
+
+class Sketch:
+    """An automaton in which a symbol, or none, leads to several states.
+
+    `edges`: (source, symbol or `SKIP`, target); `copies`: (number of a network, the first state of its copy, the state
+    behind it); `size`: how many states there are."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.edges: list[tuple[int, int, int]] = []
+        self.copies: list[tuple[int, int, int]] = []
+        self._steps: dict[tuple[int, Code, bool], int] = {}
+
+    def state(self) -> int:
+        self.size += 1
+        return self.size - 1
+
+    def behind(self, source: int, symbol: Code, network: Network | None) -> int:
+        """Return the state behind `symbol`, or behind a copy of its network; the same one each time, so that ways
+        which begin alike are one up to where they part."""
+        key = source, symbol, network is None
+        found = self._steps.get(key)
+        if found is None:
+            found = self._steps[key] = self.state()
+            if network is None:
+                self.edges.append((source, symbol, found))
+            else:
+                self.copies.append((network.number, self.size, found))
+                self.edges.append((source, SKIP, self.size))
+                self.size += network.size
+        return found
+
+    def skip(self, source: int, target: int) -> None:
+        if source != target:
+            self.edges.append((source, SKIP, target))
