@@ -10,7 +10,8 @@ from training.examples import Example, sample_example
 from training.honest import sample_open
 from training.prompted import prompted
 
-EVERYDAY, OPEN, PROMPTED = 0.6, 0.04, 0.13
+EVERYDAY, OPEN, PROMPTED = 0.6, 0.04, 0.14
+LABEL, CHECK = 0.42, 0.12  # of the everyday requests: a label alone, a yes or no alone
 
 
 def sample_mixed(rng: random.Random, questions: int, max_facts: int) -> Example:
@@ -18,7 +19,7 @@ def sample_mixed(rng: random.Random, questions: int, max_facts: int) -> Example:
     if rng.random() < OPEN:
         return sample_open(rng)
     if rng.random() < EVERYDAY:
-        example = everyday.sample(rng, "train", questions)
+        example = everyday.sample(rng, "train", questions, focus=_focus(rng))
     else:
         example = sample_example(rng, questions=questions, max_facts=max_facts)
     return in_the_prompt(example, rng) if rng.random() < PROMPTED else example
@@ -33,3 +34,8 @@ def in_the_prompt(example: Example, rng: random.Random) -> Example:
         questions=(question,),
         schemaless=True,
     )
+
+
+def _focus(rng: random.Random) -> everyday.Focus:
+    roll = rng.random()
+    return "label" if roll < LABEL else "check" if roll < LABEL + CHECK else "any"

@@ -17,6 +17,7 @@ from training.examples import rendered
 from training.mix import sample_mixed
 
 IGNORED = -100
+_WEIGHT = 0.75  # the exponent: at 1 an answer of any length weighs the same, at 0 a token of any answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Row:
     def add(self, prefix: list[int], branches: list[tuple[list[int], list[int]]]) -> bool:
         """False (and no change) when it does not fit. A branch is (rest of the prompt, answer with end token).
 
-        A token weighs the inverse root of its answer's length, so that a label of one word, which takes as much
+        A token weighs less in a longer answer, so that a label of one word, which takes as much
         understanding as a record of ten fields, is not drowned by it.
         """
         if len(self.ids) + len(prefix) + sum(len(p) + len(a) for p, a in branches) > self.length:
@@ -52,7 +53,7 @@ class Row:
         self._put(prefix, 0, 0, [IGNORED] * len(prefix), 0.0)
         for number, (prompt, answer) in enumerate(branches, 1):
             targets = [IGNORED] * (len(prompt) - 1) + answer + [IGNORED]
-            self._put(prompt + answer, len(prefix), number, targets, len(answer) ** -0.5)
+            self._put(prompt + answer, len(prefix), number, targets, len(answer) ** -_WEIGHT)
         self._documents += 1
         return True
 

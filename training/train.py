@@ -28,6 +28,7 @@ from training.packing import Batch, sample_batch
 from training.parallel import average, launch
 from training.tokenizer import save as save_tokenizer
 from training.tokenizer import train_tokenizer
+from training.vocabulary import DRAWN, corpus, whole_words, with_words
 
 BUNDLED = Path(__file__).resolve().parent.parent / "engine" / "bundled"
 SAVE_MINUTES = 3.0  # between resumable states: what a killed run loses at most
@@ -56,7 +57,7 @@ def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--work", type=Path, default=Path("build/train-model"), help="checkpoints and log")
     parser.add_argument("--init", type=Path, help="continue from the weights of this folder (a new run, new schedule)")
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1), help="of one thread each, on CPU")
-    parser.add_argument("--vocabulary", type=int, default=1024)
+    parser.add_argument("--vocabulary", type=int, default=1024, help="pieces; whole words come on top")
     parser.add_argument("--width", type=int, default=160)
     parser.add_argument("--layers", type=int, default=5)
     parser.add_argument("--heads", type=int, default=5)
@@ -252,7 +253,8 @@ def prepare(options: argparse.Namespace) -> None:
         for name in ("tokenizer.json", "tokenizer_config.json"):
             shutil.copy(options.init / name, out)
     if not (out / "tokenizer.json").exists():
-        save_tokenizer(train_tokenizer(options.vocabulary), out, CONTEXT)
+        pieces = train_tokenizer(options.vocabulary)
+        save_tokenizer(with_words(pieces, whole_words(pieces, corpus(DRAWN))), out, CONTEXT)
     if not (out / "chat_template.jinja").exists():
         shutil.copy(BUNDLED / "chat_template.jinja", out)
 

@@ -27,8 +27,9 @@ Subject: Invoice TM-40917
 
 Dear team,
 
-please find below the details of our invoice TM-40917, issued on 14 March 2026 by Tidewater Marine Supply.
-The customer is Kestrel Boatworks. The total is 1,284.50 EUR and it is not paid.
+please find below the details of our invoice TM-40917, issued on 14 March 2026.
+The supplier is Tidewater Marine Supply. The customer is Kestrel Boatworks.
+The total is 1,284.50 EUR and it is not paid.
 
 Kind regards,
 Renske Oudijk

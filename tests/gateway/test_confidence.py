@@ -138,7 +138,8 @@ def test_every_leaf_of_an_answer_has_a_probability(answer: dict[str, Any]) -> No
     assert found["/kind"]["probability"] == pytest.approx(1.0, abs=0.01)  # it can be cut into tokens in several ways
     for name in ("mood", "urgent"):
         alternatives = {a["value"]: a["probability"] for a in found[f"/{name}"]["alternatives"]}
-        assert alternatives[value[name]] == pytest.approx(found[f"/{name}"]["probability"])
+        drawn = found[f"/{name}"]["probability"]  # of the tokens drawn; the value's other spellings count for it too
+        assert drawn - 1e-6 <= alternatives[value[name]] <= drawn + 0.05
         assert sum(alternatives.values()) + found[f"/{name}"]["rest"] == pytest.approx(1.0, abs=1e-4)
 
 

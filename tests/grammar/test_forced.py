@@ -106,7 +106,7 @@ def bundled() -> Any:
 
 @pytest.fixture(scope="module")
 def vocabulary(bundled: Any) -> Vocabulary:
-    return Vocabulary.from_tokenizer(bundled, 1024)
+    return Vocabulary.from_tokenizer(bundled, len(bundled))
 
 
 @settings(max_examples=60, deadline=None)

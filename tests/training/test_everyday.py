@@ -190,3 +190,35 @@ def test_escaped_signs_stand_for_themselves() -> None:
     text: list[str] = []
     compiled(r"a \(b\)").tell(None, text)  # type: ignore[arg-type]
     assert "".join(text) == "a (b)"
+
+
+def test_a_request_for_a_label_asks_for_nothing_else() -> None:
+    """Under a few schemas, so that one text is read for several names of its class."""
+    for seed in range(300):
+        example = sample(random.Random(seed), "train", 4, frame=("opinion", "topic", "ticket")[seed % 3], focus="label")
+        assert 1 <= len(example.questions) <= 2
+        assert all(len(question.schema["properties"]) == 1 for question in example.questions)
+        assert all(options_of(question.schema) for question in example.questions)
+
+
+def test_most_labels_that_train_go_by_their_usual_names() -> None:
+    opinions = [sample(random.Random(seed), "train", 1, "opinion", "label") for seed in range(600)]
+    usual = [
+        options_of(example.questions[0].schema) <= {"positive", "negative", "neutral", "mixed"} for example in opinions
+    ]
+    assert 0.4 < sum(usual) / len(usual) < 0.8
+
+
+def test_a_name_is_said_to_be_mentioned_where_it_is() -> None:
+    asked = re.compile(r"Does ([^'\"?]+) (?:come up|appear|occur)\b")
+    seen = Counter[bool]()
+    for seed in range(2500):
+        example = sample(random.Random(seed), "train", 1, focus="check")
+        said = [*(message["content"] for message in example.messages), str(example.questions[0].schema)]
+        found = [match[1] for text in said if (match := asked.search(text))]
+        answer = next(iter(json.loads(example.questions[0].answer).values()))
+        if found and isinstance(answer, bool):
+            told = found[0].lower() in example.document.text.lower()
+            assert told == answer, (found[0], example.document.text)
+            seen[answer] += 1
+    assert min(seen[True], seen[False]) > 20

@@ -66,12 +66,12 @@ def test_the_loss_of_training_is_the_models_own(tokenizer: Any) -> None:
     assert float(found) == pytest.approx(float((each * weights).sum() / weights.sum()), rel=3e-3)
 
 
-def test_every_answer_weighs_by_the_root_of_its_length(tokenizer: Any) -> None:
+def test_a_token_weighs_less_in_a_longer_answer(tokenizer: Any) -> None:
     row = Row(32)
     assert row.add([1, 2], [([3], [4, 5, 6, 7]), ([3], [8])])
     batch = batch_of([row], tokenizer.pad_token_id)
     weights = batch.weights[batch.targets != IGNORED]
-    assert weights.tolist() == [0.5, 0.5, 0.5, 0.5, 1.0]
+    assert weights.tolist() == pytest.approx([4**-0.75] * 4 + [1.0])
 
 
 def test_targets_beyond_the_fixed_number_of_places_are_left_out(tokenizer: Any) -> None:
@@ -80,7 +80,7 @@ def test_targets_beyond_the_fixed_number_of_places_are_left_out(tokenizer: Any) 
     assert row.add([1], [([2], list(range(10, 45)))])
     batch = batch_of([row], tokenizer.pad_token_id)
     places, targets, weights = answer_places(batch)
-    assert len(places) == len(targets) == len(weights) == 18
+    assert len(places) == len(targets) == len(weights) == 13
     assert IGNORED not in targets
     assert float(weights.sum()) == pytest.approx(1)
 

@@ -5,20 +5,29 @@ from __future__ import annotations
 import random
 
 from training.documents import Document
-from training.everyday.asking import asked
-from training.everyday.book import Family, book
+from training.everyday.asking import Focus, asked
+from training.everyday.book import Family, Frame, book
 from training.everyday.forms import messages_of
 from training.everyday.telling import tell
 from training.examples import Example
 
-__all__ = ["Family", "sample"]
+__all__ = ["Family", "Focus", "sample"]
 
 
-def sample(rng: random.Random, family: Family = "train", questions: int = 3, frame: str | None = None) -> Example:
-    """One short request with several questions about it; `frame` asks for one kind of text."""
-    frames = book(family).top_frames()
+def sample(
+    rng: random.Random, family: Family = "train", questions: int = 3, frame: str | None = None, focus: Focus = "any"
+) -> Example:
+    """One short request with several questions about it; `frame` asks for one kind of text, `focus` for one that has
+    a label, or that a question of yes or no is about, and for nothing else about it."""
+    frames = [one for one in book(family).top_frames() if _fits(one, focus)]
     chosen = book(family).frames[frame] if frame else rng.choices(frames, [one.weight for one in frames])[0]
     about = tell(rng, family, chosen)
-    what = asked(rng, family, about, questions)
+    what = asked(rng, family, about, questions, focus)
     messages = messages_of(about.text, what.ask, rng, family)
     return Example(messages, Document(about.text, (), (), about.currency or ""), what.questions)
+
+
+def _fits(frame: Frame, focus: Focus) -> bool:
+    if focus == "label":
+        return any(slot.make[0] == "label" for slot in frame.slots.values())
+    return focus == "any" or bool(frame.checks)

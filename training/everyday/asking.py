@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from training.everyday.book import Book, Family, Slot, YesNo, book
 from training.everyday.leaves import leaf, rows_leaf
@@ -23,6 +23,10 @@ _ABSENT_TYPES = {
     "num": "number",
     "bool": "boolean",
 }
+_EACH_ITS_OWN = 0.5  # of the texts that are asked nothing but yes or no
+_MENTIONS = 0.35  # of the questions of yes or no that train
+_NAMED = ("name", "fullname", "first", "last", "city", "country", "company", "day", "clock", "street", "email")
+Focus = Literal["any", "label", "check"]
 _YES_NO = (("yes", "no"), ("Yes", "No"), ("YES", "NO"), ("true", "false"), ("y", "n"))
 
 
@@ -34,8 +38,15 @@ class Asked:
     questions: tuple[Question, ...]
 
 
-def asked(rng: random.Random, family: Family, about: Told, many: int) -> Asked:
+def asked(rng: random.Random, family: Family, about: Told, many: int, focus: Focus = "any") -> Asked:
+    """`focus`: for the label of the text alone, or for a yes or no, where the text has one."""
     asking = _Asking(rng, family, about)
+    if focus == "label" and (slot := asking.labelled()):
+        return asking.label(slot, min(many, 2))
+    if focus == "check" and rng.random() < _EACH_ITS_OWN and (own := asking.checks(many)):
+        return own
+    if focus == "check" and (check := asking.check()):
+        return asking.by_question(*check, many=min(many, 2))
     roll = rng.random()
     if roll < 0.14 and (check := asking.check()):
         return asking.by_question(*check, many=min(many, 2))
@@ -54,6 +65,17 @@ class _Asking:
         ask, focus = self._instruction()
         questions = tuple(self._extracted(focus) for _ in range(many))
         return Asked(ask, questions)
+
+    def labelled(self) -> Slot | None:
+        """The slot that says which class the text is in."""
+        found = [slot for slot in self.slots.values() if slot.make[0] == "label" and slot.name in self.about.values]
+        return found[0] if found else None
+
+    def label(self, slot: Slot, many: int) -> Asked:
+        """The label alone, under several schemas, with an instruction that asks for it or a general one."""
+        fitting = [ask for slots, ask in self.about.frame.asks if slots == (slot.name,)]
+        ask = self._put(self.rng.choice(fitting)) if fitting and self.rng.random() < 0.6 else None
+        return Asked(ask, tuple(question_of([self._field(slot, bool(ask))], self.rng) for _ in range(many)))
 
     def _instruction(self) -> tuple[str | None, tuple[str, ...]]:
         fitting = [(slots, ask) for slots, ask in self.about.frame.asks if set(slots) <= set(self.about.values)]
@@ -151,6 +173,8 @@ class _Asking:
     def check(self) -> tuple[str, list[Field]] | None:
         """A question answered by yes or no, and the field in several manners; None where the frame has none."""
         rng, truth = self.rng, self.rng.random() < 0.5
+        if self.book.trains and rng.random() < _MENTIONS and (mention := self._mention(truth)):
+            return mention
         fitting = [check for check in self.about.frame.checks if self._can_be(truth, check)]
         if not fitting:
             return None
@@ -165,6 +189,22 @@ class _Asking:
         else:
             question = self._put(wording.phrase, () if truth else (rng.choice(wording.changing),))
         return question, [self._truth(truth, check.key) for _ in range(2)]
+
+    def checks(self, many: int) -> Asked | None:
+        """Several questions of yes or no, each the description of its property, so that one text decides them all."""
+        found = dict(check for check in (self.check() for _ in range(many)) if check)
+        asked = tuple(question_of([_described(fields[0], said)], self.rng) for said, fields in found.items())
+        return Asked(None, asked) if asked else None
+
+    def _mention(self, truth: bool) -> tuple[str, list[Field]] | None:
+        """Whether a name stands in the text: the plainest of all questions, and what others are built on."""
+        named = [name for name in self.about.values if self.slots[name].make[0] in _NAMED]
+        if not named:
+            return None
+        slot = self.rng.choice(named)
+        telling = _Asker(self.rng, self.family, self.about, () if truth else (slot,))
+        question = told(self.book.rules["mention"], telling).replace("@value", telling.value(slot, False, True))
+        return question, [self._truth(truth, "is_mentioned") for _ in range(2)]
 
     def _can_be(self, truth: bool, check: YesNo) -> bool:
         values = self.about.values

@@ -1,7 +1,8 @@
 """The phrase books `phrases/FAMILY/*.txt`, read once: rules, frames, label sets and forms of asking.
 
 A section begins with `[KIND NAME]`. `words`: alternatives between commas. `rule`: alternatives on lines of their own or
-between `|`. `labels`: a set of labels a line, `class=label, class=label`. `classes`: `class: label, label`, of which a
+between `|`. `labels`: a set of labels a line, `class=label, class=label`; with a number after the name, drawn so
+many times as often as others. `classes`: `class: label, label`, of which a
 question may offer any. `near`: classes on one line are never offered together. `forms`: how `@ask` and `@text` become
 messages. `frame NAME WEIGHT`: what a text can be about; its lines are
 
@@ -132,7 +133,8 @@ def _add(read: Book, name: str, options: list[str]) -> None:
 def _read_labels(read: Book, name: str, rest: str, lines: list[str]) -> None:
     for line in lines:
         pairs = (pair.partition("=") for pair in line.split(", "))
-        read.label_sets.setdefault(name, []).append({left.strip(): right.strip() for left, _, right in pairs})
+        labels = {left.strip(): right.strip() for left, _, right in pairs}
+        read.label_sets.setdefault(name, []).extend([labels] * int(rest or 1))
 
 
 def _read_classes(read: Book, name: str, rest: str, lines: list[str]) -> None:
