@@ -51,17 +51,17 @@ class DistinctItem:
         self.tried = tried
 
     def allows(self, tape: Tape, end: int) -> bool:
-        items = tape.items(end)
-        last = canonical(items.pop())
-        return all(canonical(item) != last for item in items)
+        start = tape.array_start(end)
+        items = tape.array_items(start)
+        return items.read(bytes(tape.text[start:end])) not in items.places
 
     def refused(self, tape: Tape, among: Container[str]) -> frozenset[str] | None:
         if self.tried or tape.mode == 2 or tape.open is None:
             return None
         end = tape.string[0] if tape.mode else len(tape.text)
-        before = bytes(tape.text[tape.open.start : end]).rstrip(b" \t\r\n,")
-        items = json.loads(before + b"]")
-        words = frozenset(item for item in items if isinstance(item, str))
+        items = tape.array_items(tape.open.start)
+        last = items.read(bytes(tape.text[tape.open.start : end]))
+        words = frozenset([item for item in (*items.places, last) if isinstance(item, str)])
         if tape.mode == 0:
             return words
         begun = tape.begun_string()

@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+from sluicegate.grammar.reading.array_items import ArrayItems
 from sluicegate.grammar.reading.given_names import GivenNames
 
 NO_NAMES = GivenNames()
+_ARRAYS_KEPT = 16
+"""Arrays of unique items that are read on: those that lie in each other, and a few that were closed."""
 _new = tuple.__new__
 
 
@@ -40,12 +43,13 @@ class Checkpoint(NamedTuple):
 class Tape:
     """Mutable; one per matcher. `text` holds every accepted byte."""
 
-    __slots__ = ("closed", "mode", "open", "since", "string", "text")
+    __slots__ = ("_arrays", "closed", "mode", "open", "since", "string", "text")
     off = False
     """What is written now is no JSON."""
 
     def __init__(self) -> None:
         self.text = bytearray()
+        self._arrays: dict[int, ArrayItems] = {}
         self.restore(Checkpoint())
 
     def checkpoint(self) -> Checkpoint:
@@ -106,17 +110,28 @@ class Tape:
         except ValueError:
             return None
 
-    def items(self, end: int) -> list[Any]:
-        """Items of the innermost open array, the last one ending before offset `end`."""
+    def array_start(self, end: int) -> int:
+        """Where the innermost open array begins, one of whose items ends before offset `end`."""
         after = self.text[end] if end < len(self.text) else 0
         if after in b"]}":
-            start = self.closed[0]  # a number ends with the bracket that closes its array, or with a wrong one
-        else:
-            around = self.open.outer if after in b"{[" and self.open is not None else self.open
-            assert around is not None
-            start = around.start
-        items: list[Any] = json.loads(bytes(self.text[start:end]) + b"]")
+            return self.closed[0]  # a number ends with the bracket that closes its array, or with a wrong one
+        around = self.open.outer if after in b"{[" and self.open is not None else self.open
+        assert around is not None
+        return around.start
+
+    def items(self, end: int) -> list[Any]:
+        """Items of the innermost open array, the last one ending before offset `end`."""
+        items: list[Any] = json.loads(bytes(self.text[self.array_start(end) : end]) + b"]")
         return items
+
+    def array_items(self, start: int) -> ArrayItems:
+        """What was read of the array that begins at `start`."""
+        found = self._arrays.get(start)
+        if found is None:
+            if len(self._arrays) >= _ARRAYS_KEPT:
+                self._arrays.clear()
+            found = self._arrays[start] = ArrayItems()
+        return found
 
 
 class PlainTape(Tape):

@@ -1,0 +1,74 @@
+"""Items of an array whose text grows: each is read once, however many tokens a mask tries behind it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from json import JSONDecoder
+from typing import Any
+
+from sluicegate.grammar.schema.constants import canonical
+
+NO_ITEM = object()
+"""Behind the last comma no item has begun."""
+_BLANKS = " \t\r\n"
+_decode = JSONDecoder().raw_decode
+
+
+class ArrayItems:
+    """The items of one array that are over: a comma follows them.
+
+    Mutable. What it holds is compared with the text whenever it is asked, so that a tape may go back without a word."""
+
+    __slots__ = ("_ends", "_text", "_values", "places")
+
+    def __init__(self) -> None:
+        self.places: dict[Any, int] = {}
+        """The first index of each item, in `canonical` form; the last one of `read` is not among them."""
+        self._values: list[Any] = []
+        self._ends: list[int] = []
+        """Behind the comma of each item, in bytes from the array's bracket."""
+        self._text = b"["
+
+    def read(self, array: bytes) -> Any:
+        """Return the last item of `array`, in `canonical` form, and keep those before it; `NO_ITEM` where it ends with
+        a comma or the bracket. `array`: an array's text from its bracket, without the closing one. Takes as long as
+        what was added since the last call; comparing what was there takes a microsecond for 30 kB."""
+        self._keep(array)
+        behind = len(self._text)
+        rest = array[behind:].decode()
+        over = 0
+        try:
+            while (at := _behind_blanks(rest, over)) < len(rest):
+                value, end = _decode(rest, at)
+                comma = _behind_blanks(rest, end)
+                if comma == len(rest):
+                    return canonical(value)
+                behind += len(rest[over : comma + 1].encode())
+                over = comma + 1
+                self._add(canonical(value), behind)
+            return NO_ITEM
+        finally:
+            self._text = array[:behind]
+
+    def _add(self, value: Any, end: int) -> None:
+        self.places.setdefault(value, len(self._values))
+        self._values.append(value)
+        self._ends.append(end)
+
+    def _keep(self, array: bytes) -> None:
+        """Forget the items that `array` does not begin with."""
+        if array.startswith(self._text):
+            return
+        kept = bisect_right(self._ends, False, key=lambda end: not array.startswith(self._text[:end]))
+        self._text = self._text[: self._ends[kept - 1] if kept else 1]
+        while len(self._values) > kept:
+            value = self._values.pop()
+            if self.places[value] == len(self._values):
+                del self.places[value]
+        del self._ends[kept:]
+
+
+def _behind_blanks(text: str, at: int) -> int:
+    while at < len(text) and text[at] in _BLANKS:
+        at += 1
+    return at
