@@ -54,8 +54,8 @@ class Shape:
 SHAPES = {
     "qwen3-8b": Shape("Qwen3Config", 4096, 36, 32, 8, 128, 12288, 151936, False),
     "llama-1b": Shape("LlamaConfig", 2048, 16, 32, 8, 64, 8192, 128256, True),
-    "tiny": Shape("LlamaConfig", 64, 2, 4, 2, 16, 128, 2048, True),
-    "tiny-qwen3": Shape("Qwen3Config", 64, 2, 4, 2, 16, 128, 2048, True),
+    "tiny": Shape("LlamaConfig", 64, 2, 4, 2, 16, 128, 6144, True),
+    "tiny-qwen3": Shape("Qwen3Config", 64, 2, 4, 2, 16, 128, 6144, True),
 }
 
 

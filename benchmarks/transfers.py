@@ -53,7 +53,9 @@ class CountedEngine:
         self._core = core
         self._crossings = crossings
         vocabulary = Vocabulary.from_tokenizer(core.model.tokenizer)
-        self._grammar = compile_json_schema({"type": "array", "items": {"type": "string"}}, vocabulary)
+        # Of many items: a random model may end a shorter one with its first token.
+        schema = {"type": "array", "items": {"type": "string"}, "minItems": 64}
+        self._grammar = compile_json_schema(schema, vocabulary)
 
     def count(self, name: str, batch: int = 2) -> Counted:
         """Count a step in which `batch` sequences go on with their answers; `name` of `STEPS`, `grammar` or `mixed`."""
@@ -64,6 +66,8 @@ class CountedEngine:
         grammar = self._grammar if name == "grammar" else None
         running = [submit(self._core, asked, seed, 5, grammar) for seed in range(batch)]
         while any(generation.completion_tokens < 2 for generation in running):
+            if not self._core.has_work:
+                raise RuntimeError(f"a request of {name!r} ended before its second token; ask for a longer answer")
             self._core.step()
         if name == "mixed":
             submit(self._core, asked, batch, 40, None)

@@ -72,9 +72,12 @@ def prepared(browser: Browser, place: str) -> None:
 
 
 def picture(browser: Browser, width: int) -> bytes:
+    """Return a PNG of the whole page. The window is made as tall, or what sticks to its edge would end in the middle."""
     height = min(TALLEST, browser.js("document.documentElement.scrollHeight"))
+    browser.size(width, height)
+    browser.until(f"innerHeight === {height}")
     clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
-    taken = browser.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+    taken = browser.call("Page.captureScreenshot", format="png", clip=clip)
     return base64.b64decode(taken["data"])
 
 
