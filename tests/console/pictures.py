@@ -72,7 +72,7 @@ def prepared(browser: Browser, place: str) -> None:
 
 
 def picture(browser: Browser, width: int) -> bytes:
-    """Return a PNG of the whole page. The window is made as tall, or what sticks to its edge would end in the middle."""
+    """Return a PNG of the whole page. The window is made as tall: what sticks to its edge would end in the middle."""
     height = min(TALLEST, browser.js("document.documentElement.scrollHeight"))
     browser.size(width, height)
     browser.until(f"innerHeight === {height}")
