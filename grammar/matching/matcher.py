@@ -30,7 +30,7 @@ from sluicegate.plugins import Mask as Row
 from sluicegate.plugins.errors import GrammarTooCostly, TokenRejected, Unsatisfiable
 
 _CHARGES, _TOKENS = 40_000, 131_072
-"""Less than 50 ms for a token of Lark or GBNF, on any machine the same grammars; a larger vocabulary has more to go
+"""About 50 ms for a token of Lark or GBNF, on any machine the same grammars; a larger vocabulary has more to go
 through."""
 _FEW = 8
 """Readings that are followed without a look at the clock."""
