@@ -29,6 +29,9 @@ drain_s = 60
 [database]
 url = "{database}"
 
+[stages.generate.engine]
+max_batch_size = 4
+
 [pipeline]
 recall = ["redis"]
 
