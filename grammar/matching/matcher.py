@@ -29,7 +29,7 @@ from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins import Mask as Row
 from sluicegate.plugins.errors import GrammarTooCostly, TokenRejected, Unsatisfiable
 
-_CHARGES, _TOKENS = 40_000, 131_072
+_CHARGES, _TOKENS = 34_000, 131_072
 """About 50 ms for a token of Lark or GBNF, on any machine the same grammars; a larger vocabulary has more to go
 through."""
 _FEW = 8
