@@ -106,12 +106,17 @@ class CharDfa:
         return self.table.rows[state].get(self.table.class_of(ord(character)), -1) if state >= 0 else -1
 
     def accepts(self, text: str) -> bool:
+        state = self._behind(text)
+        return state >= 0 and self.table.accepting[state]
+
+    def _behind(self, text: str) -> int:
+        """Return the state behind `text`, -1 if there is none."""
         state = 0
         for character in text:
             state = self.step(state, character)
             if state < 0:
-                return False
-        return self.table.accepting[state]
+                break
+        return state
 
     def is_empty(self) -> bool:
         return self.table.is_empty()
@@ -130,6 +135,11 @@ class CharDfa:
     def count(self, limit: int = 10**9) -> int | None:
         """Count the texts, None if there are more than `limit`."""
         return words.count(self.table, limit)
+
+    def has_many(self, begun: str, high: int | None, limit: int) -> bool:
+        """Whether more than `limit` texts begin with `begun` and go on with up to `high` characters (None: any number),
+        as far as the next 64 characters tell."""
+        return words.has_many(self.table, self._behind(begun), high, limit)
 
     def enumerate(self, limit: int) -> Iterator[str]:
         """Yield up to `limit` texts, by length and then by code point."""

@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Any
 
 from sluicegate.grammar.completion.words import ShortWords, Word
-from sluicegate.grammar.json.arrays import ArrayState, ItemDone
+from sluicegate.grammar.json.arrays.state import ArrayState, ItemDone
 from sluicegate.grammar.json.layout import Between
 from sluicegate.grammar.json.objects import FreeName, ListedName, MemberDone, ObjectState
 from sluicegate.grammar.parsing.parser import ParserReading

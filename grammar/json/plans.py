@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 from sluicegate.grammar.budget.meter import look
 from sluicegate.grammar.contradictions import reason
-from sluicegate.grammar.json import array_planner
-from sluicegate.grammar.json.array_plan import ArrayPlan, Counting
+from sluicegate.grammar.json.arrays import planner as array_planner
+from sluicegate.grammar.json.arrays.plan import ArrayPlan, Counting
+from sluicegate.grammar.json.arrays.unique_items import UniqueItems
 from sluicegate.grammar.json.blocked_strings import unblocked
 from sluicegate.grammar.json.members import member_terms, surely_has_value
 from sluicegate.grammar.json.object_plan import ObjectPlan
@@ -22,8 +23,7 @@ from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.guards import Checked, Guard, all_of
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.checks import Checks
-from sluicegate.grammar.schema.constants import json_text
-from sluicegate.grammar.schema.containers import Array, Conjunction, Constant, Fact, Object, SchemaRef
+from sluicegate.grammar.schema.containers import Array, Conjunction, Fact, Object, SchemaRef
 from sluicegate.grammar.schema.document import SchemaDocument
 from sluicegate.grammar.schema.numbers import NumberSet
 from sluicegate.grammar.schema.semantics import Circular, Semantics
@@ -55,6 +55,7 @@ class Plans:
         self._asking: set[Conjunction] = set()
         self._assumed = False
         self._object_planner = ObjectPlanner(self)
+        self._unique_items = UniqueItems(self)
         self._unblocked_sets: dict[Conjunction, ValueSet] = {}
 
     # --- meaning ---
@@ -180,13 +181,9 @@ class Plans:
         """What is being asked rests on an assumption, and its answer must not be remembered."""
         self._assumed = True
 
-    def excluded(self, plan: ArrayPlan, item: Any) -> Constant | None:
-        """`item` as what later items of a tight plan must not be; None where they can always become another one."""
-        if isinstance(item, list | dict) and not plan.listed:
-            return None
-        if isinstance(item, str) and not plan.fixed:
-            return None
-        return Constant(json_text(item))
+    def without(self, plan: ArrayPlan, facts: frozenset[Fact], item: Any) -> frozenset[Fact]:
+        """What later items of a tight plan satisfy besides their own terms, after `item`; `facts`: before it."""
+        return self._unique_items.without(plan, facts, item)
 
     def counting(self, plan: ArrayPlan) -> Counting:
         found = self._counting.get(plan)

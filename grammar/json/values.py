@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from sluicegate.grammar.classification.openings import of_scalar
-from sluicegate.grammar.json.array_plan import ArrayPlan
-from sluicegate.grammar.json.arrays import ArrayState, Used
-from sluicegate.grammar.json.duplicates import state_of
+from sluicegate.grammar.json.arrays.duplicates import state_of
+from sluicegate.grammar.json.arrays.plan import ArrayPlan
+from sluicegate.grammar.json.arrays.state import ArrayState, Used
 from sluicegate.grammar.json.layout import Layout
 from sluicegate.grammar.json.object_plan import ObjectPlan
 from sluicegate.grammar.json.objects import ObjectState

@@ -55,8 +55,12 @@ def _mentioned(part: Numbers) -> list[Fraction]:
 @lru_cache(maxsize=64)
 def _spellings(whole: int, fraction: int) -> ByteDfa:
     """Texts of a number's bytes with so many digits before and behind the point (0 = any number), and an exponent of
-    three digits, up to 307: readers turn larger ones into infinity, which is no JSON value."""
+    three digits, up to 307: readers turn larger ones into infinity, which is no JSON value.
+
+    The last of many digits behind the point is no 0: the next item of an array of unique ones can always differ."""
     before = rf"\d{{1,{whole}}}" if whole else r"\d+"
     behind = rf"\d{{1,{fraction}}}" if fraction else r"\d+"
+    if fraction > _BEYOND:
+        behind = rf"(\d{{1,{fraction - 1}}}|\d{{{fraction - 1}}}[1-9])"
     exponent = r"[eE][+-]?([012]?\d?\d|30[0-7])"
     return utf8(CharDfa.from_pattern(rf"-?{before}(\.{behind})?({exponent})?", anchored=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -53,6 +52,8 @@ class Numbers:
 NumberSet = tuple[Numbers, ...]
 EVERY: Final[NumberSet] = (Numbers(),)
 NOTHING: Final[NumberSet] = ()
+_ZEROS = (CharDfa.from_pattern(r"(\.0+)?", anchored=True), CharDfa.from_pattern("0*", anchored=True))
+"""What may follow the digits of an integer, and of another number, without changing it."""
 
 
 def _tighter(a: Bound | None, b: Bound | None, upper: bool) -> Bound | None:
@@ -225,10 +226,9 @@ def plain_text(value: Fraction) -> str:
 
 def _plain_spellings(values: frozenset[Fraction]) -> ByteDfa:
     """Return all spellings of `values` without an exponent; zeros may follow behind the point."""
-    texts = [re.escape(plain_text(value)) for value in sorted(values)]
-    ways = [text + (r"0*" if "." in text else r"(\.0+)?") for text in texts]
-    zero = [r"-0(\.0+)?"] if 0 in values else []
-    return utf8(CharDfa.from_pattern("|".join(ways + zero), dialect="python", anchored=True))
+    texts = [*map(plain_text, values), *(["-0"] if 0 in values else [])]
+    whole = CharDfa.from_literals(text for text in texts if "." not in text).concat(_ZEROS[0])
+    return utf8(whole.union(CharDfa.from_literals(text for text in texts if "." in text).concat(_ZEROS[1])))
 
 
 @lru_cache(maxsize=1)

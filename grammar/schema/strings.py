@@ -16,6 +16,7 @@ from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar
 
 _FEW = 64
 _UNROLLED = 200
+_MANY = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -270,6 +271,15 @@ def _goes_on(part: Strings, text: str) -> bool:
 @lru_cache(maxsize=500)
 def _lengths(dfa: CharDfa) -> LengthSets:
     return LengthSets(dfa)
+
+
+def has_room(part: Strings, text: str) -> bool:
+    """Whether a million strings of `part` begin with `text`, one of its strings, so that no array of unique items gives
+    them all."""
+    if part.words is not None or (part.high is not None and part.high < len(text) + 2):
+        return False
+    high = None if part.high is None else part.high - len(text)
+    return part.dfa is None or part.dfa.has_many(text, high, _MANY + len(part.minus))
 
 
 def supply(parts: Iterable[Strings], without: frozenset[str], enough: int) -> int | None:

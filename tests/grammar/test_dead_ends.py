@@ -10,7 +10,7 @@ import jsonschema_rs
 import pytest
 
 from sluicegate.grammar import GrammarOptions, Unsatisfiable, compile_json_schema
-from sluicegate.grammar.json.array_plan import ArrayPlan
+from sluicegate.grammar.json.arrays.plan import ArrayPlan
 from sluicegate.grammar.json.object_plan import ObjectPlan
 from sluicegate.grammar.json.root import satisfiable_values
 from sluicegate.grammar.options import PropertyOrder

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import httpx
+import pytest
 
 from tests.scale.gateway_process import WORDS
 from tests.waiting import LIMIT_S, until
@@ -203,3 +204,12 @@ def table(found: list[Tally]) -> str:
         for one in found
     ]
     return "\n".join(lines)
+
+
+def printed(request: pytest.FixtureRequest) -> Iterator[list[Tally]]:
+    """Yield a list to be filled by tests; the table of it is printed at the end."""
+    found: list[Tally] = []
+    yield found
+    printer = request.config.pluginmanager.getplugin("terminalreporter")
+    if printer is not None:
+        printer.write_line("\n" + table(found))

@@ -19,7 +19,20 @@ from tests.gateway.upstream.servers import ScriptedServer, chunk, event, running
 from tests.scale.deployment import BUDGET, PRICE, ROOT, FullDeployment, needs_nginx
 from tests.scale.faults import FAULTS, LIES, Fault
 from tests.scale.gateway_process import WORDS
-from tests.scale.load import BODY, CALLERS, LINES, BatchLoad, Books, Tally, ask, books_of, callers, settled, table
+from tests.scale.load import (
+    BODY,
+    CALLERS,
+    LINES,
+    BatchLoad,
+    Books,
+    Tally,
+    ask,
+    books_of,
+    callers,
+    printed,
+    settled,
+    table,
+)
 from tests.scale.small_disk import can_mount
 from tests.waiting import until
 
@@ -43,10 +56,8 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FullDeploym
 def tallies(request: pytest.FixtureRequest) -> Iterator[list[Tally]]:
     """What was seen so far; printed, and written down, at the end."""
     found: list[Tally] = []
-    yield found
-    printer = request.config.pluginmanager.getplugin("terminalreporter")
-    if printer is not None:
-        printer.write_line("\n" + table(found))
+    for found in printed(request):
+        yield found
     if os.environ.get("WRITE_GOLDEN"):
         page = PAGE.read_text("utf-8")
         [old] = TABLE.findall(page)

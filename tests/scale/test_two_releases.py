@@ -19,7 +19,7 @@ from tests.gateway.upstream.servers import ScriptedServer, chunk, running, strea
 from tests.scale.deployment import ROOT, FullDeployment, GatewayProcess, needs_nginx
 from tests.scale.earlier_release import FIRST_SHARED, needs_history, unpacked
 from tests.scale.faults import UNDER_WAY, Fault
-from tests.scale.load import LINES, Tally, ask, table
+from tests.scale.load import LINES, Tally, ask, printed
 from tests.scale.test_faults import suffered
 from tests.waiting import LIMIT_S, until
 
@@ -45,11 +45,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory, earlier: Path) -> Itera
 
 @pytest.fixture(scope="module")
 def tallies(request: pytest.FixtureRequest) -> Iterator[list[Tally]]:
-    found: list[Tally] = []
-    yield found
-    printer = request.config.pluginmanager.getplugin("terminalreporter")
-    if printer is not None:
-        printer.write_line("\n" + table(found))
+    yield from printed(request)
 
 
 def end(gateway: GatewayProcess) -> None:

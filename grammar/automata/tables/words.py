@@ -8,6 +8,7 @@ from sluicegate.grammar.automata.tables.algebra import ranges_of
 from sluicegate.grammar.automata.tables.table import Table
 
 _LIMIT = 0x110000
+_FAR, _LOOKED_AT = 65, 10_000
 
 
 def shortest(table: Table) -> str | None:
@@ -108,6 +109,24 @@ def count(table: Table, limit: int) -> int | None:
         if ways[state] > limit:
             return None
     return ways[table.start]
+
+
+def has_many(table: Table, state: int, high: int | None, limit: int) -> bool:
+    """Whether `state` accepts more than `limit` words of up to `high` symbols (None: no bound), as far as some ten
+    thousand transitions and words of 64 symbols tell. `state` -1: none."""
+    sizes, found, looked = _class_sizes(table), 0, 0
+    ways = {state: 1} if state >= 0 else {}
+    for _ in range(_FAR if high is None else min(high + 1, _FAR)):
+        found += sum(many for at, many in ways.items() if table.accepting[at])
+        if found > limit or not ways or looked > _LOOKED_AT:
+            break
+        after: dict[int, int] = {}
+        for at, many in ways.items():
+            looked += len(table.rows[at])
+            for c, target in table.rows[at].items():
+                after[target] = min(after.get(target, 0) + many * sizes[c], limit + 1)
+        ways = after
+    return found > limit
 
 
 def _class_sizes(table: Table) -> dict[int, int]:

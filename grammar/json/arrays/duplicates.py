@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any
 
-from sluicegate.grammar.json.array_plan import ArrayPlan
-from sluicegate.grammar.json.arrays import ArrayState, ItemDone
+from sluicegate.grammar.json.arrays.plan import ArrayPlan
+from sluicegate.grammar.json.arrays.state import ArrayState, ItemDone
 from sluicegate.grammar.reading.lookahead import Lookahead
 from sluicegate.grammar.reading.reading import Reading, Run, of_readings
 from sluicegate.grammar.reading.tape import Tape
 from sluicegate.grammar.schema.constants import canonical, json_text
-from sluicegate.grammar.schema.containers import Conjunction, Constant, conjunction
+from sluicegate.grammar.schema.containers import Conjunction, Constant, Fact, conjunction
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
@@ -67,12 +67,12 @@ class RepeatingState(ArrayState):
             done = self.done[()] = RepeatDone(self)
         if given is None or self.index < self._paired or self._may_repeat(given):
             return (self.values.start(own, done),)
-        others: list[Conjunction] = [(value,) for value in sorted(given, key=lambda value: value.json)]
+        others: list[Conjunction] = [(value,) for value in sorted(given, key=repr)]
         others += self._to_come() if self.index <= self._paired else []
         ways = dict.fromkeys(conjunction((*own, *other)) for other in others)
         return tuple([self.values.start(terms, done) for terms in ways if self.values.satisfiable(terms)])
 
-    def _given(self) -> frozenset[Constant] | None:
+    def _given(self) -> frozenset[Fact] | None:
         if isinstance(self.used, frozenset):
             return self.used
         return None if self.index else frozenset()
@@ -83,7 +83,7 @@ class RepeatingState(ArrayState):
         indexes = range(self.index + 1, len(plan.prefix) + 1 if plan.high is None else plan.high)
         return list(dict.fromkeys(terms for index in indexes if (terms := plan.at(index)) is not None))
 
-    def _may_repeat(self, given: frozenset[Constant]) -> bool:
+    def _may_repeat(self, given: frozenset[Fact]) -> bool:
         """An item behind the next one may be one of `given`."""
         satisfiable = self.values.satisfiable
         return any(satisfiable(conjunction((*terms, value))) for terms in self._to_come() for value in given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from sluicegate.grammar.json.array_plan import ArrayPlan, Counting, Hits
+from sluicegate.grammar.json.arrays.plan import ArrayPlan, Counting, Hits
 from sluicegate.grammar.json.container import Container, LayoutSource, PartDone
 from sluicegate.grammar.lexemes.base import QUOTE
 from sluicegate.grammar.lexemes.literals import literals
@@ -13,11 +13,11 @@ from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.guards import DistinctItem
 from sluicegate.grammar.reading.reading import Reading, Run
 from sluicegate.grammar.reading.readings import ByteChoice, InLexeme
-from sluicegate.grammar.schema.containers import Conjunction, Constant, conjunction, negated
+from sluicegate.grammar.schema.containers import Conjunction, Fact, conjunction
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
-Used = int | frozenset[Constant]
+Used = int | frozenset[Fact]
 
 
 class ArraySource(LayoutSource, Protocol):
@@ -30,13 +30,14 @@ class ArraySource(LayoutSource, Protocol):
 
     def counting(self, plan: ArrayPlan) -> Counting: ...
 
-    def excluded(self, plan: ArrayPlan, item: Any) -> Constant | None:
-        """`item` as what later items of a tight plan must not be; None where they can always become another one."""
+    def without(self, plan: ArrayPlan, facts: frozenset[Fact], item: Any) -> frozenset[Fact]:
+        """What later items of a tight plan satisfy besides their own terms, after `item`; `facts`: before it."""
 
 
 class ArrayState(Container):
     """An open array between items. `index`: items so far, cut off at the plan's horizon; `hits`: items counted by each
-    `contains`; `used`: bit set over `plan.members`, or, where the plan is tight, what items must not be any more."""
+    `contains`; `used`: bit set over `plan.members`, or, where the plan is tight, what items satisfy besides their
+    terms."""
 
     __slots__ = ("done", "hits", "index", "used")
     bracket = 0x5D
@@ -56,10 +57,10 @@ class ArrayState(Container):
 
     def without(self, item: Any) -> ArrayState:
         """The same situation where `item` has been given."""
-        given = self.values.excluded(self.plan, item)
-        if given is None:
+        before = self.used if isinstance(self.used, frozenset) else frozenset[Fact]()
+        used = self.values.without(self.plan, before, item)
+        if used == before:
             return self
-        used = self.used | {given} if isinstance(self.used, frozenset) else frozenset({given})
         return self.values.array_state(self.plan, self.index, self.hits, used, self.follow)
 
     def may_close(self) -> bool:
@@ -99,7 +100,7 @@ class ArrayState(Container):
         """`terms` without the items that were given, where these are known."""
         if not isinstance(self.used, frozenset):
             return terms
-        return conjunction((*terms, *map(negated, sorted(self.used, key=lambda value: value.json))))
+        return conjunction((*terms, *sorted(self.used, key=repr)))
 
     def _moves(self) -> list[tuple[Hits, Conjunction, Hits]]:
         """What the next item may be under `contains`: (which of them it counts for, its facts, how many there are)."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sluicegate.grammar.json.array_plan import ArrayPlan, Counting
+from sluicegate.grammar.json.arrays.plan import ArrayPlan, Counting
 from sluicegate.grammar.json.plan_source import PlanSource
 from sluicegate.grammar.lexemes.scalars import spellings
 from sluicegate.grammar.reading.guards import HasDuplicates, all_of
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.containers import Array, Conjunction, conjunction
 from sluicegate.grammar.schema.few_values import few_values
-from sluicegate.grammar.schema.numbers import Numbers
 from sluicegate.grammar.schema.value_set import few_scalars
 
 ALWAYS = 1 << 30
@@ -94,9 +93,9 @@ def _last_pair(
 
 
 def _is_tight(plans: PlanSource, terms: Conjunction) -> bool:
-    """Some number or word, once begun again, may be unable to become another one."""
+    """Some number or word, once begun again, may be unable to become another one; 0 as `0e5`, for instance."""
     value_set = plans.value_set(terms)
-    return value_set.null or bool(value_set.booleans) or any(part != Numbers() for part in value_set.numbers)
+    return value_set.null or bool(value_set.booleans) or bool(value_set.numbers)
 
 
 def _can_grow(plans: PlanSource, terms: Conjunction) -> bool:

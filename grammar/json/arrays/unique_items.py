@@ -1,0 +1,107 @@
+"""Items given to an array of unique ones: which of them later items must be kept from, lest a text has no way on.
+
+That an item differs from those before is asked when it ends (`guards.DistinctItem`). This is about what has begun like
+an earlier item: where it can still become a million others, it needs no exclusion, and no automaton of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from sluicegate.grammar.json.arrays.plan import ArrayPlan
+from sluicegate.grammar.json.plan_source import PlanSource
+from sluicegate.grammar.schema import strings
+from sluicegate.grammar.schema.constants import json_text
+from sluicegate.grammar.schema.containers import Conjunction, Constant, Fact, SchemaRef, negated
+from sluicegate.grammar.schema.document import SchemaDocument
+from sluicegate.grammar.schema.numbers import Numbers
+
+_NUMBERS = 16
+"""Integers that are excluded one by one, which takes .2 ms for each at every item. From then on they are spelled by
+their digits alone, without `.0`: such a number needs no exclusion, because it can always go on."""
+_LONG = 40
+"""Characters of a number from which on it is excluded in any case: the digits that may follow are bounded. So is 0:
+`0e5` and `-0.0` are 0."""
+
+
+class UniqueItems:
+    """What is known of the plans of one compiled grammar."""
+
+    def __init__(self, plans: PlanSource) -> None:
+        self._plans = plans
+        self._numbers: dict[ArrayPlan, tuple[Numbers, ...]] = {}
+
+    def without(self, plan: ArrayPlan, facts: frozenset[Fact], item: Any) -> frozenset[Fact]:
+        """Return what later items of a tight `plan` satisfy besides their own terms, after `item`. `facts`: the same
+        before it."""
+        if not self._to_exclude(plan, item):
+            return facts
+        facts |= {negated(Constant(json_text(item)))}
+        if not _is_number(item) or plan.listed or not self._are_whole(plan):
+            return facts
+        roomy = frozenset(filter(_has_room, facts))
+        if len(roomy) <= _NUMBERS and _digits_alone() not in facts:
+            return facts
+        return facts - roomy | {_digits_alone()}
+
+    def _to_exclude(self, plan: ArrayPlan, item: Any) -> bool:
+        if plan.listed:
+            return True
+        if isinstance(item, list | dict):
+            return False
+        if plan.contains:
+            return not isinstance(item, str) or plan.fixed
+        if isinstance(item, str):
+            return plan.fixed and not self._has_room(plan, item)
+        if not _is_number(item) or not item or len(json_text(item)) > _LONG:
+            return True
+        return any(part != Numbers() for part in self._number_parts(plan))
+
+    def _has_room(self, plan: ArrayPlan, text: str) -> bool:
+        """A string that begins with `text` may become a million others at each index where it may be `text`."""
+        sets = [self._plans.value_set(terms).strings for terms in _terms(plan)]
+        return all(strings.has_room(part, text) for parts in sets for part in parts if part.has(text))
+
+    def _are_whole(self, plan: ArrayPlan) -> bool:
+        """Numbers are integers to which any digit may always be added, so that those of digits alone have room."""
+        most = self._plans.options.integer_digits
+        parts = self._number_parts(plan)
+        return not plan.contains and not 0 < most < 2 * _LONG and all(map(_is_open, parts))
+
+    def _number_parts(self, plan: ArrayPlan) -> tuple[Numbers, ...]:
+        """Return the sets of numbers at all indexes."""
+        known = self._numbers.get(plan)
+        if known is None:
+            sets = [self._plans.value_set(terms).numbers for terms in _terms(plan)]
+            known = self._numbers[plan] = tuple(dict.fromkeys(part for parts in sets for part in parts))
+        return known
+
+
+def _terms(plan: ArrayPlan) -> list[Conjunction]:
+    return [*plan.prefix, *(() if plan.rest is None else (plan.rest,))]
+
+
+def _is_number(item: Any) -> bool:
+    return isinstance(item, int | float) and not isinstance(item, bool)
+
+
+def _is_open(part: Numbers) -> bool:
+    upwards = part.low is None or part.low[0] >= 0
+    return upwards and replace(part, low=None, minus=frozenset(), plain=False) == Numbers(step=Fraction(1))
+
+
+def _has_room(fact: Fact) -> bool:
+    """An excluded integer that digits may follow; behind 0 none can."""
+    if not isinstance(fact, Constant) or fact.json[0] not in "-0123456789":
+        return False
+    return len(fact.json) <= _LONG and Fraction(fact.json) != 0
+
+
+@lru_cache(maxsize=1)
+def _digits_alone() -> Fact:
+    """Return the fact that a number is spelled without fraction and exponent, as draft 4 has its integers."""
+    types = ["null", "boolean", "integer", "string", "array", "object"]
+    return SchemaRef(SchemaDocument({"$schema": "http://json-schema.org/draft-04/schema#", "type": types}).root)
