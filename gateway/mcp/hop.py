@@ -174,10 +174,11 @@ def _parted(name: str) -> tuple[str, str]:
 
 
 def _mark(call: AgentCallLike) -> RunMark:
-    """Of the body where it says one, else of the headers."""
+    """Of the body, and of the headers what the body leaves out."""
+    mark = mark_of_headers(dict(call.http.scope["headers"]))
     if RUN in call.meta or DEPTH in call.meta:
-        return mark_of(str(call.meta.get(RUN, "")), call.meta.get(DEPTH, 0))
-    return mark_of_headers(dict(call.http.scope["headers"]))
+        return mark_of(str(call.meta.get(RUN, mark.run)), call.meta.get(DEPTH, mark.depth))
+    return mark
 
 
 def _store(settings: McpSettings, database: Database | None) -> PinStore:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from sluicegate.gateway.prompts.lengths import SHORT, size_of
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.tracing.timing import Timed
@@ -23,15 +25,26 @@ Texts = Sequence[str | Sequence[int]]
 
 
 async def embedded(exchange: Exchange, texts: Texts) -> Embeddings:
-    """Raises `RequestError` where the generator embeds nothing, `ContextLengthExceeded`, and what it raises."""
+    """Raises `RequestError` where the generator embeds nothing, `ContextLengthExceeded`, what it raises, and
+    `GenerationFailed` for vectors that are none."""
     name, generator = exchange.stages.generate
     if not isinstance(generator, TextEmbedder):
         raise RequestError(f"generator {name!r} makes no embeddings", param="model", code="unsupported_model")
     with Timed(exchange, "generate", name) as note:
         found = await generator.embed(await _read(exchange, texts), model=exchange.served.name)
         exchange.read = Usage(prompt_tokens=sum(found.tokens))
+        if fault := _fault(found, len(texts)):
+            raise GenerationFailed(f"generator {name!r} made {fault}; nothing is answered")
         note.outcome = f"{len(found.tokens)} embeddings"
     return found
+
+
+def _fault(found: Embeddings, count: int) -> str:
+    """Return what is wrong with vectors of `count` texts, "" if nothing is."""
+    vectors = np.asarray(found.vectors)
+    if vectors.ndim != 2 or len(vectors) != count:
+        return f"vectors of shape {list(vectors.shape)} for {count} texts"
+    return "" if np.isfinite(vectors).all() else "vectors with numbers that are not finite"
 
 
 async def scored(exchange: Exchange, query: str, texts: Sequence[str]) -> Scores:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 from torch.nn.functional import normalize
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
+from sluicegate.gateway.testing import TestApp
+from sluicegate.plugins import Embeddings, RegistryLike
+from sluicegate.plugins.testing import ScriptedModel
 from tests.engine.tiny_encoders import save_encoder, save_sentence_model
 from tests.gateway.conftest import RunningGateway, running
 
@@ -207,3 +211,31 @@ def test_what_cannot_be_ranked_is_refused_by_name(
 def test_documents_that_were_cut_are_named(gateway: RunningGateway) -> None:
     body = {"model": "short", "query": "cat", "documents": ["dog", "dog dog dog dog dog"]}
     assert post(gateway, "/v1/rerank", body).json()["sluicegate"] == {"truncated": [1]}
+
+
+VECTORS = {
+    "not finite": np.array([[0.6, float("nan")], [0.6, 0.8]], np.float32),
+    "too few": np.array([[0.6, 0.8]], np.float32),
+    "no rows": np.array([0.6, 0.8], np.float32),
+}
+
+
+class Embedder(ScriptedModel):
+    """A plug-in's model of vectors."""
+
+    def __init__(self, vectors: npt.NDArray[np.float32]) -> None:
+        super().__init__([])
+        self._vectors = vectors
+
+    async def embed(self, texts: Sequence[str | Sequence[int]], *, model: str | None = None) -> Embeddings:
+        return Embeddings(self._vectors, (1,) * len(texts))
+
+
+@pytest.mark.parametrize("kind", VECTORS)
+def test_vectors_of_a_plugin_that_are_none_are_not_handed_on(kind: str) -> None:
+    def register(registry: RegistryLike) -> None:
+        registry.add("generate", "vectors", lambda settings: Embedder(VECTORS[kind]))
+
+    with TestApp(register, pipeline={"generate": ["vectors"]}) as app:
+        found = app.client.post("/v1/embeddings", json={"model": "scripted", "input": ["a", "b"]})
+    assert (found.status_code, found.json()["error"]["code"]) == (500, "generation_failed"), found.text

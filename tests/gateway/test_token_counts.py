@@ -8,10 +8,12 @@ import httpx
 import pytest
 
 from sluicegate import __version__
+from sluicegate.gateway.testing import TestApp
 from tests.gateway.conftest import RunningGateway
 from tests.gateway.test_messages import ASKED, SCHEMA, TOOLS
 
 PLAIN: dict[str, Any] = {"model": "bundled", "messages": ASKED}
+THINKING = {"type": "enabled", "budget_tokens": 9}
 
 
 def post(gateway: RunningGateway, path: str, body: Any) -> httpx.Response:
@@ -23,6 +25,7 @@ def post(gateway: RunningGateway, path: str, body: Any) -> httpx.Response:
     [
         {},
         {"system": "Answer in JSON."},
+        {"thinking": {"type": "enabled", "budget_tokens": 50}},
         {"tools": TOOLS, "tool_choice": {"type": "any"}},
         {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
     ],
@@ -52,6 +55,12 @@ def test_messages_are_tokenised_as_the_model_reads_them_and_back(gateway: Runnin
     assert text != ASKED[0]["content"]  # the chat template is there too
 
 
+def test_a_tokenizer_that_does_not_spell_single_tokens_counts_them() -> None:
+    with TestApp(script=["a"]) as app:
+        found = app.client.post("/tokenize", json={"model": "scripted", "prompt": "abc"})
+    assert (found.status_code, found.json()["tokens"], found.json()["token_strs"]) == (200, [97, 98, 99], None)
+
+
 @pytest.mark.parametrize("text", ["plain", "zwölf Boxkämpfer, 3.50 €", "日本語 <|user|>"])
 def test_a_prompt_is_tokenised_as_it_is_and_comes_back(gateway: RunningGateway, text: str) -> None:
     found = post(gateway, "/tokenize", {"model": "bundled", "prompt": text}).json()
@@ -63,6 +72,7 @@ def test_a_prompt_is_tokenised_as_it_is_and_comes_back(gateway: RunningGateway, 
     [
         ("/v1/messages/count_tokens", {"model": "nobody", "messages": ASKED}, 404, "nobody"),
         ("/v1/messages/count_tokens", {"model": "bundled"}, 400, "messages"),
+        ("/v1/messages", {**PLAIN, "max_tokens": 9, "thinking": THINKING}, 400, "thinking.budget_tokens"),
         ("/v1/messages/count_tokens", {**PLAIN, "temprature": 1}, 400, "temperature"),
         ("/tokenize", {"model": "bundled"}, 400, "prompt"),
         ("/tokenize", {"model": "bundled", "prompt": ["a", "b"]}, 400, "one prompt at a time"),

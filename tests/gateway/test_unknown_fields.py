@@ -250,7 +250,7 @@ def test_what_has_no_effect_beside_the_rest_is_refused(
         (CHAT, {"temperature": 1, "sluicegate": {"cache": {"tags": ["a"]}}}, ["sluicegate.cache.tags"]),
         (RESPONSES, {"text": {"verbosity": "low"}}, ["text.verbosity"]),
         (RESPONSES, {"include": ["reasoning.encrypted_content"]}, ["include[]: reasoning.encrypted_content"]),
-        (MESSAGES, {"thinking": {"type": "enabled", "budget_tokens": 99}}, ["thinking.budget_tokens"]),
+        (MESSAGES, {"thinking": {"type": "enabled", "budget_tokens": 19}}, ["thinking.budget_tokens"]),
         (MESSAGES, {"output_config": {"effort": "low"}}, ["output_config.effort"]),
     ],
 )  # fmt: skip

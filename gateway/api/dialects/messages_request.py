@@ -112,8 +112,8 @@ class OutputConfig(Wire):
 
 
 class Thinking(Wire):
-    """`adaptive` thinks too: when to think is no choice of the models here. `budget_tokens` has no effect: `max_tokens`
-    bounds thoughts and answer together."""
+    """`adaptive` thinks too: when to think is no choice of the models here. `budget_tokens` is less than `max_tokens`
+    and has no effect: `max_tokens` bounds thoughts and answer together."""
 
     type: Literal["enabled", "disabled", "adaptive"]
     budget_tokens: Annotated[int, Field(ge=1)] | None = None
@@ -151,10 +151,21 @@ def parse_messages(body: bytes | Tree, api_key: str | None = None) -> Parsed:
     return Parsed(request, explain=wire.sluicegate.explain, ignored=ignored, names=NAMES)
 
 
+def _thinks(thinking: Thinking, max_tokens: int) -> bool:
+    """Raises `RequestError` for a budget that leaves no token for the answer."""
+    budget = thinking.budget_tokens
+    if budget is not None and budget >= max_tokens:
+        raise RequestError(
+            f"thinking.budget_tokens ({budget}) leaves none of max_tokens ({max_tokens}) for the answer; raise max_tokens",
+            param="thinking.budget_tokens",
+        )
+    return thinking.type != "disabled"
+
+
 def _request(wire: MessagesRequest, api_key: str | None) -> Request:
     tools = tools_of(OfferedTool(tool.name, tool.description, tool.input_schema) for tool in wire.tools or ())
     constraint = _constraint(wire)
-    thinking = None if wire.thinking is None else wire.thinking.type != "disabled"
+    thinking = None if wire.thinking is None else _thinks(wire.thinking, wire.max_tokens)
     reasoning = reasoning_of({"sluicegate.reasoning": wire.sluicegate.reasoning, "thinking": thinking})
     check_extension(wire.sluicegate, constraint, shaped=bool(tools) or reasoning)
     return Request(

@@ -32,6 +32,7 @@ from sluicegate.plugins import NotFound, RequestError, Sampling, ServedModel, ex
 
 MOST_TOKENS = 100_000
 """Of one `/detokenize`."""
+UNBOUNDED = 2**31 - 1
 Written = Callable[[Exchange], dict[str, Any]]
 
 
@@ -77,8 +78,8 @@ async def _counted(runtime: Runtime, request: Request, parse: Parse[Parsed], wri
 
 
 def _limited(parse: Parse[Parsed]) -> Parse[Parsed]:
-    """Return `parse` for bodies that need not say how long an answer may be."""
-    return lambda body, key: parse({"max_tokens": 1, **body}, key)
+    """Return `parse` for bodies that need not say how long an answer may be: long enough for any budget of thoughts."""
+    return lambda body, key: parse({"max_tokens": UNBOUNDED, **body}, key)
 
 
 def _parse_tokenize(body: Tree, key: str | None) -> Parsed:
@@ -107,8 +108,10 @@ def _response_tokens(exchange: Exchange) -> dict[str, Any]:
 
 
 def _tokens(exchange: Exchange) -> dict[str, Any]:
+    """`token_strs` is null where the tokenizer, a plug-in's for instance, does not spell single tokens."""
     ids, model = _ids(exchange), exchange.served
-    pieces = model.tokenizer.convert_ids_to_tokens(list(ids))
+    spell = getattr(model.tokenizer, "convert_ids_to_tokens", None)
+    pieces = None if spell is None else spell(list(ids))
     return {"count": len(ids), "max_model_len": model.context_length, "tokens": list(ids), "token_strs": pieces}
 
 

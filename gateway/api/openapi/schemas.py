@@ -353,12 +353,12 @@ class InputTokens(Open):
 
 class Tokenized(Open):
     """`tokens` as the model reads them, its chat template and special tokens among them; `token_strs` as the vocabulary
-    writes them."""
+    writes them, null where a plug-in's does not say."""
 
     count: int
     max_model_len: int
     tokens: list[int]
-    token_strs: list[str]
+    token_strs: list[str] | None
 
 
 class TokensGiven(BaseModel):

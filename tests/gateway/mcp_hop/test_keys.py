@@ -186,6 +186,8 @@ def test_the_depth_of_a_run_goes_on_and_is_bounded() -> None:
             assert error["code"] == "invalid_run", strange
         bad = app.client.get("/v1/models", headers={"authorization": "Bearer secret-a", "x-sluicegate-run": "a b"})
         assert bad.json()["error"]["code"] == "invalid_run"
+        headers = {"x-sluicegate-run": "of-headers", "x-sluicegate-depth": "2"}
+        assert refused(app, "read", server="s", by="a", run="r", headers=headers)["code"] == "run_limit_exceeded"
     [(_, _, meta)] = tools.calls
     assert (meta["sluicegate/run"], meta["sluicegate/depth"]) == ("r", 2)
 
