@@ -156,7 +156,8 @@ def _thinks(thinking: Thinking, max_tokens: int) -> bool:
     budget = thinking.budget_tokens
     if budget is not None and budget >= max_tokens:
         raise RequestError(
-            f"thinking.budget_tokens ({budget}) leaves none of max_tokens ({max_tokens}) for the answer; raise max_tokens",
+            f"thinking.budget_tokens ({budget}) leaves none of max_tokens ({max_tokens}) for the answer; raise "
+            "max_tokens",
             param="thinking.budget_tokens",
         )
     return thinking.type != "disabled"
