@@ -133,7 +133,8 @@ class _Search:
 
     def _ways(self, state: ParserState) -> Iterator[tuple[ParserState, bytes]]:
         found = iter(_ways(self.states, state, self.costs))
-        return found if self.watch is None else chain(found, _bytes(self.states, state))
+        plain = self.watch is None and self.tape is None
+        return found if plain else chain(found, _bytes(self.states, state))
 
 
 def _go_back(tape: Tape, checkpoint: Checkpoint, text: bytes, first: Checkpoint) -> None:
@@ -156,7 +157,7 @@ def _ways(states: ParserStates, state: ParserState, costs: Costs) -> list[tuple[
 
 
 def _bytes(states: ParserStates, state: ParserState) -> Iterator[tuple[ParserState, bytes]]:
-    """Yield the next bytes of strings, nearest to the end first, for where all short words were blocked."""
+    """Yield the next bytes of strings, nearest to the end first, for where all short words were refused."""
     for reading in state.readings:
         if isinstance(reading, InLexeme) and reading.lexeme.is_string:
             alone = states.intern((reading,))

@@ -146,3 +146,21 @@ def test_a_search_with_nothing_known_yet_finds_members_that_meet_demands(text: s
         matcher.accept(byte)
     assert jsonschema_rs.is_valid(schema, json.loads(text.encode() + end_of(matcher)))
     assert compiled.costs.left > 500
+
+
+@pytest.mark.parametrize("pattern", ["^a*$", "^(a|b.*)$", "^[ab]{1,9}$"])
+def test_a_string_goes_on_where_all_its_short_ends_were_given(pattern: str) -> None:
+    schema = {"type": "array", "uniqueItems": True, "items": {"type": "string", "pattern": pattern}}
+    compiled = compile_json_schema(schema, byte_vocabulary())
+    first = compiled.matcher()
+    for byte in b'["':
+        first.accept(byte)
+    text = b'["'
+    for _ in range(5):
+        found = first.shortest_completion()
+        assert found is not None, text
+        text += found.text[:-1] + b',"'
+        first = compiled.matcher()
+        for byte in text:
+            first.accept(byte)
+    assert len(set(json.loads(text + b'"]')[:-1])) == 5
