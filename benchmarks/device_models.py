@@ -77,7 +77,7 @@ def make_model(
         module = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation="eager")
     module = module.to(device).eval().requires_grad_(False)
     tokenizer = AutoTokenizer.from_pretrained(BUNDLED)
-    shapes, rowwise = verify(module, config, name)
+    shapes, rowwise, _ = verify(module, config, name)
     return LoadedModel(
         name=name, version=f"random-{name}", context_length=context_length, vocab_size=shape.vocab, eos_token_ids=(),
         tokenizer=tokenizer, usable_vocab=min(shape.vocab, len(tokenizer)), default_temperature=1.0, module=module,

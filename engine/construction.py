@@ -62,6 +62,10 @@ def load(
         gguf=gguf,
         on_progress=_logged(on_progress),
     )
+    if model.states and (asked := "heads" if wanted.heads is not None else "draft" if wanted.draft is not None else ""):
+        raise ModelLoadError(
+            f"{model.name!r} has recurrent layers, whose states cannot go back behind a wrong guess; leave out {asked}"
+        )
     if wanted.heads is not None:
         _give_heads(model, wanted, wanted.heads)
     model.notes += mtp_note(wanted.path, checkpoint_folder(wanted.path), model.module, used=wanted.heads == MTP)
@@ -73,7 +77,7 @@ def load(
             )
     if wanted.draft is not None:
         model.draft = load_model(wanted.draft, dtype=wanted.dtype, device=wanted.device, gguf=gguf)
-        refuse_other_vocabulary(model, model.draft)
+        refuse_unfit_draft(model, model.draft)
     _LOG.info("loaded %s", describe(model))
     return model
 
@@ -101,7 +105,7 @@ def load_for(settings: EngineSettings, wanted: ModelSettings, on_progress: OnPro
         team.confirm(model.version.removeprefix(f"{wanted.version}+"))
         if wanted.draft is not None:
             model.draft = load_model(wanted.draft, dtype=wanted.dtype, device=str(place))
-            refuse_other_vocabulary(model, model.draft)
+            refuse_unfit_draft(model, model.draft)
     except BaseException:
         team.close()
         raise
@@ -150,8 +154,13 @@ def load_adapter(wanted: ModelSettings, model: LoadedModel) -> Adapter:
     return adapter
 
 
-def refuse_other_vocabulary(model: LoadedModel, draft: LoadedModel) -> None:
-    """Raise `ModelLoadError` where a draft model's tokens are not the model's."""
+def refuse_unfit_draft(model: LoadedModel, draft: LoadedModel) -> None:
+    """Raise `ModelLoadError` where a draft model's tokens are not the model's, or it cannot take a guess back."""
+    if draft.states:
+        raise ModelLoadError(
+            f"{draft.name!r} cannot guess for {model.name!r}: it has recurrent layers, whose states cannot go back "
+            "behind a wrong guess; choose a draft model that only attends"
+        )
     same = draft.tokenizer.get_vocab() == model.tokenizer.get_vocab() and draft.vocab_size == model.vocab_size
     if not same:
         raise ModelLoadError(
@@ -187,21 +196,23 @@ def make_core(
         fitting(f"the KV cache of {model.name!r} ({num_blocks} blocks)"),
     ):
         runner = _runner(model, settings, num_blocks, compiled, expected)
-        drafter = _batch_drafter(model, settings, num_blocks, runner) if settings.draft_tokens else None
+        drafts = 0 if model.states else settings.draft_tokens
+        drafter = _batch_drafter(model, settings, num_blocks, runner) if drafts else None
         runner.warm_up_graphs()
         has_program = not model.is_shared and program_kernels(model.module, model.layers)
         later = runner.expected() if not compiled and has_program else None
-    offload = (
-        OffloadStore(runner.pool, settings.offload_bytes, settings.offload_path) if settings.offload_bytes else None
-    )
-    pool = BlockPool(num_blocks, settings.block_size, reuse=settings.prefix_caching, offload=offload)
+    reuse = settings.prefix_caching and not model.states  # blocks alone do not say what a recurrent layer has seen
+    offload = None
+    if settings.offload_bytes and reuse:
+        offload = OffloadStore(runner.pool, settings.offload_bytes, settings.offload_path)
+    pool = BlockPool(num_blocks, settings.block_size, reuse=reuse, offload=offload)
     return EngineCore(
         model,
         runner,
         Scheduler(pool, max_batch_size=settings.max_batch_size, max_batch_tokens=settings.max_batch_tokens),
         outbox,
         jump_forward=settings.jump_forward,
-        speculation=Speculation(settings.draft_tokens, settings.drafts_per_step, settings.prompt_lookup),
+        speculation=Speculation(drafts, settings.drafts_per_step, settings.prompt_lookup),
         batch_drafter=drafter,
         grammar_cpu_s=settings.grammar_cpu_s,
         grammar_request_s=settings.grammar_request_s,
@@ -245,6 +256,7 @@ def _runner(
         forward=settings.forward,
         kv=settings.kv,
         max_tokens=settings.max_batch_tokens,
+        places=settings.max_batch_size,
         threads=settings.threads or thread_count(model.parameter_count),
         compiled=compiled,
         expected=expected,
@@ -265,7 +277,13 @@ def _blocks_within(settings: EngineSettings, model: LoadedModel) -> int:
     """Return how many blocks the bytes hold, but no more than a full batch of the longest sequences can use."""
     kept = torch.int8 if settings.kv != "full" else model.dtype
     block_bytes = model.kv_bytes_in(kept) * settings.block_size
-    affordable = _cache_bytes(settings, model, block_bytes) // block_bytes
+    states, budget = settings.max_batch_size * model.state_bytes, _cache_bytes(settings, model, block_bytes)
+    if states and budget - states < block_bytes:
+        raise ModelLoadError(
+            f"{model.name!r} keeps {model.state_bytes:,} bytes of each of {settings.max_batch_size} sequences, and the "
+            f"cache may take {budget:,}: lower max_batch_size, or raise kv_cache_bytes"
+        )
+    affordable = (budget - states) // block_bytes
     useful = settings.max_batch_size * -(-model.context_length // settings.block_size)
     return max(1, min(affordable, useful))
 

@@ -135,6 +135,8 @@ class Stretch(NamedTuple):
     """Block ids [ceil((start + count) / block_size)]."""
     address: int = 0
     """Of the table's memory, where that is known already: asking an array takes longer than the rest."""
+    place: int = 0
+    """The sequence's among those that run, where recurrent layers keep its states."""
 
     @property
     def end(self) -> int:

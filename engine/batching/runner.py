@@ -14,12 +14,14 @@ import torch
 from torch import Tensor
 
 from sluicegate.engine.attention.paged import AttentionStep, InPlaceLayout, Scoring, Stretch
+from sluicegate.engine.attention.recurrent import advancing
 from sluicegate.engine.batching.scheduler import Batch, BatchRow
 from sluicegate.engine.cpu import Decoder, WantedLogits, decoder_for
 from sluicegate.engine.cuda.capture import Capture, FusedForward, StepGraphs
 from sluicegate.engine.cuda.choice import MakeLayout, choose_attention
 from sluicegate.engine.cuda.staging import Staging, to_device
 from sluicegate.engine.memory.kv import KVPool
+from sluicegate.engine.memory.states import StatePool
 from sluicegate.engine.model.lora_batch import Span
 from sluicegate.engine.model.model import LoadedModel, raw_logits
 from sluicegate.engine.parallel.messages import OpenPool
@@ -85,7 +87,7 @@ class StepInputs:
                 spans.append((len(ids), 1, sequence.adapter))
             ids.append(sequence.tokens[start])
             slots.append(sequence.blocks[start // block_size] * block_size + start % block_size)
-            stretches.append(new(Stretch, (start, 1, sequence.table, sequence.table_address)))
+            stretches.append(new(Stretch, (start, 1, sequence.table, sequence.table_address, sequence.place)))
         wanted = [at for at, row in enumerate(rows) if row[3]]
         made = [np.array(values, np.int64) for values in (ids, [row[1] for row in rows], slots, wanted)]
         return cls(made[0], made[1], made[2], made[3], stretches, spans)
@@ -108,18 +110,20 @@ class ModelRunner:
         forward: ForwardKind = "auto",
         kv: KVKind = "full",
         max_tokens: int = 512,
+        places: int = 1,
         threads: int = 1,
         compiled: bool = True,
         expected: Expected | None = None,
         probes: ProbeSet | None = None,
         watched: Seq[int] = (),
     ) -> None:
-        """`max_tokens`: most new tokens of a step; `threads`: of the compiled program, where there is one. Not
-        `compiled`: nothing is used that would have to be compiled first. `expected`: what the model's own code has
-        computed for the comparison, where another thread runs it now. `watched`: layers whose states are kept as they
-        are, where there are no probes."""
+        """`max_tokens`: most new tokens of a step; `places`: most sequences that run; `threads`: of the compiled
+        program, where there is one. Not `compiled`: nothing is used that would have to be compiled first. `expected`:
+        what the model's own code has computed for the comparison, where another thread runs it now. `watched`: layers
+        whose states are kept as they are, where there are no probes."""
         self._model = model
         self.pool = KVPool(model.layers, num_blocks, block_size, model.dtype, model.device, kv=kv)
+        self._recurrent = StatePool(model.states, places, model.device) if model.states else None
         self._staging = Staging(torch.int64, model.device)
         gathers = any(layer.needs_reference for layer in model.layers)
         in_place = attention == "auto" and bool(self.pool.key_arrays) and compiled and not gathers
@@ -127,7 +131,8 @@ class ModelRunner:
         self._captures = False
         if not in_place:
             chosen = choose_attention(self.pool, attention if compiled else "reference")
-            self._layout, self._captures = chosen.layout, chosen.name != "reference"
+            self._layout = chosen.layout
+            self._captures = chosen.name != "reference" and self._recurrent is None
         self._graphs: StepGraphs | None = None
         self._fused: FusedForward | None = None
         self._decoder: Decoder | None = None
@@ -244,7 +249,8 @@ class ModelRunner:
         each the next token's, and one more after every token of its draft. They are valid until the next call. Those
         that `wanted` leaves out, where `can_leave_out`, may be anything.
 
-        Running the same batch again writes the same values to the same places.
+        Running the same batch again writes the same values to the same places, unless it succeeded and there are
+        recurrent layers: it then raises.
         """
         return self._run(StepInputs.of(batch.rows, self.pool.block_size), wanted)
 
@@ -293,7 +299,7 @@ class ModelRunner:
                 return self._pick(inputs, *replayed)
         ids, positions, slots, wanted = self._send(inputs.ids, inputs.positions, inputs.slots, inputs.wanted)
         layout = self._layout(self.pool, stretches, slots)
-        with self._model.lora.adding(inputs.spans, inputs.wanted):
+        with self._model.lora.adding(inputs.spans, inputs.wanted), advancing(self._recurrent, stretches):
             if self._fused is not None:
                 return self._fused.logits(ids, positions, wanted, layout, adapted=bool(inputs.spans)).float()
             return self._model.logits(ids, positions, wanted, layout)
@@ -311,6 +317,8 @@ class ModelRunner:
         stretch = Stretch(0, 1, np.zeros(1, np.int64))
         layout = InPlaceLayout(self.pool, [stretch], torch.zeros(1, dtype=torch.int64))
         for layer, shape in enumerate(self.pool.layers):
+            if shape.is_empty:
+                continue
             layout.attend_short(layer, torch.zeros(1, shape.query_heads, shape.key_dim), Scoring())
 
     @torch.inference_mode()
@@ -384,6 +392,8 @@ class ModelRunner:
         finds nothing to write to."""
         self._graphs = None
         self.pool.give_up()
+        if self._recurrent is not None:
+            self._recurrent.give_up()
 
     def close(self) -> None:
         """End the threads of the compiled program; other processes free their pools."""
@@ -430,4 +440,4 @@ def _chunks(total: int, size: int) -> list[tuple[int, int]]:
 
 
 def _stretch(row: BatchRow) -> Stretch:
-    return Stretch(row.start, row.count, row.sequence.table, row.sequence.table_address)
+    return Stretch(row.start, row.count, row.sequence.table, row.sequence.table_address, row.sequence.place)

@@ -105,6 +105,7 @@ class Scheduler:
         self._waiting = 0
         self._arrivals = 0
         self._turn = 0
+        self._free_places = list(range(max_batch_size - 1, -1, -1))
         self._next: dict[str, int] = {}
         """Tenant -> the turn of its next sequence."""
 
@@ -323,6 +324,7 @@ class Scheduler:
 
     def _enter(self, sequence: Sequence) -> None:
         sequence.state = SequenceState.RUNNING
+        sequence.place = self._free_places.pop()
         sequence.timeline.start()
         if sequence.started_s is None:
             sequence.started_s = time.monotonic()
@@ -362,6 +364,8 @@ class Scheduler:
 
     def _stop(self, sequence: Sequence) -> None:
         self.running.remove(sequence)
+        self._free_places.append(sequence.place)
+        sequence.place = -1
         self._give_up_blocks(sequence)
 
     def _give_up_blocks(self, sequence: Sequence) -> None:

@@ -115,7 +115,7 @@ class Decoder:
         """Write the tasks of attention; returns how many there are."""
         found: list[int] = []
         token, step = 0, self._task_tokens
-        for start, count, table, address in stretches:
+        for start, count, table, address, _ in stretches:
             address = address or table.ctypes.data
             for at in range(0, count, step):
                 found += (token + at, min(step, count - at), start + at, address)

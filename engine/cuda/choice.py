@@ -83,7 +83,7 @@ def trial(pool: KVPool, layout: MakeLayout) -> str:
 
     The trial has a small pool of its own, with each kind of layer once.
     """
-    kinds = list(dict.fromkeys(pool.layers))
+    kinds = list(dict.fromkeys(layer for layer in pool.layers if not layer.is_empty))
     blocks = [-(-(start + count) // pool.block_size) for start, count in _TRIAL]
     small = KVPool(kinds, sum(blocks), pool.block_size, pool.dtype, pool.device, kv=pool.kv)
     tables = np.split(np.random.default_rng(0).permutation(sum(blocks)), np.cumsum(blocks)[:-1])

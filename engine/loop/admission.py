@@ -11,11 +11,18 @@ from sluicegate.plugins import ContextLengthExceeded, Job, Load, Overloaded, Req
 
 def max_length(job: Job, core: EngineCore) -> int:
     """Return how many tokens the sequence may grow to. Raises `RequestError` for token ids that are not the model's,
-    `ContextLengthExceeded` where the prompt leaves no room for one more token."""
+    for a search that a model with recurrent layers cannot branch; `ContextLengthExceeded` where the prompt leaves no
+    room for one more token."""
     pool = core.scheduler.pool
     room = min(core.model.context_length, pool.num_blocks * pool.block_size)
     length = len(job.prompt.token_ids)
     _check_shape(job, core.model.vocab_size)
+    if job.sampling.use_beam_search and core.model.states:
+        raise RequestError(
+            f"model {core.model.name!r} has recurrent layers, whose states are not copied for each beam; leave out "
+            "use_beam_search, or ask for n answers",
+            param="use_beam_search",
+        )
     if length >= room:
         raise ContextLengthExceeded(
             f"the prompt has {length} tokens; model {core.model.name!r} holds {room} of prompt and answer together: "

@@ -33,6 +33,11 @@ class LayerShape:
     """Positions are cut into sections of so many, and a query sees those of its own only."""
 
     @property
+    def is_empty(self) -> bool:
+        """Whether the layer does not attend: it is recurrent, or keeps nothing at all."""
+        return self.kv_heads == 0
+
+    @property
     def needs_reference(self) -> bool:
         """Whether only the reference attention computes it."""
         return self.has_sinks or self.section is not None
@@ -42,6 +47,10 @@ class LayerShape:
         each."""
         scales = 8 if dtype == torch.int8 else 0
         return self.kv_heads * ((self.key_dim + self.value_dim) * dtype.itemsize + scales)
+
+
+NO_ATTENTION = LayerShape(0, 0, 0, 0)
+"""That of a layer which does not attend."""
 
 
 class KVPool:

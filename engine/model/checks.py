@@ -1,15 +1,16 @@
 """Refuse models that the engine cannot serve, before the first request: by the configuration, and by a small trial.
 
 The trial runs the model twice over the same tokens, once with its own eager attention and once through the paged cache
-in several steps, and compares the logits. A model that keeps state elsewhere (recurrent or linear layers, attention of
-its own, position biases) gives other logits, or calls our attention in too few layers.
+in several steps, and compares the logits. A model that keeps state elsewhere (layers whose states are not given to them
+by `engine.attention.recurrent_layers`, attention of its own, position biases) gives other logits, or calls our
+attention in too few layers.
 """
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,9 +25,12 @@ from sluicegate.engine.attention.paged import (
     register_attention,
     running,
 )
+from sluicegate.engine.attention.recurrent import StateShapeProbe, advancing, showing
+from sluicegate.engine.attention.recurrent_layers import recurrent_layers
 from sluicegate.engine.checkpoints.packed import scheme_of
 from sluicegate.engine.checkpoints.quantised import fields_of, method_of, reads
-from sluicegate.engine.memory.kv import KVPool, LayerShape
+from sluicegate.engine.memory.kv import NO_ATTENTION, KVPool, LayerShape
+from sluicegate.engine.memory.states import StatePool, StateShape
 from sluicegate.engine.model.dense import DenseDecoder
 from sluicegate.engine.model.lora_batch import finding_rowwise_layers
 from sluicegate.plugins import ModelLoadError
@@ -36,7 +40,10 @@ QUANTISERS = {"torchao": "torchao", "hqq": "hqq", "quanto": "optimum_quanto"}
 _SPEAKING = {"moshi", "moshi_depth"}
 """Kinds whose text is half of what they generate: the other half are codes of sound, which no request carries."""
 _BLOCK_SIZE = 4
-_SERVED_LAYERS = {"full_attention", "sliding_attention", "chunked_attention"}
+_ATTENDING = {"full_attention", "sliding_attention", "chunked_attention"}
+_STATELESS = {"mlp", "moe"}
+"""Kinds of layers that keep nothing, where a configuration counts them as layers of their own."""
+_SERVED_LAYERS = _ATTENDING | _STATELESS | {"linear_attention", "conv", "hybrid"}
 _SHORT_WINDOW = 64
 """Windows up to this are crossed by the trial; longer ones are believed when the model code passes them on."""
 
@@ -51,7 +58,7 @@ def refuse_config(config: Any, where: str) -> None:
     others = sorted(set(getattr(text, "layer_types", None) or ()) - _SERVED_LAYERS)
     if others:
         raise ModelLoadError(
-            f"{where!r} has layers of kind {', '.join(others)}, which keep state outside the paged KV cache; "
+            f"{where!r} has layers of kind {', '.join(others)}, which keep state that is not kept here; "
             f"served are {', '.join(sorted(_SERVED_LAYERS))}"
         )
     _refuse_quantised(config, where)
@@ -93,6 +100,15 @@ def usable_context(config: Any, where: str) -> int:
     return int(length)
 
 
+class TrialFindings(NamedTuple):
+    """What the trial found of a model: what each layer stores for a token, the names of layers that are given one row a
+    token, and what recurrent layers keep of a sequence."""
+
+    layers: tuple[LayerShape, ...]
+    rowwise: frozenset[str]
+    states: tuple[StateShape, ...]
+
+
 @torch.inference_mode()
 def own_logits(module: Any, config: Any, where: str) -> Tensor:
     """Return logits [T, V] float32 of the trial's tokens with the model's own attention. Raises `ModelLoadError`."""
@@ -102,30 +118,30 @@ def own_logits(module: Any, config: Any, where: str) -> Tensor:
 @torch.inference_mode()
 def verify(
     module: Any, config: Any, where: str, *, rounded: bool = False, expected: Tensor | None = None
-) -> tuple[tuple[LayerShape, ...], frozenset[str]]:
-    """Switch `module` to the paged attention and prove that nothing changed. Returns what each layer stores, and the
-    names of layers that are given one row a token. `rounded`: its weights are, and activations with them; `expected`:
-    its `own_logits`, where they are known. Raises `ModelLoadError`."""
+) -> TrialFindings:
+    """Switch `module` to the paged attention and prove that nothing changed. `rounded`: its weights are, and
+    activations with them; `expected`: its `own_logits`, where they are known. Raises `ModelLoadError`."""
     ids = _trial_ids(config, module.device)
     if expected is None:
         expected = _by_itself(module, ids, where)
     _switch(module)
     with finding_rowwise_layers(module, len(ids)) as rowwise:
-        layers = _layer_shapes(module, config, ids, where)
-    found = _in_steps(module, ids, layers)
+        layers, states = _layer_shapes(module, config, ids, where)
+    found = _in_steps(module, ids, layers, states)
     worst = float((found - expected).abs().max() / (expected.abs().max() + 1e-6))
     if not worst < _tolerance(module.dtype, rounded):
         raise ModelLoadError(
             f"{where!r}: {type(module).__name__} computes other logits through the paged KV cache than with its own "
             f"attention (relative difference {worst:.2g}); its layers need something the engine does not provide"
         )
-    return layers, frozenset(rowwise)
+    mixed = tuple(f"{name}." for name in recurrent_layers(module))  # they are called for some of a step's rows
+    return TrialFindings(layers, frozenset(name for name in rowwise if not name.startswith(mixed)), states)
 
 
-def trusted(module: Any) -> tuple[tuple[LayerShape, ...], frozenset[str]]:
+def trusted(module: Any) -> TrialFindings:
     """Switch `module` to the paged attention without a trial. Returns nothing of its layers."""
     _switch(module)
-    return (), frozenset()
+    return TrialFindings((), frozenset(), ())
 
 
 def _switch(module: Any) -> None:
@@ -152,20 +168,27 @@ def _by_itself(module: Any, ids: Tensor, where: str) -> Tensor:
     return logits.float()
 
 
-def _layer_shapes(module: Any, config: Any, ids: Tensor, where: str) -> tuple[LayerShape, ...]:
-    probe = ShapeProbe()
+def _layer_shapes(
+    module: Any, config: Any, ids: Tensor, where: str
+) -> tuple[tuple[LayerShape, ...], tuple[StateShape, ...]]:
+    probe, kept = ShapeProbe(), StateShapeProbe()
     try:
-        _forward(module, ids, 0, probe)
+        with showing(kept):
+            _forward(module, ids, 0, probe)
     except (TypeError, AttributeError, KeyError, RuntimeError) as error:
         raise ModelLoadError(f"{where!r}: {type(module).__name__} does not run with our attention: {error}") from error
     count = config.num_hidden_layers
-    if sorted(probe.layers) != list(range(count)):
+    kinds = (getattr(config, "layer_types", None) or [None] * count)[:count]
+    stateless = {index for index, kind in enumerate(kinds) if kind in _STATELESS}
+    known = probe.layers.keys() | {key.layer for key in kept.shapes} | stateless
+    if not probe.layers or sorted(known) != list(range(count)):
         raise ModelLoadError(
             f"{where!r}: {len(probe.layers)} of {count} layers of {type(module).__name__} use transformers' attention "
-            "interface; all must, since nothing else keeps state between steps"
+            "interface; all must that are not recurrent, since nothing else keeps state between steps"
         )
-    kinds = getattr(config, "layer_types", None) or [None] * count
-    for index, kind in enumerate(kinds[:count]):
+    for index, kind in enumerate(kinds):
+        if kind in _ATTENDING and index not in probe.layers:
+            raise ModelLoadError(f"{where!r}: layer {index} of {type(module).__name__} does not attend as others do")
         if kind == "sliding_attention" and probe.layers[index].window is None:
             raise ModelLoadError(f"{where!r}: layer {index} slides, but its code does not pass the window on")
         if kind == "chunked_attention" and probe.layers[index].section is None:
@@ -173,14 +196,16 @@ def _layer_shapes(module: Any, config: Any, ids: Tensor, where: str) -> tuple[La
                 f"{where!r}: layer {index} of {type(module).__name__} cuts positions into sections, which is served of "
                 "Llama 4 only"
             )
-    return tuple(probe.layers[index] for index in range(count))
+    layers = tuple(probe.layers.get(index, NO_ATTENTION) for index in range(count))
+    return layers, tuple(kept.shapes.values())
 
 
-def _in_steps(module: Any, ids: Tensor, layers: tuple[LayerShape, ...]) -> Tensor:
+def _in_steps(module: Any, ids: Tensor, layers: tuple[LayerShape, ...], states: tuple[StateShape, ...]) -> Tensor:
     """Return logits [T, V] of `ids` [T], computed as a prompt's first chunk, a second chunk, and a single token."""
     total = len(ids)
     blocks = -(-total // _BLOCK_SIZE)
     pool = KVPool(layers, blocks, _BLOCK_SIZE, module.dtype, ids.device)
+    kept = StatePool(states, 1, ids.device) if states else None
     table = np.arange(blocks)[::-1].copy()
     cuts = [0, total // 2, total - 1, total]
     parts = []
@@ -188,7 +213,8 @@ def _in_steps(module: Any, ids: Tensor, layers: tuple[LayerShape, ...]) -> Tenso
         stretch = Stretch(start, end - start, table[: -(-end // _BLOCK_SIZE)])
         positions = np.arange(start, end)
         slots = torch.from_numpy(table[positions // _BLOCK_SIZE] * _BLOCK_SIZE + positions % _BLOCK_SIZE)
-        parts.append(_forward(module, ids[start:end], start, StepLayout(pool, [stretch], slots.to(ids.device))))
+        with advancing(kept, [stretch]):
+            parts.append(_forward(module, ids[start:end], start, StepLayout(pool, [stretch], slots.to(ids.device))))
     return torch.cat(parts)
 
 

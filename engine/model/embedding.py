@@ -34,6 +34,11 @@ def read_texts(model: LoadedModel, texts: Texts) -> list[list[int]]:
             "encoder",
             param="model",
         )
+    if model.states:
+        raise RequestError(
+            f"model {model.name!r} has recurrent layers and embeds no texts; name another, or an encoder",
+            param="model",
+        )
     if not texts:
         raise RequestError("there are no texts to embed; send at least one", param="input")
     rows = [model.tokenizer.encode(text) if isinstance(text, str) else list(text) for text in texts]

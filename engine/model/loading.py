@@ -33,6 +33,7 @@ from sluicegate.engine.cpu import (
     whole_weights,
 )
 from sluicegate.engine.cuda.memory import fitting, usable_device
+from sluicegate.engine.memory.states import StateShape, state_bytes
 from sluicegate.engine.model.checks import own_logits, trusted, usable_context, verify
 from sluicegate.engine.model.dense import NotDenseError
 from sluicegate.engine.model.few_threads import least_parameters, threads_for
@@ -149,7 +150,7 @@ def _loaded(
     if asked.share is not None:
         asked.share.meet()
     logits = kept.logits if kept is not None else own_logits(module, text_config, where) if asked.proves else None
-    layers, rowwise = (
+    layers, rowwise, states = (
         verify(module, text_config, where, rounded=rounded, expected=logits) if asked.proves else trusted(module)
     )
     if keep is not None and logits is not None and (made := load_of(module, tokenizer, layers, logits)) is not None:
@@ -177,9 +178,10 @@ def _loaded(
         usable_vocab=min(vocab_size, 1 + max(tokenizer.get_vocab().values())),
         default_temperature=temperature,
         defaults=defaults,
-        notes=notes,
+        notes=notes + what_is_kept(states),
         module=module,
         layers=layers,
+        states=states,
         dtype=module.dtype,
         device=asked.place,
         detokenizer=Detokenizer(tokenizer),
@@ -248,6 +250,16 @@ def what_is_in_blocks(module: Any) -> tuple[str, ...]:
     whole = sum(whole_weights(module).values()) / max(1, weight_count(module))
     rest = f"; {100 * whole:.0f} % of the weights are in full precision" if whole > 0.01 else ""
     return (f"matrices are kept in the blocks of its GGUF file: {counts}{rest}",)
+
+
+def what_is_kept(states: tuple[StateShape, ...]) -> tuple[str, ...]:
+    """Return the sentence on a model with recurrent layers; none for others."""
+    if not states:
+        return ()
+    return (
+        f"has recurrent layers: {state_bytes(states):,} bytes are kept of each sequence that runs; prompts are read "
+        "whole each time (no prefix is reused), and nothing is guessed ahead",
+    )
 
 
 def _bundled() -> str:

@@ -15,6 +15,7 @@ from sluicegate.engine.checkpoints.draft_heads import DraftHeads
 from sluicegate.engine.checkpoints.guard_heads import GuardHeads
 from sluicegate.engine.cpu import weight_bytes, weight_count
 from sluicegate.engine.memory.kv import LayerShape
+from sluicegate.engine.memory.states import StateShape, state_bytes
 from sluicegate.engine.model.chain_head import ChainHead
 from sluicegate.engine.model.lora_batch import LoraBatch
 from sluicegate.engine.parallel.team import SharingTeam
@@ -61,6 +62,8 @@ class LoadedModel:
     """Whether `module` is one process's share of it."""
     rowwise: frozenset[str] = field(default=frozenset(), repr=False)
     """Names of layers that are given one row a token: only these can have an adapter."""
+    states: tuple[StateShape, ...] = field(default=(), repr=False)
+    """What its recurrent layers keep of a sequence; most models have none."""
     remote: bool = False
     base: None = None
     lora: LoraBatch = field(init=False, repr=False)
@@ -79,6 +82,11 @@ class LoadedModel:
     @property
     def weight_bytes(self) -> int:
         return weight_bytes(self.module)
+
+    @property
+    def state_bytes(self) -> int:
+        """Of what recurrent layers keep of each sequence that runs."""
+        return state_bytes(self.states)
 
     @property
     def kv_bytes_per_token(self) -> int:

@@ -45,7 +45,7 @@ class MtpHead:
         self._join = before[_BEFORE[2]]
         self._state_first = state_first
         rounded = any(isinstance(part, CpuSmallLinear) for part in layer.modules())
-        (self.shape,), _ = verify(layer, layer.config, where, rounded=rounded)
+        (self.shape,), _, _ = verify(layer, layer.config, where, rounded=rounded)
 
     def features(self, states: Seq[Tensor]) -> Tensor:
         """Return the model's last state [T, d] behind its final norm."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from sluicegate.engine.attention.recurrent_layers import serve_recurrent
 from sluicegate.engine.checkpoints.fitting import refuse_damaged, refuse_missing_files, refuse_unfitting
 from sluicegate.engine.checkpoints.gguf_files import (
     GgufFile,
@@ -137,6 +138,7 @@ def read_pretrained(
         from sluicegate.engine.model.llama4 import serve_llama4
 
         serve_llama4(module)
+    serve_recurrent(module)
     _refuse_signature(module, where)
     _quieten(module)
     return config, tokenizer, module.to(device).eval().requires_grad_(False), known

@@ -82,6 +82,8 @@ class Sequence:
     """Names of the full blocks of `tokens`, as far as they were asked for; tokens never change, so they stay valid."""
     published: int = 0
     """How many of its blocks others may reuse."""
+    place: int = -1
+    """While it runs, its number among those that run: where recurrent layers keep its states."""
 
     draft: list[int] = field(default_factory=list)
     """Guesses for the tokens after `tokens`, to be confirmed by the next step."""

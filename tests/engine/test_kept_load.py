@@ -45,7 +45,7 @@ def kept_files() -> list[Path]:
 
 @torch.inference_mode()
 def logits(model: LoadedModel) -> torch.Tensor:
-    return _in_steps(model.module, _trial_ids(model.module.config, model.device), model.layers)
+    return _in_steps(model.module, _trial_ids(model.module.config, model.device), model.layers, ())
 
 
 def facts(model: LoadedModel) -> list[Any]:

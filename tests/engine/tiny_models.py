@@ -110,6 +110,46 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
 }
+RECURRENT: dict[str, tuple[str, dict[str, Any]]] = {
+    "qwen3_next": (
+        "Qwen3NextConfig",
+        {
+            "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+            "linear_num_key_heads": 2,
+            "linear_num_value_heads": 4,
+            "linear_key_head_dim": 8,
+            "linear_value_head_dim": 12,
+            "num_experts": 4,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 32,
+            "shared_expert_intermediate_size": 32,
+        },
+    ),
+    "lfm2": (
+        "Lfm2Config",
+        {"layer_types": ["conv", "full_attention", "conv"], "block_auto_adjust_ff_dim": False, **WIDE},
+    ),
+    "falcon_h1": (
+        "FalconH1Config",
+        {"mamba_d_ssm": 64, "mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 12, "mamba_chunk_size": 8},
+    ),
+    "granitemoehybrid": (
+        "GraniteMoeHybridConfig",
+        {
+            **WIDE,
+            "layer_types": ["mamba", "attention", "mamba"],
+            "mamba_n_heads": 8,
+            "mamba_d_head": 16,
+            "mamba_d_state": 12,
+            "mamba_n_groups": 1,
+            "mamba_chunk_size": 8,
+            "num_local_experts": 4,
+            "num_experts_per_tok": 2,
+            "shared_intermediate_size": 64,
+        },
+    ),
+}
+"""Those with layers that keep a state of each sequence."""
 
 
 def byte_tokenizer() -> PreTrainedTokenizerFast:
@@ -129,7 +169,7 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
 
 def save_tiny(folder: Path, family: str = "llama", seed: int = 0, **changes: Any) -> Path:
     """Write a checkpoint of `family` with seeded random weights; returns its folder."""
-    kind, extra = (FAMILIES | OTHERS)[family]
+    kind, extra = (FAMILIES | OTHERS | RECURRENT)[family]
     said = {**SHAPE, **extra, **changes}
     config = getattr(transformers, kind)(**{name: value for name, value in said.items() if value is not None})
     torch.manual_seed(seed)

@@ -1,0 +1,188 @@
+"""Give recurrent layers of `transformers` their states: those of each sequence of a step, though all lie in one row.
+
+A recurrent layer's code takes rows of one length and a cache. So a step is cut into groups of sequences with equally
+many new tokens, and the layer is called once for each, with a cache that shows the states of those sequences alone.
+What it writes is kept aside until the whole forward pass has succeeded: a pass that failed can be run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from collections.abc import Sequence as Seq
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from sluicegate.engine.attention.paged import Stretch
+from sluicegate.engine.memory.states import StateKey, StatePool, StateShape
+
+CallLayer = Callable[[Tensor, Any], Tensor]
+"""From states [B, T, d] and a cache of `transformers`' interface to what the layer makes of them [B, T, d]."""
+_STEP: ContextVar[RecurrentStep | None] = ContextVar("_STEP", default=None)
+
+
+class RecurrentStep(Protocol):
+    """All recurrent layers within a step."""
+
+    def mix(self, call: CallLayer, hidden: Tensor) -> Tensor:
+        """Return what a layer makes of the flattened row `hidden` [1, T, d]: [1, T, d]."""
+
+
+def recurrent_step() -> RecurrentStep | None:
+    """Return the step that runs on this thread, if it is one with states."""
+    return _STEP.get()
+
+
+@contextmanager
+def advancing(pool: StatePool | None, stretches: Seq[Stretch]) -> Iterator[None]:
+    """Let recurrent layers find the states of the sequences of a step; when it has succeeded, keep the new ones. Does
+    nothing without a pool. Raises `StatesElsewhere` where a stretch does not go on from its sequence's states."""
+    if pool is None:
+        yield
+        return
+    step = StateStep(pool, stretches)
+    with showing(step):
+        yield
+    step.keep()
+
+
+@contextmanager
+def showing(step: RecurrentStep) -> Iterator[None]:
+    """Let recurrent layers find `step`."""
+    token = _STEP.set(step)
+    try:
+        yield
+    finally:
+        _STEP.reset(token)
+
+
+class StateStep:
+    """A step over a pool's states; `stretches` are in the order of the flattened row."""
+
+    def __init__(self, pool: StatePool, stretches: Seq[Stretch]) -> None:
+        for stretch in stretches:
+            pool.check(stretch.place, stretch.start)
+        self._pool = pool
+        self._stretches = stretches
+        self._groups: list[_Group] | None = None
+
+    def mix(self, call: CallLayer, hidden: Tensor) -> Tensor:
+        if self._groups is None:
+            self._groups = [
+                _Group.of(self._pool, list(rows), hidden.device)
+                for _, rows in groupby(self._stretches, key=lambda stretch: stretch.count)
+            ]
+        parts, at = [], 0
+        for group in self._groups:
+            rows = hidden[0, at : (at := at + group.tokens)].unflatten(0, (-1, group.length))
+            parts.append(call(rows, group).flatten(0, 1))
+        return torch.cat(parts).unsqueeze(0)
+
+    def keep(self) -> None:
+        """Write all new states into the pool."""
+        for group in self._groups or ():
+            group.keep()
+        for stretch in self._stretches:
+            self._pool.reach(stretch.place, stretch.end)
+
+
+@dataclass(slots=True)
+class _Group:
+    """Sequences with `length` new tokens each, as a cache of `transformers`' interface. Its tensors are copies of the
+    pool's, which layers may write to."""
+
+    pool: StatePool
+    length: int
+    places: Tensor
+    """[B] int64."""
+    fresh: Tensor
+    """[B] bool."""
+    states: dict[StateKey, Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, pool: StatePool, rows: Seq[Stretch], device: torch.device) -> _Group:
+        places = torch.tensor([row.place for row in rows], device=device)
+        return cls(pool, rows[0].count, places, torch.tensor([row.start == 0 for row in rows], device=device))
+
+    @property
+    def tokens(self) -> int:
+        return len(self.places) * self.length
+
+    def keep(self) -> None:
+        for key, states in self.states.items():
+            self.pool.write(key, self.places, states)
+
+    def _state(self, layer: int, kind: Literal["conv", "recurrent"], index: int) -> Tensor | None:
+        key = StateKey(layer, kind, index)
+        if key not in self.states and key in self.pool:
+            self.states[key] = self.pool.read(key, self.places, self.fresh)
+        return self.states.get(key)
+
+    # What layers ask a cache; names and arguments are those of `transformers.Cache`.
+
+    def get_conv_state(self, layer_idx: int, state_idx: int = 0) -> Tensor | None:
+        return self._state(layer_idx, "conv", state_idx)
+
+    def get_recurrent_state(self, layer_idx: int, state_idx: int = 0) -> Tensor | None:
+        return self._state(layer_idx, "recurrent", state_idx)
+
+    def update_conv_state(self, conv_states: Tensor, layer_idx: int, state_idx: int = 0, **_: Any) -> Tensor:
+        """Return the kept inputs and the new ones [B, d, kept + T], and keep the last of them."""
+        kept = self._state(layer_idx, "conv", state_idx)
+        assert kept is not None, "a convolution that the trial at load did not see"
+        full = torch.cat([kept, conv_states], -1)
+        kept.copy_(full[..., -kept.shape[-1] :])
+        return full
+
+    def update_recurrent_state(self, recurrent_states: Tensor, layer_idx: int, state_idx: int = 0, **_: Any) -> Tensor:
+        kept = self._state(layer_idx, "recurrent", state_idx)
+        assert kept is not None, "a state that the trial at load did not see"
+        return kept.copy_(recurrent_states)
+
+    def is_recording_past(self, layer_idx: int) -> bool:
+        return False
+
+    def has_previous_state(self, layer_idx: int | None = None, state_idx: int | None = None) -> bool:
+        return True
+
+
+class StateShapeProbe:
+    """A step of one sequence's beginning that keeps nothing, noting what each layer would keep."""
+
+    def __init__(self) -> None:
+        self.shapes: dict[StateKey, StateShape] = {}
+
+    def mix(self, call: CallLayer, hidden: Tensor) -> Tensor:
+        return call(hidden, self)
+
+    def get_conv_state(self, layer_idx: int, state_idx: int = 0) -> None:
+        return None
+
+    def get_recurrent_state(self, layer_idx: int, state_idx: int = 0) -> None:
+        return None
+
+    def update_conv_state(
+        self, conv_states: Tensor, layer_idx: int, state_idx: int = 0, conv_kernel_size: int | None = None, **_: Any
+    ) -> Tensor:
+        width = conv_states.shape[-1] if conv_kernel_size is None else conv_kernel_size
+        self._note(StateKey(layer_idx, "conv", state_idx), (*conv_states.shape[1:-1], width), conv_states.dtype)
+        return conv_states
+
+    def update_recurrent_state(self, recurrent_states: Tensor, layer_idx: int, state_idx: int = 0, **_: Any) -> Tensor:
+        shape = tuple(recurrent_states.shape[1:])
+        self._note(StateKey(layer_idx, "recurrent", state_idx), shape, recurrent_states.dtype)
+        return recurrent_states
+
+    def is_recording_past(self, layer_idx: int) -> bool:
+        return False
+
+    def has_previous_state(self, layer_idx: int | None = None, state_idx: int | None = None) -> bool:
+        return False
+
+    def _note(self, key: StateKey, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+        self.shapes[key] = StateShape(key, shape, dtype)

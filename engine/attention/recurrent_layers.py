@@ -1,0 +1,59 @@
+"""Serve models with recurrent layers beside attention: gated linear attention, state spaces, short convolutions.
+
+Their layers stay what they are. Where a step with states runs, they are called with the states of its sequences in
+place of a cache; without one their own code runs, which is what the trial at load compares with.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from torch import Tensor
+
+from sluicegate.engine.attention.recurrent import recurrent_step
+
+_SHORT_CONVOLUTION = "ShortConv"
+"""What names of LFM2's layers end with; all others name their cache `cache_params`."""
+
+
+def serve_recurrent(module: Any) -> None:
+    """Let recurrent layers of `module`, if it has any, find the states of a step's sequences."""
+    made: dict[type, type] = {}
+    for part in module.modules():
+        kind = type(part)
+        if kind not in made:
+            made[kind] = kind if (keyword := _cache_keyword(kind)) is None else _with_states(kind, keyword)
+        if made[kind] is not kind:
+            part.__class__ = made[kind]
+
+
+def recurrent_layers(module: Any) -> tuple[str, ...]:
+    """Return the names of such layers in a model that `serve_recurrent` has prepared."""
+    return tuple(name for name, part in module.named_modules() if isinstance(part, RecurrentLayer))
+
+
+class RecurrentLayer:
+    """What a layer's class is made a subclass of. `cache_keyword`: what its own code calls a cache."""
+
+    cache_keyword: str
+
+    def forward(self, hidden_states: Tensor, *args: Any, **more: Any) -> Any:
+        own: Any = super().forward  # type: ignore[misc]  # the next class is the layer's own
+        if (step := recurrent_step()) is None:
+            return own(hidden_states, *args, **more)
+        return step.mix(lambda rows, states: own(rows, **{self.cache_keyword: states}), hidden_states)
+
+
+def _cache_keyword(kind: type) -> str | None:
+    """Return what the layers of a class call their cache; None where they are not recurrent."""
+    if issubclass(kind, RecurrentLayer) or not hasattr(kind, "forward"):
+        return None
+    takes = inspect.signature(kind.forward).parameters
+    if "cache_params" in takes and "hidden_states" in takes and "attention_mask" in takes:
+        return "cache_params"
+    return "past_key_values" if kind.__name__.endswith(_SHORT_CONVOLUTION) and "past_key_values" in takes else None
+
+
+def _with_states(kind: type, keyword: str) -> type:
+    return type(kind.__name__, (RecurrentLayer, kind), {"cache_keyword": keyword})
