@@ -33,7 +33,7 @@ from benchmarks.shapes import numbered_words
 
 PAGE = Path(__file__).parents[1] / "docs" / "architectures.md"
 VOCAB, TOKENS, PROMPTS = 200, 16, (3, 17, 40)
-MOST_PARAMETERS = 5_000_000
+MOST_PARAMETERS = 10_000_000
 CPU_S, MEMORY_BYTES = 120, 12 << 30
 """What a kind may take: processor time, and address space, most of it libraries'."""
 FIELDS: dict[str, Any] = {
@@ -48,15 +48,62 @@ FIELDS: dict[str, Any] = {
     "sliding_window": 9,
     "q_lora_rank": 24, "kv_lora_rank": 16, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16,
     "first_k_dense_replace": 1, "ffn_dim": 64, "word_embed_proj_dim": 64, "num_layers": 2, "num_heads": 4,
+    "encoder_layers": 2, "decoder_layers": 2, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64,
+    "encoder_attention_heads": 4, "decoder_attention_heads": 4,
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 16,
+    "linear_num_heads": 4, "linear_head_dim": 16, "mamba_d_ssm": 64, "mamba_d_state": 16, "mamba_chunk_size": 8,
+    "ssm_state_size": 16, "mamba_num_heads": 8, "mamba_head_dim": 16, "chunk_size": 8,
 }  # fmt: skip
 """Of these a kind gets those that its configuration has with a number or nothing in it."""
+_EYE = {
+    "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "depth": 1,
+    "num_heads": 2, "out_hidden_size": 64, "image_size": 28, "patch_size": 14,
+}  # fmt: skip
+_PARTS: dict[str, dict[str, Any]] = {"text_config": {}, "vision_config": _EYE}
+"""Configurations inside that of a model which sees, and fields of the eye."""
 HEAD = """\
 Written by `python -m benchmarks.architectures --write KINDS` with transformers {version}, whose `AutoModelForCausalLM`
 knows {all} kinds: {here} of them, each as a tiny random model of plain fields. *equal*: greedy answers are those of
 `generate` in float32, token for token, for three prompts together, chunked, in scarce blocks. *refused*: at load, with
 the reason. *not tried*: a tiny model could not be made so, which says nothing of the kind."""
+_LINEAR = {"num_hidden_layers": 2, "layer_types": ["linear_attention", "full_attention"]}
+_MAMBA = {"mamba_n_heads": 8, "mamba_d_head": 16}
+_GEMMA = {"num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"]}
+_LATENT = {"num_key_value_heads": 4, "head_dim": 8}
 OWN: dict[str, dict[str, Any]] = {
-    **{kind: {"num_key_value_heads": 4, "head_dim": 8} for kind in ("deepseek_v2", "deepseek_v3", "glm4_moe_lite")},
+    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "olmo_hybrid", "kimi_linear"), _LINEAR),
+    "olmo_hybrid": {**_LINEAR, "num_key_value_heads": 4},
+    "kimi_linear": {**_LINEAR, **_LATENT},
+    "lfm2": {"layer_types": ["conv", "full_attention"]},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"], "num_dense_layers": 1},
+    "falcon_h1": {"mamba_n_heads": 4, "mamba_d_head": 16},
+    "bamba": {**_MAMBA, "attn_layer_indices": [1]},
+    "granitemoehybrid": {**_MAMBA, "layer_types": ["mamba", "attention"], "shared_intermediate_size": 64},
+    "nemotron_h": {
+        "layers_block_type": ["linear_attention", "moe", "full_attention", "mlp"],
+        "num_hidden_layers": 4,
+        "moe_shared_expert_intermediate_size": 32,
+        "n_groups": 2,
+    },
+    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "mamba_dt_rank": 8},
+    "gpt_neo": {"attention_types": [[["global", "local"], 1]], "window_size": 9, "hidden_size": 64},
+    "gemma3n_text": {
+        **_GEMMA,
+        "num_kv_shared_layers": 0,
+        "hidden_size_per_layer_input": 16,
+        "vocab_size_per_layer_input": VOCAB,
+        "activation_sparsity_pattern": [0.0, 0.0],
+        "laurel_rank": 8,
+    },
+    "gemma4_text": {
+        **_GEMMA,
+        "num_kv_shared_layers": 0,
+        "hidden_size_per_layer_input": 16,
+        "vocab_size_per_layer_input": VOCAB,
+        "global_head_dim": 16,
+    },
+    "mamba2": {"num_heads": 8, "head_dim": 16, "n_groups": 1, "state_size": 16, "expand": 2},
+    **dict.fromkeys(("axk1", "deepseek_v2", "deepseek_v3", "glm4_moe_lite", "minicpm3", "youtu"), _LATENT),
     "falcon": {"new_decoder_architecture": True, "num_kv_heads": 2},
     "mpt": {"n_heads": 4, "d_model": 64},
     "phimoe": {"sliding_window": None},  # published ones have one as wide as their context
@@ -156,13 +203,22 @@ def _save(kind: str, to: Path) -> None:
 def _config(kind: str) -> Any:
     made = transformers.CONFIG_MAPPING[kind]
     plain = made().to_dict()
-    own = OWN.get(kind, {})
-    fields = {
+    fields = {**_of(plain), **OWN.get(kind, {})}
+    for part, small in _PARTS.items():
+        if isinstance(inner := plain.get(part), dict):
+            known = {name: value for name, value in small.items() if name in inner}
+            fields[part] = (
+                {**_of(inner), **OWN.get(inner.get("model_type", ""), {})} if part == "text_config" else known
+            )
+    return made(**fields)
+
+
+def _of(plain: dict[str, Any]) -> dict[str, Any]:
+    return {
         name: value
         for name, value in FIELDS.items()
         if name == "tie_word_embeddings" or (name in plain and not isinstance(plain[name], (bool, dict, list, str)))
     }
-    return made(**{**fields, **own})
 
 
 def _prompts() -> list[list[int]]:
