@@ -73,7 +73,7 @@ _LATENT = {"num_key_value_heads": 4, "head_dim": 8}
 OWN: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "olmo_hybrid", "kimi_linear"), _LINEAR),
     "olmo_hybrid": {**_LINEAR, "num_key_value_heads": 4},
-    "kimi_linear": {**_LINEAR, **_LATENT},
+    "kimi_linear": {**_LINEAR, **_LATENT, "num_experts_per_tok": 2},
     "lfm2": {"layer_types": ["conv", "full_attention"]},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"], "num_dense_layers": 1},
     "falcon_h1": {"mamba_n_heads": 4, "mamba_d_head": 16},
@@ -86,6 +86,7 @@ OWN: dict[str, dict[str, Any]] = {
         "n_groups": 2,
     },
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "mamba_dt_rank": 8},
+    "dots3_note_text": {"num_key_value_heads": 4},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]], "window_size": 9, "hidden_size": 64},
     "gemma3n_text": {
         **_GEMMA,
