@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sluicegate.grammar.automata.byte_level.distances import distances_of
 from sluicegate.grammar.automata.byte_level.string_bodies import STRING_KERNELS
 from sluicegate.grammar.parsing.loops import MASK_KERNELS, NETWORK_KERNELS
 from sluicegate.grammar.vocabulary import kernels
@@ -11,6 +12,7 @@ from sluicegate.plugins.compiled.kernels import Kernel
 
 GRAMMAR_KERNELS = [
     *STRING_KERNELS,
+    distances_of,
     *TRIE_KERNELS,
     describe,
     walk,

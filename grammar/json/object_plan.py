@@ -24,6 +24,8 @@ _LONG = 64
 _FEW = 8
 _MOST = 256
 """Sets of demands met that are followed separately on the way to an object's end."""
+_MOST_KEPT = 100_000
+"""The same of one object, for all its names together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,18 +203,56 @@ class Ends:
     def _sizes(self, at: int, met: int) -> int:
         """Bit set of how many more members it can take. Listed names first, each at most once; where free ones may
         come, the least number stands for all from there on."""
-        if (at, met) not in self._known:
-            plan = self.plan
-            sizes = {met: 1}
-            for i in range(0 if plan.any_order else at, len(plan.names)):
-                if not (plan.any_order and at >> i & 1):
-                    skip = None if plan.required[i] else plan.skips[i]
-                    sizes = self._with(sizes, plan.claims[i], skip)
-            for _ in range(plan.some):
-                for claims in plan.free_claims:
-                    sizes = self._with(sizes, claims, 0)
-            self._known[at, met] = sizes.get((1 << plan.some) - 1, 0)
-        return self._known[at, met]
+        known = self._known.get((at, met))
+        if known is None:
+            every = (1 << self.plan.some) - 1
+            rests = None if self.plan.any_order else self._from
+            if rests is None:
+                known = self._through(at, met).get(every, 0)
+            else:
+                known = 0
+                for hits, numbers in rests[at].items():
+                    known |= numbers if met | hits == every else 0
+                known = known and self._least(known)
+            self._known[at, met] = known
+        return known
+
+    @cached_property
+    def _from(self) -> list[dict[int, int]] | None:
+        """By index: demands that listed names from there on and free ones can meet -> numbers of members; what the
+        walks from all indexes and all demands have in common. None where these are too many, though fewer may be left
+        from where some demands are met."""
+        plan, room = self.plan, _MOST_KEPT
+        sizes = {0: 1}
+        try:
+            for claims in plan.free_claims * plan.some:
+                sizes = self._with(sizes, claims, 0)
+            found = [sizes]
+            for i in reversed(range(len(plan.names))):
+                sizes = self._with(sizes, plan.claims[i], None if plan.required[i] else plan.skips[i])
+                found.append(sizes)
+                room -= len(sizes)
+                if room < 0:
+                    return None
+        except GrammarLimit:
+            return None
+        return found[::-1]
+
+    def _through(self, at: int, met: int) -> dict[int, int]:
+        plan = self.plan
+        sizes = {met: 1}
+        for i in range(0 if plan.any_order else at, len(plan.names)):
+            if not (plan.any_order and at >> i & 1):
+                skip = None if plan.required[i] else plan.skips[i]
+                sizes = self._with(sizes, plan.claims[i], skip)
+        for claims in plan.free_claims * plan.some:
+            sizes = self._with(sizes, claims, 0)
+        return sizes
+
+    def _least(self, numbers: int) -> int:
+        """Return the least number alone, where that is all that matters."""
+        plan = self.plan
+        return numbers & -numbers if not plan.counts or plan.free or not plan.low else numbers
 
     def _with(self, sizes: dict[int, int], claims: Claims, skip: int | None) -> dict[int, int]:
         """Demands met -> numbers of members, with one more name given in one of the ways of `claims`, or left out,
@@ -223,9 +263,7 @@ class Ends:
                 found[met | skip] = found.get(met | skip, 0) | numbers
             for hits, _ in claims:
                 found[met | hits] = found.get(met | hits, 0) | numbers << 1
-        plan = self.plan
-        if not plan.counts or plan.free or not plan.low:
-            found = {met: numbers & -numbers for met, numbers in found.items()}  # the least is all that matters
+        found = {met: self._least(numbers) for met, numbers in found.items()}
         return found if len(found) <= _FEW else self._best(found)
 
     def _best(self, sizes: dict[int, int]) -> dict[int, int]:

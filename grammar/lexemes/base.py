@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sluicegate.grammar.automata import ByteDfa, StringTable, residual_digests
+from sluicegate.grammar.automata.byte_level.distances import distances_of
 from sluicegate.grammar.token_ids import I32
 
 QUOTE = 0x22
@@ -102,21 +103,7 @@ class DfaLexeme:
     @cached_property
     def distances(self) -> list[int]:
         """Bytes from each state to the nearest one in which the lexeme may end."""
-        size = self.table.shape[0]
-        before: list[list[int]] = [[] for _ in range(size)]
-        found = [-1] * size
-        whole = self.table >= 0
-        edges = np.unique((np.arange(size, dtype=np.int64)[:, None] * size + self.table)[whole])
-        for state, after in zip((edges // size).tolist(), (edges % size).tolist(), strict=True):
-            before[after].append(state)
-        reached = np.flatnonzero(self.accepting).tolist()
-        for state in reached:
-            found[state] = 0
-        for after in reached:
-            for state in before[after]:
-                if found[state] < 0:
-                    found[state] = found[after] + 1
-                    reached.append(state)
+        found: list[int] = distances_of(self.table, self.accepting).tolist()
         return found
 
     def row(self, state: int) -> list[int]:

@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Any
 
 from sluicegate.grammar.automata import CharDfa
-from sluicegate.grammar.automata.formats import FORMAT_NAMES
+from sluicegate.grammar.automata.formats import FORMAT_NAMES, format_dfa
 from sluicegate.grammar.limits import GrammarLimits
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.circular import refuse_circular
@@ -163,7 +163,9 @@ class SchemaLint:
             self.notes.append(f"{key!r} at {node.pointer!r} is no keyword and has no effect; did you mean {near!r}?")
 
     def _note_format(self, name: str, pointer: str) -> None:
-        if name not in FORMAT_NAMES:
+        if name in FORMAT_NAMES:
+            format_dfa(name)  # made once: a mask must not wait for it
+        else:
             self.notes.append(f"format {name!r} at {pointer!r} is not one of JSON Schema's; it only annotates")
 
     def _descend(self, node: Subschema, key: str, below: Json, depth: int) -> None:
