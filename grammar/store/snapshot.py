@@ -1,4 +1,5 @@
-"""What is worked out for a vocabulary, as arrays: its tries, its slices, and the lexeme states classified so far.
+"""What is worked out for a vocabulary, as arrays: the order of its tokens, its slices, and the lexeme
+states classified so far.
 
 Kept under a name made of the vocabulary, of this package's own source and of the numpy that wrote it: whatever could
 change the answer changes the name. What is read is checked once more, by shape and by range, for the compiled loops
@@ -23,14 +24,13 @@ from sluicegate.grammar.store.folder import Arrays, Folder
 from sluicegate.grammar.token_ids import I32, NO_IDS
 from sluicegate.grammar.vocabulary.boundary import Ending
 from sluicegate.grammar.vocabulary.slices import VocabularySlice, alphabets
-from sluicegate.grammar.vocabulary.trie import FlatTrie
+from sluicegate.grammar.vocabulary.trie import FlatTrie, build_flat, is_in_order, without
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 log = logging.getLogger("sluicegate.grammar")
 CLASSES_BYTES = 32 << 20
 """Kept of classified states, those used last."""
 _DEEPEST = 1_000
-_TRIE = ("byte", "depth", "skip", "first", "exact", "ids", "roots")
 
 
 class Unusable(ValueError):
@@ -44,8 +44,8 @@ def name_of(vocabulary: Vocabulary) -> str:
     )
     for file in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(file.read_bytes())
-    digest.update(np.array([len(word) for word in vocabulary.words], np.int32).tobytes())
-    digest.update(b"".join(vocabulary.words))
+    digest.update(vocabulary.spelled.sizes.data)
+    digest.update(vocabulary.spelled.data.data)
     return f"vocabulary-{digest.hexdigest()}"
 
 
@@ -56,8 +56,8 @@ def restore(vocabulary: Vocabulary, folder: Folder) -> bool:
     if arrays is None:
         return False
     try:
-        trie = _trie(arrays, "trie", vocabulary)
-        slices = tuple(_slice(arrays, i, text, kinds, vocabulary) for i, (text, kinds) in enumerate(alphabets()))
+        trie = build_flat(vocabulary.spelled, _order(arrays, vocabulary))
+        slices = tuple(_slice(arrays, i, text, kinds, trie, vocabulary) for i, (text, kinds) in enumerate(alphabets()))
         remainders = _words(arrays)
         punctuation = vocabulary.punctuation_of(remainders)
         classes = list(_classes(arrays, vocabulary, len(punctuation.all)))
@@ -72,9 +72,7 @@ def restore(vocabulary: Vocabulary, folder: Folder) -> bool:
 
 def keep(vocabulary: Vocabulary, folder: Folder) -> bool:
     """Write what is known of `vocabulary` now."""
-    arrays: Arrays = {}
-    for name, trie in [("trie", vocabulary.trie), *((f"slice{i}", s.rest) for i, s in enumerate(vocabulary.slices))]:
-        arrays |= {f"{name}.{part}": getattr(trie, part) for part in _TRIE}
+    arrays: Arrays = {"order": vocabulary.trie.ids}
     arrays |= {f"slice{i}.row": part.row for i, part in enumerate(vocabulary.slices)}
     words = vocabulary.remainder_words
     arrays["remainders"] = np.frombuffer(b"".join(words), np.uint8)
@@ -98,31 +96,21 @@ def _within(name: str, found: npt.NDArray[Any], low: int, high: int) -> None:
         raise Unusable(f"{name} holds a number that is not from {low} to {high - 1}")
 
 
-def _trie(arrays: Arrays, name: str, vocabulary: Vocabulary) -> FlatTrie:
-    byte = _array(arrays, f"{name}.byte", np.uint8)
-    nodes = byte.size
-    depth, skip = (_array(arrays, f"{name}.{part}", np.int32, nodes) for part in ("depth", "skip"))
-    first, exact = (
-        _array(arrays, f"{name}.first", np.int32, nodes + 1),
-        _array(arrays, f"{name}.exact", np.int32, nodes),
-    )
-    ids, roots = _array(arrays, f"{name}.ids", np.int32), _array(arrays, f"{name}.roots", np.int32, 256)
-    _within("depth", depth, 1, _DEEPEST + 1)
-    _within("ids", ids, 0, vocabulary.size)
-    _within("roots", roots, -1, nodes)
-    _within("exact", exact, 0, ids.size + 1)
-    steps = np.diff(depth, prepend=np.int32(0))
-    if nodes and (steps.max() > 1 or (skip <= np.arange(nodes)).any() or skip.max() > nodes):
-        raise Unusable(f"{name} is no trie")
-    if first[-1] != ids.size or first[0] != 0 or (np.diff(first) < exact).any() or ids.size > vocabulary.size:
-        raise Unusable(f"the tokens of {name} are not in order")
-    return FlatTrie(byte, depth, skip, first, exact, ids, roots)
+def _order(arrays: Arrays, vocabulary: Vocabulary) -> I32:
+    """Return the tokens in the order of their bytes: to sort them takes longer than to make the trie."""
+    found = _array(arrays, "order", np.int32)
+    _within("order", found, 0, len(vocabulary.words))
+    if not is_in_order(vocabulary.spelled, found):
+        raise Unusable("the tokens are not in order")
+    return found
 
 
-def _slice(arrays: Arrays, number: int, text: Any, kinds: int, vocabulary: Vocabulary) -> VocabularySlice:
+def _slice(
+    arrays: Arrays, number: int, text: Any, kinds: int, trie: FlatTrie, vocabulary: Vocabulary
+) -> VocabularySlice:
     row = _array(arrays, f"slice{number}.row", np.int32, vocabulary.row_words)
     count = int(np.unpackbits(row.view(np.uint8)).sum())
-    return VocabularySlice(text, kinds, row, count, _trie(arrays, f"slice{number}", vocabulary))
+    return VocabularySlice(text, kinds, row, count, without(trie, row))
 
 
 def _words(arrays: Arrays) -> list[bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import product
 
 import numpy as np
@@ -18,12 +18,10 @@ _SPELT = re.compile(rb'[^"\\]*\\')
 
 
 class EscapeTokens:
-    """Of one vocabulary, whose tokens are `words`. Immutable but for a cache."""
+    """Of one vocabulary; `tokens`: those with a backslash, and their bytes. Immutable but for a cache."""
 
-    def __init__(self, words: Sequence[bytes]) -> None:
-        self.tokens = build_trie(
-            (word, token) for token, word in enumerate(words) if BACKSLASH in word and _SPELT.match(word)
-        )
+    def __init__(self, tokens: Iterable[tuple[int, bytes]]) -> None:
+        self.tokens = build_trie((word, token) for token, word in tokens if _SPELT.match(word))
         """Tokens that spell a backslash before any quote: the only ones that can spell a string other than plainly."""
         self._known: dict[tuple[str, bytes], tuple[I32, bool]] = {}
 

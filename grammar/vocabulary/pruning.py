@@ -82,58 +82,65 @@ _STARTS = np.cumsum([0, *map(len, _KINDS)]).astype(np.int32)
 _TEXT = _non_ascii()
 
 
-@kernel("(uint8[::1], int32[::1], int32[::1], int32[::1], int32[::1])", python=True)
-def describe(byte, depth, skip, first, exact):  # type: ignore[no-untyped-def]
-    """A trie as walks read it: nodes level by level, so that siblings lie side by side; node 0 is the root.
+@kernel("(uint8[::1], int32[::1], int32[::1], int32[::1], uint8[::1], int32[:, ::1])", python=True)
+def describe(byte, depth, first, exact, letters, nodes):  # type: ignore[no-untyped-def]
+    """Write a trie as walks read it: nodes level by level, so that siblings lie side by side; node 0 is the root.
 
-    uint8[N + 1]: the byte of each. int32[N + 1, 8]: its children from, to; its tokens from, to; those of its subtree
-    to; kinds of all characters below; bytes of the tallest path below; its number in the trie. What stands inside a
-    character has something of no kind below it.
+    `letters` uint8[N + 1]: the byte of each. `nodes` int32[N + 1, 8]: its children from, to; its tokens from, to; those
+    of its subtree to; kinds of all characters below; bytes of the tallest path below; its number in the trie. What
+    stands inside a character has something of no kind below it. Nodes of one depth are one level, in the order of the
+    trie, so that one pass through it writes all.
     """
     n = byte.size
-    kinds = np.zeros(n, np.int32)
-    tall = np.zeros(n, np.int32)
-    own = np.zeros(n, np.int32)
-    inside = np.zeros(n, np.bool_)
-    parent = np.full(n, -1, np.int32)
-    path = np.zeros(1024, np.int32)
-    state = np.zeros(1024, np.int32)
+    place = np.zeros(1026, np.int32)  # by depth: where its next node goes
     for i in range(n):
-        d = depth[i]
-        parent[i] = path[d - 1] if d > 1 else -1
-        path[d] = i
+        place[depth[i]] += 1
+    letters[0] = 0
+    for k in range(8):
+        nodes[0, k] = 0
+    nodes[0, 0] = 1
+    nodes[0, 1] = 1 + place[1]
+    nodes[0, 7] = -1
+    begin = 1
+    for d in range(1, 1026):
+        here = place[d]
+        place[d] = begin
+        begin += here
+    at = np.zeros(1025, np.int32)  # by depth, of the nodes that are open:
+    kinds = np.zeros(1025, np.int32)
+    tall = np.zeros(1025, np.int32)
+    own = np.zeros(1025, np.int32)
+    state = np.zeros(1025, np.int32)
+    open_depth = 0
+    for i in range(n + 1):
+        d = depth[i] if i < n else 1
+        while open_depth >= d:
+            new = at[open_depth]
+            nodes[new, 1] = place[open_depth + 1]
+            nodes[new, 4] = first[i]
+            nodes[new, 5] = kinds[open_depth] | (_OTHER if state[open_depth] != 0 else 0)
+            nodes[new, 6] = tall[open_depth]
+            above = open_depth - 1
+            kinds[above] |= kinds[open_depth] | own[open_depth]
+            tall[above] = max(tall[above], tall[open_depth] + 1)
+            open_depth = above
+        if i == n:
+            break
+        new = place[d]
+        place[d] += 1
+        letters[new] = byte[i]
+        nodes[new, 0] = place[d + 1]
+        nodes[new, 2] = first[i]
+        nodes[new, 3] = first[i] + exact[i]
+        nodes[new, 7] = i
         before = state[d - 1]
         plain = before == 0 and byte[i] < 0x80
         state[d] = 0 if plain else _TEXT[before, byte[i]] if before >= 0 else -1
-        own[i] = _OTHER if state[d] < 0 else _KIND[byte[i]] if plain else NON_ASCII
-        inside[i] = state[d] != 0
-    for k in range(n):
-        i = n - 1 - k
-        if parent[i] >= 0:
-            kinds[parent[i]] |= kinds[i] | own[i]
-            tall[parent[i]] = max(tall[parent[i]], tall[i] + 1)
-    letters = np.zeros(n + 1, np.uint8)
-    nodes = np.zeros((n + 1, 8), np.int32)
-    nodes[0, 7] = -1
-    count = 1
-    for new in range(n + 1):
-        i = nodes[new, 7]
-        nodes[new, 0] = count
-        child = i + 1
-        end = n if i < 0 else skip[i]
-        while child < end:
-            nodes[count, 7] = child
-            letters[count] = byte[child]
-            count += 1
-            child = skip[child]
-        nodes[new, 1] = count
-        if i >= 0:
-            nodes[new, 2] = first[i]
-            nodes[new, 3] = first[i] + exact[i]
-            nodes[new, 4] = first[end]
-            nodes[new, 5] = kinds[i] | (_OTHER if inside[i] else 0)
-            nodes[new, 6] = tall[i]
-    return letters, nodes
+        own[d] = _OTHER if state[d] < 0 else _KIND[byte[i]] if plain else NON_ASCII
+        at[d] = new
+        kinds[d] = 0
+        tall[d] = 0
+        open_depth = d
 
 
 @kernel(python=True)
@@ -303,7 +310,8 @@ def warm() -> None:
     """Load or compile the loops of this file."""
     i32, flags = np.zeros(1, np.int32), np.zeros(1, np.bool_)
     empty, table, steady = np.zeros(0, np.int32), np.full((1, 256), -1, np.int32), np.zeros(1, np.int64)
-    nodes = describe(np.zeros(0, np.uint8), empty, empty, i32, empty)
-    walk(*nodes, empty, table, flags, 0, -1, steady, i32, i32, i32)
+    letters, nodes = np.zeros(1, np.uint8), np.zeros((1, 8), np.int32)
+    describe(np.zeros(0, np.uint8), empty, i32, empty, letters, nodes)
+    walk(letters, nodes, empty, table, flags, 0, -1, steady, i32, i32, i32)
     takes_below(table, 0, 0, 0, steady)
     loops_under(table)

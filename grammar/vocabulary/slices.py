@@ -20,10 +20,9 @@ from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.pruning import BLANKS, NON_ASCII, kinds_of, takes_below
-from sluicegate.grammar.vocabulary.trie import FlatTrie, build_flat
+from sluicegate.grammar.vocabulary.spelled import Spelled
+from sluicegate.grammar.vocabulary.trie import FlatTrie, without
 
-Spelled = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]]
-"""The bytes of all tokens in a row, and where each begins and how many it has."""
 _MOST_PAIRS = 200
 _LONGEST = 32
 """Bytes. Tokens of more are in no slice, so that a state which counts down from far above takes slices as well."""
@@ -60,12 +59,9 @@ class VocabularySlice:
         return found
 
 
-def make_slices(words: Sequence[bytes], order: I32, row_words: int) -> tuple[VocabularySlice, ...]:
-    """From the widest alphabet to the narrowest. `order`: the tokens in the order of their bytes."""
-    sizes = np.fromiter(map(len, words), np.int64, len(words))
-    data = np.frombuffer(b"".join(words) or b"\0", np.uint8)
-    spelled = data, np.cumsum(sizes) - sizes, sizes
-    return tuple(_slice(text, kinds, words, order, spelled, row_words) for text, kinds in alphabets())
+def make_slices(words: Spelled, trie: FlatTrie, row_words: int) -> tuple[VocabularySlice, ...]:
+    """From the widest alphabet to the narrowest."""
+    return tuple(_slice(text, kinds, words, trie, row_words) for text, kinds in alphabets())
 
 
 @lru_cache(maxsize=1)
@@ -81,18 +77,16 @@ def alphabets() -> tuple[tuple[DfaLexeme, int], ...]:
     return tuple(found)
 
 
-def _slice(
-    text: DfaLexeme, kinds: int, words: Sequence[bytes], order: I32, spelled: Spelled, row_words: int
-) -> VocabularySlice:
+def _slice(text: DfaLexeme, kinds: int, words: Spelled, trie: FlatTrie, row_words: int) -> VocabularySlice:
     row = np.zeros(row_words * 32, np.bool_)
-    row[_inside(text, spelled)] = True
+    row[_inside(text, words)] = True
     bits = np.packbits(row, bitorder="little").view(np.int32)
-    return VocabularySlice(text, kinds, bits, int(row.sum()), build_flat(words, order[~row[order]]))
+    return VocabularySlice(text, kinds, bits, int(row.sum()), without(trie, bits))
 
 
-def _inside(text: DfaLexeme, spelled: Spelled) -> npt.NDArray[np.int64]:
+def _inside(text: DfaLexeme, words: Spelled) -> npt.NDArray[np.int64]:
     """Return the tokens of at most `_LONGEST` bytes that stay inside `text`: all are followed at once, byte by byte."""
-    data, starts, sizes = spelled
+    data, starts, sizes = words.data, words.starts, words.sizes
     table = np.array([text.row(state) for state in range(text.table.shape[0])], np.int32)
     tokens = np.flatnonzero((sizes > 0) & (sizes <= _LONGEST))
     states = np.full(len(tokens), text.start, np.int32)

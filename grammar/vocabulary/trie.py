@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.vocabulary.pruning import describe
+from sluicegate.grammar.vocabulary.spelled import Spelled
 from sluicegate.plugins.compiled.kernels import kernel
 
 I32 = npt.NDArray[np.int32]
@@ -47,7 +48,8 @@ class FlatTrie:
     @cached_property
     def nodes(self) -> tuple[U8, I32]:
         """The same as walks read it, see `pruning.describe`."""
-        letters, nodes = describe(self.byte, self.depth, self.skip, self.first, self.exact)
+        letters, nodes = np.empty(self.size + 1, np.uint8), np.empty((self.size + 1, 8), np.int32)
+        describe(self.byte, self.depth, self.first, self.exact, letters, nodes)
         return letters, nodes
 
     def at(self, node: int) -> I32:
@@ -113,32 +115,108 @@ def _build(data, starts, ends, byte, depth, skip, first, exact):  # type: ignore
     return count
 
 
+@kernel("(Array(uint8, 1, 'C', True), int64[::1], int64[::1], int32[::1])", python=True)
+def _is_sorted(data, starts, ends, order):  # type: ignore[no-untyped-def]
+    """Each word stands before the next, or is the same and of a token with a smaller number."""
+    for i in range(1, starts.size):
+        size, other = ends[i - 1] - starts[i - 1], ends[i] - starts[i]
+        limit = min(size, other)
+        k = 0
+        while k < limit and data[starts[i - 1] + k] == data[starts[i] + k]:
+            k += 1
+        if k < limit:
+            if data[starts[i - 1] + k] > data[starts[i] + k]:
+                return False
+        elif size > other or (size == other and order[i - 1] >= order[i]):
+            return False
+    return True
+
+
+@kernel(
+    "(uint8[::1], int32[::1], int32[::1], int32[::1], int32[::1], int32[::1], int32[::1], "
+    "uint8[::1], int32[::1], int32[::1], int32[::1], int32[::1], int32[::1])",
+    python=True,
+)
+def _without(  # type: ignore[no-untyped-def]
+    byte, depth, skip, first, exact, ids, row, new_byte, new_depth, new_skip, new_first, new_exact, new_ids
+):
+    """Copy the nodes below which a token is that `row` has not; returns how many nodes and tokens there are."""
+    before = np.empty(ids.size + 1, np.int32)
+    tokens = 0
+    for k in range(ids.size):
+        before[k] = tokens
+        token = ids[k]
+        if (row[token >> 5] >> (token & 31)) & 1 == 0:
+            new_ids[tokens] = token
+            tokens += 1
+    before[ids.size] = tokens
+    path = np.empty(1024, np.int32)
+    open_depth = 0
+    count = 0
+    i = 0
+    while i < byte.size:
+        begin = before[first[i]]
+        if before[first[skip[i]]] == begin:
+            i = skip[i]
+            continue
+        d = depth[i]
+        for k in range(d, open_depth + 1):
+            new_skip[path[k]] = count
+        new_byte[count] = byte[i]
+        new_depth[count] = d
+        new_first[count] = begin
+        new_exact[count] = before[first[i] + exact[i]] - begin
+        path[d] = count
+        open_depth = d
+        count += 1
+        i += 1
+    for k in range(1, open_depth + 1):
+        new_skip[path[k]] = count
+    new_first[count] = tokens
+    return count, tokens
+
+
 def order_of(words: Sequence[bytes]) -> I32:
     """Return the tokens in the order of their bytes, those that spell the same in their own; without empty ones."""
     spelled = [token for token, word in enumerate(words) if word]
     return np.array(sorted(spelled, key=words.__getitem__), np.int32)
 
 
-def build_flat(words: Sequence[bytes], order: I32 | None = None) -> FlatTrie:
-    """`words[t]` = bytes of token t; empty ones (special tokens) are left out. `order`: some of the tokens, in the
-    order of `order_of`."""
-    order = order_of(words) if order is None else order
-    spelled = [words[token] for token in order.tolist()]
-    data = np.frombuffer(b"".join(spelled) or b"\0", np.uint8)
-    sizes = np.fromiter(map(len, spelled), np.int64, len(spelled))
-    ends = np.cumsum(sizes)
-    starts = ends - sizes
-    room = int(sizes.sum()) + 1
+def build_flat(words: Spelled, order: I32) -> FlatTrie:
+    """`order`: the tokens, or some of them, in the order of `order_of`."""
+    starts, ends = words.starts[order], words.ends[order]
+    room = int((ends - starts).sum()) + 1
     byte, depth, skip = np.empty(room, np.uint8), np.empty(room, np.int32), np.empty(room, np.int32)
     first, exact = np.empty(room + 1, np.int32), np.zeros(room, np.int32)
-    n = _build(data, starts, ends, byte, depth, skip, first, exact) if spelled else 0
-    first[n] = len(spelled)
-    roots = np.full(256, -1, np.int32)
-    for node in np.flatnonzero(depth[:n] == 1).tolist():
-        roots[byte[node]] = node
-    return FlatTrie(
-        byte[:n].copy(), depth[:n].copy(), skip[:n].copy(), first[: n + 1].copy(), exact[:n].copy(), order, roots
+    n = _build(words.data, starts, ends, byte, depth, skip, first, exact) if order.size else 0
+    first[n] = order.size
+    return _flat(byte, depth, skip, first, exact, order, n)
+
+
+def without(trie: FlatTrie, row: I32) -> FlatTrie:
+    """Return the trie of the tokens that are not in the bitmask `row`."""
+    byte, ids = np.empty_like(trie.byte), np.empty_like(trie.ids)
+    depth, skip, first, exact = map(np.empty_like, (trie.depth, trie.skip, trie.first, trie.exact))
+    n, tokens = _without(
+        trie.byte, trie.depth, trie.skip, trie.first, trie.exact, trie.ids, row, byte, depth, skip, first, exact, ids
     )
+    return _flat(byte, depth, skip, first, exact, ids[:tokens], n)
+
+
+def _flat(byte: U8, depth: I32, skip: I32, first: I32, exact: I32, ids: I32, n: int) -> FlatTrie:
+    """Return a trie of `n` nodes. Arrays are cut, not copied: what lies behind was never written to and takes no
+    memory."""
+    roots = np.full(256, -1, np.int32)
+    tops = np.flatnonzero(depth[:n] == 1)
+    roots[byte[tops]] = tops
+    return FlatTrie(byte[:n], depth[:n], skip[:n], first[: n + 1], exact[:n], ids, roots)
+
+
+def is_in_order(words: Spelled, order: I32) -> bool:
+    """Whether `order` is what `order_of` returns for `words`; its numbers must be tokens of `words`."""
+    starts, ends = words.starts[order], words.ends[order]
+    whole = order.size == np.count_nonzero(words.sizes) and bool((starts < ends).all())
+    return whole and bool(_is_sorted(words.data, starts, ends, order))
 
 
 @dataclass(slots=True, eq=False)
@@ -184,4 +262,4 @@ def build_trie(words: Iterable[tuple[bytes, int]]) -> TrieNode:
     return root
 
 
-TRIE_KERNELS = [_build]
+TRIE_KERNELS = [_build, _is_sorted, _without]

@@ -22,8 +22,9 @@ from sluicegate.grammar.vocabulary.escapes import BACKSLASH, QUOTE, EscapeTokens
 from sluicegate.grammar.vocabulary.lru import SizedLru
 from sluicegate.grammar.vocabulary.punctuation import PunctuationTrie
 from sluicegate.grammar.vocabulary.slices import VocabularySlice, make_slices
+from sluicegate.grammar.vocabulary.spelled import spelled
 from sluicegate.grammar.vocabulary.token_bytes import token_bytes
-from sluicegate.grammar.vocabulary.trie import FlatTrie, build_flat
+from sluicegate.grammar.vocabulary.trie import FlatTrie, build_flat, order_of
 from sluicegate.plugins.errors import InvalidGrammar
 
 _BOUNDARIES = re.compile(rb'(?:(?<=")(?=[ \t\r\n:,}\]])|(?<=[0-9el])(?=[ \t\r\n,}\]])|(?<=[ \t\r\n])(?=[^ \t\r\n]))')
@@ -62,7 +63,8 @@ class Vocabulary:
         # A tuple of bytes, and dictionaries of bytes and numbers below: the garbage collector does not look into them.
         self.words = tuple([b"" if t in eos else bytes(w) for t, w in enumerate(words)])
         self.encode = encode
-        if max((len(w) for w in self.words), default=0) > 1000:
+        self.spelled = spelled(self.words)
+        if self.longest > 1000:
             raise InvalidGrammar("the vocabulary has a token of more than 1000 bytes")
         self.eos = np.array(self.eos_token_ids, np.int32)
         self.row_words = (self.size + 31) // 32
@@ -123,8 +125,8 @@ class Vocabulary:
                 ranks[base64.b64decode(word)] = int(rank)
         n = max(ranks.values()) + 1
         words = [b""] * (n + special_tokens)
-        for spelled, number in ranks.items():
-            words[number] = spelled
+        for word, number in ranks.items():
+            words[number] = word
         return cls(words, eos_token_ids=[n + offset for offset in eos_offsets])
 
     @cached_property
@@ -134,11 +136,11 @@ class Vocabulary:
 
     @cached_property
     def slices(self) -> tuple[VocabularySlice, ...]:
-        return make_slices(self.words, self.trie.ids, self.row_words)
+        return make_slices(self.spelled, self.trie, self.row_words)
 
     @cached_property
     def trie(self) -> FlatTrie:
-        return build_flat(self.words)
+        return build_flat(self.spelled, order_of(self.words))
 
     @cached_property
     def punctuation(self) -> PunctuationTrie:
@@ -153,13 +155,15 @@ class Vocabulary:
 
     @cached_property
     def _structural(self) -> dict[int, bytes]:
-        return {
-            token: word for token, word in enumerate(self.words) if word and word[0] in _FIRST_BYTES and plausible(word)
-        }
+        begun = self._words_of(self.spelled.beginning(_FIRST_BYTES))
+        return {token: word for token, word in begun if plausible(word)}
+
+    def _words_of(self, tokens: Iterable[int]) -> list[tuple[int, bytes]]:
+        return [(token, self.words[token]) for token in tokens]
 
     @cached_property
     def escapes(self) -> EscapeTokens:
-        return EscapeTokens(self.words)
+        return EscapeTokens(self._words_of(self.spelled.holding(BACKSLASH[0])))
 
     @cached_property
     def closing(self) -> dict[str, I32]:
@@ -174,7 +178,7 @@ class Vocabulary:
     @cached_property
     def _with_quotes(self) -> list[tuple[int, bytes]]:
         """Tokens with a quote, a few thousand of them: whatever ends or holds a string."""
-        return [(token, word) for token, word in enumerate(self.words) if QUOTE in word]
+        return self._words_of(self.spelled.holding(QUOTE[0]))
 
     def _by_string(self, pattern: re.Pattern[bytes]) -> dict[str, I32]:
         found: dict[str, list[int]] = {}
@@ -224,7 +228,7 @@ class Vocabulary:
     @cached_property
     def longest(self) -> int:
         """Bytes of the longest token."""
-        return max(map(len, self.words), default=0)
+        return int(self.spelled.sizes.max(initial=0))
 
     @cached_property
     def closings(self) -> dict[bytes, Ending]:
