@@ -20,8 +20,8 @@ from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.pruning import BLANKS, NON_ASCII, kinds_of, takes_below
-from sluicegate.grammar.vocabulary.spelled import Spelled
 from sluicegate.grammar.vocabulary.trie import FlatTrie, without
+from sluicegate.grammar.vocabulary.word_bytes import WordBytes
 
 _MOST_PAIRS = 200
 _LONGEST = 32
@@ -59,7 +59,7 @@ class VocabularySlice:
         return found
 
 
-def make_slices(words: Spelled, trie: FlatTrie, row_words: int) -> tuple[VocabularySlice, ...]:
+def make_slices(words: WordBytes, trie: FlatTrie, row_words: int) -> tuple[VocabularySlice, ...]:
     """From the widest alphabet to the narrowest."""
     return tuple(_slice(text, kinds, words, trie, row_words) for text, kinds in alphabets())
 
@@ -77,14 +77,14 @@ def alphabets() -> tuple[tuple[DfaLexeme, int], ...]:
     return tuple(found)
 
 
-def _slice(text: DfaLexeme, kinds: int, words: Spelled, trie: FlatTrie, row_words: int) -> VocabularySlice:
+def _slice(text: DfaLexeme, kinds: int, words: WordBytes, trie: FlatTrie, row_words: int) -> VocabularySlice:
     row = np.zeros(row_words * 32, np.bool_)
     row[_inside(text, words)] = True
     bits = np.packbits(row, bitorder="little").view(np.int32)
     return VocabularySlice(text, kinds, bits, int(row.sum()), without(trie, bits))
 
 
-def _inside(text: DfaLexeme, words: Spelled) -> npt.NDArray[np.int64]:
+def _inside(text: DfaLexeme, words: WordBytes) -> npt.NDArray[np.int64]:
     """Return the tokens of at most `_LONGEST` bytes that stay inside `text`: all are followed at once, byte by byte."""
     data, starts, sizes = words.data, words.starts, words.sizes
     table = np.array([text.row(state) for state in range(text.table.shape[0])], np.int32)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.vocabulary.pruning import describe
-from sluicegate.grammar.vocabulary.spelled import Spelled
+from sluicegate.grammar.vocabulary.word_bytes import WordBytes
 from sluicegate.plugins.compiled.kernels import kernel
 
 I32 = npt.NDArray[np.int32]
@@ -182,7 +182,7 @@ def order_of(words: Sequence[bytes]) -> I32:
     return np.array(sorted(spelled, key=words.__getitem__), np.int32)
 
 
-def build_flat(words: Spelled, order: I32) -> FlatTrie:
+def build_flat(words: WordBytes, order: I32) -> FlatTrie:
     """`order`: the tokens, or some of them, in the order of `order_of`."""
     starts, ends = words.starts[order], words.ends[order]
     room = int((ends - starts).sum()) + 1
@@ -212,7 +212,7 @@ def _flat(byte: U8, depth: I32, skip: I32, first: I32, exact: I32, ids: I32, n: 
     return FlatTrie(byte[:n], depth[:n], skip[:n], first[: n + 1], exact[:n], ids, roots)
 
 
-def is_in_order(words: Spelled, order: I32) -> bool:
+def is_in_order(words: WordBytes, order: I32) -> bool:
     """Whether `order` is what `order_of` returns for `words`; its numbers must be tokens of `words`."""
     starts, ends = words.starts[order], words.ends[order]
     whole = order.size == np.count_nonzero(words.sizes) and bool((starts < ends).all())

@@ -22,9 +22,9 @@ from sluicegate.grammar.vocabulary.escapes import BACKSLASH, QUOTE, EscapeTokens
 from sluicegate.grammar.vocabulary.lru import SizedLru
 from sluicegate.grammar.vocabulary.punctuation import PunctuationTrie
 from sluicegate.grammar.vocabulary.slices import VocabularySlice, make_slices
-from sluicegate.grammar.vocabulary.spelled import spelled
 from sluicegate.grammar.vocabulary.token_bytes import token_bytes
 from sluicegate.grammar.vocabulary.trie import FlatTrie, build_flat, order_of
+from sluicegate.grammar.vocabulary.word_bytes import word_bytes
 from sluicegate.plugins.errors import InvalidGrammar
 
 _BOUNDARIES = re.compile(rb'(?:(?<=")(?=[ \t\r\n:,}\]])|(?<=[0-9el])(?=[ \t\r\n,}\]])|(?<=[ \t\r\n])(?=[^ \t\r\n]))')
@@ -63,7 +63,7 @@ class Vocabulary:
         # A tuple of bytes, and dictionaries of bytes and numbers below: the garbage collector does not look into them.
         self.words = tuple([b"" if t in eos else bytes(w) for t, w in enumerate(words)])
         self.encode = encode
-        self.spelled = spelled(self.words)
+        self.spelled = word_bytes(self.words)
         if self.longest > 1000:
             raise InvalidGrammar("the vocabulary has a token of more than 1000 bytes")
         self.eos = np.array(self.eos_token_ids, np.int32)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sluicegate.grammar.token_ids import I32
-from sluicegate.grammar.vocabulary.spelled import spelled
 from sluicegate.grammar.vocabulary.trie import FlatTrie, build_flat, is_in_order, order_of, without
+from sluicegate.grammar.vocabulary.word_bytes import word_bytes
 
 
 def drawn(seed: int) -> list[bytes]:
@@ -51,13 +51,13 @@ def as_row(tokens: list[int], size: int) -> I32:
 @pytest.mark.parametrize("seed", range(60))
 def test_a_trie_without_some_tokens_is_that_of_the_others(seed: int) -> None:
     words = drawn(seed)
-    trie = build_flat(spelled(words), order_of(words))
+    trie = build_flat(word_bytes(words), order_of(words))
     assert by_path(trie) == expected(words, [token for token, word in enumerate(words) if word])
     gone = random.Random(seed).sample(range(len(words)), len(words) * (seed % 4) // 3)
     rest = without(trie, as_row(gone, len(words)))
     left = [token for token, word in enumerate(words) if word and token not in gone]
     assert by_path(rest) == expected(words, left)
-    anew = build_flat(spelled(words), np.array([t for t in order_of(words).tolist() if t not in gone], np.int32))
+    anew = build_flat(word_bytes(words), np.array([t for t in order_of(words).tolist() if t not in gone], np.int32))
     for part in ("byte", "depth", "skip", "first", "exact", "ids", "roots"):
         assert np.array_equal(getattr(rest, part), getattr(anew, part))
     for mine, other in zip(rest.nodes, anew.nodes, strict=True):
@@ -67,7 +67,7 @@ def test_a_trie_without_some_tokens_is_that_of_the_others(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_nodes_lie_level_by_level_with_their_children_side_by_side(seed: int) -> None:
     words = drawn(seed)
-    trie = build_flat(spelled(words), order_of(words))
+    trie = build_flat(word_bytes(words), order_of(words))
     letters, nodes = trie.nodes
     assert sorted(nodes[:, 7].tolist()) == list(range(-1, trie.size))
     depths = [0, *trie.depth[nodes[1:, 7]].tolist()]
@@ -86,21 +86,21 @@ def test_nodes_lie_level_by_level_with_their_children_side_by_side(seed: int) ->
 def test_only_the_order_of_all_words_is_taken_for_it(seed: int) -> None:
     words, pick = drawn(seed), random.Random(seed)
     order = order_of(words)
-    assert is_in_order(spelled(words), order)
+    assert is_in_order(word_bytes(words), order)
     if order.size > 1:
         i, j = sorted(pick.sample(range(order.size), 2))
         swapped = order.copy()
         swapped[[i, j]] = order[[j, i]]
-        assert not is_in_order(spelled(words), swapped)
-        assert not is_in_order(spelled(words), order[1:])
+        assert not is_in_order(word_bytes(words), swapped)
+        assert not is_in_order(word_bytes(words), order[1:])
         order[i] = order[j]
-        assert not is_in_order(spelled(words), order)
+        assert not is_in_order(word_bytes(words), order)
 
 
 def test_tokens_are_found_by_the_bytes_they_hold() -> None:
     for seed in range(40):
         words = drawn(seed)
-        found = spelled(words)
+        found = word_bytes(words)
         for byte in b'ab"\\x\0':
             assert found.holding(byte) == [t for t, word in enumerate(words) if byte in word]
             assert found.beginning([byte, 0xC3]) == [

@@ -12,7 +12,7 @@ I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Spelled:
+class WordBytes:
     """Token t is spelled by `data[starts[t]:ends[t]]`. `data` has a byte more where no token has any."""
 
     data: npt.NDArray[np.uint8]
@@ -36,8 +36,8 @@ class Spelled:
         return tokens
 
 
-def spelled(words: Sequence[bytes]) -> Spelled:
+def word_bytes(words: Sequence[bytes]) -> WordBytes:
     """Return the bytes of `words`, one after another."""
     sizes = np.fromiter(map(len, words), np.int64, len(words))
     ends = np.cumsum(sizes)
-    return Spelled(np.frombuffer(b"".join(words) or b"\0", np.uint8), ends - sizes, ends, sizes)
+    return WordBytes(np.frombuffer(b"".join(words) or b"\0", np.uint8), ends - sizes, ends, sizes)
