@@ -168,12 +168,16 @@ def _svg(title: str, wide: float, high: float, parts: Sequence[str], style: str 
     )
 
 
+PICTURES = (("leaks", leaks), ("masks", masks), ("long_context", long_context), ("long_context_bundled", long_context))
+"""Names of results, each with what draws it."""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "images")
     parsed = parser.parse_args()
-    for name, draw in (("leaks", leaks), ("masks", masks), ("long_context", long_context)):
+    for name, draw in PICTURES:
         found = json.loads((parsed.results / f"{name}.json").read_text("utf-8"))
         (parsed.out / f"{name}.svg").write_text(draw(found), "utf-8")
     (parsed.out / "pipeline.svg").write_text(pipeline(), "utf-8")

@@ -11,7 +11,7 @@ import pytest
 from benchmarks import leaks, pictures
 
 ROOT = Path(__file__).resolve().parent.parent
-DRAWN = {"leaks": pictures.leaks, "masks": pictures.masks, "long_context": pictures.long_context}
+DRAWN = dict(pictures.PICTURES)
 
 
 @pytest.mark.parametrize("name", DRAWN)

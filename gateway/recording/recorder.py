@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -98,8 +99,11 @@ class RequestRecorder:
 
     async def get(self, id: str) -> tuple[ListedRecording, Any]:
         """Raises `NotFound`."""
-        await self._flush()
+        with contextlib.suppress(DatabaseUnavailable):  # what is written can be read while the disk is full
+            await self._flush()
         found = await self._call(lambda: self._store.get(id))
+        if found is None and any(one.id == id for one in self._waiting):
+            raise unavailable("recorded requests")
         if found is None:
             raise NotFound(f"no request {id[:100]!r} is recorded", code="recording_not_found")
         listed, body = found

@@ -324,6 +324,31 @@ def test_what_is_too_old_goes_while_nothing_new_can_be_written(tmp_path: Path, m
         recorded(app, 1)
 
 
+def test_what_was_recorded_is_asked_again_while_the_disk_is_full(tmp_path: Path) -> None:
+    with recording(tmp_path / "r.sqlite3") as app:
+        app.ask("c", model=OLD, stream=False, **FORM)
+        [one] = recorded(app, 1)
+        _pages(app, 1)
+        for _ in range(3):
+            assert app.ask("d" * 3000, model=OLD, stream=False, **FORM).status == 200
+        until(app.runtime.recorder.troubles)  # type: ignore[union-attr]  # it is on
+        assert "finds no room" in app.runtime.recorder.troubles()[0].reason  # type: ignore[union-attr]
+        assert replay(app, one["id"], model=NEW)["before"]["model"] == OLD
+        waits = app.runtime.recorder._waiting[0]  # type: ignore[union-attr]
+        answer = app.client.post(f"/admin/recordings/{waits.id}/replay", json={})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "database_unavailable")
+        _pages(app, 100_000)
+        recorded(app, 4)
+        assert replay(app, waits.id, model=NEW)["before"]["model"] == OLD
+
+
+def _pages(app: TestApp, most: int) -> None:
+    """As a disk of so many pages, or of as many as are written already."""
+    tables = app.runtime.recorder._tables  # type: ignore[union-attr]  # it is on
+    with tables.transaction() as db:
+        db.execute(f"pragma sluicegate.max_page_count = {most}")
+
+
 def test_another_secret_opens_nothing_and_no_secret_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "r.sqlite3"
     with recording(path) as app:
