@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from training import heldout, layouts
+from training import heldout, layouts, marks
 from training.concepts import SUBJECTS, Concept
 from training.layouts import Fact
 from training.makers import make_value
@@ -16,6 +16,7 @@ from training.tables import words
 from training.values import Value
 
 Family = Literal["train", "heldout", "heldout_subject"]
+_LAYOUTS = (*layouts.LAYOUTS, *marks.LAYOUTS)
 _CURRENCIES = ("EUR", "USD", "GBP", "CHF", "SEK", "PLN")
 
 
@@ -115,7 +116,7 @@ def _wordings(concept: Concept, value: Value, family: Family) -> Sequence[str]:
 
 def _write(facts: list[Fact], rng: random.Random, family: Family) -> str:
     if family == "train":
-        return rng.choice(layouts.LAYOUTS)(facts, rng)
+        return rng.choice(_LAYOUTS)(facts, rng)
     told = [fact for fact in facts if fact.sentence]
     untold = [fact for fact in facts if not fact.sentence]
     if not told or rng.random() < 0.4:

@@ -32,7 +32,7 @@ class Fact:
 
 
 Layout = Callable[[list[Fact], random.Random], str]
-_CASES: list[Callable[[str], str]] = [str, str, str.upper, str.lower, str.title]
+CASES: list[Callable[[str], str]] = [str, str, str.upper, str.lower, str.title]
 
 
 def distracted(sentences: list[str], rng: random.Random, pool: list[str]) -> list[str]:
@@ -76,7 +76,7 @@ def _strung(bits: list[str], rng: random.Random) -> str:
 
 def clauses(facts: list[Fact], rng: random.Random) -> str:
     join = rng.choice([" ", ": ", " = "])
-    parts = [f"{_cased(fact.label, rng)}{join}{fact.shown}" for fact in facts]
+    parts = [f"{cased(fact.label, rng)}{join}{fact.shown}" for fact in facts]
     opening = rng.choice(["", "Please note: ", "Summary: ", "For the file: ", "Noted: ", "We have ", "FYI "])
     return opening + rng.choice([", ", "; ", " - ", " / ", " | "]).join(parts) + rng.choice(["", "."])
 
@@ -88,7 +88,7 @@ def email(facts: list[Fact], rng: random.Random) -> str:
     return f"{head}{rng.choice(words('greetings'))}\n\n{body}\n\n{rng.choice(words('closings'))}\n{name}"
 
 
-def _cased(label: str, rng: random.Random) -> str:
+def cased(label: str, rng: random.Random) -> str:
     return rng.choice([label, label, label.lower()])
 
 
@@ -104,13 +104,13 @@ def wrapped(facts: list[Fact], rng: random.Random) -> str:
     shape = rng.choice(
         ["[{l}] {v}", "{{{l}}} {v}", "{l} ({v})", "{l} [{v}]", "({l}) {v}", "{l} '{v}'", '{l} "{v}"', "{v} ({l})"]
     )
-    lines = [shape.format(l=_cased(fact.label, rng), v=fact.shown) for fact in facts]
+    lines = [shape.format(l=cased(fact.label, rng), v=fact.shown) for fact in facts]
     return rng.choice(["\n", "\n", " ", ", ", "\n\n"]).join(lines)
 
 
 def sheet(facts: list[Fact], rng: random.Random) -> str:
     join = rng.choice([": ", ": ", ": ", " - ", " = ", ":\t", " : ", " .... ", "\t", _rare_join(rng)])
-    case = rng.choice(_CASES)
+    case = rng.choice(CASES)
     title = rng.choice(["", "", "DETAILS\n\n", "Record\n------\n", "# Summary\n\n", "=== DATA ===\n"])
     gap = rng.choice(["\n", "\n", "\n", "\n\n"])
     return title + gap.join(f"{case(fact.label)}{join}{fact.shown}" for fact in facts)
@@ -153,8 +153,10 @@ def log_line(facts: list[Fact], rng: random.Random) -> str:
 
 
 def chat(facts: list[Fact], rng: random.Random) -> str:
-    asker, answerer = rng.choice([("Agent", "Customer"), ("Bot", "User"), ("A", "B"), ("Support", "Client")])
-    asks = ["What is the {}?", "Could you tell me the {}?", "And the {}?", "{}, please?", "May I have the {}?"]
+    asker, answerer = rng.choice(_SPEAKERS)
+    if rng.random() < 0.3:
+        asker, answerer = rng.sample("BCDEFGHIJKLMNOPRSTUVWXYZ", 2)
+    asks = ["{}?", "What is the {}?", "Could you tell me the {}?", "And the {}?", "{}, please?", "May I have the {}?"]
     lines = []
     for fact in facts:
         said = rng.choice([fact.told, fact.shown, fact.told, f"It's {fact.shown}."])
@@ -163,6 +165,12 @@ def chat(facts: list[Fact], rng: random.Random) -> str:
         else:
             lines.append(f"{asker}: {rng.choice(asks).format(fact.label.lower())}\n{answerer}: {said}")
     return "\n".join(lines)
+
+
+_SPEAKERS = (
+    *(("Agent", "Customer"), ("Bot", "User"), ("A", "B"), ("Support", "Client"), ("Clerk", "Visitor"), ("1", "2")),
+    *(("Interviewer", "Guest"), ("Me", "Her"), ("Teacher", "Pupil"), ("Desk", "Caller"), ("Ask", "Reply"), (">", "<")),
+)
 
 
 def form(facts: list[Fact], rng: random.Random) -> str:
@@ -205,7 +213,7 @@ def drawn(facts: list[Fact], rng: random.Random) -> str:
     middle = rng.choice(_MIDDLES) if not close else rng.choice([" ", "", "\n", "  ", ": ", " "])
     if not close and not middle.strip(" ") and not before:
         before, after = "'", "'"
-    case = rng.choice(_CASES)
+    case = rng.choice(CASES)
     say = rng.choice(["{}", "{}", "{}", "the {}", "{}?", "Your {}", "{} of it", "This {}", "{} (required)"])
     pairs = [(f"{open_}{say.format(case(fact.label))}{close}", f"{before}{fact.shown}{after}") for fact in facts]
     if rng.random() < 0.12:  # the value first
@@ -288,6 +296,7 @@ _HEADS = (
 _LINE_GAPS = ("\n", "\n", "\n", "\n", "\n\n", " ", "; ", ", ", "  ", "\n\n\n", "\n-\n")
 
 LAYOUTS: tuple[Layout, ...] = (
+    chat,
     drawn,
     drawn,
     drawn,

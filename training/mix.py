@@ -10,8 +10,8 @@ from training.examples import Example, sample_example
 from training.honest import sample_open
 from training.prompted import prompted
 
-EVERYDAY, OPEN, PROMPTED = 0.6, 0.04, 0.14
-LABEL, CHECK = 0.42, 0.12  # of the everyday requests: a label alone, a yes or no alone
+EVERYDAY, OPEN, PROMPTED = 0.56, 0.04, 0.14
+LABEL, CHECK = 0.36, 0.2  # of the everyday requests: a label alone, a yes or no alone
 
 
 def sample_mixed(rng: random.Random, questions: int, max_facts: int) -> Example:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import datetime
 import json
 import random
+import re
 from typing import Any
 
 import jsonschema_rs
 import pytest
 
-from training import heldout, layouts
+from training import heldout, layouts, marks
 from training.concepts import SUBJECTS
 from training.documents import Family
 from training.examples import Example, sample_example
 from training.names import Pool
 from training.tables import heldout_words, table, words
+from training.values import Value
 
 SETS: list[tuple[Pool, Family]] = [
     ("train", "train"),
@@ -97,7 +99,8 @@ def test_training_shares_no_sentence_layout_or_instruction_with_the_held_out_fam
     trained = {said for subject in SUBJECTS.values() for c in subject for said in (*c.says, *c.yes, *c.no)}
     held = [said for group in (heldout.SAYS, heldout.YES, heldout.NO) for says in group.values() for said in says]
     assert not trained & set(held)
-    assert not {layout.__name__ for layout in layouts.LAYOUTS} & {layout.__name__ for layout in heldout.LAYOUTS}
+    trained_layouts = {layout.__name__ for layout in (*layouts.LAYOUTS, *marks.LAYOUTS)}
+    assert not trained_layouts & {layout.__name__ for layout in heldout.LAYOUTS}
     assert not set(words("instructions")) & set(heldout.INSTRUCTIONS)
     assert not set(words("distractors")) & set(heldout.DISTRACTORS)
 
@@ -115,3 +118,18 @@ def test_all_kinds_of_field_are_asked_for() -> None:
 def test_schemas_nest_objects_use_references_and_allow_null() -> None:
     text = json.dumps([q.schema for e in examples("train", "train", 200) for q in e.questions])
     assert all(word in text for word in ('"$ref"', '"anyOf"', '"null"', '"description"', '"enum"', '"format": "date"'))
+
+
+@pytest.mark.parametrize("layout", [marks.announced, marks.marked, layouts.chat])
+def test_random_marks_tell_every_value_and_are_no_held_out_layout(layout: layouts.Layout) -> None:
+    """`//`, `->`, tags, bars and the letters of the questionnaire are what held-out layouts are known by."""
+    for seed in range(200):
+        rng = random.Random(seed)
+        concept = rng.choice(SUBJECTS["invoice"])
+        facts = [
+            layouts.Fact(concept, Value("string", said, f'"{said}"'), label, None)
+            for label, said in (("Colour", "dark red"), ("Depth", "12.5"), ("Keeper", "Ann Weller"))
+        ]
+        text = layout(facts, rng)
+        assert all(fact.shown in text for fact in facts), text
+        assert not re.search(r"//|->|</|\n\| |WHEREAS|^Q: ", text), text

@@ -212,7 +212,7 @@ def test_most_labels_that_train_go_by_their_usual_names() -> None:
 def test_a_name_is_said_to_be_mentioned_where_it_is() -> None:
     asked = re.compile(r"Does ([^'\"?]+) (?:come up|appear|occur)\b")
     seen = Counter[bool]()
-    for seed in range(2500):
+    for seed in range(4500):
         example = sample(random.Random(seed), "train", 1, focus="check")
         said = [*(message["content"] for message in example.messages), str(example.questions[0].schema)]
         found = [match[1] for text in said if (match := asked.search(text))]
@@ -222,3 +222,24 @@ def test_a_name_is_said_to_be_mentioned_where_it_is() -> None:
             assert told == answer, (found[0], example.document.text)
             seen[answer] += 1
     assert min(seen[True], seen[False]) > 20
+
+
+def _is_flag(item: dict[str, Any]) -> bool:
+    return len(item) == 2 and isinstance(list(item.values())[1], bool)
+
+
+def test_each_of_several_names_is_said_to_be_mentioned_where_it_is() -> None:
+    """The list stands in the message or in the schema, and every name is followed by its own answer."""
+    seen = Counter[bool]()
+    for seed in range(1500):
+        example = sample(random.Random(seed), "train", 1, focus="check")
+        question = example.questions[0]
+        answer = next(iter(json.loads(question.answer).values()))
+        if not (isinstance(answer, list) and isinstance(answer[0], dict) and True in map(_is_flag, answer)):
+            continue
+        said = " ".join([*(message["content"] for message in example.messages), str(question.schema)])
+        for name, mentioned in (item.values() for item in answer):
+            assert (name.lower() in example.document.text.lower()) == mentioned, (name, example.document.text)
+            assert name in said
+            seen[mentioned] += 1
+    assert min(seen[True], seen[False]) > 100

@@ -23,9 +23,17 @@ _ABSENT_TYPES = {
     "num": "number",
     "bool": "boolean",
 }
+_FLAGGED = 0.3  # of the texts that are asked nothing but yes or no: a list of names, each with its own
 _EACH_ITS_OWN = 0.5  # of the texts that are asked nothing but yes or no
 _MENTIONS = 0.35  # of the questions of yes or no that train
 _NAMED = ("name", "fullname", "first", "last", "city", "country", "company", "day", "clock", "street", "email")
+_FLAGGED_ITEM = ("name", "item", "value", "term", "entity")
+_FLAG = ("mentioned", "is_mentioned", "in_text", "found", "present", "occurs")
+_FLAG_KEYS = ("mentions", "checks", "results", "terms", "found", "items", "answers")
+_FLAG_ASKS = (
+    *("Does the text mention these", "Which of these are mentioned", "Say of each whether it is mentioned"),
+    *("Look for these in the text", "Check whether the text names", "Do these come up in the text"),
+)
 Focus = Literal["any", "label", "check"]
 _YES_NO = (("yes", "no"), ("Yes", "No"), ("YES", "NO"), ("true", "false"), ("y", "n"))
 
@@ -43,6 +51,8 @@ def asked(rng: random.Random, family: Family, about: Told, many: int, focus: Foc
     asking = _Asking(rng, family, about)
     if focus == "label" and (slot := asking.labelled()):
         return asking.label(slot, min(many, 2))
+    if focus == "check" and rng.random() < _FLAGGED and (flags := asking.flags()):
+        return flags
     if focus == "check" and rng.random() < _EACH_ITS_OWN and (own := asking.checks(many)):
         return own
     if focus == "check" and (check := asking.check()):
@@ -205,6 +215,34 @@ class _Asking:
         telling = _Asker(self.rng, self.family, self.about, () if truth else (slot,))
         question = told(self.book.rules["mention"], telling).replace("@value", telling.value(slot, False, True))
         return question, [self._truth(truth, "is_mentioned") for _ in range(2)]
+
+    def flags(self) -> Asked | None:
+        """Of each of several names, whether the text mentions it: one text decides many, each right behind its name."""
+        rng = self.rng
+        named = [name for name in self.about.values if self.slots[name].make[0] in _NAMED]
+        asker = _Asker(rng, self.family, self.about, ())
+        here = [self.about.values[name].text for name in named]
+        drawn = [asker.other(name) for name in named for _ in range(rng.randint(1, 2))]
+        absent = [text for text in drawn if text.lower() not in self.about.text.lower()]
+        listed = list(dict.fromkeys([*here, *absent]))
+        if len(listed) < 2 or not here:
+            return None
+        rng.shuffle(listed)
+        item, flag = rng.choice(_FLAGGED_ITEM), rng.choice(_FLAG)
+        literals = [f'{{"{item}":{quoted(text)},"{flag}":{"true" if text in here else "false"}}}' for text in listed]
+        schema: dict[str, Any] = {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {item: {"type": "string"}, flag: {"type": "boolean"}},
+                "required": [item, flag],
+            },
+        }
+        said = f"{rng.choice(_FLAG_ASKS)}: {rng.choice([', ', '; ', ' / ']).join(listed)}"
+        told_there = rng.random() < 0.6
+        field = Field(rng.choice(_FLAG_KEYS), schema, "[" + ",".join(literals) + "]", "objects")
+        field = _described(field, said) if told_there else field
+        return Asked(None if told_there else said, (question_of([field], rng),))
 
     def _can_be(self, truth: bool, check: YesNo) -> bool:
         values = self.about.values
