@@ -13,7 +13,8 @@ import datetime
 import json
 import math
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,10 @@ def run(parsed: argparse.Namespace) -> int:
     if parsed.save is not None:
         save(parsed.save, report, judged)
     print(json.dumps(report) if parsed.json else table(report))
-    return _status(report, parsed.at_least)
+    faults = list(_faults(report, judged, parsed.at_least))
+    for fault in faults:
+        print(f"sluicegate: {fault}", file=sys.stderr)
+    return int(bool(faults))
 
 
 def _check_numbers(parsed: argparse.Namespace) -> None:
@@ -224,8 +228,16 @@ def _report(
     return report
 
 
-def _status(report: dict[str, Any], at_least: float) -> int:
-    last = list(report["variants"].values())[-1]
-    low = last["quality"] is None or last["quality"]["value"] < at_least
-    errors = any(found["errors"] for found in report["variants"].values())
-    return int(errors or low or (report["comparison"] is not None and is_worse(report["comparison"])))
+def _faults(report: dict[str, Any], judged: dict[str, list[ScoredCase]], at_least: float) -> Iterator[str]:
+    """What makes the exit status 1, in words."""
+    for name, found in judged.items():
+        reasons = [one.error for one in found if one.error]
+        if reasons:
+            yield f"{name}: {len(reasons)} of {len(found)} could not be asked; the first: {reasons[0]}"
+    name, last = list(report["variants"].items())[-1]
+    if last["quality"] is None or last["quality"]["value"] < at_least:
+        quality = "unknown" if last["quality"] is None else f"{last['quality']['value']:.1%}"
+        yield f"{name}: quality is {quality}, and has to be {at_least:.1%} at least (--at-least)"
+    compared = report["comparison"]
+    if compared is not None and is_worse(compared):
+        yield f"{compared['right']} is worse than {compared['left']} (p = {compared['p']:.4f})"

@@ -29,8 +29,8 @@ ROWS = ("quality", "passed", "valid_json", "valid", "refused", "false_alarms", "
 
 
 def table(report: Report) -> str:
-    """The figures of each version, as text."""
-    lines = []
+    """The figures of each version, as text. How far a judge is to be believed stands before what it says."""
+    lines = [*_agreement(report), *(f"note: {note}" for note in report["notes"])]
     for name, figures in report["variants"].items():
         lines.append(f"{name}: {figures['answers']} answers, {figures['errors']} could not be asked")
         for row, found in _intervals(figures):
@@ -38,13 +38,15 @@ def table(report: Report) -> str:
         latency = ", ".join(f"{q} {value:.2f} s" for q, value in figures["latency_s"].items() if value is not None)
         tokens = f"{figures['prompt_tokens']} + {figures['completion_tokens']} tokens"
         lines.append(f"  {latency or 'no latency'}; {tokens}; {_cost(figures)}")
-    lines += [f"note: {note}" for note in report["notes"]]
-    return "\n".join([*lines, *_told(report)])
+    return "\n".join([*lines, *_compared(report)])
 
 
-def _told(report: Report) -> Iterator[str]:
+def _agreement(report: Report) -> Iterator[str]:
     if (agreement := report["judge_agreement"]) is not None:
         yield f"judge and people: {agreement['equal']:.0%} of {agreement['n']} marks equal, {_kappa(agreement)}"
+
+
+def _compared(report: Report) -> Iterator[str]:
     compared = report["comparison"]
     if compared is not None and compared["difference"] is not None:
         found = compared["difference"]
@@ -84,7 +86,7 @@ def page(report: Report, judged: Mapping[str, Sequence[ScoredCase]]) -> str:
         '<meta name="viewport" content="width=device-width,initial-scale=1">',
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
         f"<style>{STYLE}</style><main><h1>{title}</h1><p>{escape(report['when'])}, {report['cases']} cases</p>",
-        *(f"<p>{escape(line)}</p>" for line in (*report["notes"], *_told(report))),
+        *(f"<p>{escape(line)}</p>" for line in (*report["notes"], *_agreement(report), *_compared(report))),
         '<div class="wide" role="region" aria-label="Shares with intervals" tabindex="0">',
         bars(report),
         "</div><h2>Figures</h2>",

@@ -135,6 +135,23 @@ def test_a_judge_that_says_nothing_fails_the_run_and_no_case(app: TestApp, tmp_p
         assert "the judge could not be asked" in told
 
 
+def test_how_far_a_judge_agrees_stands_before_what_it_says(app: TestApp, tmp_path: Path, capsys: Any) -> None:
+    marked = {"id": "m", "prompt": "I live in Oslo.", "expected": "in Oslo", "human": 1}
+    path = a_suite(tmp_path, marked, checks=["judge"])
+    assert main(["eval", str(path), "--url", app.url, "--model", "good", "--judge", "judge"]) == 0
+    told = capsys.readouterr().out
+    assert 0 <= told.index("judge and people: ") < told.index("check judge")
+
+
+def test_what_makes_a_run_fail_is_said_in_words(app: TestApp, tmp_path: Path, capsys: Any) -> None:
+    lost = {"id": "lost", "prompt": "x", "expected": "x", "request": {"model": "nobody"}}
+    path = a_suite(tmp_path, lost)
+    assert main(["eval", str(path), "--url", app.url, "--model", "bad", "--at-least", "0.9"]) == 1
+    told = capsys.readouterr().err
+    assert "sluicegate: bad: 1 of 9 could not be asked; the first: " in told
+    assert "has to be 90.0% at least (--at-least)" in told
+
+
 def test_people_that_nobody_is_compared_with_are_told(app: TestApp, tmp_path: Path, capsys: Any) -> None:
     marked = {"id": "m", "prompt": "I live in Oslo.", "expected": "in Oslo", "human": 1}
     _, report = ran(app, capsys, a_suite(tmp_path, marked))
