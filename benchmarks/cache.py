@@ -6,7 +6,7 @@
 - memory of an entry and of a row
 - precision, recall and false hits on the pairs beside this file, for both guards, and of the default one on
   `pairs_unseen.txt`, whose pairs were written before the rules of constructions, `pairs_everyday.txt` and
-  `pairs_manners.txt`, four sets written one after the other, each measured before the rules were mended with it
+  `pairs_manners.txt`, five sets written one after the other, each measured before the rules were mended with it
 """
 
 from __future__ import annotations
