@@ -33,6 +33,7 @@ from sluicegate.cache.entries import IndexRow
 from sluicegate.cache.semantic import HashedNgrams, signature
 from sluicegate.cache.semantic.fact_guard import Guard
 from sluicegate.cache.semantic.index import Partition
+from sluicegate.cache.semantic.tier import DECIDED_THRESHOLD
 from sluicegate.plugins import Answer, Caller, Message, Request, Sampling
 
 PAIRS = Path(__file__).with_name("pairs.txt")
@@ -247,11 +248,11 @@ def main() -> None:
         "prompt": prompts(),
         "bytes_an_entry_of_400_characters_in_memory": asyncio.run(_memory(arguments.limit)),
         "errs": {
-            "words, cosine 0.4": judged("words", 0.4),
+            "words, as by default": judged("words", DECIDED_THRESHOLD),
             "facts, cosine 0.8": judged("facts", 0.8),
-            "words, unseen": judged("words", 0.15, UNSEEN),
-            "words, everyday": judged("words", 0.15, EVERYDAY),
-            "words, manners": judged("words", 0.15, MANNERS),
+            "words, unseen": judged("words", DECIDED_THRESHOLD, UNSEEN),
+            "words, everyday": judged("words", DECIDED_THRESHOLD, EVERYDAY),
+            "words, manners": judged("words", DECIDED_THRESHOLD, MANNERS),
         },
     }
     print(json.dumps(result) if arguments.json else json.dumps(result, indent=2))
