@@ -31,8 +31,8 @@ class TimeUp(Exception):
     """The time that the request was given is over."""
 
 
-async def whole(pieces: AsyncIterator[bytes], bounds: Bounds) -> dict[str, Any]:
-    """Read an answer that is not streamed as one chunk. Raises `Broken`."""
+async def alone(pieces: AsyncIterator[bytes], bounds: Bounds) -> AsyncGenerator[dict[str, Any], None]:
+    """Yield an answer that is not streamed as one chunk. Raises `Broken`."""
     body = bytearray()
     async for piece in pieces:
         body += piece
@@ -42,7 +42,7 @@ async def whole(pieces: AsyncIterator[bytes], bounds: Bounds) -> dict[str, Any]:
     choices = found.get("choices")
     if type(choices) is not list or not all(type(choice) is dict for choice in choices):
         raise Malformed("the server sent no chat completion")
-    return {**found, "choices": [{**choice, "delta": choice.get("message")} for choice in choices]}
+    yield {**found, "choices": [{**choice, "delta": choice.get("message")} for choice in choices]}
 
 
 async def chunks(pieces: AsyncIterator[bytes], bounds: Bounds) -> AsyncGenerator[dict[str, Any], None]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sluicegate.gateway.telemetry.tries import INVALID, Try
 from sluicegate.gateway.upstream.bounds import SPARE_BYTES, Bounds
-from sluicegate.gateway.upstream.events import Broken, Malformed, Severed, TimeUp, chunks, whole
+from sluicegate.gateway.upstream.events import Broken, Malformed, Severed, TimeUp, alone, chunks
 from sluicegate.gateway.upstream.reading.counting import added, unanswered, within_one
 from sluicegate.gateway.upstream.reading.pieces import UpstreamReading
 from sluicegate.gateway.upstream.reading.tool_calls import Offered
@@ -115,17 +115,15 @@ class UpstreamGeneration:
         finally:
             self._drop()
 
-    async def _pieces(self) -> AsyncGenerator[Piece, None]:
-        """Yield the pieces of one answer, held until it is judged where that is needed."""
-        held: list[Piece] = []
+    def _pieces(self) -> AsyncGenerator[Piece, None]:
+        """Return the pieces of one answer, held until it is judged where that is needed."""
         request = self._asked.offered.request
         holding = (self._job.grammar is not None or bool(request.callable_tools)) and not request.stream
+        return self._held() if holding else self._read()
+
+    async def _held(self) -> AsyncGenerator[Piece, None]:
         async with contextlib.aclosing(self._read()) as pieces:
-            async for piece in pieces:
-                if holding:
-                    held.append(piece)
-                else:
-                    yield piece
+            held = [piece async for piece in pieces]
         for piece in held:
             yield piece
 
@@ -159,15 +157,10 @@ class UpstreamGeneration:
         for piece in ends:
             yield piece
 
-    async def _chunks(self, reply: Reply, bounds: Bounds) -> AsyncGenerator[dict[str, Any], None]:
-        """Yield chunks, whether the server streams or answers at once."""
+    def _chunks(self, reply: Reply, bounds: Bounds) -> AsyncGenerator[dict[str, Any], None]:
+        """Return chunks, whether the server streams or answers at once."""
         pieces = reply.pieces(self._deadline, bounds.event_bytes + SPARE_BYTES)
-        if not reply.is_stream:
-            yield await whole(pieces, bounds)
-            return
-        async with contextlib.aclosing(chunks(pieces, bounds)) as found:
-            async for chunk in found:
-                yield chunk
+        return chunks(pieces, bounds) if reply.is_stream else alone(pieces, bounds)
 
     async def _again(self, broken: Broken) -> None:
         failed = self._reply.server if self._reply is not None and isinstance(broken, Severed) else None

@@ -16,6 +16,7 @@ from sluicegate.gateway.upstream.transport.addresses import PublicOnly
 from sluicegate.gateway.upstream.transport.choice import Beginnings, beginnings, choose
 from sluicegate.gateway.upstream.transport.interim import bounded
 from sluicegate.gateway.upstream.transport.reply import AT_ONCE, Reply
+from sluicegate.gateway.upstream.transport.request_writing import REQUEST
 from sluicegate.gateway.upstream.transport.server import PROBES_TO_LEAVE, Tries, TryFailed, UpstreamServer
 from sluicegate.gateway.upstream.transport.watch import ServerWatch
 from sluicegate.plugins import Overloaded, SluicegateError, UpstreamFailed, UpstreamUnavailable, exact_json
@@ -96,6 +97,7 @@ class Client:
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             read_bufsize=AT_ONCE,
+            request_class=REQUEST,
         )
         self._watch.start(self._session, lambda: self._headers)
 

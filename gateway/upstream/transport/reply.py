@@ -105,8 +105,10 @@ class LiveReply:
         try:
             while True:
                 now = clock()
-                async with asyncio.timeout_at(min(now + self._patience_s, ends)):
-                    piece = await stream.read(AT_ONCE)
+                piece = stream.read_nowait(AT_ONCE)
+                if not piece and not stream.at_eof():  # what lies ready needs no timer
+                    async with asyncio.timeout_at(min(now + self._patience_s, ends)):
+                        piece = await stream.read(AT_ONCE)
                 if not piece:
                     return
                 read = clock()
@@ -146,6 +148,8 @@ class LiveReply:
     async def finish(self) -> None:
         self._server.answered()
         self._try.end(ANSWERED)
+        if self._answer.content.at_eof():
+            return
         with contextlib.suppress(Exception):
             async with asyncio.timeout(FINISH_S):
                 await self._answer.content.read(MOST_BYTES)

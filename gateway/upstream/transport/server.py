@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -16,6 +16,7 @@ from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 from sluicegate.gateway.upstream.transport.load_report import LoadReport
 from sluicegate.gateway.upstream.transport.refusals import as_error, refusal, retry_after, shown
 from sluicegate.gateway.upstream.transport.reply import LiveReply
+from sluicegate.gateway.upstream.transport.request_writing import Prompt
 from sluicegate.plugins import NotFound, Overloaded, ServerHealth, SluicegateError, UpstreamFailed
 from sluicegate.plugins.circuit_breaker import CircuitBreaker
 
@@ -151,7 +152,8 @@ class UpstreamServer:
         self, session: aiohttp.ClientSession, data: bytes, tries: Tries, headers: Mapping[str, str], limit_s: float
     ) -> LiveReply:
         began, attempt = asyncio.get_running_loop().time(), tries.made[-1]
-        prompt = _Prompt(data, tries)
+        reading = _Reading(tries)
+        prompt = Prompt(data, reading.begun)
         try:
             async with asyncio.timeout(limit_s):
                 answer = await session.post(self._url, data=prompt, headers=headers, allow_redirects=False)
@@ -164,7 +166,7 @@ class UpstreamServer:
             return LiveReply(answer, self, self._settings, began, attempt)
         try:
             if answer.status < 500 or answer.status in NOT_BEGUN:
-                prompt.refused()
+                reading.refused()
             raise await self._refused(answer, attempt)
         finally:
             attempt.end(f"status_{answer.status}")
@@ -218,26 +220,19 @@ class UpstreamServer:
         return found if self._alone else TryFailed(found, f"answered {status}", BACKOFF_S)
 
 
-class _Prompt(aiohttp.BytesPayload):
-    """A request body that notes when it was written whole."""
+class _Reading:
+    """Whether the whole prompt of one try was written to a server that did not refuse to begin."""
 
-    def __init__(self, data: bytes, tries: Tries) -> None:
-        super().__init__(data)
+    __slots__ = ("_tries", "_written")
+
+    def __init__(self, tries: Tries) -> None:
         self._tries = tries
         self._written = False
 
-    async def write_with_length(self, writer: Any, content_length: int | None) -> None:
-        await super().write_with_length(writer, content_length)
-        self._mark()
-
-    async def write(self, writer: Any) -> None:
-        await super().write(writer)
-        self._mark()
+    def begun(self) -> None:
+        self._tries.read += not self._written
+        self._written = True
 
     def refused(self) -> None:
         """Take the attempt back: the server did not begin."""
         self._tries.read -= self._written
-
-    def _mark(self) -> None:
-        self._tries.read += not self._written
-        self._written = True

@@ -72,6 +72,16 @@ def test_every_constraint_is_passed_on_and_judged(constraint: dict[str, Any], fo
     assert server.bodies[0]["structured_outputs"] == forwarded
 
 
+@pytest.mark.parametrize("length", [10, 70_000, 1_500_000])
+def test_a_prompt_of_any_length_reaches_the_server_whole(length: int) -> None:
+    """Short ones are written together with the head, longer ones as the socket takes them."""
+    server = ScriptedServer(says("ab"))
+    with running(server) as url, gateway(url, context_length=4_000_000) as app:
+        assert app.ask("x" * length, stream=False, model="far", max_tokens=9).status == 200
+    [body] = server.bodies
+    assert body["messages"][-1]["content"] == "x" * length
+
+
 def test_a_server_that_knows_schemas_only_is_not_asked_for_more() -> None:
     server = ScriptedServer(says("ab"))
     with running(server) as url, gateway(url, dialect="openai") as app:
