@@ -81,6 +81,7 @@ KEYS: Table = {
         repetitions ignored stages slot stage outcome at_ms ms cached engine
         queue_ms prefill_ms decode_ms mask_ms forced_tokens drafted_tokens accepted_tokens preemptions choice forced
         masked tokens_withheld prompts results flagged data embedding has_more deleted owned_by max_model_len version
+        server_load
         parent kind expires_at note total completed failed request_counts input_file_id output_file_id error_file_id
         probability rest confidence_missing call partial complete value values
         custom_id status_code body completion_window in_progress_at finalizing_at failed_at expired_at cancelling_at

@@ -343,6 +343,7 @@ IDENTIFIED = {
     "/v1/models": "a list in memory",
     "/v1/models/x": "the same",
     "/version": "a constant",
+    "/load": "the length of a list",
     "/openapi.json": "a document that is made once",
     "/v1/responses/x": "always 404: nothing is stored",
     "/v1/responses/x/input_items": "the same",

@@ -11,6 +11,7 @@ from sluicegate import __version__
 from sluicegate.gateway.testing import TestApp
 from tests.gateway.conftest import RunningGateway
 from tests.gateway.test_messages import ASKED, SCHEMA, TOOLS
+from tests.waiting import until
 
 PLAIN: dict[str, Any] = {"model": "bundled", "messages": ASKED}
 THINKING = {"type": "enabled", "budget_tokens": 9}
@@ -93,3 +94,15 @@ def test_probes_of_other_servers_are_answered(gateway: RunningGateway) -> None:
         answer = httpx.request(method, gateway.url + path)
         assert (answer.status_code, answer.text) == (200, "")
     assert httpx.get(gateway.url + "/version").json() == {"version": __version__}
+
+
+def test_load_counts_requests_that_have_begun_and_not_ended() -> None:
+    def now() -> int:
+        return app.client.get("/load").json()["server_load"]
+
+    asked = {"model": "scripted", "messages": [{"role": "user", "content": "hi"}], "stream": True}
+    with TestApp(script=["a "] * 500, delay_s=0.05) as app:
+        assert now() == 0
+        with app.client.stream("POST", "/v1/chat/completions", json=asked) as answer:
+            assert (answer.status_code, now()) == (200, 1)
+        until(lambda: now() == 0)

@@ -38,6 +38,12 @@ def add_health_routes(router: APIRouter, runtime: Runtime) -> None:
         runtime.identify(api_key_of(request))
         return {"version": __version__}
 
+    @router.get("/load")
+    async def load(request: Request) -> Any:
+        """As vLLM says it to those who balance between servers: requests that have begun here and not ended."""
+        runtime.identify(api_key_of(request))
+        return {"server_load": len(runtime.live.by_id)}
+
     @router.get("/metrics")
     async def metrics(request: Request) -> Response:
         body, kind = runtime.metrics.exposition(request.headers.get("accept", ""))

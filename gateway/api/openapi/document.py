@@ -103,6 +103,7 @@ OTHERS: Mapping[tuple[str, str], Operation] = {
     ("get", "/ping"): Operation("health", "As /readyz, without words", TEXT),
     ("post", "/ping"): Operation("health", "As /readyz, without words", TEXT),
     ("get", "/version"): Operation("health", "The version of this gateway", doc.VersionAnswer),
+    ("get", "/load"): Operation("health", "Requests under way, as vLLM says it", doc.LoadAnswer),
     ("post", "/v1/messages/count_tokens"): Operation(
         "tokens", "Tokens of the prompt of a message", doc.InputTokens, doc.TokensAsked, example=examples.COUNTED
     ),

@@ -341,6 +341,10 @@ class VersionAnswer(Open):
     version: str
 
 
+class LoadAnswer(Open):
+    server_load: int
+
+
 class TokensAsked(Open):
     """The body that would be sent for an answer; `/tokenize` takes `messages` or a `prompt`."""
 
