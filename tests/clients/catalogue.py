@@ -64,7 +64,7 @@ CLIENTS = (
     _client("llm", "llm"),
     _client("strands", "strands-agents[openai]"),
     _client("langgraph", "langgraph langchain-openai"),
-    _client("google-adk", "google-adk litellm mcp"),
+    _client("google-adk", "google-adk litellm mcp"),  # its litellm needs mcp, as above
     _client("crewai", "crewai"),
     _client("aisuite", "aisuite[openai]"),
     _client("mcp", "mcp"),
