@@ -16,7 +16,7 @@ MOST_AT_ONCE = 64 * 1024
 """Bytes of a body that are handed to the socket without asking whether it takes more; what most of them buffer."""
 
 
-class Prompt(aiohttp.BytesPayload):
+class NotedBody(aiohttp.BytesPayload):
     """A request body that tells when it was written whole."""
 
     def __init__(self, data: bytes, written: Callable[[], None]) -> None:
@@ -34,12 +34,12 @@ class Prompt(aiohttp.BytesPayload):
 
 
 class WrittenAtOnce(ClientRequest):
-    """Writes a short `Prompt` without a task; a larger one, or one for a socket that is full, as aiohttp does."""
+    """Writes a short `NotedBody` without a task; a larger one, or one for a socket that is full, as aiohttp does."""
 
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
         body = self._body
         protocol = conn.protocol
-        if type(body) is not Prompt or len(body.data) > MOST_AT_ONCE or protocol.writing_paused:
+        if type(body) is not NotedBody or len(body.data) > MOST_AT_ONCE or protocol.writing_paused:
             return await super().send(conn)
         self._body = None  # its length is among the headers already
         try:

@@ -16,7 +16,7 @@ from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 from sluicegate.gateway.upstream.transport.load_report import LoadReport
 from sluicegate.gateway.upstream.transport.refusals import as_error, refusal, retry_after, shown
 from sluicegate.gateway.upstream.transport.reply import LiveReply
-from sluicegate.gateway.upstream.transport.request_writing import Prompt
+from sluicegate.gateway.upstream.transport.request_writing import NotedBody
 from sluicegate.plugins import NotFound, Overloaded, ServerHealth, SluicegateError, UpstreamFailed
 from sluicegate.plugins.circuit_breaker import CircuitBreaker
 
@@ -152,8 +152,8 @@ class UpstreamServer:
         self, session: aiohttp.ClientSession, data: bytes, tries: Tries, headers: Mapping[str, str], limit_s: float
     ) -> LiveReply:
         began, attempt = asyncio.get_running_loop().time(), tries.made[-1]
-        reading = _Reading(tries)
-        prompt = Prompt(data, reading.begun)
+        reading = _BegunTry(tries)
+        prompt = NotedBody(data, reading.begun)
         try:
             async with asyncio.timeout(limit_s):
                 answer = await session.post(self._url, data=prompt, headers=headers, allow_redirects=False)
@@ -220,7 +220,7 @@ class UpstreamServer:
         return found if self._alone else TryFailed(found, f"answered {status}", BACKOFF_S)
 
 
-class _Reading:
+class _BegunTry:
     """Whether the whole prompt of one try was written to a server that did not refuse to begin."""
 
     __slots__ = ("_tries", "_written")
