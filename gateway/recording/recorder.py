@@ -16,10 +16,11 @@ from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.tracing.capture import hidden
 from sluicegate.gateway.review.items import request_to_json
 from sluicegate.gateway.settings import RecordingSettings
-from sluicegate.plugins import Answer, NotFound, Request, Trouble, Usage, exact_json
+from sluicegate.plugins import Answer, AuthenticationError, NotFound, Request, Trouble, Usage, exact_json
 
 log = logging.getLogger("sluicegate.recording")
 FLUSH_S = 1.0
+_NEVER_KEPT = frozenset({"cancelled", AuthenticationError.code, "missing_api_key"})
 TRIM_EVERY = 30
 """Flushes from one look at age and bytes to the next."""
 MAX_WAITING_BYTES = 32 * 1024**2
@@ -85,8 +86,8 @@ class RequestRecorder:
 
     def _wanted(self, exchange: Exchange) -> Request | None:
         """The request as it is to be kept; None where it is not. What is no caller's (shadows, judges, replays) came by
-        no route."""
-        if not exchange.entry.route or not exchange.request.messages or exchange.error == "cancelled":
+        no route, and a stranger's must not push out what callers asked."""
+        if not exchange.entry.route or not exchange.request.messages or exchange.error in _NEVER_KEPT:
             return None
         if self._settings.texts == "received":
             return exchange.entry.received

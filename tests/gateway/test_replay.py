@@ -197,6 +197,22 @@ def test_nothing_lies_in_the_clear_and_a_callers_deletion_takes_the_key_with_it(
         assert left["facts"]["key_id"] == "bob"
 
 
+def test_what_a_stranger_asks_is_not_kept(tmp_path: Path) -> None:
+    """Under `texts = "received"`, where what rails and limits refused is."""
+    with recording(
+        tmp_path / "r.sqlite3", keys=KEYS, pipeline={"admit": ["api-keys"]}, recording={"texts": "received"}
+    ) as app:
+        body = {"model": OLD, "messages": [{"role": "user", "content": "hello"}]}
+        statuses = [
+            app.client.post("/v1/chat/completions", json=body, headers=headers).status_code
+            for headers in ({}, {"authorization": "Bearer of-nobody"}, as_("alice"))
+        ]
+        assert statuses == [401, 401, 200]
+        app.client.headers.update(as_("root"))
+        [kept] = recorded(app, 1)
+        assert kept["facts"]["key_id"] == "alice"
+
+
 def test_age_and_bytes_end_recordings_the_oldest_first(tmp_path: Path) -> None:
     with recording(tmp_path / "r.sqlite3", lambda job: ["x" * 1000]) as app:
         for number in range(6):
