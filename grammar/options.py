@@ -12,6 +12,7 @@ from sluicegate.plugins.errors import InvalidGrammar
 
 MOST_DIGITS = 400
 """Of a number that an option may allow: every double, written without an exponent."""
+_USUAL_DIGITS = 20
 PropertyOrder = Literal["schema", "required_first", "any"]
 
 
@@ -26,7 +27,7 @@ class GrammarOptions:
     `close_objects`: objects whose schema lists `properties` and says nothing of others have no others.
 
     `integer_digits`, `fraction_digits`: the most digits that a number has before and behind the point, unless the
-    schema itself mentions longer numbers; 0 = any number.
+    schema itself mentions longer numbers; 0 = any number. See `most_zeros`.
 
     `blocklist`: phrases, and `blocklist_patterns`: regular expressions, that no string and no free text may hold, see
     `blocked`.
@@ -64,6 +65,12 @@ class GrammarOptions:
     def blocked(self) -> Blocklist | None:
         return blocklist(self.blocklist, self.blocklist_patterns)
 
+    @property
+    def most_zeros(self) -> int:
+        """How many digits behind the point may be followed by zeros alone: the last of more than 20 is no 0, so that
+        the next of some unique numbers can always differ from one before it."""
+        return most_zeros(self.fraction_digits)
+
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any], limits: GrammarLimits | None = None) -> GrammarOptions:
         """`limits` are the most that `given` may ask for.
@@ -87,3 +94,8 @@ def _listed(name: str, value: Any) -> Any:
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise InvalidGrammar(f"{name} must be a list of texts", param=name)
     return tuple(value)
+
+
+def most_zeros(fraction_digits: int) -> int:
+    """Return the most zeros that end a number of so many digits behind the point."""
+    return fraction_digits - (fraction_digits > _USUAL_DIGITS)

@@ -38,11 +38,13 @@ def _json_of(request: Request, answer: Answer) -> Iterator[str]:
 
 def _reaches(text: str, whole: int, fraction: int) -> bool:
     """`whole`, `fraction`: 0 = any number of digits is allowed, so that none is too many."""
-    least = min(filter(None, (whole, fraction)), default=0)
+    zeros = GrammarOptions(fraction_digits=fraction).most_zeros
+    least = min(filter(None, (whole, zeros)), default=0)
     if not least or re.search(rf"\d{{{least}}}", text) is None:
         return False
     for part in _PART.finditer(text):
         before, behind = part[1] or "", part[2] or ""
-        if (whole and len(before) >= whole) or (fraction and len(behind) >= fraction):
+        most = zeros if behind.endswith("0") else fraction
+        if (whole and len(before) >= whole) or (most and len(behind) >= most):
             return True
     return False

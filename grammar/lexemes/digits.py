@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from sluicegate.grammar.automata import ByteDfa, CharDfa, byte_intersection, utf8
+from sluicegate.grammar.options import most_zeros
 from sluicegate.grammar.schema.numbers import Numbers, NumberSet, plain_text
 
 _MOST_STATES = 60
@@ -60,7 +61,7 @@ def _spellings(whole: int, fraction: int) -> ByteDfa:
     The last of many digits behind the point is no 0: the next item of an array of unique ones can always differ."""
     before = rf"\d{{1,{whole}}}" if whole else r"\d+"
     behind = rf"\d{{1,{fraction}}}" if fraction else r"\d+"
-    if fraction > _BEYOND:
-        behind = rf"(\d{{1,{fraction - 1}}}|\d{{{fraction - 1}}}[1-9])"
+    if (zeros := most_zeros(fraction)) < fraction:
+        behind = rf"(\d{{1,{zeros}}}|\d{{{zeros}}}[1-9])"
     exponent = r"[eE][+-]?([012]?\d?\d|30[0-7])"
     return utf8(CharDfa.from_pattern(rf"-?{before}(\.{behind})?({exponent})?", anchored=True))

@@ -130,7 +130,7 @@ ASKED = [{"role": "user", "content": [
 
 
 @pytest.mark.parametrize(
-    "thinking", [{"type": "enabled", "budget_tokens": 1024}, {"type": "adaptive"}, {"type": "disabled"}, None]
+    "thinking", [{"type": "enabled", "budget_tokens": 500}, {"type": "adaptive"}, {"type": "disabled"}, None]
 )
 def test_an_editor_agent_reads_two_files_at_once_and_goes_on(thinking: Any) -> None:
     """Parallel calls stream as blocks whose JSON is whole; thoughts go back with the next turn, of whatever kind."""
