@@ -20,10 +20,11 @@ pytestmark = pytest.mark.skipif(
 )
 SCHEMA = {
     "type": "object",
-    "properties": {"number": {"type": "string"}, "total": {"type": "number"}},
+    "properties": {"number": {"type": "string", "maxLength": 20}, "total": {"type": "integer", "maximum": 99999}},
     "required": ["number", "total"],
     "additionalProperties": False,
 }
+"""Bounded: llama.cpp cuts texts in another way before it looks for tokens, so what the model writes says little."""
 AS_JSON = {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}}
 TEXT = "Invoice INV-2041 from Harbour Tools, total 318.40 EUR."
 
