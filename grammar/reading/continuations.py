@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,18 @@ from sluicegate.grammar.reading.lookahead import Lookahead, behind, joined, unde
 from sluicegate.grammar.reading.reading import Reading, Run, by_walk, of_readings
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode, numbers
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
+
+_DEEP = 20
+"""Continuations asked within each other from which on the next is walked: each takes some twenty frames of Python."""
+
+
+class _Asking(threading.local):
+    """How many continuations are being asked within each other."""
+
+    depth = 0
+
+
+_asking = _Asking()
 
 
 class Continuation:
@@ -72,13 +85,21 @@ class Continuation:
         if at is not vocabulary.punctuation.root:
             return self._find(outcome, at, vocabulary)
         if self._asked == outcome:
-            return joined([by_walk(reading, vocabulary) for reading in self.after(outcome)])
+            return self._walked(outcome, vocabulary)
         outer, self._asked = self._asked, outcome
+        _asking.depth += 1
         try:
-            found = self._lookahead[outcome] = self._find(outcome, at, vocabulary)
+            # Behind the n-th item of a hundred comes what stands behind the next: a walk does not ask further.
+            deep = _asking.depth > _DEEP
+            found = self._walked(outcome, vocabulary) if deep else self._find(outcome, at, vocabulary)
+            self._lookahead[outcome] = found
         finally:
+            _asking.depth -= 1
             self._asked = outer
         return found
+
+    def _walked(self, outcome: int, vocabulary: Vocabulary) -> Lookahead:
+        return joined([by_walk(reading, vocabulary) for reading in self.after(outcome)])
 
     def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
         return of_readings(self.after(outcome), at, vocabulary)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -20,7 +21,8 @@ from sluicegate.grammar.schema.strings import Strings
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.lru import SizedLru
 from sluicegate.grammar.vocabulary.punctuation import PunctuationTrie, numbers
-from tests.grammar.grammar_checks import byte_vocabulary
+from tests.grammar.grammar_checks import byte_vocabulary, check_masks
+from tests.reference.mask_by_trial import mask_by_trial
 
 SCHEMAS: list[Any] = [
     {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "required": ["a"]},
@@ -153,3 +155,22 @@ def test_what_is_remembered_is_bounded_in_bytes_and_the_oldest_goes_first() -> N
     kept.put(99, "new", 2_000)
     assert kept.get(99) == "new"
     assert kept.bytes <= 10_000
+
+
+@pytest.mark.parametrize("bound", ["minItems", "maxItems"])
+@pytest.mark.parametrize("items", [{"type": "string"}, {"type": "string", "maxLength": 9}, {"type": "null"}])
+def test_bounds_of_hundreds_of_items_nest_no_calls(bound: str, items: object) -> None:
+    """Where tokens hold whole items, what comes behind one depends on what comes behind the next: a stack of calls."""
+    pieces = ['""', '","', ',""', ',"",', ',"","', '"]]', "null", ",null,", "],[", '"],["']
+    words = [*(bytes([byte]) for byte in range(256)), *(piece.encode() for piece in pieces), b""]
+    vocabulary = Vocabulary.from_bytes(words, eos_token_ids=[len(words) - 1])
+    schema = {"type": "array", "items": {"type": "array", "items": items, bound: 300}, bound: 300}
+    compiled = compile_json_schema(schema, vocabulary)
+    check_masks(compiled, seed=1, steps=8)
+    matcher, row = compiled.matcher(), np.zeros(vocabulary.row_words, np.int32)
+    for byte in json.dumps([[None if items == {"type": "null"} else ""] * 290]).encode()[:-2]:
+        matcher.accept(byte)
+    for byte in b",":
+        matcher.fill_mask(row)
+        assert np.array_equal(row, mask_by_trial(matcher, vocabulary))
+        matcher.accept(byte)
