@@ -74,6 +74,7 @@ def test_another_leads_when_the_leader_is_gone_and_goes_on_with_what_was_seen(ur
     with rolling(url, tmp_path / "audit.jsonl") as second:
         with rolling(url, tmp_path / "audit.jsonl") as first:
             until(lambda: first.runtime.rollouts.leads or second.runtime.rollouts.leads)
+            until(lambda: look(first)["pending"] is None and look(second)["pending"] is None)
             leader = first if first.runtime.rollouts.leads else second
             for _ in range(12):
                 leader.ask(model="m", stream=False)
