@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sluicegate.grammar.lark import compile_lark
     from sluicegate.grammar.limits import GrammarLimits
     from sluicegate.grammar.matching.matcher import LazyGrammar, LazyMatcher
-    from sluicegate.grammar.options import GrammarOptions
+    from sluicegate.grammar.options import GrammarOptions, most_zeros
     from sluicegate.grammar.schema.metaschemas import meta_schemas
     from sluicegate.grammar.tags import compile_structural_tags
     from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
@@ -48,6 +48,7 @@ __all__ = [
     "compile_structural_tags",
     "compile_text",
     "meta_schemas",
+    "most_zeros",
 ]
 
 __getattr__ = lazily(
@@ -55,6 +56,7 @@ __getattr__ = lazily(
     {
         "GrammarLimits": "limits",
         "GrammarOptions": "options",
+        "most_zeros": "options",
         "LazyGrammar": "matching.matcher",
         "LazyMatcher": "matching.matcher",
         "Vocabulary": "vocabulary.vocabulary",

@@ -65,12 +65,6 @@ class GrammarOptions:
     def blocked(self) -> Blocklist | None:
         return blocklist(self.blocklist, self.blocklist_patterns)
 
-    @property
-    def most_zeros(self) -> int:
-        """How many digits behind the point may be followed by zeros alone: the last of more than 20 is no 0, so that
-        the next of some unique numbers can always differ from one before it."""
-        return most_zeros(self.fraction_digits)
-
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any], limits: GrammarLimits | None = None) -> GrammarOptions:
         """`limits` are the most that `given` may ask for.
@@ -97,5 +91,6 @@ def _listed(name: str, value: Any) -> Any:
 
 
 def most_zeros(fraction_digits: int) -> int:
-    """Return the most zeros that end a number of so many digits behind the point."""
+    """Return the most zeros that end a number of so many digits behind the point: the last of more than 20 is no 0, so
+    that the next of some unique numbers can always differ from one before it."""
     return fraction_digits - (fraction_digits > _USUAL_DIGITS)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sluicegate.grammar import GrammarOptions
+from sluicegate.grammar import GrammarOptions, most_zeros
 from sluicegate.plugins import Answer, Request
 
 _PART = re.compile(r'"(?:[^"\\]|\\.)*"?|(\d+)(?:\.(\d+))?')
@@ -38,7 +38,7 @@ def _json_of(request: Request, answer: Answer) -> Iterator[str]:
 
 def _reaches(text: str, whole: int, fraction: int) -> bool:
     """`whole`, `fraction`: 0 = any number of digits is allowed, so that none is too many."""
-    zeros = GrammarOptions(fraction_digits=fraction).most_zeros
+    zeros = most_zeros(fraction)
     least = min(filter(None, (whole, zeros)), default=0)
     if not least or re.search(rf"\d{{{least}}}", text) is None:
         return False

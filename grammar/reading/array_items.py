@@ -30,9 +30,14 @@ class ArrayItems:
         self._text = b"["
 
     def read(self, array: bytes) -> Any:
-        """Return the last item of `array`, in `canonical` form, and keep those before it; `NO_ITEM` where it ends with
-        a comma or the bracket. `array`: an array's text from its bracket, without the closing one. Takes as long as
-        what was added since the last call; comparing what was there takes a microsecond for 30 kB."""
+        """Return `last` in `canonical` form."""
+        last = self.last(array)
+        return last if last is NO_ITEM else canonical(last)
+
+    def last(self, array: bytes) -> Any:
+        """Return the last item of `array`, and keep those before it; `NO_ITEM` where it ends with a comma or the
+        bracket. `array`: an array's text from its bracket, without the closing one. Takes as long as what was added
+        since the last call; comparing what was there takes a microsecond for 30 kB."""
         self._keep(array)
         behind = len(self._text)
         rest = array[behind:].decode()
@@ -42,7 +47,7 @@ class ArrayItems:
                 value, end = _decode(rest, at)
                 comma = _behind_blanks(rest, end)
                 if comma == len(rest):
-                    return canonical(value)
+                    return value
                 behind += len(rest[over : comma + 1].encode())
                 over = comma + 1
                 self._add(canonical(value), behind)

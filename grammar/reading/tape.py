@@ -124,6 +124,11 @@ class Tape:
         items: list[Any] = json.loads(bytes(self.text[self.array_start(end) : end]) + b"]")
         return items
 
+    def last_item(self, end: int) -> Any:
+        """The item of the innermost open array that ends before offset `end`."""
+        start = self.array_start(end)
+        return self.array_items(start).last(bytes(self.text[start:end]))
+
     def array_items(self, start: int) -> ArrayItems:
         """What was read of the array that begins at `start`."""
         found = self._arrays.get(start)

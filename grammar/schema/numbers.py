@@ -52,8 +52,6 @@ class Numbers:
 NumberSet = tuple[Numbers, ...]
 EVERY: Final[NumberSet] = (Numbers(),)
 NOTHING: Final[NumberSet] = ()
-_ZEROS = (CharDfa.from_pattern(r"(\.0+)?", anchored=True), CharDfa.from_pattern("0*", anchored=True))
-"""What may follow the digits of an integer, and of another number, without changing it."""
 
 
 def _tighter(a: Bound | None, b: Bound | None, upper: bool) -> Bound | None:
@@ -227,8 +225,14 @@ def plain_text(value: Fraction) -> str:
 def _plain_spellings(values: frozenset[Fraction]) -> ByteDfa:
     """Return all spellings of `values` without an exponent; zeros may follow behind the point."""
     texts = [*map(plain_text, values), *(["-0"] if 0 in values else [])]
-    whole = CharDfa.from_literals(text for text in texts if "." not in text).concat(_ZEROS[0])
-    return utf8(whole.union(CharDfa.from_literals(text for text in texts if "." in text).concat(_ZEROS[1])))
+    whole = CharDfa.from_literals(text for text in texts if "." not in text).concat(_zeros(True))
+    return utf8(whole.union(CharDfa.from_literals(text for text in texts if "." in text).concat(_zeros(False))))
+
+
+@lru_cache(maxsize=2)
+def _zeros(whole: bool) -> CharDfa:
+    """Return what may follow the digits of an integer, or of another number, without changing it."""
+    return CharDfa.from_pattern(r"(\.0+)?" if whole else "0*", anchored=True)
 
 
 @lru_cache(maxsize=1)

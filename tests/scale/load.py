@@ -206,6 +206,7 @@ def table(found: list[Tally]) -> str:
     return "\n".join(lines)
 
 
+@contextmanager
 def printed(request: pytest.FixtureRequest) -> Iterator[list[Tally]]:
     """Yield a list to be filled by tests; the table of it is printed at the end."""
     found: list[Tally] = []

@@ -55,8 +55,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FullDeploym
 @pytest.fixture(scope="module")
 def tallies(request: pytest.FixtureRequest) -> Iterator[list[Tally]]:
     """What was seen so far; printed, and written down, at the end."""
-    found: list[Tally] = []
-    for found in printed(request):
+    with printed(request) as found:
         yield found
     if os.environ.get("WRITE_GOLDEN"):
         page = PAGE.read_text("utf-8")

@@ -45,7 +45,8 @@ def deployment(tmp_path_factory: pytest.TempPathFactory, earlier: Path) -> Itera
 
 @pytest.fixture(scope="module")
 def tallies(request: pytest.FixtureRequest) -> Iterator[list[Tally]]:
-    yield from printed(request)
+    with printed(request) as found:
+        yield found
 
 
 def end(gateway: GatewayProcess) -> None:

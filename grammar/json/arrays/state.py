@@ -166,7 +166,7 @@ class ItemDone(PartDone):
         if not readings or not self.state.plan.tight:
             return readings
         assert run.tape is not None
-        item = run.tape.items(len(run.tape.text) - end_offset)[-1]
+        item = run.tape.last_item(len(run.tape.text) - end_offset)
         return self.state.without(item).between()
 
 

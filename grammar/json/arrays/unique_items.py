@@ -42,7 +42,7 @@ class UniqueItems:
         facts |= {negated(Constant(json_text(item)))}
         if not _is_number(item) or plan.listed or not self._are_whole(plan):
             return facts
-        roomy = frozenset(filter(_has_room, facts))
+        roomy = frozenset(filter(_goes_on, facts))
         if len(roomy) <= _NUMBERS and _digits_alone() not in facts:
             return facts
         return facts - roomy | {_digits_alone()}
@@ -93,7 +93,7 @@ def _is_open(part: Numbers) -> bool:
     return upwards and replace(part, low=None, minus=frozenset(), plain=False) == Numbers(step=Fraction(1))
 
 
-def _has_room(fact: Fact) -> bool:
+def _goes_on(fact: Fact) -> bool:
     """An excluded integer that digits may follow; behind 0 none can."""
     if not isinstance(fact, Constant) or fact.json[0] not in "-0123456789":
         return False
