@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from transformers import DynamicCache
 
 
 class Matcher(Protocol):
@@ -35,13 +36,12 @@ def greedy(
     constraints = matchers or [None] * len(prompts)
     answers: list[list[int]] = [[] for _ in prompts]
     open_rows = [True] * len(prompts)
-    cache = None
+    cache = DynamicCache()
     for _ in range(max_new_tokens):
         positions = (mask.cumsum(1) - 1).clamp(min=0)[:, -ids.size(1) :]
-        output = model(
-            input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True
-        )
-        cache, logits = output.past_key_values, output.logits[:, -1].float()  # [B, V]
+        # The cache by its place: transformers 5.24 renamed it.
+        output = model(ids, mask, positions, cache, use_cache=True)
+        logits = output.logits[:, -1].float()  # [B, V]
         chosen = _choose(logits, constraints, open_rows)
         for row, token in enumerate(chosen):
             open_rows[row] = open_rows[row] and _take(token, answers[row], constraints[row], tokenizer.eos_token_id)

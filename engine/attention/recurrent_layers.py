@@ -7,14 +7,18 @@ place of a cache; without one their own code runs, which is what the trial at lo
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from types import CodeType, FunctionType
 from typing import Any
 
 from torch import Tensor
 
 from sluicegate.engine.attention.recurrent import recurrent_step
 
-_SHORT_CONVOLUTION = "ShortConv"
-"""What names of LFM2's layers end with; all others name their cache `cache_params`."""
+_ASKED = frozenset({"get_conv_state", "get_recurrent_state", "update_conv_state", "update_recurrent_state"})
+"""What recurrent layers, and no others, ask of a cache."""
+_NAMES = ("cache", "cache_params", "past_key_values")
+"""What layers call a cache: the first since transformers 5.24, which warns about the others."""
 
 
 def serve_recurrent(module: Any) -> None:
@@ -47,12 +51,18 @@ class RecurrentLayer:
 
 def _cache_keyword(kind: type) -> str | None:
     """Return what the layers of a class call their cache; None where they are not recurrent."""
-    if issubclass(kind, RecurrentLayer) or not hasattr(kind, "forward"):
+    if issubclass(kind, RecurrentLayer) or not any(_ASKED.intersection(code.co_names) for code in _own_code(kind)):
         return None
-    takes = inspect.signature(kind.forward).parameters
-    if "cache_params" in takes and "hidden_states" in takes and "attention_mask" in takes:
-        return "cache_params"
-    return "past_key_values" if kind.__name__.endswith(_SHORT_CONVOLUTION) and "past_key_values" in takes else None
+    takes = inspect.signature(kind.forward).parameters  # type: ignore[attr-defined]  # a torch module has one
+    return next((name for name in _NAMES if name in takes), None)
+
+
+def _own_code(kind: type) -> Iterator[CodeType]:
+    """Yield the code of a class's methods, below what decorates them."""
+    for owner in kind.__mro__:
+        for member in vars(owner).values():
+            if isinstance(plain := inspect.unwrap(member) if callable(member) else member, FunctionType):
+                yield plain.__code__
 
 
 def _with_states(kind: type, keyword: str) -> type:
