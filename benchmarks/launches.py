@@ -23,7 +23,8 @@ from triton.runtime.jit import JITFunction
 from benchmarks.device_models import make_model
 from sluicegate.engine import LoadedModel
 from sluicegate.engine.attention.paged import Stretch
-from sluicegate.engine.batching.runner import ModelRunner, StepInputs
+from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.step_inputs import StepInputs
 from sluicegate.engine.settings import WeightsKind
 
 _EMPTY = {"aten::empty", "aten::new_empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty_strided"}

@@ -9,8 +9,9 @@ from pathlib import Path
 import torch
 
 from sluicegate.engine.batching.prefill_chunking import PrefillChunker
-from sluicegate.engine.batching.runner import Expected, ModelRunner
+from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.batching.scheduler import Scheduler
+from sluicegate.engine.batching.trial import Expected
 from sluicegate.engine.checkpoints.draft_heads import read_heads
 from sluicegate.engine.checkpoints.eagle3 import is_eagle3, read_eagle3
 from sluicegate.engine.checkpoints.progress import LoadProgress, OnProgress

@@ -1,28 +1,27 @@
-"""Run one forward pass: flatten a step's batch into one row of tokens, return logits for the rows that are sampled."""
+"""Run one forward pass over a step's row of tokens; return logits for the rows that are sampled."""
 
 from __future__ import annotations
 
 import logging
 import weakref
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from sluicegate.engine.attention.paged import AttentionStep, InPlaceLayout, Scoring, Stretch
 from sluicegate.engine.attention.recurrent import advancing
-from sluicegate.engine.batching.scheduler import Batch, BatchRow
+from sluicegate.engine.batching.scheduler import Batch
+from sluicegate.engine.batching.step_inputs import I64, StepInputs
+from sluicegate.engine.batching.trial import Expected, first_blocks, trial_steps, worst_difference
 from sluicegate.engine.cpu import Decoder, WantedLogits, decoder_for
 from sluicegate.engine.cuda.capture import Capture, FusedForward, StepGraphs
 from sluicegate.engine.cuda.choice import MakeLayout, choose_attention
 from sluicegate.engine.cuda.staging import Staging, to_device
 from sluicegate.engine.memory.kv import KVPool
 from sluicegate.engine.memory.states import StatePool
-from sluicegate.engine.model.lora_batch import Span
 from sluicegate.engine.model.model import LoadedModel, raw_logits
 from sluicegate.engine.parallel.messages import OpenPool
 from sluicegate.engine.parallel.team import Mirror
@@ -30,71 +29,7 @@ from sluicegate.engine.probes.probe import ProbeSet
 from sluicegate.engine.probes.states import LayerStates
 from sluicegate.engine.settings import AttentionKind, ForwardKind, KVKind
 
-I64 = npt.NDArray[np.int64]
-Expected = tuple[Tensor, ...]
-"""Logits [T, V] of each of a comparison's steps."""
 _LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class StepInputs:
-    """A step's tokens in one flattened row: ids, positions, and where the pool keeps each, int64 [T]; `wanted` int64
-    [R]: the places whose logits are needed, a row's last token and before it those of its draft."""
-
-    ids: I64
-    positions: I64
-    slots: I64
-    wanted: I64
-    stretches: list[Stretch]
-    """Their tables may be longer than needed, see `cut`."""
-    spans: list[Span] = field(default_factory=list)
-    """Tokens that have an adapter."""
-
-    @classmethod
-    def of(cls, rows: Seq[BatchRow], block_size: int) -> StepInputs:
-        """Flatten rows in the order of a batch."""
-        if rows[-1].count == 1:
-            return cls._of_single_tokens(rows, block_size)
-        ids: list[int] = []
-        positions: list[int] = []
-        slots: list[int] = []
-        wanted: list[int] = []
-        spans: list[Span] = []
-        for row in rows:
-            sequence, end = row.sequence, row.start + row.count
-            if sequence.adapter is not None:
-                spans.append((len(ids), row.count, sequence.adapter))
-            ids += sequence.tokens[row.start : end - row.drafted]
-            ids += sequence.draft[: row.drafted]
-            positions += range(row.start, end)
-            blocks = sequence.blocks
-            slots += [blocks[at // block_size] * block_size + at % block_size for at in range(row.start, end)]
-            if row.is_last:
-                wanted += range(len(ids) - 1 - row.drafted, len(ids))
-        made = [np.array(values, np.int64) for values in (ids, positions, slots, wanted)]
-        return cls(made[0], made[1], made[2], made[3], [_stretch(row) for row in rows], spans)
-
-    @classmethod
-    def _of_single_tokens(cls, rows: Seq[BatchRow], block_size: int) -> StepInputs:
-        """Do the same in most steps, looking at each sequence once."""
-        ids: list[int] = []
-        slots: list[int] = []
-        stretches: list[Stretch] = []
-        spans: list[Span] = []
-        new = tuple.__new__
-        for sequence, start, _, _, _ in rows:
-            if sequence.adapter is not None:
-                spans.append((len(ids), 1, sequence.adapter))
-            ids.append(sequence.tokens[start])
-            slots.append(sequence.blocks[start // block_size] * block_size + start % block_size)
-            stretches.append(new(Stretch, (start, 1, sequence.table, sequence.table_address, sequence.place)))
-        wanted = [at for at, row in enumerate(rows) if row[3]]
-        made = [np.array(values, np.int64) for values in (ids, [row[1] for row in rows], slots, wanted)]
-        return cls(made[0], made[1], made[2], made[3], stretches, spans)
-
-    def cut(self, block_size: int) -> list[Stretch]:
-        """Return the stretches with tables of just the blocks they reach into."""
-        return [one._replace(table=one.table[: -(-one.end // block_size)]) for one in self.stretches]
 
 
 class ModelRunner:
@@ -325,7 +260,8 @@ class ModelRunner:
     def score(self, ids: I64, chunk: int) -> Tensor:
         """Return the logprob [T - 1] of each of `ids` [T] after the first, given those before it, computed in chunks.
         For measurements: it overwrites the beginning of the pool."""
-        found = torch.cat([self._run(self._trial(ids, start, end)).clone() for start, end in _chunks(len(ids), chunk)])
+        steps = (first_blocks(ids, start, end, self.pool.block_size) for start, end in _chunks(len(ids), chunk))
+        found = torch.cat([self._run(inputs).clone() for inputs in steps])
         following = self._upload(ids[1:])[:, None]
         return torch.log_softmax(found[:-1], -1).gather(1, following)[:, 0]
 
@@ -344,10 +280,7 @@ class ModelRunner:
         """
         if decoder is None:
             return None
-        worst = 0.0
-        for inputs, theirs in zip(self._trials(), expected or self.expected(), strict=True):
-            found = _by(decoder, inputs)
-            worst = max(worst, float((found - theirs).norm() / (theirs.norm() + 1e-6)))
+        worst = worst_difference((_by(decoder, inputs) for inputs in self._trials()), expected or self.expected())
         if worst < tolerance:
             return decoder
         _LOG.warning("%s: the compiled forward pass differs (%.2g); using the model's own", self._model.name, worst)
@@ -368,24 +301,14 @@ class ModelRunner:
         except Exception as error:
             _LOG.warning("%s: the fused forward pass failed (%s); using the model's own", self._model.name, error)
             return None
-        worst = max(float((a - b).norm() / (b.norm() + 1e-6)) for a, b in zip(found, expected, strict=True))
+        worst = worst_difference(found, expected)
         if worst < (1e-3 if self._model.dtype == torch.float32 else 0.05):
             return self._fused
         _LOG.warning("%s: the fused forward pass differs (%.2g); using the model's own", self._model.name, worst)
         return None
 
     def _trials(self) -> list[StepInputs]:
-        length = self._trial_length
-        ids = np.random.default_rng(0).integers(0, self._model.vocab_size, length)
-        borders = (0, length // 2), (length // 2, length - 1), (length - 1, length)
-        return [self._trial(ids, start, end) for start, end in borders if end > start]
-
-    def _trial(self, ids: I64, start: int, end: int) -> StepInputs:
-        """Make inputs of the tokens [start, end) of `ids` in the pool's first blocks; all their logits are wanted."""
-        positions = np.arange(start, end)
-        table = np.arange(-(-end // self.pool.block_size))
-        stretches = [Stretch(start, end - start, table)]
-        return StepInputs(ids[start:end], positions, positions, np.arange(end - start), stretches)
+        return trial_steps(self._trial_length, self._model.vocab_size, self.pool.block_size)
 
     def give_up(self) -> None:
         """Free the pool's memory: the thread that uses it hangs, and another pool takes its place. Should it wake, it
@@ -437,7 +360,3 @@ def _by(decoder: Decoder, inputs: StepInputs, wanted: WantedLogits | None = None
 
 def _chunks(total: int, size: int) -> list[tuple[int, int]]:
     return [(start, min(total, start + size)) for start in range(0, total, size)]
-
-
-def _stretch(row: BatchRow) -> Stretch:
-    return Stretch(row.start, row.count, row.sequence.table, row.sequence.table_address, row.sequence.place)

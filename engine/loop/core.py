@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from sluicegate.engine.batching.prefill_chunking import PrefillChunker
-from sluicegate.engine.batching.runner import Expected, ModelRunner
+from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.batching.sample_rows import SampleRow, SampleRowCache
 from sluicegate.engine.batching.scheduler import Batch, BatchRow, Scheduler
+from sluicegate.engine.batching.trial import Expected
 from sluicegate.engine.cpu import WantedLogits
 from sluicegate.engine.cuda.memory import release_cached, using
 from sluicegate.engine.failures import as_failure

@@ -20,7 +20,8 @@ import torch
 from torch import Tensor
 
 from sluicegate.engine.attention.paged import Stretch
-from sluicegate.engine.batching.runner import ModelRunner, StepInputs
+from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.step_inputs import StepInputs
 from sluicegate.engine.failures import as_failure
 from sluicegate.engine.memory.blocks import BlockPool
 from sluicegate.engine.model.model import GuardModel

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 
 from sluicegate.engine.attention.paged import Stretch
-from sluicegate.engine.batching.runner import ModelRunner, StepInputs
+from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.step_inputs import StepInputs
 from sluicegate.engine.failures import first_line
 from sluicegate.engine.model.loading import load_model
 from sluicegate.engine.model.model import LoadedModel

@@ -36,7 +36,7 @@ from sluicegate.plugins import GenerationFailed, ModelLoadError
 
 
 class PassInputs(Protocol):
-    """A step's tokens, as `engine.batching.runner.StepInputs` has them."""
+    """A step's tokens, as `engine.batching.step_inputs.StepInputs` has them."""
 
     @property
     def ids(self) -> I64: ...

@@ -14,8 +14,9 @@ import torch
 
 from sluicegate.engine import LoadedModel
 from sluicegate.engine.attention.paged import Stretch
-from sluicegate.engine.batching.runner import ModelRunner, StepInputs
+from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.batching.sample_rows import SampleRow
+from sluicegate.engine.batching.step_inputs import StepInputs
 from sluicegate.engine.sampling.outcomes import MaskRows
 from sluicegate.engine.sampling.sampler import Sampler
 from sluicegate.engine.sampling.torch_draws import TorchDraws

@@ -18,7 +18,8 @@ pytest.importorskip("triton", reason="pip install 'sluicegate[cuda]' brings trit
 
 from sluicegate.engine import load_model
 from sluicegate.engine.attention.paged import Stretch
-from sluicegate.engine.batching.runner import ModelRunner, StepInputs
+from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.step_inputs import StepInputs
 from sluicegate.engine.cuda.fused_launches import gated, normalised, placed
 from sluicegate.engine.cuda.fused_pass import can_join, join
 from sluicegate.engine.cuda.small_layers import CudaSmallLinear

@@ -15,7 +15,8 @@ pytest.importorskip("triton", reason="pip install 'sluicegate[cuda]' brings trit
 
 from sluicegate.engine import LoadedModel
 from sluicegate.engine.attention.paged import Stretch
-from sluicegate.engine.batching.runner import ModelRunner, StepInputs
+from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.step_inputs import StepInputs
 from sluicegate.engine.cuda.capture import CudaCapture
 from sluicegate.engine.cuda.graphs import buckets_up_to
 from tests.engine.conftest import MakeModel

@@ -1,0 +1,80 @@
+"""Flatten a step's batch into one row of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from sluicegate.engine.attention.paged import Stretch
+from sluicegate.engine.batching.scheduler import BatchRow
+from sluicegate.engine.model.lora_batch import Span
+
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class StepInputs:
+    """A step's tokens in one flattened row: ids, positions, and where the pool keeps each, int64 [T]; `wanted` int64
+    [R]: the places whose logits are needed, a row's last token and before it those of its draft."""
+
+    ids: I64
+    positions: I64
+    slots: I64
+    wanted: I64
+    stretches: list[Stretch]
+    """Their tables may be longer than needed, see `cut`."""
+    spans: list[Span] = field(default_factory=list)
+    """Tokens that have an adapter."""
+
+    @classmethod
+    def of(cls, rows: Seq[BatchRow], block_size: int) -> StepInputs:
+        """Flatten rows in the order of a batch."""
+        if rows[-1].count == 1:
+            return cls._of_single_tokens(rows, block_size)
+        ids: list[int] = []
+        positions: list[int] = []
+        slots: list[int] = []
+        wanted: list[int] = []
+        spans: list[Span] = []
+        for row in rows:
+            sequence, end = row.sequence, row.start + row.count
+            if sequence.adapter is not None:
+                spans.append((len(ids), row.count, sequence.adapter))
+            ids += sequence.tokens[row.start : end - row.drafted]
+            ids += sequence.draft[: row.drafted]
+            positions += range(row.start, end)
+            blocks = sequence.blocks
+            slots += [blocks[at // block_size] * block_size + at % block_size for at in range(row.start, end)]
+            if row.is_last:
+                wanted += range(len(ids) - 1 - row.drafted, len(ids))
+        made = [np.array(values, np.int64) for values in (ids, positions, slots, wanted)]
+        return cls(made[0], made[1], made[2], made[3], [_stretch(row) for row in rows], spans)
+
+    @classmethod
+    def _of_single_tokens(cls, rows: Seq[BatchRow], block_size: int) -> StepInputs:
+        """Do the same in most steps, looking at each sequence once."""
+        ids: list[int] = []
+        slots: list[int] = []
+        stretches: list[Stretch] = []
+        spans: list[Span] = []
+        new = tuple.__new__
+        for sequence, start, _, _, _ in rows:
+            if sequence.adapter is not None:
+                spans.append((len(ids), 1, sequence.adapter))
+            ids.append(sequence.tokens[start])
+            slots.append(sequence.blocks[start // block_size] * block_size + start % block_size)
+            stretches.append(new(Stretch, (start, 1, sequence.table, sequence.table_address, sequence.place)))
+        wanted = [at for at, row in enumerate(rows) if row[3]]
+        made = [np.array(values, np.int64) for values in (ids, [row[1] for row in rows], slots, wanted)]
+        return cls(made[0], made[1], made[2], made[3], stretches, spans)
+
+    def cut(self, block_size: int) -> list[Stretch]:
+        """Return the stretches with tables of just the blocks they reach into."""
+        return [one._replace(table=one.table[: -(-one.end // block_size)]) for one in self.stretches]
+
+
+def _stretch(row: BatchRow) -> Stretch:
+    return Stretch(row.start, row.count, row.sequence.table, row.sequence.table_address, row.sequence.place)
