@@ -11,9 +11,9 @@ from sluicegate.grammar.schema.strings import Strings, StringSet
 
 
 def unblocked(blocklist: Blocklist, parts: StringSet) -> StringSet:
-    """Without what `blocklist` takes out of known lists; what it takes out of all others, masks never offer.
+    """Remove from known lists of strings what `blocklist` forbids. In all other sets the masks never offer it.
 
-    `parts` itself where that is nothing, so that what is known of it stays known. Raises `GrammarLimit`.
+    Returns `parts` itself where nothing is removed, so that what is known of it stays known. Raises `GrammarLimit`.
     """
     if parts == strings.EVERY:
         return parts
@@ -23,7 +23,8 @@ def unblocked(blocklist: Blocklist, parts: StringSet) -> StringSet:
 
 @lru_cache(maxsize=2_000)
 def _unblocked(blocklist: Blocklist, part: Strings) -> Strings:
-    """Lists are looked through once, not once a request."""
+    """Remove from one part what `blocklist` forbids, so that lists are looked through once and not with every
+    request."""
     reduced = part.reduced
     if reduced.words is not None:
         kept = frozenset([word for word in reduced.words if not blocklist.holds(word)])

@@ -49,25 +49,25 @@ class Container:
 
     @abstractmethod
     def may_go_on(self) -> bool:
-        """Another part may come."""
+        """Return whether another part may come."""
 
     @abstractmethod
     def parts(self) -> tuple[Reading, ...]:
-        """At the first byte of the next part."""
+        """Return the readings at the first byte of the next part."""
 
     @abstractmethod
     def part_done(self) -> Continuation:
-        """After a part that led here, whatever it was; always the same object."""
+        """Return what follows a part that led here, whatever the part was; always the same object."""
 
     @abstractmethod
     def parts_read(self, at: PunctuationNode, vocabulary: Vocabulary) -> int | None:
-        """Nodes that whitespace and the next part read at `at`; None where something follows the part inside a token,
-        or a guard is asked."""
+        """Return the nodes that whitespace and the next part read at `at`. None: something follows the part inside a
+        token, or a guard is asked."""
 
     # --- readings ---
 
     def opened(self) -> tuple[Reading, ...]:
-        """After the opening bracket."""
+        """Return the readings after the opening bracket."""
         if self._opened is None:
             layout = self.values.layout
             readings = layout.optional(layout.block, Then(self.parts)) if self.may_go_on() else ()
@@ -77,7 +77,7 @@ class Container:
         return self._opened
 
     def between(self) -> tuple[Reading, ...]:
-        """After a part."""
+        """Return the readings after a part."""
         if self._between is None:
             after: tuple[Reading, ...] = ()
             if self.may_go_on() or self.may_close():
@@ -102,12 +102,12 @@ class Container:
     # --- lookahead; None where only the readings know it: parts end inside a token, or guards are asked ---
 
     def opened_lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead | None:
-        """After the opening bracket, at `at`."""
+        """Return the lookahead after the opening bracket, at `at`."""
         parts = self.parts_read(at, vocabulary)
         return None if parts is None else self._or_closed(HERE | parts, vocabulary)
 
     def between_lookahead(self, vocabulary: Vocabulary) -> Lookahead | None:
-        """After a part."""
+        """Return the lookahead after a part."""
         comma = vocabulary.punctuation.by_path.get(b",")
         if comma is None or not self.may_go_on():
             return self._or_closed(HERE, vocabulary)

@@ -27,8 +27,8 @@ def claims_of(
     never: Callable[[Conjunction], bool],
     most: int,
 ) -> Claims:
-    """In which ways a property meets what `spec` demands of some property. `named`: is its name in a set? `never`:
-    surely not `satisfiable`, at a glance.
+    """Return the ways in which a property can meet what `spec` demands of some property. `named`: whether its name is
+    in a set. `never`: whether a conjunction is surely not `satisfiable`, at a glance.
 
     Raises `TooMany` past `most` ways.
     """
@@ -50,7 +50,7 @@ def claims_of(
 
 
 def names_of(demands: tuple[Existential, ...]) -> tuple[str, ...]:
-    """Names that `demands` tell from others one by one."""
+    """Return the names that `demands` single out, sorted."""
     found: set[str] = set()
     for some in demands:
         found |= some.absent
@@ -61,7 +61,7 @@ def names_of(demands: tuple[Existential, ...]) -> tuple[str, ...]:
 
 
 def skipped(spec: Object, name: str, required: bool) -> int:
-    """Bit set of the demands that are met where `name` is not given."""
+    """Return the bit set of the demands that are met where `name` is not given."""
     if required:
         return 0
     return sum(1 << demand for demand, some in enumerate(spec.existentials) if name in some.absent)

@@ -95,7 +95,7 @@ class Layout:
         self._closed: dict[tuple[int, Continuation], Lookahead] = {}
 
     def optional(self, lexeme: DfaLexeme | None, follow: Then) -> tuple[Reading, ...]:
-        """`follow`, perhaps after whitespace."""
+        """Return the readings of `follow`, with or without whitespace before it."""
         if lexeme is None:
             return follow.after(0)
         return (*follow.after(0), InLexeme(lexeme, lexeme.start, follow))
@@ -105,15 +105,15 @@ class Layout:
         return () if self.block is None else (InLexeme(self.block, self.block.start, close),)
 
     def spaced(self, lexeme: DfaLexeme | None, found: int, punctuation: PunctuationTrie) -> int:
-        """What can be read where `found` can be, perhaps after whitespace."""
+        """Return what can be read where `found` can be, with or without whitespace before it."""
         return found if lexeme is None else of_scalar(lexeme, punctuation)[0] | self.delayed(lexeme, found, punctuation)
 
     def delayed(self, lexeme: DfaLexeme | None, found: int, punctuation: PunctuationTrie) -> int:
-        """`found`, and `found` after whitespace."""
+        """Return `found` together with `found` after whitespace."""
         return found if lexeme is None else found | punctuation.behind(of_scalar(lexeme, punctuation)[1], found)
 
     def close_lookahead(self, byte: int, follow: Continuation, vocabulary: Vocabulary) -> Lookahead:
-        """Perhaps whitespace, and then the closing bracket."""
+        """Return the lookahead of the closing bracket, with or without whitespace before it."""
         known = self._closed.get((byte, follow))
         if known is None:
             nested = any(branch.is_asked(0) for branch in follow.branches)
@@ -161,6 +161,6 @@ def _space_lexeme(pattern: str) -> DfaLexeme | None:
 
 
 def closing(byte: int, check: Guard | None, follow: Continuation) -> ByteChoice:
-    """A closing bracket, guarded by the `check` of what it closes and by what follows."""
+    """Return the choice of a closing bracket, guarded by the `check` of what it closes and by what follows."""
     guard = all_of(check, follow.guard)
     return ByteChoice({byte: follow}, None if guard is None else {byte: guard})

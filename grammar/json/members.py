@@ -13,7 +13,8 @@ _ROOMY = ANNOTATIONS | named(lambda keyword: keyword.room == "always")
 
 
 def surely_has_value(terms: Conjunction) -> bool:
-    """At a glance: one schema that asks for a type and nothing that its simplest value could miss."""
+    """Tell at a glance whether a value exists: one schema that asks for a type and nothing its simplest value could
+    miss. False decides nothing."""
     if not terms:
         return True
     if len(terms) > 1 or not isinstance(terms[0], SchemaRef) or not terms[0].positive:
@@ -36,8 +37,8 @@ def _leaves_room(name: str, kind: str) -> bool:
 
 
 def member_terms(spec: Object, name: str | None, matched: Sequence[str | StringSet]) -> Conjunction:
-    """What the value of `name` must satisfy, given the patterns it matches, and the sets of `spec.every` that it is in;
-    None = a name that is not listed."""
+    """Return what the value of `name` must satisfy. `matched`: the patterns it matches, and the sets of `spec.every`
+    that it is in. None = a name that is not listed."""
     facts: list[Fact] = []
     for part in spec.parts:
         found = name is not None and name in part.by_name

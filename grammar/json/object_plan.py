@@ -68,8 +68,8 @@ class ObjectPlan:
         return Ends(self)
 
     def skipped(self, at: int, until: int | None = None) -> int:
-        """Demands met by the names that do not come: in order those from `at` to `until` (None: all that are left), in
-        any order all but those in `at`."""
+        """Return the demands met by the names that do not come. In order: those from `at` to `until` (None: all that
+        are left). In any order: all but those in `at`."""
         found = 0
         for i in range(0 if self.any_order else at, len(self.names) if until is None else until):
             if not (self.any_order and at >> i & 1):
@@ -82,12 +82,12 @@ class ObjectPlan:
 
     @cached_property
     def in_order(self) -> bool:
-        """Which names may come next depends only on the index of the last one."""
+        """Return whether the names that may come next depend only on the index of the last one."""
         return not (self.any_order or self.counts or self.some)
 
     @cached_property
     def until(self) -> list[int]:
-        """For each index the one behind the first required name from there on: names up to it may come next."""
+        """Return for each index the one behind the first required name from there on: names up to it may come next."""
         found = [len(self.names)]
         for i in reversed(range(len(self.names))):
             found.append(i + 1 if self.required[i] else found[-1])
@@ -95,20 +95,20 @@ class ObjectPlan:
 
     @cached_property
     def unordered(self) -> bool:
-        """Any listed name that has not come may come next."""
+        """Return whether any listed name that has not come may come next."""
         return self.any_order and not self.counts and not self.some
 
     @cached_property
     def required_set(self) -> int:
-        """Bit set of the required names."""
+        """Return the bit set of the required names."""
         return sum(1 << i for i, needed in enumerate(self.required) if needed)
 
     def left(self, given: int) -> int:
-        """Bit set of the listed names that are not in `given`."""
+        """Return the bit set of the listed names that are not in `given`."""
         return (1 << len(self.names)) - 1 & ~given
 
     def names_left(self, given: int) -> Literals:
-        """The lexeme of these."""
+        """Return the lexeme of the listed names that are not in `given`."""
         if len(self.names) <= _LONG:
             return Literals([pair for pair in self.spelled if not given >> pair[1] & 1])
         return Remaining(self._shared, self.left(given))
@@ -119,18 +119,19 @@ class ObjectPlan:
 
     @cached_property
     def spelled(self) -> list[tuple[bytes, int]]:
-        """Usual spellings of the names, sorted, with their indices."""
+        """Return the usual spellings of the names, sorted, with their indices."""
         return sorted_spellings(self.names)
 
     def names_read(self, punctuation: PunctuationTrie) -> list[tuple[int, int]]:
-        """What each listed name reads from its opening quote on, and where it ends."""
+        """Return for each listed name what it reads from its opening quote on, and where it ends."""
         found = self._read.get(punctuation)
         if found is None:
             found = self._read[punctuation] = [of_word(plain(name) + b'"', punctuation) for name in self.names]
         return found
 
     def read_of(self, left: int, punctuation: PunctuationTrie) -> tuple[int, int]:
-        """The same of all names of the bit set `left` together."""
+        """Return what all names of the bit set `left` together read from their opening quotes on, and where they
+        end."""
         groups = self._read_groups.get(punctuation)
         if groups is None:
             groups = {}
@@ -145,7 +146,8 @@ class ObjectPlan:
         return read, ends
 
     def read_from(self, at: int, punctuation: PunctuationTrie) -> tuple[int, int]:
-        """The same of all names that may come next from index `at` on, where they come in order."""
+        """Return what all names that may come next from index `at` on read, and where they end, if the names come in
+        order."""
         found = self._read_from.get(punctuation)
         if found is None:
             read = ends = 0
@@ -161,7 +163,8 @@ class ObjectPlan:
 
     @cached_property
     def leafy(self) -> bool:
-        """Some free name begins no longer one: once it was given, what leads to it again must not be begun."""
+        """Return whether some free name cannot grow into a longer one. Once it was given, what leads to it again must
+        not be begun."""
         return not all(map(strings.can_grow, self.free_names))
 
     @cached_property
@@ -170,7 +173,7 @@ class ObjectPlan:
 
     @cached_property
     def required_from(self) -> tuple[int, ...]:
-        """How many required names stand at or after each index."""
+        """Return for each index how many required names stand at or after it."""
         counts = [0]
         for needed in reversed(self.required):
             counts.append(counts[-1] + needed)
@@ -178,7 +181,7 @@ class ObjectPlan:
 
 
 def ordered_names(listed: tuple[str, ...], required: frozenset[str], order: str) -> tuple[str, ...]:
-    """`listed` as the option `property_order` wants it."""
+    """Order `listed` as the option `property_order` wants it."""
     if order != "required_first":
         return listed
     return tuple(chain((n for n in listed if n in required), (n for n in listed if n not in required)))
@@ -192,7 +195,7 @@ class Ends:
         self._known: dict[tuple[int, int], int] = {}
 
     def reachable(self, at: int, met: int, count: int) -> bool:
-        """From where `count` members have been given, and `met` demands."""
+        """Return whether the object can end from where `count` members have been given, and `met` demands."""
         plan, sizes = self.plan, self._sizes(at, met)
         if not plan.counts:
             return bool(sizes)
@@ -201,8 +204,11 @@ class Ends:
         return bool(sizes if plan.free else sizes >> max(plan.low - count, 0))
 
     def _sizes(self, at: int, met: int) -> int:
-        """Bit set of how many more members it can take. Listed names first, each at most once; where free ones may
-        come, the least number stands for all from there on."""
+        """Return the bit set of how many more members the object can take.
+
+        Listed names come first, each at most once. Where free ones may come, the least number stands for all from there
+        on.
+        """
         known = self._known.get((at, met))
         if known is None:
             every = (1 << self.plan.some) - 1
@@ -219,9 +225,11 @@ class Ends:
 
     @cached_property
     def _from(self) -> list[dict[int, int]] | None:
-        """By index: demands that listed names from there on and free ones can meet -> numbers of members; what the
-        walks from all indexes and all demands have in common. None where these are too many, though fewer may be left
-        from where some demands are met."""
+        """Return by index: the demands that listed names from there on and free ones can meet -> numbers of members.
+        The walks from all indexes and all demands share this table.
+
+        None where these are too many, though fewer may be left from where some demands are met.
+        """
         plan, room = self.plan, _MOST_KEPT
         sizes = {0: 1}
         try:
@@ -255,8 +263,8 @@ class Ends:
         return numbers & -numbers if not plan.counts or plan.free or not plan.low else numbers
 
     def _with(self, sizes: dict[int, int], claims: Claims, skip: int | None) -> dict[int, int]:
-        """Demands met -> numbers of members, with one more name given in one of the ways of `claims`, or left out,
-        which meets the demands `skip`; None: it cannot be."""
+        """Return demands met -> numbers of members, with one more name either given in one of the ways of `claims` or
+        left out. Leaving it out meets the demands `skip` (None: it cannot be left out)."""
         found: dict[int, int] = {}
         for met, numbers in sizes.items():
             if skip is not None:
@@ -267,7 +275,8 @@ class Ends:
         return found if len(found) <= _FEW else self._best(found)
 
     def _best(self, sizes: dict[int, int]) -> dict[int, int]:
-        """Without those that meet no more, with no better numbers, than others do."""
+        """Drop the entries that meet no more demands than others do, with no better numbers. Raises `GrammarLimit`
+        where too many are left."""
         look()
         if len(sizes) > 2 * _MOST:
             raise GrammarLimit("what some property must be can be met in too many ways to be followed")

@@ -51,7 +51,7 @@ class ObjectPlanner:
         self._claiming = self._claimed = 0
 
     def plan(self, spec: Object) -> ObjectPlan | None:
-        """None where no object satisfies `spec`."""
+        """Return the plan of the objects that satisfy `spec`, or None where there are none."""
         if spec.contradicts():
             return None
         try:
@@ -63,8 +63,8 @@ class ObjectPlanner:
         return self.plan(replace(spec, existentials=some, checks=checks))
 
     def exists(self, spec: Object) -> bool | None:
-        """Some object satisfies `spec`, found without a plan where its required properties decide that; None where they
-        do not."""
+        """Return whether some object satisfies `spec`, without making a plan. None where its required properties do not
+        decide that."""
         if spec.contradicts():
             return False
         if spec.existentials or spec.low > len(spec.required):
@@ -72,7 +72,8 @@ class ObjectPlanner:
         return self._given(spec, spec.required, _patterns(spec)) is not None
 
     def _counted(self, spec: Object) -> ObjectPlan | None:
-        """Raises `TooMany` where its demands cannot be counted."""
+        """Make the plan with all demands counted, or return None where no object satisfies `spec`. Raises `TooMany`
+        where its demands cannot be counted."""
         if len(spec.existentials) > _DEMANDS:
             raise TooMany(spec.existentials)
         listed, unordered = _listed(spec)
@@ -136,7 +137,8 @@ class ObjectPlanner:
     # --- names that are listed ---
 
     def _given(self, spec: Object, listed: tuple[str, ...], patterns: tuple[str, ...]) -> dict[str, Conjunction] | None:
-        """Those of `listed` that can have a value, in order, with what it satisfies; None if a required one cannot."""
+        """Return those of `listed` that can have a value, in order, with what it satisfies. None: a required one cannot
+        have one."""
         plans, required = self.plans, frozenset(spec.required)
         matchers = {text: plans.semantics.pattern(text, "/patternProperties") for text in patterns}
         found: dict[str, Conjunction] = {}
@@ -156,7 +158,7 @@ class ObjectPlanner:
     def _free(
         self, spec: Object, patterns: tuple[str, ...], refused: frozenset[str]
     ) -> tuple[list[_Kind], dict[str, Conjunction]]:
-        """Kinds of names; and names out of sets of few words, which are as good as listed."""
+        """Return the kinds of free names, and the names out of sets of few words, which are as good as listed."""
         plans = self.plans
         kinds: list[_Kind] = []
         few: dict[str, Conjunction] = {}
@@ -178,7 +180,8 @@ class ObjectPlanner:
     def _classes(
         self, spec: Object, patterns: tuple[str, ...], refused: frozenset[str]
     ) -> list[tuple[StringSet, Conjunction]]:
-        """Names that are not listed, by which patterns they match; the class of a `refused` one does not matter."""
+        """Divide the names that are not listed by the patterns they match. The class of a `refused` one does not
+        matter."""
         classes: _Classes = [(spec.names, ())]
         for text in patterns:
             match: StringSet = (Strings(dfa=self.plans.semantics.pattern(text, "/patternProperties")),)
@@ -207,7 +210,8 @@ class ObjectPlanner:
     # --- demands ---
 
     def _claims(self, spec: Object, terms: Conjunction, named: Callable[[StringSet], bool]) -> Claims:
-        """Raises `TooMany` also where that leads too deep into claims of other objects."""
+        """Return the claims of a property on the demands of `spec`. Raises `TooMany` also where that leads too deep
+        into claims of other objects."""
         if not spec.existentials:
             return ()
         if self._claiming >= _CLAIMING or self._claimed >= _CLAIMED:
@@ -225,7 +229,7 @@ class ObjectPlanner:
         return self.plans.satisfiable(terms)
 
     def _never(self, terms: Conjunction) -> bool:
-        """No value satisfies `terms`, as far as a glance tells."""
+        """Return whether surely no value satisfies `terms`, as far as a glance tells."""
         try:
             return is_empty(self.plans.value_set(terms))
         except InvalidGrammar:
@@ -237,8 +241,8 @@ def _patterns(spec: Object) -> tuple[str, ...]:
 
 
 def _listed(spec: Object) -> tuple[tuple[str, ...], bool]:
-    """Names that a schema speaks of one by one; and whether no one list holds them all, so that no order is the
-    author's."""
+    """Return the names that a schema lists one by one, and whether no one list holds them all, so that their order is
+    not the author's."""
     named = {name: None for part in spec.parts for name, _ in part.named}
     demanded = names_of(spec.existentials)
     listed = tuple(dict.fromkeys([*named, *spec.required, *demanded]))
@@ -247,7 +251,7 @@ def _listed(spec: Object) -> tuple[tuple[str, ...], bool]:
 
 
 def _split(classes: _Classes, language: StringSet, text: str | StringSet | None) -> _Classes:
-    """Each class cut in two, what is in `language` and what is not; the former noted to match `text`, if given."""
+    """Cut each class in two: what is in `language`, and what is not. The former is noted to match `text`, if given."""
     other = strings.complement(language)
     inside = () if text is None else (text,)
     cuts = [

@@ -36,7 +36,7 @@ class ObjectSource(LayoutSource, Protocol):
         met: int = 0,
         used: frozenset[str] = frozenset(),
     ) -> ObjectState:
-        """The same object for the same arguments, as long as it is kept."""
+        """Return the state for these arguments: the same object every time, as long as it is kept."""
 
 
 class ObjectState(Container):
@@ -79,7 +79,7 @@ class ObjectState(Container):
     # --- what may come next ---
 
     def missing(self) -> int:
-        """Required names that have not come yet."""
+        """Return how many required names have not come yet."""
         plan = self.plan
         if not plan.any_order:
             return plan.required_from[self.at]
@@ -92,7 +92,7 @@ class ObjectState(Container):
         return not plan.some or (self.met | plan.skipped(self.at)) + 1 == 1 << plan.some
 
     def offered(self) -> list[int]:
-        """Listed names that may come next and leave the object completable."""
+        """Return the indices of the listed names that may come next and leave the object completable."""
         if self._offered is not None:
             return self._offered
         plan = self.plan
@@ -115,18 +115,19 @@ class ObjectState(Container):
         return found
 
     def _is_offered(self) -> bool:
-        """Some listed name may come next."""
+        """Return whether some listed name may come next."""
         return bool(self.plan.left(self.at)) if self.plan.unordered else bool(self.offered())
 
     def _enough_left(self, i: int) -> bool:
-        """After name `i`, the names left can still reach the least number of members."""
+        """Return whether, after name `i`, the names left can still reach the least number of members."""
         plan = self.plan
         if not plan.counts or plan.any_order or (plan.free and plan.supply is None):
             return True
         return self.count + len(plan.names) - i + (plan.supply or 0) >= plan.low
 
     def ways(self, index: int) -> list[tuple[ObjectState, Conjunction]]:
-        """Where name `index` (-1 - k: a free name of kind k) leads, and with what value; only what can be completed."""
+        """Return where name `index` (-1 - k: a free name of kind k) leads, and with what value; only what can be
+        completed."""
         plan = self.plan
         claims = plan.claims[index] if index >= 0 else plan.free_claims[-1 - index]
         found = []
@@ -171,7 +172,7 @@ class ObjectState(Container):
         return tuple(readings)
 
     def _listed(self) -> Literals:
-        """The listed names that may come next, of which there is one at least."""
+        """Return the lexeme of the listed names that may come next, of which there is at least one."""
         plan = self.plan
         if plan.unordered:
             return plan.names_left(self.at)
@@ -196,11 +197,11 @@ class ObjectState(Container):
         return self.values.object_state(plan, at, self.count + plan.counts, self.follow, self.met | hits, self.used)
 
     def without(self, names: frozenset[str]) -> ObjectState:
-        """The same situation where the free names `names` have been given."""
+        """Return the same state with the free names `names` counted as given."""
         return self.values.object_state(self.plan, self.at, self.count, self.follow, self.met, names)
 
     def entries_of(self, index: int) -> list[MemberStart]:
-        """What may follow name `index` (-1 - k: a free name of kind k), given from here."""
+        """Return what may follow name `index` (-1 - k: a free name of kind k), given from here."""
         plan = self.plan
         if plan.some:
             ways = self.ways(index)
@@ -210,7 +211,8 @@ class ObjectState(Container):
         return [self.after_free().entry(index, plan.free[-1 - index][1])]
 
     def entry(self, index: int, terms: Conjunction, way: int = 0) -> MemberStart:
-        """What follows the name that led to this state: `index` of a listed one, -1 - k for the k-th kind of free ones.
+        """Return what follows the name that led to this state: `index` of a listed one, -1 - k for the k-th kind of
+        free ones.
 
         The same object from wherever the name was offered.
         """
@@ -227,13 +229,15 @@ class ObjectState(Container):
     # --- lookahead; None as in `Container` ---
 
     def entry_lookahead(self, index: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead | None:
-        """After name `index` (-1 - k: a free name of kind k): `:`, perhaps blanks, the value, and on."""
+        """Return the lookahead after name `index` (-1 - k: a free name of kind k): `:`, perhaps blanks, the value, and
+        on. None: it is not known here."""
         if self.plan.some or at is not vocabulary.punctuation.root:
             return None
         return (self.after_listed(index) if index >= 0 else self.after_free())._entered_lookahead(index, vocabulary)
 
     def _entered_lookahead(self, index: int, vocabulary: Vocabulary) -> Lookahead | None:
-        """The same from the state that the name leads to, which is one for all states that offer it."""
+        """Return the lookahead after name `index`, asked of the state that it leads to: one for all states that offer
+        it."""
         if index not in self._entered:
             self._entered[index] = self._find_entered(index, vocabulary)
         return self._entered[index]
@@ -261,12 +265,13 @@ class ObjectState(Container):
         return layout.spaced(layout.block, read, punctuation)
 
     def name_lookahead(self, vocabulary: Vocabulary) -> Lookahead | None:
-        """Of a name, from its opening quote on."""
+        """Return the lookahead of a name, from its opening quote on. None: a name may end there, or demands are
+        counted."""
         read, ends = self._name_read(vocabulary.punctuation)
         return None if ends or self.plan.some else Lookahead(HERE | read)
 
     def _name_read(self, punctuation: PunctuationTrie) -> tuple[int, int]:
-        """What a name reads from its opening quote on, and where it may end."""
+        """Return what a name reads from its opening quote on, and where it may end."""
         plan = self.plan
         if self._read is None:
             read = ends = 0
@@ -288,7 +293,7 @@ class ObjectState(Container):
 
 
 def _left(plan: ObjectPlan, used: frozenset[str]) -> list[tuple[int, Lexeme]]:
-    """Kinds of free names, less those that were given."""
+    """Return the kinds of free names, less the names in `used`."""
     found = []
     for k, part in enumerate(plan.free_names):
         found += [(k, lexeme) for lexeme in string_lexemes((replace(part, minus=part.minus | used),))]

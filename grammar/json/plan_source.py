@@ -18,15 +18,15 @@ class PlanSource(Protocol):
     semantics: Semantics
 
     def value_set(self, terms: Conjunction) -> ValueSet:
-        """Values that satisfy all of `terms`. Raises `InvalidGrammar`, `GrammarLimit`."""
+        """Return the values that satisfy all of `terms`. Raises `InvalidGrammar`, `GrammarLimit`."""
 
     def satisfiable(self, terms: Conjunction) -> bool:
-        """Some value satisfies all of `terms`, as far as conjunctions tell."""
+        """Return whether some value satisfies all of `terms`, as far as conjunctions tell."""
 
     def assume(self) -> None:
         """Mark the answer that is being worked out as tentative: it must not be remembered."""
 
     def refuses(self, value: Any, facts: frozenset[Fact]) -> bool:
-        """A check of `facts` surely refuses `value`."""
+        """Return whether a check of `facts` surely refuses `value`."""
 
     def check(self, facts: frozenset[Fact]) -> Guard | None: ...

@@ -61,7 +61,7 @@ class Plans:
     # --- meaning ---
 
     def pointer(self, terms: Conjunction) -> str:
-        """Pointer to the first schema among `terms`, for messages."""
+        """Return the pointer to the first schema among `terms`, for messages."""
         return next((fact.node.pointer for fact in terms if isinstance(fact, SchemaRef)), "")
 
     def value_set(self, terms: Conjunction) -> ValueSet:
@@ -83,7 +83,7 @@ class Plans:
             ) from None
 
     def _unblocked_set(self, terms: Conjunction, found: ValueSet) -> ValueSet:
-        """`found`, the value set of `terms`, without blocked strings."""
+        """Return `found`, the value set of `terms`, without blocked strings."""
         known = self._unblocked_sets.get(terms)
         if known is None:
             assert self.blocklist is not None
@@ -94,7 +94,7 @@ class Plans:
         return known
 
     def satisfiable(self, terms: Conjunction) -> bool:
-        """Some value satisfies all of `terms`, as far as conjunctions tell.
+        """Return whether some value satisfies all of `terms`, as far as conjunctions tell.
 
         A value nested in itself without end is none, so what is still being asked counts as unsatisfiable; an answer
         that rests on this is not remembered.
@@ -128,7 +128,7 @@ class Plans:
         return any(self._has_object(spec) for spec in value_set.objects)
 
     def number_lexemes(self, found: NumberSet) -> tuple[Lexeme, ...]:
-        """Lexemes of these numbers, with as many digits as the options allow."""
+        """Return the lexemes of these numbers, with as many digits as the options allow."""
         return number_lexemes(found, self._digits)
 
     def _has_object(self, spec: Object) -> bool:
@@ -139,7 +139,8 @@ class Plans:
         return self.object_plan(spec) is not None
 
     def why_not(self, terms: Conjunction) -> tuple[str, str]:
-        """(pointer to a required part that has no value, as deep as it can be followed; reason in words, if seen)."""
+        """Return (pointer to a required part that has no value, as deep as it can be followed; reason in words, if
+        seen)."""
         found = self.pointer(terms), reason(terms)
         if found[1]:
             return found
@@ -156,19 +157,19 @@ class Plans:
     # --- plans ---
 
     def object_plan(self, spec: Object) -> ObjectPlan | None:
-        """None where no object satisfies `spec`."""
+        """Return the plan of the objects that satisfy `spec`, or None where there are none."""
         found = self._objects.get(spec, _UNKNOWN)
         return self._planned(self._objects, spec, self._object_planner.plan) if found is _UNKNOWN else found
 
     def array_plan(self, spec: Array) -> ArrayPlan | None:
-        """None where no array satisfies `spec`."""
+        """Return the plan of the arrays that satisfy `spec`, or None where there are none."""
         found = self._arrays.get(spec, _UNKNOWN)
         return self._planned(self._arrays, spec, partial(array_planner.plan_of, self)) if found is _UNKNOWN else found
 
     def _planned(
         self, known: dict[_Spec, _Plan | None], spec: _Spec, make: Callable[[_Spec], _Plan | None]
     ) -> _Plan | None:
-        """The plan of `spec`; not kept where it leaves out what is still being asked."""
+        """Make the plan of `spec` with `make`. It is kept in `known` unless it leaves out what is still being asked."""
         assumed, self._assumed = self._assumed, False
         plan = make(spec)
         tentative = self._assumed and bool(self._asking)
@@ -178,11 +179,12 @@ class Plans:
         return plan
 
     def assume(self) -> None:
-        """What is being asked rests on an assumption, and its answer must not be remembered."""
+        """Note that what is being asked rests on an assumption, so that its answer is not remembered."""
         self._assumed = True
 
     def without(self, plan: ArrayPlan, facts: frozenset[Fact], item: Any) -> frozenset[Fact]:
-        """What later items of a tight plan satisfy besides their own terms, after `item`; `facts`: before it."""
+        """Return what later items of a tight plan satisfy after `item`, besides their own terms; `facts`: what they did
+        before it."""
         return self._unique_items.without(plan, facts, item)
 
     def counting(self, plan: ArrayPlan) -> Counting:
@@ -192,7 +194,7 @@ class Plans:
         return found
 
     def refuses(self, value: Any, facts: frozenset[Fact]) -> bool:
-        """A check of `facts` surely refuses `value`."""
+        """Return whether a check of `facts` surely refuses `value`."""
         return self.checks is not None and any(self.checks.validator(f)(value) != f.positive for f in facts)
 
     def check(self, facts: frozenset[Fact]) -> Guard | None:

@@ -18,7 +18,7 @@ from sluicegate.plugins.errors import Unsatisfiable
 def satisfiable_values(
     schema: dict[str, Any] | bool, options: GrammarOptions, documents: Mapping[str, Any] | None = None
 ) -> tuple[Values, Conjunction, tuple[str, ...]]:
-    """(source of readings, root of `schema`, notes for its author). Raises a `GrammarError`."""
+    """Return (source of readings, root of `schema`, notes for its author). Raises a `GrammarError`."""
     shared_automata()
     if options.close_objects:
         schema = closed(schema)

@@ -53,13 +53,13 @@ class Values(Plans):
     # --- readings ---
 
     def value(self, terms: Conjunction, follow: Continuation) -> tuple[Reading, ...]:
-        """Readings at the first byte of a value that satisfies all of `terms`."""
+        """Return the readings at the first byte of a value that satisfies all of `terms`."""
         value_set = self.value_set(terms)
         lexemes, numbers, words = self._scalars(value_set)
         return self._readings(value_set, lexemes, numbers if words is None else (*numbers, words), follow)
 
     def within_text(self, terms: Conjunction, follow: Continuation) -> tuple[Reading, ...]:
-        """The same where `follow` may begin with what a number could go on with."""
+        """Return the readings of such a value where `follow` may begin with what a number could go on with."""
         value_set = self.value_set(terms)
         lexemes, numbers, words = self._scalars(value_set)
         bare = numbers if words is None else (*numbers, words)
@@ -68,7 +68,8 @@ class Values(Plans):
     def _readings(
         self, value_set: ValueSet, lexemes: tuple[Lexeme, ...], bare: tuple[Lexeme, ...], follow: Continuation
     ) -> tuple[Reading, ...]:
-        """`lexemes`: of strings, from after the quote; `bare`: of numbers and names."""
+        """Join the readings of all kinds of values. `lexemes`: of strings, from after the quote. `bare`: of numbers and
+        names."""
         moves: dict[int, Any] = {}
         if lexemes:
             moves[QUOTE] = lambda: tuple(InLexeme(lexeme, lexeme.start, follow) for lexeme in lexemes)
@@ -85,7 +86,8 @@ class Values(Plans):
         return tuple(readings)
 
     def _scalars(self, value_set: ValueSet) -> _Scalars:
-        """Lexemes of its strings, of its numbers, and of what has a name."""
+        """Return the lexemes of the strings of `value_set`, of its numbers, and of `null`, `true` and `false` as far as
+        it has them."""
         known = self._lexemes.get(id(value_set))
         if known is None:
             if len(self._lexemes) >= _STATES:
@@ -106,7 +108,7 @@ class Values(Plans):
         return self
 
     def start(self, terms: Conjunction, follow: Continuation) -> ValueStart:
-        """The same object for the same arguments, as long as it is kept."""
+        """Return the start for these arguments: the same object every time, as long as it is kept."""
         terms = self._terms.setdefault(terms, terms)
         key = (id(terms), follow)
         found: ValueStart | None = self._states.get(key)
@@ -115,7 +117,7 @@ class Values(Plans):
         return found
 
     def value_lookahead(self, terms: Conjunction, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
-        """What the start of a value can read, with what follows it left open."""
+        """Return what the start of a value can read, with what follows it left open."""
         known, key = self._lookaheads, id(terms)
         found = known.get(key)
         if found is not None:
@@ -165,7 +167,7 @@ class Values(Plans):
                 yield state.opened_lookahead(at, vocabulary) or of_readings(state.opened(), at, vocabulary)
 
     def numbers(self, terms: Conjunction) -> tuple[Lexeme, ...]:
-        """Lexemes of the numbers that satisfy `terms`."""
+        """Return the lexemes of the numbers that satisfy `terms`."""
         return self._scalars(self.value_set(terms))[1]
 
     def many(self, branches: tuple[Continuation, ...]) -> Many:

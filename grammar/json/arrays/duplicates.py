@@ -78,18 +78,19 @@ class RepeatingState(ArrayState):
         return None if self.index else frozenset()
 
     def _to_come(self) -> list[Conjunction]:
-        """What the items behind the next one satisfy."""
+        """Return the facts that each item behind the next one satisfies, every conjunction once."""
         plan = self.plan
         indexes = range(self.index + 1, len(plan.prefix) + 1 if plan.high is None else plan.high)
         return list(dict.fromkeys(terms for index in indexes if (terms := plan.at(index)) is not None))
 
     def _may_repeat(self, given: frozenset[Fact]) -> bool:
-        """An item behind the next one may be one of `given`."""
+        """Return whether an item behind the next one may equal one of `given`."""
         satisfiable = self.values.satisfiable
         return any(satisfiable(conjunction((*terms, value))) for terms in self._to_come() for value in given)
 
     def after(self, items: list[Any] | None) -> RepeatingState:
-        """After the next item, the last of `items` (None: not known, and no two are equal)."""
+        """Return the state after the next item, the last of `items`. None: the items are not known, and no two are
+        equal."""
         plan, used = self.plan, self.used
         after = min(self.index + 1, plan.horizon)
         if items is not None and not self.is_met:
@@ -103,7 +104,7 @@ class RepeatingState(ArrayState):
         return found
 
     def met(self) -> RepeatingState:
-        """After the next item, if it repeats one."""
+        """Return the state after the next item where that item repeats an earlier one."""
         after = min(self.index + 1, self.plan.horizon)
         found = self.values.array_state(self.plan, after, self.hits, _MET, self.follow)
         assert isinstance(found, RepeatingState)

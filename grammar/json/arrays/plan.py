@@ -66,7 +66,7 @@ class Counting:
         return [move for move in self._moves(index, hits) if self.can_end(index + 1, move[2])]
 
     def can_end(self, index: int, hits: Hits) -> bool:
-        """The counts `hits` after `index` items can still be met."""
+        """Return whether the counts `hits` after `index` items can still be met."""
         first = (min(index, self.plan.horizon), hits)
         if first not in self._ends:
             seen, stack = {first}, [first]

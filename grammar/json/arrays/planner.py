@@ -18,7 +18,7 @@ _FEW_MEMBERS = 64
 
 
 def plan_of(plans: PlanSource, spec: Array) -> ArrayPlan | None:
-    """None where no array satisfies `spec`."""
+    """Return the plan of the arrays that satisfy `spec`, or None where there are none."""
     prefix, rest, high = _items(plans, spec)
     least = max(spec.low, 2 if spec.repeats else 1 if plans.refuses([], spec.checks) else 0)
     low = max([least, *(wanted.start + wanted.low for wanted in spec.contains if wanted.low)])
@@ -61,7 +61,8 @@ def plan_of(plans: PlanSource, spec: Array) -> ArrayPlan | None:
 
 
 def _items(plans: PlanSource, spec: Array) -> tuple[tuple[Conjunction, ...], Conjunction | None, int | None]:
-    """What the first items satisfy, what all others do (None: there are none), and how many there may be."""
+    """Return what the first items satisfy, what all others do (None: there are no others), and how many there may
+    be."""
     prefix: list[Conjunction] = []
     high = spec.high
     for i in range(spec.prefix_size):
@@ -81,8 +82,8 @@ def _last_pair(
     high: int | None,
     satisfiable: Callable[[Conjunction], bool],
 ) -> int | None:
-    """The last index of an item that a later one may repeat; None where there is none, `ALWAYS` where one is always to
-    come."""
+    """Return the last index of an item that a later one may repeat. None: there is no such item. `ALWAYS`: another one
+    is always to come."""
     if rest is not None and (high is None or high - len(prefix) >= 2):
         return ALWAYS if high is None else high - 2
     items = [*prefix[:high], *([rest] if rest is not None and (high is None or high > len(prefix)) else [])]
@@ -93,7 +94,8 @@ def _last_pair(
 
 
 def _is_tight(plans: PlanSource, terms: Conjunction) -> bool:
-    """Some number or word, once begun again, may be unable to become another one; 0 as `0e5`, for instance."""
+    """Return whether some number or word, once begun again, may be unable to become another one (0 as `0e5`, for
+    instance)."""
     value_set = plans.value_set(terms)
     return value_set.null or bool(value_set.booleans) or bool(value_set.numbers)
 
@@ -103,7 +105,7 @@ def _can_grow(plans: PlanSource, terms: Conjunction) -> bool:
 
 
 def _members(plans: PlanSource, spec: Array, rest: Conjunction) -> tuple[tuple[bool, str], ...] | None:
-    """All values an item can have, where they are few scalars."""
+    """Return all values an item can have where these are few scalars, otherwise None."""
     value_set = plans.value_set(rest)
     few = None if spec.contains else few_scalars(value_set)
     if few is None or len(few[0]) + len(few[1]) > _FEW_MEMBERS:

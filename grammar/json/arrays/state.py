@@ -24,14 +24,15 @@ class ArraySource(LayoutSource, Protocol):
     """What arrays ask of the values of a grammar."""
 
     def array_state(self, plan: ArrayPlan, index: int, hits: Hits, used: Used, follow: Continuation) -> ArrayState:
-        """The same object for the same arguments, as long as it is kept."""
+        """Return the state for these arguments: the same object every time, as long as it is kept."""
 
     def satisfiable(self, terms: Conjunction) -> bool: ...
 
     def counting(self, plan: ArrayPlan) -> Counting: ...
 
     def without(self, plan: ArrayPlan, facts: frozenset[Fact], item: Any) -> frozenset[Fact]:
-        """What later items of a tight plan satisfy besides their own terms, after `item`; `facts`: before it."""
+        """Return what later items of a tight plan satisfy after `item`, besides their own terms; `facts`: what they did
+        before it."""
 
 
 class ArrayState(Container):
@@ -56,7 +57,7 @@ class ArrayState(Container):
         self.done: dict[Hits, Continuation] = {}
 
     def without(self, item: Any) -> ArrayState:
-        """The same situation where `item` has been given."""
+        """Return the same state with `item` counted as given."""
         before = self.used if isinstance(self.used, frozenset) else frozenset[Fact]()
         used = self.values.without(self.plan, before, item)
         if used == before:
@@ -97,13 +98,14 @@ class ArrayState(Container):
         return self._unused(terms)
 
     def _unused(self, terms: Conjunction) -> Conjunction:
-        """`terms` without the items that were given, where these are known."""
+        """Return `terms` together with the exclusion of the items given so far, where these are known."""
         if not isinstance(self.used, frozenset):
             return terms
         return conjunction((*terms, *sorted(self.used, key=repr)))
 
     def _moves(self) -> list[tuple[Hits, Conjunction, Hits]]:
-        """What the next item may be under `contains`: (which of them it counts for, its facts, how many there are)."""
+        """Return what the next item may be under `contains`: (which of them it counts for, its facts, the counts after
+        it)."""
         values, moves = self.values, self.values.counting(self.plan).moves(self.index, self.hits)
         if not self.plan.tight or not self.used:
             return moves
@@ -119,7 +121,7 @@ class ArrayState(Container):
         return tuple([self.values.start(facts, self._after_item(hit, hits)) for hit, facts, hits in self._moves()])
 
     def _after_item(self, hit: Hits, hits: Hits) -> Continuation:
-        """After the next item, which `hit` counts, so that there are `hits`."""
+        """Return what follows the next item, which counts for `hit` and brings the counts to `hits`."""
         found = self.done.get(hit)
         if found is None:
             plan = self.plan

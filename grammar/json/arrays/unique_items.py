@@ -61,12 +61,14 @@ class UniqueItems:
         return any(part != Numbers() for part in self._number_parts(plan))
 
     def _has_room(self, plan: ArrayPlan, text: str) -> bool:
-        """A string that begins with `text` may become a million others at each index where it may be `text`."""
+        """Return whether a string that begins with `text` may become a million others at each index where it may be
+        `text`."""
         sets = [self._plans.value_set(terms).strings for terms in _terms(plan)]
         return all(strings.has_room(part, text) for parts in sets for part in parts if part.has(text))
 
     def _are_whole(self, plan: ArrayPlan) -> bool:
-        """Numbers are integers to which any digit may always be added, so that those of digits alone have room."""
+        """Return whether numbers are integers to which any digit may always be added, so that those of digits alone
+        have room."""
         most = self._plans.options.integer_digits
         parts = self._number_parts(plan)
         return not plan.contains and not 0 < most < 2 * _LONG and all(map(_is_open, parts))
@@ -94,7 +96,7 @@ def _is_open(part: Numbers) -> bool:
 
 
 def _goes_on(fact: Fact) -> bool:
-    """An excluded integer that digits may follow; behind 0 none can."""
+    """Return whether `fact` excludes an integer that more digits may follow. Behind 0 none can."""
     if not isinstance(fact, Constant) or fact.json[0] not in "-0123456789":
         return False
     return len(fact.json) <= _LONG and Fraction(fact.json) != 0
