@@ -83,8 +83,8 @@ class Accounts:
     def __init__(
         self, settings: AccountSettings, keys: Iterable[KeySettings] = (), database: Database | None = None
     ) -> None:
-        """`database`: where all gateways of the deployment keep keys, usage and budgets. Nothing is opened before
-        `start`. Raises `ConfigurationError`."""
+        """Build the accounts without opening anything: `start` does that. `database` is where all gateways of the
+        deployment keep keys, usage and budgets. Raises `ConfigurationError`."""
         self.settings = settings
         self.prices = Prices(settings.prices)
         self.keyring = Keyring([from_settings(key) for key in keys], required=_has_store(settings, database))
@@ -152,7 +152,8 @@ class Accounts:
             thread.shutdown(wait=False)
 
     def _rounds(self) -> list[tuple[float, Callable[[], Awaitable[object]]]]:
-        """Periodic work as (interval in seconds, call); each has a task of its own, so that none waits for another."""
+        """Return the periodic work as (interval in seconds, call). Each has a task of its own, so that none waits for
+        another."""
         every_s = self.settings.flush_s
         rounds: list[tuple[float, Callable[[], Awaitable[object]]]] = [(every_s, self.flush), (every_s, self.refresh)]
         if self.shared is not None:
@@ -168,7 +169,7 @@ class Accounts:
                 log.debug("the books: a round failed", exc_info=True)
 
     async def _restore(self) -> None:
-        """Sum what was spent this month, in the store and still waiting for it."""
+        """Restore this month's spending: what the store holds and what still waits to be written there."""
         now_s = time.time()
         self._totals.restore(await self.on_thread(self.store.spent, day_of(now_s)), now_s)
         for table in self._flusher.waiting:
@@ -187,8 +188,8 @@ class Accounts:
     # --- a request's way ----------------------------------------------------------------------------------------
 
     async def admit(self, request: Request, caller: Caller) -> None:
-        """`reserve`, once leases cover the request where limits are shared. Raises `Overloaded` where the shared limits
-        do not answer, `BooksUnavailable` where usage could not be written, and what `reserve` raises."""
+        """Call `reserve`, after leases cover the request where limits are shared. Raises `Overloaded` where the shared
+        limits do not answer, `BooksUnavailable` where usage could not be written, and what `reserve` raises."""
         if request.n:  # who has to write nothing down may come while the disk is full: to make room, for one
             self.health.check()
         self._directory.check(caller)
@@ -260,7 +261,8 @@ class Accounts:
         return self._features.of(request)
 
     def cost_nanos(self, model: str, used: Usage) -> int:
-        """What tokens cost, in billionths of the currency, whatever a model reports."""
+        """Return what tokens cost, in billionths of the currency. An implausible usage that a model reports is bounded
+        first."""
         return min(MAX_NANOS, self.prices.cost_nanos(model, used if plausible(used) else bounded(used)))
 
     def settle(self, outcome: Outcome) -> None:
@@ -334,7 +336,7 @@ class Accounts:
             await self.refresh()
 
     def check_keys(self, keys: Iterable[KeySettings]) -> None:
-        """Raises what `exchange_keys` raises."""
+        """Check keys of a new configuration without taking them. Raises what `exchange_keys` raises."""
         self.keyring.check_fixed([from_settings(key) for key in keys])
 
     def exchange_keys(self, keys: Iterable[KeySettings]) -> None:
@@ -343,7 +345,7 @@ class Accounts:
         self.meters.renew()
 
     def key(self, key_id: str) -> KeyRecord:
-        """Raises `NotFound`."""
+        """Return the key with this id. Raises `NotFound`."""
         record = self.keyring.records.get(key_id)
         if record is None:
             raise NotFound(f"there is no key {key_id!r}", param="id", code="key_not_found")
@@ -389,7 +391,7 @@ def _has_store(settings: AccountSettings, database: Database | None) -> bool:
 
 
 def _shared(settings: AccountSettings, database: Database | None, health: Health) -> LeaseStore | None:
-    """What limits are leased from; None where this gateway counts alone."""
+    """Return the store that limits are leased from, or None where this gateway counts alone."""
     fast = Shared(settings.url, health) if settings.url else None
     if database is None:
         return fast
@@ -398,7 +400,8 @@ def _shared(settings: AccountSettings, database: Database | None, health: Health
 
 
 def _shared_runs(settings: AccountSettings, database: Database | None, health: Health) -> SharedRuns | None:
-    """Where there is a database, runs are counted there, as what a Redis forgets would begin anew."""
+    """Return what counts runs across gateways, or None where this gateway counts alone. A database is preferred: a
+    Redis that forgets its data would start every run anew."""
     store: RunStore | None = None
     if database is not None:
         store = DatabaseRuns(database, health)

@@ -18,7 +18,7 @@ MAX_NAME = 256
 
 
 def plausible(used: Tokens) -> bool:
-    """Whether a request can have used this much."""
+    """Return whether a request can have used this much."""
     prompt, completion, cached = used.prompt_tokens, used.completion_tokens, used.cached_tokens
     return (
         type(prompt) is int
@@ -40,22 +40,22 @@ def bounded(used: Tokens) -> Tokens:
 
 
 def bounded_sums(table: Mapping[UsageKey, UsageSum]) -> UsageTable:
-    """A table whose rows every store can add to what it has."""
+    """Return `table` with each row cut, where needed, to what every store can add to its sums."""
     return {key: usage if _fits(usage) else _cut(usage) for key, usage in table.items()}
 
 
 def is_count(value: object, most: int = MAX_SUM) -> bool:
-    """Whether a foreign value is a whole number in [0, `most`]."""
+    """Return whether a foreign value is a whole number in [0, `most`]."""
     return type(value) is int and 0 <= value <= most
 
 
 def is_name(value: object) -> bool:
-    """Whether a foreign value can be the name of a key, team, feature or model."""
+    """Return whether a foreign value can be the name of a key, team, feature or model."""
     return isinstance(value, str) and len(value) <= MAX_NAME and "\0" not in value
 
 
 def name_of(text: str) -> str:
-    """`text` as a name that every store can keep."""
+    """Return `text` as a name that every store can keep: cut to `MAX_NAME`, with other characters replaced by `?`."""
     if text.isascii() and len(text) <= MAX_NAME and "\0" not in text:
         return text
     return text[:MAX_NAME].encode("utf-8", "replace").decode().replace("\0", "?")

@@ -32,7 +32,7 @@ def charged(outcome: Outcome, prices: Prices, reserved: Need | None) -> tuple[Us
 
 
 def tokens_a_minute(outcome: Outcome, counted: Usage) -> int:
-    """Tokens counted against the limit a minute; a cached answer counts as if it had been generated."""
+    """Return the tokens to count against the limit a minute. A cached answer counts as if it had been generated."""
     if not outcome.cached:
         return counted.prompt_tokens + counted.completion_tokens
     chars = sum(len(m.content) for m in outcome.request.messages) + sum(len(a.text) for a in outcome.answers)

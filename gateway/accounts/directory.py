@@ -46,7 +46,7 @@ class Directory:
         keep_s: float,
         read: OnReader,
     ) -> None:
-        """`teams`: those of the configuration, which override the store's."""
+        """Build a directory with no key read yet. `teams` come from the configuration and override the store's."""
         self.teams: dict[str, Limits] = dict(teams)
         self._fixed_teams = dict(teams)
         self._store = store
@@ -79,7 +79,7 @@ class Directory:
         return True
 
     def limits_of(self, kind: str, name: str) -> Limits:
-        """Of a "key" or a "team"."""
+        """Return the limits of a key or a team. `kind` is "key" or "team"."""
         if kind == "team":
             return self.teams.get(name, Limits())
         record = self._keyring.records.get(name)
@@ -92,7 +92,7 @@ class Directory:
             raise BooksUnavailable(message, retry_after_s=RETRY_S)
 
     def _look(self, known: Version) -> Found | None:
-        """On the reader's thread."""
+        """Read keys and teams, or return None where the store is still at `known`. Runs on the reader's thread."""
         version = self._store.version()
         if version == known:
             return None
@@ -118,8 +118,8 @@ class Directory:
         self._origin = self._origin or found.version.origin
 
     def _still_revoked(self, record: KeyRecord) -> KeyRecord:
-        """A revocation is for good, whatever a store says that was put back to an earlier state. A new key of the same
-        name is another."""
+        """Return `record`, revoked if that key was ever seen revoked: a revocation is for good, even where a store was
+        put back to an earlier state. A new key of the same name is another key."""
         known = self._keys.get(record.id)
         if known is None or known.revoked_at_s is None or record.revoked_at_s is not None:
             return record
@@ -127,7 +127,7 @@ class Directory:
         return record if is_new else replace(record, revoked_at_s=known.revoked_at_s)
 
     def _is_lost(self, found: Found) -> bool:
-        """Whether the store was replaced, or has no keys where it had some."""
+        """Return whether the store was replaced, or has no keys where it had some."""
         replaced = bool(self._origin) and found.version.origin != self._origin
         return replaced or (bool(self._keys) and not found.keys)
 

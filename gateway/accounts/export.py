@@ -15,7 +15,8 @@ DIMENSIONS = ("day", "key_id", "team", "feature", "model")
 
 
 def rows(table: UsageTable, by: Sequence[str], currency: str) -> list[dict[str, Any]]:
-    """Sum `table` by the dimensions `by`, in their order. Raises `RequestError` for an unknown one."""
+    """Add up `table` by the dimensions `by` and return the rows, ordered by them. Raises `RequestError` for an unknown
+    dimension."""
     for name in by:
         if name not in DIMENSIONS:
             raise RequestError(f"`by` has no {name!r}; valid names: {', '.join(DIMENSIONS)}", param="by")

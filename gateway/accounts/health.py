@@ -64,17 +64,18 @@ class Health:
 
     @property
     def is_well(self) -> bool:
-        """Nothing refuses requests."""
+        """Return whether no lasting trouble refuses requests."""
         return not any(trouble.refuses for trouble in self._troubles.values())
 
     @property
     def troubles(self) -> Mapping[Part, Trouble]:
-        """What lasts now; one that refuses lets nothing be served that would have to be charged."""
+        """Return the troubles that last now. While one of them refuses, nothing is served that would have to be
+        charged."""
         return self._troubles
 
 
 def cannot_be_written(error: BaseException) -> bool:
-    """Whether a store or a disk has no room or takes no writes, rather than being busy or out of reach."""
+    """Return whether a store or a disk has no room or takes no writes, rather than being busy or out of reach."""
     if isinstance(error, sqlite3.Error):
         return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in UNWRITABLE
     if isinstance(error, OSError) and error.errno is not None:

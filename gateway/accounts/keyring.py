@@ -25,7 +25,8 @@ class Keyring:
     that the time of a look-up tells nothing about any key; a hit is compared in constant time."""
 
     def __init__(self, fixed: Sequence[KeyRecord], *, required: bool = False) -> None:
-        """`fixed`: keys of the configuration. `required`: refuse callers without a key even where there are no keys."""
+        """Build a keyring of `fixed`, the keys of the configuration. `required`: refuse callers without a key even
+        where there are no keys."""
         _check_fixed(fixed)
         self._fixed = tuple(fixed)
         self._salt = os.urandom(32)
@@ -36,7 +37,7 @@ class Keyring:
 
     @property
     def required(self) -> bool:
-        """Whether callers without a key are refused."""
+        """Return whether callers without a key are refused."""
         return self._required or bool(self._fixed)
 
     @property
@@ -74,7 +75,8 @@ class Keyring:
             )
 
     def find(self, api_key: str) -> tuple[KeyRecord, Caller]:
-        """Raises `AuthenticationError`, whose message never repeats the key, or `BooksUnavailable`."""
+        """Return the record of an API key and its caller. Raises `AuthenticationError`, whose message never repeats the
+        key, or `BooksUnavailable`."""
         found, now_s = self._entry(api_key), time.time()
         if found is None or found[3] <= now_s:
             raise AuthenticationError("the API key is not known here; ask the operator for a valid one")
@@ -137,7 +139,7 @@ def check_names(whose: str, **names: str) -> None:
 
 
 def _check_fixed(records: Sequence[KeyRecord]) -> None:
-    """Raises `ConfigurationError`."""
+    """Check that keys of the configuration are unique and well named. Raises `ConfigurationError`."""
     _check_unique(records)
     for one in records:
         check_names(f"key {one.id[:80]!r}", id=one.id, tenant=one.tenant or one.id, team=one.team or "-")

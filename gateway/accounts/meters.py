@@ -19,7 +19,8 @@ class Meters:
     """Used on the event loop."""
 
     def __init__(self, directory: Directory, totals: Totals, shared: LeaseStore | None) -> None:
-        """With `shared`, limits are leased of what all gateways have; without, this one counts alone."""
+        """Build no meter yet. With `shared`, limits are leased from what all gateways have; without, this one counts
+        alone."""
         self._directory = directory
         self._totals = totals
         self._shared = shared
@@ -28,7 +29,7 @@ class Meters:
         """Those of `_meters` by key and team: asked for four times a request."""
 
     def of(self, caller: Caller) -> list[AnyMeter]:
-        """Of the key and of its team, where they have limits."""
+        """Return the meters of the key and of its team, where they have limits."""
         named = caller.key_id, caller.team
         try:
             return self._of[named]

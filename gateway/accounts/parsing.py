@@ -32,8 +32,8 @@ class Implausible(ValueError):
 
 
 def read_key(name: str, data: object) -> KeyRecord:
-    """The record kept under `name`. Raises `Implausible`, also where a newer release bounds the key by what is unknown
-    here: then it may be used for less than anything else of the record says."""
+    """Return the record kept under `name`. Raises `Implausible`, also where a newer release bounds the key by a field
+    unknown here: the key may then be used for less than the rest of the record says."""
     found = _object(data)
     fields = {field: value for field, value in found.items() if field in _KNOWN}
     if not fields.get("revoked_at_s") and any(found[field] for field in found.keys() - _KNOWN - {"source"}):
@@ -56,7 +56,7 @@ def read_key(name: str, data: object) -> KeyRecord:
 def believed(
     rows: Iterable[tuple[object, object]], read: Callable[[str, object], T]
 ) -> tuple[dict[str, T], frozenset[str]]:
-    """What `read` makes of rows by name, and the names of those that are implausible."""
+    """Return what `read` makes of the rows, by name, and the names of those that are implausible."""
     found: dict[str, T] = {}
     strange: set[str] = set()
     for named, data in rows:
@@ -69,12 +69,12 @@ def believed(
 
 
 def read_limits(data: object) -> Limits:
-    """Limits as a store keeps them. Raises `Implausible`."""
+    """Read limits as a store keeps them. Raises `Implausible`."""
     return _limits(_object(data))
 
 
 def read_usage(names: object, counts: object) -> tuple[UsageKey, UsageSum]:
-    """A row of usage: five names, the day first, and eight counts. Raises `Implausible`."""
+    """Read a row of usage: five names, the day first, and eight counts. Raises `Implausible`."""
     if not (isinstance(names, list | tuple) and len(names) == 5 and all(is_name(name) for name in names)):
         raise Implausible("usage without its five names")
     if not _DAY.fullmatch(names[0]):
@@ -85,7 +85,8 @@ def read_usage(names: object, counts: object) -> tuple[UsageKey, UsageSum]:
 
 
 def read_usage_rows(rows: Iterable[Sequence[object]]) -> tuple[UsageTable, int]:
-    """Rows of five names and eight counts each; returns the sums, and how many rows are not believed."""
+    """Read rows of five names and eight counts each. Returns the sums, and how many rows are implausible and left
+    out."""
     found: UsageTable = {}
     strange = 0
     for row in rows:
@@ -98,7 +99,7 @@ def read_usage_rows(rows: Iterable[Sequence[object]]) -> tuple[UsageTable, int]:
 
 
 def read_line(raw: bytes) -> Line:
-    """A line of the journal. Raises `Implausible`."""
+    """Read a line of the journal. Raises `Implausible`."""
     try:
         line = orjson.loads(raw)
     except ValueError as error:
@@ -109,7 +110,7 @@ def read_line(raw: bytes) -> Line:
 
 
 def read_count(value: object) -> int | None:
-    """A count as Redis or SQLite keeps it, or None."""
+    """Read a count as Redis or SQLite keeps it, or return None for anything else."""
     if isinstance(value, bytes) and len(value) <= 20 and value.isdigit():
         value = int(value)
     return cast(int, value) if is_count(value, MAX_SUM) else None

@@ -64,7 +64,7 @@ class KeyRecord:
         )
 
     def public(self) -> dict[str, Any]:
-        """What may be shown: everything but digests."""
+        """Return what may be shown: everything but digests."""
         shown = dataclasses.asdict(self)
         del shown["digest"], shown["previous_digest"]
         shown["limits"] = {name: value for name, value in shown["limits"].items() if value is not None}
@@ -85,7 +85,7 @@ def digest_of(secret: str) -> str:
 
 
 def from_settings(key: KeySettings) -> KeyRecord:
-    """A key of the configuration file. Raises `ConfigurationError`."""
+    """Return the record of a key of the configuration file. Raises `ConfigurationError`."""
     if bool(key.key) == bool(key.sha256):
         raise ConfigurationError(f"key {key.id!r} needs exactly one of `sha256` (preferred) and `key`")
     digest = digest_of(key.key) if key.key else key.sha256.lower()
@@ -109,7 +109,8 @@ def from_settings(key: KeySettings) -> KeyRecord:
 
 
 def moment(text: str, what: str) -> float:
-    """Seconds since 1970 of an ISO 8601 date or time; UTC where it names no zone. Raises `ConfigurationError`."""
+    """Return the seconds since 1970 of an ISO 8601 date or time; UTC where it names no zone. Raises
+    `ConfigurationError`."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:
@@ -191,5 +192,5 @@ def _day_of(days: int) -> str:
 
 
 def limits_of(tree: Mapping[str, Any]) -> Limits:
-    """Raises `ConfigurationError` for a name or value that is none."""
+    """Read limits. Raises `ConfigurationError` for an unknown name or a bad value."""
     return read_settings(Limits, tree, "limits")

@@ -41,12 +41,12 @@ class Flusher:
         add_usage(self._pending, key, usage)
 
     def recovered(self, number: int, table: UsageTable) -> None:
-        """What a killed gateway left, up to the segment of this number."""
+        """Take over what a killed gateway left in its journal up to segment `number`, to be sent to the store."""
         self._unsaved.append((number, table))
 
     @property
     def waiting(self) -> Iterable[UsageTable]:
-        """What the store does not have yet."""
+        """Return the tables that the store does not have yet."""
         return [*(table for _, table in self._unsaved), self._pending]
 
     async def flush(self) -> None:

@@ -217,7 +217,7 @@ class Journal:
 
 
 def _is_segment(path: Path) -> bool:
-    """Whether `path` is a segment: no link, no folder, and a number that a journal can reach."""
+    """Return whether `path` is a segment: no link, no folder, and with a number that a journal can reach."""
     named = _SEGMENT.fullmatch(path.name) is not None and int(path.stem) <= MAX_NUMBER
     return named and path.name == f"{int(path.stem):012d}.log" and path.is_file() and not path.is_symlink()
 

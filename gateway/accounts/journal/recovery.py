@@ -20,7 +20,7 @@ SET_ASIDE = "set-aside.lines"
 
 
 def recovered(segments: Iterable[Path], health: Health | None = None) -> UsageTable:
-    """Sum segments, given in order: settled requests as they were, others at their reservation. Raises
+    """Add up segments, given in order: settled requests as they were, others at their reservation. Raises
     `ConfigurationError` where a segment can neither be read nor set aside."""
     table: UsageTable = {}
     reservations: dict[str, Line] = {}

@@ -26,7 +26,7 @@ class JournalSegment:
         self._file: io.FileIO | None = io.FileIO(path, "xb", opener=_private)
 
     def append(self, lines: bytes) -> None:
-        """Raises `OSError`, with nothing of `lines` in the file, or `BooksUnavailable` once closed."""
+        """Append `lines`. Raises `OSError`, with nothing of `lines` in the file, or `BooksUnavailable` once closed."""
         file = self._opened()
         data = b"\n" + lines if self._torn else lines
         try:
@@ -48,7 +48,7 @@ class JournalSegment:
             self._cut_back(file)
 
     def close(self) -> None:
-        """Raises what the disk reports; the descriptor is closed in any case."""
+        """Close the segment. Raises what the disk reports; the descriptor is closed in any case."""
         file, self._file = self._file, None
         if file is not None:
             file.close()

@@ -38,13 +38,14 @@ class LeaseStore(Protocol):
 
     @property
     def is_alive(self) -> bool:
-        """Whether this gateway's seats are certainly still its own."""
+        """Return whether this gateway's seats are certainly still its own."""
 
     async def beat(self) -> None:
         """Say that this gateway lives."""
 
     async def ask(self, limit: str, question: LeaseQuestion) -> LeaseReply:
-        """Raises `Overloaded` where the store does not answer: what cannot be checked is not let in."""
+        """Send one question about `limit`. Raises `Overloaded` where the store does not answer: what cannot be checked
+        is not let in."""
 
     async def close(self) -> None:
         """Give up all seats."""

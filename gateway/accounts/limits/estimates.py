@@ -51,7 +51,7 @@ def need_of(request: Request, prices: Prices, reach_of: ReachOf, *, budgeted: bo
 
 
 def most_read(request: Request, context: int) -> int:
-    """Upper bound of the prompt's tokens."""
+    """Return an upper bound of the prompt's tokens."""
     return min(_prompt_bytes(request), context)
 
 
@@ -62,7 +62,7 @@ def fairly_read(request: Request) -> int:
 
 
 def _choices(request: Request) -> int:
-    """Choices that are generated, returned or not: `best_of` and beams cost as much."""
+    """Count the choices that are generated, returned or not: `best_of` and beams cost as much."""
     return max(request.n, request.sampling.best_of or 0)
 
 
@@ -77,7 +77,7 @@ def _message_chars(request: Request) -> int:
 
 
 def _call_chars(message: Message) -> int:
-    """Characters that a message shows besides its content: names, ids and calls with arguments."""
+    """Count the characters that a message shows besides its content: names, ids and calls with arguments."""
     written = len(message.name or "") + len(message.tool_call_id or "")
     for call in message.tool_calls:
         written += len(call.id) + len(call.name) + len(call.arguments)
@@ -85,7 +85,8 @@ def _call_chars(message: Message) -> int:
 
 
 def _prompt_bytes(request: Request) -> int:
-    """Upper bound in bytes. What an operator's template adds is not known here: it counts as a whole context."""
+    """Return an upper bound of the prompt in bytes. What an operator's template adds is not known here: it counts as a
+    whole context."""
     if request.parts is not None:
         return UNKNOWN_CONTEXT
     found = TEMPLATE_TOKENS + 2 * MESSAGE_TOKENS * len(request.messages) + _shown_bytes(request)
@@ -97,7 +98,7 @@ def _prompt_bytes(request: Request) -> int:
 
 
 def _shown_bytes(request: Request) -> int:
-    """Bytes of the schema and the tools, which the prompt may show."""
+    """Count the bytes of the schema and the tools, which the prompt may show."""
     constraint = request.constraint
     if constraint is None and not request.tools:
         return 0

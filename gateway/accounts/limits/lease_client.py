@@ -35,7 +35,7 @@ class Shared:
 
     @property
     def is_alive(self) -> bool:
-        """Whether Redis still counts this gateway's seats as its own, by the clock of this process."""
+        """Return whether Redis still counts this gateway's seats as its own, by the clock of this process."""
         return time.monotonic() < self._alive_until
 
     async def beat(self) -> None:
@@ -51,7 +51,8 @@ class Shared:
         return self._client
 
     async def ask(self, limit: str, question: LeaseQuestion) -> LeaseReply:
-        """Raises `Overloaded` where the store does not answer: what cannot be checked is not let in."""
+        """Send one question about `limit`. Raises `Overloaded` where the store does not answer: what cannot be checked
+        is not let in."""
         sent = time.monotonic()
         try:
             reply = read_reply(await self._sent(limit, question), question)
@@ -66,7 +67,7 @@ class Shared:
         return reply
 
     async def _sent(self, limit: str, question: LeaseQuestion) -> Any:
-        """Once more where the connection was closed, as by a server that was restarted."""
+        """Send a question, and once more where the connection was closed, as by a server that was restarted."""
         lost = importlib.import_module("redis.exceptions").ConnectionError
         parts = (LEASE, 1, self._lease + limit, *question.arguments(self.name, self._alive))
         try:

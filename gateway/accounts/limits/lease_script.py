@@ -134,7 +134,7 @@ class LeaseReply:
 
 
 def read_reply(parts: object, question: LeaseQuestion) -> LeaseReply:
-    """Raises `ValueError` for what the script cannot have said."""
+    """Read what the script replied to `question`. Raises `ValueError` for what the script cannot have said."""
     if not isinstance(parts, list) or len(parts) != 6:
         raise ValueError("a reply of another shape")
     grant, rest, oldest, _, lasts_ms, strange = [int(part) if at != 3 else 0 for at, part in enumerate(parts)]

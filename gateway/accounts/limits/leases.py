@@ -74,11 +74,12 @@ class SharedMeter:
         self.limits = limits
 
     def lacking(self, need: Need, now_s: float) -> list[str]:
-        """What no lease covers."""
+        """Return the limits whose lease does not cover `need`."""
         return [what for what, amount in self._wanted(need) if self._left(what, now_s) < amount]
 
     async def refill(self, need: Need, now_s: float) -> None:
-        """Raises `RequestError` for what never fits, `Overloaded` where the store cannot be reached."""
+        """Lease what `need` lacks. Raises `RequestError` for what never fits, `Overloaded` where the store cannot be
+        reached."""
         wanted = dict(self._wanted(need))
         for what in self.lacking(need, now_s):
             limit = self._limit(what)
@@ -91,7 +92,7 @@ class SharedMeter:
             await self._lease(what, limit, wanted[what], now_s)
 
     def check(self, need: Need, now_s: float) -> None:
-        """Raises `RateLimited`."""
+        """Refuse a `need` that the leases do not cover: raises `RateLimited`."""
         for what in self.lacking(need, now_s):
             lease = self._leases[what]
             if what in ("day", "month"):
@@ -122,7 +123,8 @@ class SharedMeter:
                 self._amend(what, _label(what, taken.since_s), taken.need.nanos - nanos)
 
     def standing(self, now_s: float) -> tuple[Standing | None, Standing | None]:
-        """As of the last grant, and of this gateway's own leases."""
+        """Return the standing of (requests, tokens), None where there is no limit: as of the last grant, and of this
+        gateway's own leases."""
         found = []
         for what in ("requests", "tokens"):
             lease, limit = self._leases[what], self._limit(what)
@@ -165,7 +167,7 @@ class SharedMeter:
         return [(what, amount) for what, amount, limit in found if limit is not None]
 
     def _limit(self, what: str) -> int:
-        """-1: none."""
+        """Return the limit on `what` (billionths for a budget), or -1 where there is none."""
         limits = self.limits
         if what in ("day", "month"):
             money = limits.budget_day if what == "day" else limits.budget_month
@@ -183,8 +185,8 @@ class SharedMeter:
         return lease.amount if self._is_good(what, lease, now_s) else 0
 
     def _is_good(self, what: str, lease: Lease, now_s: float) -> bool:
-        """Whether what is left of the last grant may still be used: a slot's in the next slot as well, so that none is
-        lost where one becomes another; seats while Redis has heard of this gateway."""
+        """Return whether what is left of the last grant may still be used. A slot's grant may be used in the next slot
+        as well, so that none is lost at the border; seats may be used while Redis has heard of this gateway."""
         if what == "seats":
             return self._shared.is_alive
         if MODES[what] == "rate":
@@ -192,7 +194,8 @@ class SharedMeter:
         return lease.label == _label(what, now_s)
 
     async def _lease(self, what: str, limit: int, need: int, now_s: float) -> None:
-        """One question at a time: who waited for one that got no answer asks no other."""
+        """Lease at least `need` of `what`, one question at a time. Who waited for a question that got no answer asks no
+        other: raises `Overloaded`."""
         lease = self._leases[what]
         failures = lease.failures
         async with lease.asking:
@@ -208,7 +211,8 @@ class SharedMeter:
             await self._ask(what, lease, max(least, limit // SHARE, 1), max(least, 1), now_s)
 
     async def _ask(self, what: str, lease: Lease, want: int, least: int, now_s: float) -> None:
-        """Raises `Overloaded`; the question is open then. The lock `asking` is the caller's."""
+        """Ask for `want`, or at least `least`, and use the answer. The caller holds the lock `asking`. Raises
+        `Overloaded`; the question is open then."""
         if lease.open is not None:
             await self._settle(what, lease, now_s)
         returns, lease.returns = lease.returns, {}
@@ -243,7 +247,8 @@ class SharedMeter:
             lease.wait_s = (reply.oldest + 12 - int(reply.label)) * SLOT_S + reply.lasts_s  # by the store's clock
 
     def _grant(self, what: str, lease: Lease, reply: LeaseReply, ends: float) -> None:
-        """What is left of an older label goes back; what was used beyond it is taken from the new grant."""
+        """Add a grant to the lease. What is left of an older label goes back; what was used beyond it is taken from the
+        new grant."""
         lease.rest = reply.rest
         if reply.grant == 0:
             return
@@ -259,7 +264,8 @@ class SharedMeter:
             lease.totals = {name: total for name, total in lease.totals.items() if total > 0}
 
     def _amend(self, what: str, label: str, change: int) -> None:
-        """`change` > 0: so much less was used than reserved. More than that is taken from the lease that holds now."""
+        """Correct what was used under `label`. `change` > 0: so much less was used than reserved; it goes back to the
+        lease or, where the label is over, to the store. `change` < 0: the excess is taken from the current lease."""
         lease = self._leases[what]
         if lease.label == label or change < 0:
             lease.amount += change
@@ -267,7 +273,8 @@ class SharedMeter:
             self._return(lease, label, change)
 
     def _return(self, lease: Lease, label: str, amount: int) -> None:
-        """Never more than Redis counts: a slot that is over counts no more."""
+        """Note `amount` to be returned under `label`, but never more than Redis counts: a slot that is over counts no
+        more."""
         left = lease.totals.get(label, 0) - lease.returns.get(label, 0)
         if min(amount, left) > 0:
             lease.returns[label] = lease.returns.get(label, 0) + min(amount, left)

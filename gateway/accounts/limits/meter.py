@@ -69,7 +69,7 @@ class Meter:
         self.change(limits, spent_day, spent_month)
 
     def change(self, limits: Limits, spent_day: int, spent_month: int) -> None:
-        """Other limits from now on; what was used stays used."""
+        """Set other limits from now on; what was used stays used."""
         self._requests = _sum(self._requests, limits.requests_per_minute)
         self._tokens = _sum(self._tokens, limits.tokens_per_minute)
         self._day = _spend(self._day, "day", limits.budget_day, spent_day)
@@ -78,7 +78,8 @@ class Meter:
         self.limits = limits
 
     def check(self, need: Need, now_s: float) -> None:
-        """Raises `RateLimited` that says when it will fit, or `RequestError` where it never will."""
+        """Refuse a `need` that exceeds a limit. Raises `RateLimited` that says when it will fit, or `RequestError`
+        where it never will."""
         limits = self.limits
         if need.seats and limits.concurrency is not None and self._running >= limits.concurrency:
             raise RateLimited(
@@ -110,7 +111,7 @@ class Meter:
             spend.settle(taken.need.nanos, nanos, now_s)
 
     def standing(self, now_s: float) -> tuple[Standing | None, Standing | None]:
-        """(requests, tokens)."""
+        """Return the standing of (requests, tokens), None where there is no limit."""
         return _standing(self._requests, now_s), _standing(self._tokens, now_s)
 
     def _check_rate(self, used: SlidingSum, amount: int, what: str, now_s: float) -> None:

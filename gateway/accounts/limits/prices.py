@@ -21,7 +21,7 @@ class Prices:
         self._calls = {name: round(price.call * NANOS) for name, price in prices.items() if name.startswith(TOOLS)}
 
     def cost_nanos(self, model: str, usage: Usage) -> int:
-        """Of what was used; a model without a price is free."""
+        """Return the cost of `usage` in billionths; a model without a price is free."""
         fresh, cached, out = self._of(model)
         return (
             (usage.prompt_tokens - usage.cached_tokens) * fresh
@@ -31,14 +31,16 @@ class Prices:
         )
 
     def most_nanos(self, models: Collection[str] | None, prompt_tokens: int, completion_tokens: int) -> int:
-        """What so many tokens cost at most, whichever of `models` writes them; None: any that has a price."""
+        """Return the most that so many tokens can cost, whichever of `models` writes them. None: any model that has a
+        price."""
         rates = [self._of(model) for model in models] if models is not None else list(self._rates.values())
         costs = [prompt_tokens * max(fresh, cached) + completion_tokens * out for fresh, cached, out in rates]
         calls = [self._calls.get(model, 0) for model in models] if models is not None else []
         return max(costs, default=0) + max(calls, default=0)
 
     def _of(self, model: str) -> tuple[int, int, int]:
-        """(prompt, reused prompt, answer); a version `model@v2` without a price of its own costs what `model` does."""
+        """Return the rates of (prompt, reused prompt, answer). A version `model@v2` without a price of its own costs
+        what `model` does."""
         for name in (model, model.partition("@")[0], *(() if model.startswith(TOOLS) else (EVERY_OTHER,))):
             if name in self._rates:
                 return self._rates[name]

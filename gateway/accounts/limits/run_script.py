@@ -91,7 +91,7 @@ class RedisRuns:
     """A `RunStore`."""
 
     def __init__(self, url: str, health: Health) -> None:
-        """Nothing is connected yet."""
+        """Keep the address; nothing is connected yet."""
         self._url = url
         self._prefix = prefix_of(url)
         self._health = health
@@ -113,7 +113,7 @@ class RedisRuns:
             await self._client.aclose()
 
     async def _asked(self, parts: tuple[Any, ...], read: Callable[[Any], T]) -> T:
-        """Once more where the connection was closed, as by a server that was restarted."""
+        """Send one question, and once more where the connection was closed, as by a server that was restarted."""
         lost = importlib.import_module("redis.exceptions").ConnectionError
         if self._client is None:
             self._client = connect(self._url, Tls(), retries=0)

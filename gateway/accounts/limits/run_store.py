@@ -100,7 +100,7 @@ def share_of(owner: str, run: str, ticket: str, need: Need) -> RunShare:
 
 
 def read_standing(parts: object) -> RunStanding:
-    """Raises `ValueError` for what a store cannot have said, or found damaged."""
+    """Read a store's reply about a run. Raises `ValueError` for what a store cannot have said, or found damaged."""
     if not isinstance(parts, list | tuple) or len(parts) != 5:
         raise ValueError("a reply of another shape")
     said = parts[0].decode("ascii") if isinstance(parts[0], bytes) else str(parts[0])
@@ -111,7 +111,7 @@ def read_standing(parts: object) -> RunStanding:
 
 @contextmanager
 def answering(health: Health) -> Iterator[None]:
-    """Raises `Overloaded` for whatever goes wrong inside: what cannot be checked is not let in."""
+    """Turn whatever goes wrong inside into `Overloaded`: what cannot be checked is not let in."""
     try:
         yield
     except Exception as error:

@@ -40,7 +40,8 @@ MARK: ContextVar[RunMark] = ContextVar("sluicegate_run", default=NO_RUN)
 
 
 def mark_of(run: str, depth: object) -> RunMark:
-    """Raises `RequestError` for what names no run: a name that is passed over would count for another run."""
+    """Return the mark of a run. Raises `RequestError` for what names no run: a name that is passed over would count for
+    another run."""
     if run and not _RUN.fullmatch(run):
         raise RequestError("a run is named by 1 to 128 of A-Z, a-z, 0-9, . _ : / and -", code="invalid_run")
     if isinstance(depth, str):
@@ -84,7 +85,8 @@ class Runs:
         self._kept: dict[str, dict[str, RunUse]] = {}
 
     def check(self, name: str, limits: Limits, mark: RunMark, need: Need) -> None:
-        """`name`: of the key or team, as it is told. Raises `RateLimited`."""
+        """Refuse a call that exceeds a limit of its run. `name` is that of the key or team, as the message shows it.
+        Raises `RateLimited`."""
         if not limits_runs(limits):
             return
         check_depth(name, limits, mark)
@@ -126,7 +128,7 @@ class Runs:
 
 
 def check_depth(name: str, limits: Limits, mark: RunMark) -> None:
-    """Raises `RequestError`."""
+    """Refuse a run that is deeper than its limit: raises `RequestError`."""
     if limits.run_depth is not None and mark.depth > limits.run_depth:
         raise _ended(name, mark, f"is {mark.depth} agents deep, its most is {limits.run_depth}")
 

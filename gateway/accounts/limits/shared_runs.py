@@ -63,11 +63,11 @@ class SharedRuns:
             raise over(meter.name, meter.limits, mark, need, standing.outcome, standing)
 
     def drop(self, shares: Iterable[RunShare]) -> None:
-        """Their request was not let in after all."""
+        """Give shares back whose request was not let in after all."""
         self._give_back(shares, lost=False)
 
     def settle(self, shares: Iterable[RunShare], tokens: int, nanos: int) -> None:
-        """Their request has ended."""
+        """Settle the shares of a request that has ended."""
         self._tell_soon(RunSettlement(share, tokens, nanos) for share in shares)
 
     async def tell(self) -> None:

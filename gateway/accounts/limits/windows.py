@@ -30,7 +30,7 @@ class SlidingSum:
         return self._total
 
     def wait_s(self, amount: int, now_s: float) -> float:
-        """Seconds until `amount` fits, 0 if it does now, infinity where it never will."""
+        """Return the seconds until `amount` fits: 0 if it does now, infinity where it never will."""
         total = self.total(now_s)
         if total + amount <= self.limit:
             return 0.0
@@ -43,7 +43,8 @@ class SlidingSum:
         return 0.0
 
     def free_s(self, now_s: float) -> float:
-        """Seconds until all of it is free again: `wait_s(limit)`, which walks from the oldest slot to this one."""
+        """Return the seconds until all of it is free again: equals `wait_s(limit)`, which walks from the oldest slot to
+        this one."""
         if self.total(now_s):
             for second, used in reversed(self._slots):
                 if used:
@@ -51,7 +52,7 @@ class SlidingSum:
         return 0.0
 
     def add(self, amount: int, now_s: float) -> int:
-        """The slot it was added to, for `amend`."""
+        """Add `amount` and return the slot it was added to, for `amend`."""
         second = int(now_s)
         if self._slots and self._slots[-1][0] >= second:  # clocks that step back must not unsort the slots
             self._slots[-1][1] += amount
@@ -61,12 +62,14 @@ class SlidingSum:
         return self._slots[-1][0]
 
     def _step_back(self, seconds: int) -> None:
-        """The clock was set back: what was used stays used for a minute, not until the clock is there again."""
+        """Move the slots back with a clock that was set back: what was used stays used for a minute, not until the
+        clock is there again."""
         for slot in self._slots:
             slot[0] -= seconds
 
     def amend(self, slot: int, change: int, now_s: float) -> None:
-        """A reservation turned out different: less is given back where it was taken, more counts from now."""
+        """Correct a reservation that turned out different: less is given back where it was taken, more counts from
+        now."""
         if change > 0:
             self.add(change, now_s)
             return

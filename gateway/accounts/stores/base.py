@@ -41,31 +41,31 @@ class AccountStore(Protocol):
     set_aside: SetAside
 
     def open(self) -> None:
-        """Raises `ConfigurationError`."""
+        """Open the store. Raises `ConfigurationError`."""
 
     def close(self) -> None: ...
 
     def version(self) -> Version: ...
 
     def keys(self) -> Sequence[KeyRecord]:
-        """Those that are plausible."""
+        """Return the keys whose record is plausible."""
 
     def teams(self) -> Mapping[str, Limits]: ...
 
     def put_key(self, record: KeyRecord) -> None:
-        """Raises `KeyRevoked` where that would undo a revocation."""
+        """Write a key. Raises `KeyRevoked` where that would undo a revocation."""
 
     def put_team(self, name: str, limits: Limits) -> None: ...
 
     def applied(self, journal: str) -> int:
-        """The last segment of that journal whose sums are here."""
+        """Return the number of the last segment of that journal whose sums are here."""
 
     def add(self, journal: str, segment: int, table: UsageTable) -> int:
         """Add sums, and note the segment, both or neither; a segment that is here already changes nothing. A row that
         cannot be added is set aside in the same act, and the others are added; how many were set aside."""
 
     def usage(self, since: str, until: str) -> UsageTable:
-        """Of the days [since, until]."""
+        """Return the usage of the days [since, until]."""
 
     def spent(self, day: str) -> Spent: ...
 
@@ -81,10 +81,10 @@ class MemoryAccountStore:
         self._changes = 0
 
     def open(self) -> None:
-        """Nothing to open."""
+        """Do nothing: memory needs no opening."""
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: memory needs no closing."""
 
     def version(self) -> Version:
         return Version("memory", str(self._changes))
@@ -135,7 +135,7 @@ def check_revoked(before: KeyRecord | None, after: KeyRecord) -> None:
 
 
 def spent_of(table: Mapping[UsageKey, UsageSum], day: str) -> Spent:
-    """Sums of `table` for the day and its month."""
+    """Add up the cost in `table` for the day and its month, by key and by team."""
     found: dict[tuple[str, str], tuple[int, int]] = {}
     for key, usage in table.items():
         if key.day[:7] != day[:7]:

@@ -48,11 +48,12 @@ class PostgresAccountStore:
         self._database = database
 
     def open(self) -> None:
-        """Raises `ConfigurationError` where it cannot be reached: a gateway does not start without its books."""
+        """Open the database. Raises `ConfigurationError` where it cannot be reached: a gateway does not start without
+        its books."""
         self._database.open()
 
     def close(self) -> None:
-        """Nothing: the database is closed by who opened it."""
+        """Do nothing: the database is closed by whoever opened it."""
 
     def version(self) -> Version:
         count = f"select count from sluicegate.changes where kind = '{KIND}'"
@@ -119,8 +120,9 @@ class PostgresAccountStore:
         return spent_of(self.usage(f"{day[:7]}-01", f"{day[:7]}-31"), day)
 
     def _add_rows(self, db: Connection, rows: Sequence[tuple[object, ...]]) -> int:
-        """All in one savepoint; where that fails one by one, and what fails then is set aside. In the order of their
-        names, so that gateways that add the same rows wait for each other, and not in a circle."""
+        """Add all rows in one savepoint; where that fails, add them one by one and set aside those that fail. Rows come
+        in the order of their names, so that gateways that add the same rows wait for each other without a deadlock.
+        Returns how many were set aside."""
         try:
             with db.transaction():
                 for row in rows:

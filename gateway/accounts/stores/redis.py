@@ -106,7 +106,8 @@ class RedisAccountStore:
         self._client: Any = None
 
     def open(self) -> None:
-        """Raises `ConfigurationError` where it cannot be reached: a gateway does not start without its books."""
+        """Connect to Redis. Raises `ConfigurationError` where it cannot be reached: a gateway does not start without
+        its books."""
         library = importlib.import_module("redis")
         try:
             self._client = connect_blocking(self._url, patience_s=PATIENCE_S, retries=1)  # what is sent may come twice
@@ -199,7 +200,7 @@ def _read(day: str, counts: Mapping[bytes, bytes], found: UsageTable) -> int:
 
 
 def _row(field: bytes, value: bytes) -> tuple[list[Any], str, int]:
-    """(names after the day, which count, how many). Raises `Implausible`."""
+    """Read a field and its value as (names after the day, which count, how many). Raises `Implausible`."""
     try:
         names = orjson.loads(field)
     except ValueError as error:

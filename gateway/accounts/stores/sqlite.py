@@ -83,7 +83,7 @@ class SqliteAccountStore:
         self._file = (0, 0)
 
     def open(self) -> None:
-        """Raises `ConfigurationError` where the file cannot be used."""
+        """Open the file and create its tables. Raises `ConfigurationError` where the file cannot be used."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.touch(mode=0o600, exist_ok=True)
@@ -158,7 +158,8 @@ class SqliteAccountStore:
         return spent_of(self.usage(f"{day[:7]}-01", f"{day[:7]}-31"), day)
 
     def _add_rows(self, db: sqlite3.Connection, rows: Sequence[tuple[object, ...]]) -> int:
-        """All at once; where that fails one by one, and what fails then is set aside."""
+        """Add all rows at once; where that fails, add them one by one and set aside those that fail. Returns how many
+        were."""
         db.execute("SAVEPOINT rows")
         try:
             db.executemany(_ADD, rows)
@@ -196,7 +197,8 @@ class SqliteAccountStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """A disk that fills up may have ended the transaction by itself."""
+        """Commit what is done inside, or roll it back. A disk that fills up may have ended the transaction by
+        itself."""
         db = self._db
         db.execute("BEGIN IMMEDIATE")
         try:
