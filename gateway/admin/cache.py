@@ -54,7 +54,7 @@ def add_cache_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.post("/v1/cache/false_hits", tags=["cache"])
     async def false_hit(request: Request, asked: FalseHit) -> Any:
-        """A hit was wrong: withdraw that entry and count it."""
+        """Report a wrong hit: withdraw that entry and count it."""
         by = await _caller(runtime, request)
         key = CacheKey(asked.tenant or by.tenant, asked.model, asked.entry)
         facts = {"tenant": key.tenant, "model": key.model}
@@ -66,13 +66,13 @@ def add_cache_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.get("/admin/cache", tags=["admin"])
     async def stats(request: Request) -> Any:
-        """What each cache holds and has saved, in numbers."""
+        """Return, in numbers, what each cache holds and has saved."""
         operator_of(runtime, request)
         return {name: dict(cache.stats()) for name, cache in runtime.caches}
 
     @router.get("/admin/cache/entries", tags=["admin"])
     async def entries(request: Request) -> Any:
-        """Whose entries each cache holds, and what hits saved since the start of this gateway."""
+        """Return whose entries each cache holds, and what hits saved since the start of this gateway."""
         operator_of(runtime, request)
         accounts = runtime.accounts
         known = {Caller().tenant, *(record.caller().tenant for record in accounts.keyring.records.values())}
@@ -90,7 +90,7 @@ def add_cache_routes(router: APIRouter, runtime: Runtime) -> None:
 
 
 async def _caller(runtime: Runtime, request: Request) -> Caller:
-    """Where no keys exist, whoever sits at this machine is the operator."""
+    """Return who calls. Where no keys exist, whoever sits at this machine is the operator."""
     caller = await admitted(runtime, request)
     return caller if runtime.keyed else operator_of(runtime, request)
 

@@ -48,7 +48,7 @@ def add_console_routes(router: APIRouter, runtime: Runtime) -> None:
 
 
 def _names() -> Iterator[Path]:
-    """Of all files of the page, as its addresses name them."""
+    """Yield the names of all files of the page, as its addresses name them."""
     for path in STATIC.rglob("*"):
         if path.suffix in KINDS:
             yield path.relative_to(STATIC)
@@ -65,7 +65,8 @@ def _add_page(router: APIRouter, files: dict[str, bytes]) -> None:
 
 
 def _file(files: dict[str, bytes], name: str) -> Response:
-    """Only what was read at the start: no path of a request ever reaches the file system."""
+    """Return a file of the page. Only what was read at the start is served: no path of a request ever reaches the file
+    system. Raises `NotFound`."""
     if name not in files:
         raise NotFound(f"the console has no file {name!r}")
     return Response(files[name], headers={**HEADERS, "content-type": KINDS[Path(name).suffix]})
@@ -74,31 +75,31 @@ def _file(files: dict[str, bytes], name: str) -> Response:
 def _add_data(router: APIRouter, runtime: Runtime, views: Views) -> None:
     @router.get("/admin/console/overview", tags=["admin"])
     async def overview(request: Request) -> Response:
-        """The figures of the first page."""
+        """Return the figures of the first page."""
         operator_of(runtime, request)
         return _json(views.overview())
 
     @router.get("/admin/console/figures", tags=["admin"])
     async def figures(request: Request, asked: Annotated[RequestFilter, Query()]) -> Response:
-        """Counts, latencies, costs and verdicts of the requests that the filters name."""
+        """Return counts, latencies, costs and verdicts of the requests that the filters name."""
         operator_of(runtime, request)
         return _json(await asyncio.to_thread(views.figures, asked.wanted()))
 
     @router.get("/admin/console/models", tags=["admin"])
     async def models(request: Request) -> Response:
-        """Health, servers, versions and the engine of each model."""
+        """Return health, servers, versions and the engine of each model."""
         operator_of(runtime, request)
         return _json({"data": views.models(), "engine": views.overview()["engine"]})
 
     @router.get("/admin/console/choices", tags=["admin"])
     async def choices(request: Request) -> Response:
-        """Values that filters can take."""
+        """Return the values that filters can take."""
         operator_of(runtime, request)
         return _json(await asyncio.to_thread(runtime.history.choices))
 
     @router.get("/admin/console/feed", tags=["admin"])
     async def feed(request: Request) -> Response:
-        """Server-sent events: once a second what runs now, and what has ended since the last time."""
+        """Send events: once a second what runs now, and what has ended since the last time."""
         operator_of(runtime, request)
         return StreamingResponse(_ticks(runtime, views, request), media_type="text/event-stream", headers=HEADERS)
 
@@ -108,14 +109,14 @@ def _add_data(router: APIRouter, runtime: Runtime, views: Views) -> None:
 def _add_requests(router: APIRouter, runtime: Runtime, views: Views) -> None:
     @router.get("/admin/console/requests", tags=["admin"])
     async def listing(request: Request, asked: Annotated[RequestPage, Query()]) -> Response:
-        """Requests that have ended, newest first, and what runs now."""
+        """List requests that have ended, newest first, and what runs now."""
         operator_of(runtime, request)
         found = await asyncio.to_thread(runtime.history.page, asked.wanted(), asked.before, asked.limit)
         return _json({"live": [*views.live()], "recent": found["data"], "total": found["total"], "next": found["next"]})
 
     @router.get("/admin/console/requests/{id}", tags=["admin"])
     async def one(request: Request, id: str) -> Response:
-        """By request id or trace id."""
+        """Return one request, found by its request id or trace id."""
         by = operator_of(runtime, request)
         found = await asyncio.to_thread(runtime.history.one, id)
         if found is None:
@@ -124,7 +125,8 @@ def _add_requests(router: APIRouter, runtime: Runtime, views: Views) -> None:
 
     @router.get("/admin/console/requests/{id}/withheld", tags=["admin"])
     async def withheld(request: Request, id: str) -> Response:
-        """Texts that a rail withheld: for keys with the scope `review` alone, and every reading is audited."""
+        """Return the texts that a rail withheld. Only keys with the scope `review` may read them, and every reading is
+        audited."""
         by = operator_of(runtime, request, REVIEW)
         if not _may_review(runtime, by):
             raise PermissionDenied(f"this needs a key with the scope {REVIEW!r}; key {by.key_id!r} has none")
@@ -136,12 +138,12 @@ def _add_requests(router: APIRouter, runtime: Runtime, views: Views) -> None:
 
 
 def _may_review(runtime: Runtime, by: Caller) -> bool:
-    """Without keys, whoever sits at this machine may."""
+    """Return whether the caller has the scope `review`. Without keys, whoever sits at this machine may."""
     return not runtime.keyed or REVIEW in by.scopes
 
 
 async def _ticks(runtime: Runtime, views: Views, request: Request) -> AsyncIterator[bytes]:
-    """Ends with the gateway, and with the key: one that was revoked or has expired hears no more."""
+    """Yield an event every `TICK_S` seconds until the gateway stops, or the key is revoked or expires."""
     seen = runtime.trace_sink.seen
     while not runtime.progress.is_stopping() and _may_listen(runtime, request):
         new = runtime.trace_sink.seen - seen

@@ -39,7 +39,7 @@ class RequestFilter(BaseModel):
     token_over_ms: Milliseconds | None = None
 
     def wanted(self) -> Wanted:
-        """Raises `RequestError`."""
+        """Return the filters as the history takes them. Raises `RequestError`."""
         try:
             return Wanted(**self.model_dump(include=set(RequestFilter.model_fields)))
         except ValueError as error:

@@ -22,7 +22,7 @@ def add_evaluation_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.get("/admin/evaluations", tags=["admin"])
     async def reports(request: Request) -> Any:
-        """The newest first. A file that is no report is listed with what is wrong with it."""
+        """List reports, the newest first. A file that is no report is listed with what is wrong with it."""
         operator_of(runtime, request)
         where = folder()
         if where is None:
@@ -32,7 +32,7 @@ def add_evaluation_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.get("/admin/evaluations/{name}", tags=["admin"])
     async def one(request: Request, name: str) -> Response:
-        """A whole report, with its cases."""
+        """Return a whole report, with its cases."""
         operator_of(runtime, request)
         where = folder()
         if where is None:

@@ -24,8 +24,8 @@ def add_feedback_admin_routes(router: APIRouter, runtime: Runtime) -> None:
         reveal: bool = False,
         request_id: Annotated[str, Query(max_length=256)] = "",
     ) -> Any:
-        """Newest first, of all requests or of one; comments, which are content, for keys with the scope `review` or
-        `admin` that ask for them."""
+        """List feedback, newest first, of all requests or of one. Comments are content: they are shown to keys with the
+        scope `review` or `admin` that ask for them with `reveal`."""
         by = name_of(operator_of(runtime, request, REVIEW))
         if reveal:
             log.info("comments were read by %s", by)
@@ -33,7 +33,7 @@ def add_feedback_admin_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.delete("/admin/feedback", tags=["admin"])
     async def forget(request: Request, key: Annotated[str, Query(min_length=1, max_length=256)]) -> Any:
-        """All that a key said."""
+        """Forget all feedback that a key gave."""
         by, book = name_of(operator_of(runtime, request)), book_of(runtime)
         async with runtime.audit.change(by, "feedback.forget", key):
             return {"forgotten": await book.forget(f"key {key}")}

@@ -64,14 +64,14 @@ def add_key_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.get("/admin/keys", tags=["admin"])
     async def keys(request: Request) -> Any:
-        """All keys, without their secrets."""
+        """List all keys, without their secrets."""
         operator_of(runtime, request)
         data = [_shown(record) for record in accounts.keyring.records.values()]
         return {"data": data, "kept": runtime.settings.keeps_keys}
 
     @router.post("/admin/keys", tags=["admin"])
     async def new_key(request: Request, asked: NewKey) -> Any:
-        """The answer's `key` is said this once."""
+        """Create a key. Its secret is the answer's `key`, which is shown only this once."""
         by = operator_of(runtime, request)
         runtime.check_store()
         lists = {name: tuple(getattr(asked, name)) for name in ("scopes", "models", "tools", "mcp", "routes", "rails")}
@@ -99,7 +99,7 @@ def add_key_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.post("/admin/keys/{key_id}/rotate", tags=["admin"])
     async def rotate_key(request: Request, key_id: str, asked: Rotation) -> Any:
-        """The old secret stays good for `grace_s`."""
+        """Give a key a new secret. The old one stays good for `grace_s` seconds."""
         by = operator_of(runtime, request)
         record, secret = rotate(accounts.key(key_id), asked.grace_s)
         async with runtime.audit.change(name_of(by), "keys.rotate", key_id, grace_s=asked.grace_s):
@@ -108,7 +108,7 @@ def add_key_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.put("/admin/keys/{key_id}/limits", tags=["admin"])
     async def key_limits(request: Request, key_id: str, asked: LimitsBody) -> Any:
-        """The limits of a key from now on."""
+        """Set the limits of a key from now on."""
         by, before = operator_of(runtime, request), accounts.key(key_id)
         record = dataclasses.replace(before, limits=limits_of(asked.model_dump()))
         change = {"before": before.public()["limits"], "limits": record.public()["limits"]}
@@ -118,13 +118,13 @@ def add_key_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.get("/admin/teams", tags=["admin"])
     async def teams(request: Request) -> Any:
-        """Teams and their limits."""
+        """List teams and their limits."""
         operator_of(runtime, request)
         return {"data": [{"team": name, "limits": limits} for name, limits in accounts.teams.items()]}
 
     @router.put("/admin/teams/{name:path}", tags=["admin"])
     async def team_limits(request: Request, name: Name, asked: LimitsBody) -> Any:
-        """The limits of a team from now on."""
+        """Set the limits of a team from now on."""
         by = operator_of(runtime, request)
         runtime.check_store()
         limits = asked.model_dump(exclude_none=True)

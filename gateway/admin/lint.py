@@ -22,7 +22,8 @@ class LintedSchema(BaseModel):
 def add_lint_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.post("/admin/lint", tags=["admin"])
     async def lint_schema(request: Request, given: LintedSchema) -> Response:
-        """Whether the schema can be served, what is not enforced, and what would make a model do better with it."""
+        """Report whether the schema can be served, what is not enforced, and what would make a model do better with
+        it."""
         by = operator_of(runtime, request)
         size = int(request.headers.get("content-length") or 1)
         report = await runtime.workers.run(by.tenant, size, lint, given.text, inline_bytes=0)

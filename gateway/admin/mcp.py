@@ -24,7 +24,7 @@ class PinVerdict(BaseModel):
 def add_mcp_admin_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.get("/admin/mcp/tools", tags=["admin"])
     async def tools(request: Request, status: Literal["waiting", "all"] = "all") -> Any:
-        """Every tool with its pin; `waiting`: those that an operator is asked about."""
+        """List every tool with its pin; `waiting`: only those that an operator has to decide about."""
         operator_of(runtime, request)
         found = runtime.hop.catalogue.shown()
         return {"data": [one for one in found if status == "all" or "waiting" in one]}

@@ -32,7 +32,7 @@ class Weights(BaseModel):
 def add_model_admin_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.get("/admin/models", tags=["admin"])
     async def models(request: Request) -> Any:
-        """What is served, with versions and load."""
+        """List what is served, with versions and load."""
         operator_of(runtime, request)
         return {"data": [_model(runtime, name) for name in runtime.models]}
 
@@ -48,7 +48,7 @@ def add_model_admin_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.delete("/admin/models/{name:path}", tags=["admin"])
     async def remove_model(request: Request, name: str) -> Any:
-        """New requests do not find it; those that run finish."""
+        """Remove a model. New requests do not find it; those that run finish."""
         by = operator_of(runtime, request)
         async with runtime.audit.change(name_of(by), "models.remove", name):
             await runtime.shelf.remove(name)
@@ -56,13 +56,13 @@ def add_model_admin_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.get("/admin/routes", tags=["admin"])
     async def routes(request: Request) -> Any:
-        """Routes with weights and their history."""
+        """List routes with their weights and their history."""
         operator_of(runtime, request)
         return {"data": [_route(name, route) for name, route in runtime.routes.routes.items()]}
 
     @router.put("/admin/routes/{name:path}/weights", tags=["admin"])
     async def weights(request: Request, name: str, asked: Weights) -> Any:
-        """From the next request on: A/B, canary, or all to one version."""
+        """Set a route's weights from the next request on: A/B, canary, or all to one version."""
         by = operator_of(runtime, request)
         change = {"before": _weights(runtime, name), "weights": asked.weights}
         async with runtime.audit.change(name_of(by), "routes.weights", name, **change):
@@ -71,7 +71,7 @@ def add_model_admin_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.post("/admin/routes/{name:path}/rollback", tags=["admin"])
     async def rollback(request: Request, name: str) -> Any:
-        """The weights before the last change are in force again."""
+        """Put the weights before the last change in force again."""
         by, before = operator_of(runtime, request), _weights(runtime, name)
         async with runtime.audit.change(name_of(by), "routes.rollback", name, before=before) as came:
             route = await runtime.routes.roll_back(name)

@@ -37,7 +37,7 @@ class TriedText(BaseModel):
 def add_rail_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.get("/admin/rails", tags=["admin"])
     async def rails(request: Request) -> Any:
-        """Every rail by slot, as each policy has it act."""
+        """List every rail by slot, as each policy has it act."""
         operator_of(runtime, request)
         return {"data": list(_listed(runtime)), "policies": list(runtime.pipeline.stages.policies.names)}
 
@@ -47,14 +47,15 @@ def add_rail_routes(router: APIRouter, runtime: Runtime) -> None:
         last: Annotated[int, Query(ge=SLICE_S, le=SLICE_S * KEPT)] = 86400,
         slices: Annotated[int, Query(ge=1, le=500)] = 60,
     ) -> Any:
-        """Verdicts by rail, and requests in which a rail found something by category, of the last seconds: in slices
-        and in all. A week is kept, and outlives the gateway where `[telemetry] history` names a folder."""
+        """Count, over the last seconds, the verdicts by rail, and the requests in which a rail found something by
+        category: in slices and in all. A week is kept, and outlives the gateway where `[telemetry] history` names a
+        folder."""
         operator_of(runtime, request)
         return await asyncio.to_thread(runtime.history.rails, last, slices)
 
     @router.post("/admin/rails/try", tags=["admin"])
     async def try_text(request: Request, given: TriedText) -> Any:
-        """What every rail would make of a text; nothing is kept, counted or sent on."""
+        """Return what every rail would make of a text. Nothing is kept, counted or sent on."""
         by = operator_of(runtime, request)
         if len(given.text) > MOST_CHARS:
             raise RequestTooLarge(f"`text` has {len(given.text)} characters; at most {MOST_CHARS} are tried at a time")
@@ -75,7 +76,7 @@ def _policy(runtime: Runtime, name: str) -> Policy:
 
 
 def _exchange(runtime: Runtime, given: TriedText, policy: Policy) -> Exchange:
-    """Stands for a request with this text, outside of the books, metrics and traces."""
+    """Build an exchange that stands for a request with this text, outside of the books, metrics and traces."""
     role: Literal["user", "tool"] = "user" if given.read_as == "user" else "tool"
     request = Asked(
         id=f"try-{uuid.uuid4().hex}",

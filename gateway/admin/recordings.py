@@ -38,14 +38,14 @@ def add_recording_routes(router: APIRouter, runtime: Runtime) -> None:
         since_s: Annotated[float, Query(ge=0, allow_inf_nan=False)] = 0.0,
         limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
     ) -> Any:
-        """Newest first."""
+        """List recordings, newest first."""
         operator_of(runtime, request, REVIEW)
         found = await recorder_in(runtime).listed(_chosen(key, tenant, user), since_s, limit)
         return {"object": "list", "data": [dataclasses.asdict(one) for one in found]}
 
     @router.post("/admin/recordings/{id}/replay", tags=["admin"])
     async def replay(request: Request, id: str, asked: Replaying = Replaying()) -> Any:
-        """What would be said now, beside what was said then."""
+        """Replay a recording: return what would be answered now, beside what was answered then."""
         by, recorder = name_of(operator_of(runtime, request, REVIEW)), recorder_in(runtime)
         async with runtime.audit.change(by, "recordings.replay", id, **asked.model_dump()):
             recording, body = await recorder.get(id)
@@ -68,7 +68,8 @@ def add_recording_routes(router: APIRouter, runtime: Runtime) -> None:
         user: Word | None = None,
         id: Word | None = None,
     ) -> Any:
-        """Of a key, of a tenant or a user of it, or one; with the keys that they were sealed under."""
+        """Delete the recordings of a key, of a tenant or one of its users, or a single one, with the keys that they
+        were sealed under."""
         by, recorder = name_of(operator_of(runtime, request)), recorder_in(runtime)
         if (id is None) == (key is None and tenant is None):
             raise RequestError("say whose: give `key`, `tenant` (with `user`), or the `id` of one", param="key")
@@ -80,7 +81,7 @@ def add_recording_routes(router: APIRouter, runtime: Runtime) -> None:
 
 
 def _chosen(key: str | None, tenant: str | None, user: str | None) -> Chosen:
-    """Raises `RequestError`."""
+    """Return which recordings are meant. Raises `RequestError` for a user without a tenant."""
     if user is not None and tenant is None:
         raise RequestError("a `user` is one of a `tenant`; give both", param="tenant")
     return Chosen(key, tenant, user)

@@ -15,7 +15,8 @@ from sluicegate.plugins import AuditUnavailable, ConfigurationError, PluginError
 
 
 async def reload_audited(runtime: Runtime, by: str) -> Reloaded:
-    """Raises what `Reloader.reload` raises, and `AuditUnavailable`."""
+    """Reload the configuration and record that in the audit log. Raises what `Reloader.reload` raises, and
+    `AuditUnavailable`."""
     before = runtime.stage_set.settings
     async with runtime.audit.change(by, "gateway.reload") as came:
         done = await runtime.reloader.reload()
@@ -29,7 +30,7 @@ async def reload_audited(runtime: Runtime, by: str) -> Reloaded:
 def add_reload_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.post("/admin/reload", tags=["admin"])
     async def reload(request: Request) -> Any:
-        """Rails and policies anew; 400 where the new configuration does not hold, and the old one stays."""
+        """Reload rails and policies. Answers 400 where the new configuration does not hold; the old one then stays."""
         by = operator_of(runtime, request)
         try:
             done = await reload_audited(runtime, name_of(by))

@@ -40,7 +40,7 @@ def add_review_routes(router: APIRouter, runtime: Runtime) -> None:
         reveal: bool = False,
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     ) -> Any:
-        """What is held, oldest first."""
+        """List what is held, oldest first."""
         by, queue = operator_of(runtime, request, SCOPE), queue_of(runtime)
         found = await queue.items(None if status == "all" else status, limit)
         data = [shown(item, body, reveal=reveal, by=by) for item, body in found]
@@ -48,13 +48,13 @@ def add_review_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.get("/admin/review/{id}", tags=["admin"])
     async def one(request: Request, id: str, reveal: bool = False) -> Any:
-        """One held item; its text with `reveal`, which is audited."""
+        """Return one held item; its text with `reveal`, which is audited."""
         by = operator_of(runtime, request, SCOPE)
         return shown(*await queue_of(runtime).get(id), reveal=reveal, by=by)
 
     @router.post("/admin/review/{id}/{verb}", tags=["admin"])
     async def decide(request: Request, id: str, verb: Verb, verdict: ReviewVerdict = ReviewVerdict()) -> Any:
-        """The first decision stands."""
+        """Decide about a held item. The first decision stands."""
         by, queue = operator_of(runtime, request, SCOPE), queue_of(runtime)
         async with runtime.audit.change(name_of(by), f"review.{verb}", id):
             item = await queue.decide(id, OUTCOMES[verb], by.key_id or "operator", verdict.note)
@@ -80,7 +80,7 @@ def shown(item: Item, body: Any, *, reveal: bool, by: Caller) -> dict[str, Any]:
 
 
 def _texts(item: Item, body: Any) -> list[str]:
-    """What a person has to look at: the request's messages, or the whole answers."""
+    """Return what a person has to look at: the request's messages, or the whole answers."""
     if item.kind == "request":
         return [f"{message['role']}: {message['content']}" for message in body["request"]["messages"]]
     return [_said(choice["message"]) for choice in body["result"]["choices"]]

@@ -34,7 +34,7 @@ class RolloutOrder(BaseModel):
 def add_rollout_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.get("/admin/rollouts", tags=["admin"])
     async def listing(request: Request) -> Any:
-        """Every rollout as it stands."""
+        """List every rollout as it stands."""
         operator_of(runtime, request)
         now = time.time()
         return {
@@ -45,7 +45,7 @@ def add_rollout_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.get("/admin/rollouts/{route:path}", tags=["admin"])
     async def one(request: Request, route: str) -> Any:
-        """One rollout, with its tests and decisions."""
+        """Return one rollout, with its tests and decisions."""
         operator_of(runtime, request)
         if (found := runtime.rollouts.found.get(route)) is None:
             raise NotFound(f"route {route!r} has no rollout", code="rollout_not_found")
@@ -53,7 +53,7 @@ def add_rollout_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.put("/admin/rollouts/{route:path}", tags=["admin"])
     async def begin(request: Request, route: str, asked: NewRollout) -> Any:
-        """A canary that takes over by itself, or goes."""
+        """Begin a rollout: a canary that takes over by itself, or is withdrawn."""
         by = name_of(operator_of(runtime, request))
         try:
             settings = read_settings(RolloutSettings, asked.settings, "settings")
@@ -65,7 +65,8 @@ def add_rollout_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.post("/admin/rollouts/{route:path}/{verb}", tags=["admin"])
     async def order(request: Request, route: str, verb: RolloutVerb, asked: RolloutOrder = RolloutOrder()) -> Any:
-        """`hold`: no further step, `resume`; `stop`: all to the baseline, `promote`: all to the canary."""
+        """Command a rollout. `hold`: take no further step, until `resume`. `stop`: send all requests to the baseline;
+        `promote`: to the canary."""
         by, action = name_of(operator_of(runtime, request)), _action(verb)
         async with runtime.audit.change(by, f"rollouts.{verb}", route, reason=asked.reason):
             return view(await runtime.rollouts.command(route, action, by, asked.reason), time.time())

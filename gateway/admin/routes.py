@@ -48,8 +48,8 @@ def admin_routes(runtime: Runtime) -> APIRouter:
 
 
 def _guarded(runtime: Runtime) -> type[APIRoute]:
-    """Routes that ask who calls before a word of the body or the query is read: FastAPI reads both before a route's own
-    function, and would tell a stranger what is wrong with them."""
+    """Return a class of routes that check who calls before any of the body or the query is read. FastAPI reads both
+    before a route's own function, and would tell a stranger what is wrong with them."""
 
     class Guarded(APIRoute):
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -67,7 +67,7 @@ def _guarded(runtime: Runtime) -> type[APIRoute]:
 
 
 def _check(runtime: Runtime, path: str, request: Request) -> None:
-    """Raises `AuthenticationError`, `PermissionDenied`."""
+    """Refuse a caller who may not use `path`. Raises `AuthenticationError` or `PermissionDenied`."""
     if not path.startswith("/admin/"):
         runtime.identify(api_key_of(request))
     elif path.startswith(("/admin/review", "/admin/feedback", "/admin/recordings")) or path.endswith("/withheld"):

@@ -25,7 +25,8 @@ def add_usage_routes(router: APIRouter, runtime: Runtime) -> None:
         by: str = "key_id,team,feature,model",
         format: Literal["json", "csv"] = "json",
     ) -> Any:
-        """Sums of the days from `since` (the month's first) to `until`, by any of day, key_id, team, feature, model."""
+        """Add up usage of the days from `since` (by default the month's first) to `until`, by any of day, key_id, team,
+        feature, model."""
         operator_of(runtime, request)
         names = [name for name in by.split(",") if name]
         first = since or f"{day_of(time.time())[:7]}-01"
