@@ -110,7 +110,7 @@ class _Index:
         return Citation(pointer, start, end, number, document_start, document_end, "verbatim" if same else "words")
 
     def _verbatim(self, pointer: str, text: str) -> Citation | None:
-        """A whole value of a few words, between borders of words."""
+        """Find a whole value of a few words in the documents, between borders of words."""
         if len(text) < LEAST_CHARS:
             return None
         for number, document in enumerate(self._documents):

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def same(left: Any, right: Any) -> bool:
-    """Equal as JSON values: 12.50 is 12.5, but true is not 1."""
+    """Return whether two JSON values are equal: 12.50 is 12.5, but true is not 1."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):
@@ -18,7 +18,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Values without further values in them, by JSON pointer (RFC 6901)."""
+    """Yield the values without further values in them, each with its JSON pointer (RFC 6901)."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     parts = list(inner)
     if not parts:

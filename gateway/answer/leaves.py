@@ -33,7 +33,7 @@ class Leaf(NamedTuple):
 
 
 def pointer_of(path: Path) -> str:
-    """RFC 6901; half a surrogate pair in a key becomes U+FFFD."""
+    """Return the JSON pointer (RFC 6901) of `path`; half a surrogate pair in a key becomes U+FFFD."""
     text = "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
@@ -72,7 +72,7 @@ class LeafReader:
             self._closes(self._held[1:])
 
     def _closes(self, text: str) -> bool:
-        """Whether the open string ends in `text`; each character of a long string is looked at once."""
+        """Return whether the open string ends in `text`. Each character of a long string is looked at once."""
         begin = 1 if self._escaped and text else 0
         self._escaped = self._escaped and not text
         inside = _INSIDE.match(text, begin)

@@ -15,10 +15,10 @@ _DEFAULTS = GrammarOptions()
 
 
 def at_most_digits(request: Request, answer: Answer) -> bool:
-    """Whether a number of the answer has at least as many digits as `integer_digits` or `fraction_digits` allow.
+    """Return whether a number of the answer has at least as many digits as `integer_digits` or `fraction_digits` allow.
 
-    A schema that itself mentions longer numbers allows longer ones; those are reported too. Judged are answers under
-    JSON constraints and the arguments of calls."""
+    A schema that itself mentions longer numbers allows longer ones; those are reported too. Only answers under JSON
+    constraints and the arguments of calls are judged."""
     asked = request.constraint.options if request.constraint is not None else {}
     whole, fraction = _allowed(asked, "integer_digits"), _allowed(asked, "fraction_digits")
     return any(_reaches(text, whole, fraction) for text in _json_of(request, answer))
@@ -37,7 +37,8 @@ def _json_of(request: Request, answer: Answer) -> Iterator[str]:
 
 
 def _reaches(text: str, whole: int, fraction: int) -> bool:
-    """`whole`, `fraction`: 0 = any number of digits is allowed, so that none is too many."""
+    """Return whether a number in `text` has at least `whole` digits before the point or `fraction` behind it. 0 means
+    that any number of digits is allowed."""
     zeros = most_zeros(fraction)
     least = min(filter(None, (whole, zeros)), default=0)
     if not least or re.search(rf"\d{{{least}}}", text) is None:

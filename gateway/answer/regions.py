@@ -24,7 +24,8 @@ class Regions:
     """One choice. Mutable; fed from the event loop."""
 
     def __init__(self, shape: Shape, *, logprobs: bool = False) -> None:
-        """`logprobs`: pieces carry them, and those of the answer's tokens are passed on."""
+        """Begin at the start of an output. `logprobs`: pieces carry them, and those of the answer's tokens are passed
+        on."""
         self._calls, self._must_call = shape.calls, shape.must_call
         self._place: Region = {"none": "answer", "asked": "start", "begun": "opened"}[shape.thoughts]  # type: ignore[assignment]
         self._call = -1

@@ -37,7 +37,7 @@ class Shape:
 
     @property
     def is_plain(self) -> bool:
-        """All of the output is the answer."""
+        """Return whether all of the output is the answer."""
         return self.thoughts == "none" and not self.calls
 
     def in_callers_words(self, error: GrammarError, tools: tuple[Tool, ...]) -> GrammarError:

@@ -21,7 +21,7 @@ MOST_WORK = 2_000_000
 
 
 def json_schemas(tag: Mapping[str, Any]) -> list[Any]:
-    """Every schema in `tag`."""
+    """Return every schema in `tag`."""
     found: list[Any] = []
     pending: list[Any] = [_whole(tag)]
     while pending:
@@ -85,7 +85,7 @@ def _plain(part: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _kind(part: Mapping[str, Any]) -> str:
-    """Of a format; only tags among several may leave it out."""
+    """Return the type of a format; only tags among several may leave it out."""
     found: str = part.get("type", "tag")
     return found
 
@@ -114,7 +114,8 @@ class _Reading:
         return found
 
     def _ends_from(self, part: Mapping[str, Any], starts: set[int], stops: tuple[str, ...]) -> set[int]:
-        """As `ends`, from any of `starts`. A grammar may end everywhere, so only the first start matters."""
+        """Return the ends of `part` from any of `starts`, as `ends` does from one. A grammar may end everywhere, so
+        only the first start matters."""
         if starts and _kind(part) == "grammar":
             starts = {min(starts)}
         return {end for start in starts for end in self.ends(part, start, stops)}
@@ -139,7 +140,8 @@ class _Reading:
         return {end for each in whole for end in self._value(part, at, self.text[at:each], 0)}
 
     def _value(self, part: Mapping[str, Any], at: int, text: str, begin: int) -> set[int]:
-        """The end of the value at `begin` of `text`, which is at `at` of the answer."""
+        """Return where the value that begins at `begin` of `text` ends in the answer, where that place is `at`. A value
+        that is no JSON or does not match its schema has no end; the complaint is noted."""
         try:
             value, size = self.decoder.raw_decode(text, begin)
         except ValueError as error:

@@ -30,7 +30,8 @@ class Validator:
         self._known = jsonschema_rs.Registry(list(meta_schemas().items()), retriever=_refuse)
 
     def prepare(self, request: Request) -> None:
-        """Raises `InvalidGrammar` where a schema itself is malformed: better said before than after generating."""
+        """Compile the request's schemas. Raises `InvalidGrammar` where a schema itself is malformed: better reported
+        before than after generating."""
         if request.constraint is not None and request.constraint.kind == "json_schema":
             self._prepare(request.constraint.value, "the schema")
         if request.constraint is not None and request.constraint.kind == "structural_tag":
@@ -40,7 +41,7 @@ class Validator:
             self._prepare(tool.parameters, f"the schema of tool {tool.name!r}")
 
     def complaint(self, request: Request, answer: Answer) -> str | None:
-        """None where the answer is valid as far as the request says what valid is, else what is wrong."""
+        """Return what is wrong with the answer, or None where it is valid as far as the request says what valid is."""
         if answer.tool_calls:
             return self._complaint_of_calls(request, answer.tool_calls)
         if request.tool_choice.mode == "required" and request.tools:
@@ -48,7 +49,8 @@ class Validator:
         return None if request.constraint is None else self._complaint_of_text(request.constraint, answer.text)
 
     def complaint_of_whole(self, request: Request, answer: Answer) -> str | None:
-        """The same for an answer that claims to be whole; None for one that was cut or stopped, and says so."""
+        """Return what is wrong with an answer that claims to be whole, as `complaint` does; None for one that was cut
+        or stopped, and says so."""
         return self.complaint(request, answer) if answer.finish_reason in WHOLE else None
 
     def all_valid(self, request: Request, answers: Sequence[Answer]) -> bool:
@@ -77,8 +79,8 @@ class Validator:
         return None
 
     def _complaint_of_text(self, constraint: Constraint, text: str) -> str | None:
-        """Regular expressions and Lark grammars have no independent judge here: their matcher's own end state is the
-        proof."""
+        """Return what is wrong with `text`, or None. Regular expressions and Lark grammars have no independent judge
+        here: their matcher's own end state is the proof."""
         if constraint.kind == "choice":
             return None if text in constraint.value else "not one of the choices"
         if constraint.kind == "structural_tag":
@@ -94,7 +96,8 @@ class Validator:
         return self._schema_complaint(constraint.value, value)
 
     def _schema_complaint(self, schema: Any, value: Any) -> str | None:
-        """The specification leaves open whether `format` asserts; what is valid in one of both readings is valid."""
+        """Return what is wrong with `value`, or None. The specification leaves open whether `format` asserts: what is
+        valid in one of both readings is valid."""
         try:
             error = next(self._validator(schema).iter_errors(value), None)
             if error is None or (
@@ -106,7 +109,8 @@ class Validator:
         return f"{error.message} (at {list(error.instance_path)})"
 
     def _validator(self, schema: Any, formats: bool | None = None) -> Any:
-        """`formats`: whether they assert; None: as is usual in the schema's draft."""
+        """Return a compiled validator, from the cache where it is there. `formats`: whether they assert; None: as is
+        usual in the schema's draft."""
         key = json.dumps([schema, formats], separators=(",", ":"))
         found = self._compiled.get(key)
         if found is None:
@@ -131,7 +135,8 @@ def _no_constant(name: str) -> None:
 
 
 def _number(text: str) -> Decimal:
-    """Raises `ValueError` for an exponent that readers turn into infinity, or into nothing: no grammar writes it."""
+    """Read a number. Raises `ValueError` for an exponent that readers turn into infinity, or into nothing: no grammar
+    writes such a number."""
     read = float(text)
     if "e" in text.lower() and (math.isinf(read) or (read == 0 and text.lower().partition("e")[0].strip("-0."))):
         raise ValueError(f"no double holds the number {text[:40]}")
