@@ -122,7 +122,7 @@ class TextDialect(Dialect, Generic[P]):
         return Response(self.whole(exchange, parsed), media_type=JSON, headers=headers)
 
     async def _respond_jointly(self, runtime: Runtime, request: HttpRequest, parsed: P) -> Response:
-        """Each prompt is a request of its own, for limits too; the first that fails fails all."""
+        """Answer several prompts. Each is a request of its own, for limits too; the first that fails fails all."""
         context, route = parent_context(request.headers), request.scope["path"]
         assert self.joined is not None
 

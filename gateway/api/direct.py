@@ -39,8 +39,8 @@ class Direct:
         forms: ErrorForms,
         let_in: Callable[[Request], None] = lambda request: None,
     ) -> None:
-        """`endpoints` by path: each takes the request and nothing else, and answers a `Response`. `let_in` is asked
-        before any of its body is read, and raises `SluicegateError`."""
+        """Serve `endpoints`, by path: each takes the request and nothing else, and answers a `Response`. `let_in` is
+        called before any of the body is read, and raises `SluicegateError`."""
         self._app = app
         self._endpoints = endpoints
         self._forms = forms

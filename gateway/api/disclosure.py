@@ -107,7 +107,7 @@ FREE = frozenset(
 
 
 def uncovered() -> Iterator[str]:
-    """Fields without a law, and laws without a field."""
+    """Yield the fields without a law, and the laws without a field."""
     for kind, table in FIELDS.items():
         known, there = set(_names(table)), set(fields_of(kind))
         yield from (f"{kind.__name__}.{name}" for name in sorted(known ^ there))
@@ -118,7 +118,7 @@ def uncovered() -> Iterator[str]:
 
 
 def strange_keys(body: object) -> Iterator[str]:
-    """Keys of a body that no law covers."""
+    """Yield the keys of a body that no law covers."""
     keys = set(_names(KEYS))
     if isinstance(body, dict):
         for key, value in body.items():
@@ -132,7 +132,7 @@ def strange_keys(body: object) -> Iterator[str]:
 
 
 def check() -> None:
-    """Raises `RuntimeError` where something can leave that no law covers."""
+    """Check that a law covers all that can leave. Raises `RuntimeError`."""
     found = list(uncovered())
     if found:
         raise RuntimeError(

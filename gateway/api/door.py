@@ -38,7 +38,7 @@ class FrontDoor:
     """Used on the event loop."""
 
     def __init__(self, runtime: Runtime, dialects: Iterable[Dialect]) -> None:
-        """Of `dialects`, those that generate text have a door."""
+        """Open a door for those of `dialects` that generate text."""
         kinds = tuple(dialects)
         self._runtime = runtime
         self._paths = frozenset(dialect.path for dialect in kinds if isinstance(dialect, TextDialect))
@@ -47,7 +47,8 @@ class FrontDoor:
         self._max_bytes = runtime.settings.server.max_body_bytes
 
     def let_in(self, request: HTTPConnection) -> None:
-        """Raises `Overloaded`, and for a key that nobody knows `AuthenticationError`."""
+        """Refuse a request before its body is read. Raises `Overloaded`, and for an unknown key
+        `AuthenticationError`."""
         if request.scope["path"] not in self._paths or is_noted(request.scope) or not self._shuts:
             return
         waited_s, tenant = note_reading(request.scope), NOBODY
@@ -72,7 +73,7 @@ class FrontDoor:
         return None
 
     def _is_plain(self, head: dict[bytes, bytes]) -> bool:
-        """Whether nothing but the key and the load can be a reason to refuse it unread."""
+        """Return whether nothing but the key and the load can be a reason to refuse the request unread."""
         declared = head.get(b"content-length", b"0")
         return (
             self._shuts
@@ -105,7 +106,8 @@ class FrontDoor:
 
     @property
     def _shuts(self) -> bool:
-        """Whether anybody is ever refused here; who comes before the keys are read is told to wait."""
+        """Return whether requests can be refused here at all: not before the keys are read, where callers are told to
+        wait."""
         return bool(self._runtime.pipeline.stages.queues.shed_s) and self._runtime.ready
 
 

@@ -24,7 +24,7 @@ class Offline:
         self._dialects = {dialect.path: dialect for dialect in dialects if dialect.in_batches}
 
     async def __call__(self, endpoint: str, body: Mapping[str, Any], key_id: str | None) -> LineAnswer:
-        """Raises `RateLimited` and `Overloaded`, which say when to come back."""
+        """Answer one line of a batch. Raises `RateLimited` and `Overloaded`, which say when to come back."""
         dialect = self._dialects.get(endpoint)
         if dialect is None:  # a batch of before the gateway was changed
             return _failed(RequestError(f"{endpoint!r} is not served in batches"), OPENAI)

@@ -120,11 +120,12 @@ class Conversation:
             self._leave()
 
     def _waiting(self) -> int:
-        """Characters of messages that were read and are not answered."""
+        """Count the characters of messages that were read and are not answered."""
         return sum(len(turn.message) for turn in self._turns if isinstance(turn.message, str))
 
     def _cancel_oldest(self) -> None:
-        """A cancel is for a message before it: the oldest that has not ended, and had none yet."""
+        """Cancel the oldest message that has not ended and was not cancelled yet: a cancel is for a message before
+        it."""
         turn = next((turn for turn in self._turns if not turn.cancelled), None)
         if turn is not None:
             turn.cancel()
@@ -136,7 +137,7 @@ class Conversation:
         self._changed.set()
 
     async def _answer(self, turn: Turn) -> None:
-        """Raises what a socket raises that nobody reads any more."""
+        """Answer one message. Raises what a socket raises that nobody reads any more."""
         if not turn.cancelled:
             turn.task = asyncio.ensure_future(self._written(turn.message))
             await asyncio.wait((turn.task,))
@@ -146,7 +147,7 @@ class Conversation:
             await self._socket.send_text(DONE)
 
     async def _written(self, message: str | SluicegateError) -> None:
-        """All of an answer but its end mark."""
+        """Write all of an answer but its end mark."""
         try:
             if isinstance(message, SluicegateError):
                 raise message

@@ -133,7 +133,8 @@ OF_JSON = frozenset({"json_schema", "json_object", "structural_tag"})
 
 
 def constraint_of(wire: ConstrainedFields) -> Constraint | None:
-    """Raises `RequestError` for two constraints, for options without one, and for a stop string beside one."""
+    """Return the constraint that the request asks for, or None. Raises `RequestError` for two constraints, for options
+    without one, and for a stop string beside one."""
     if wire.__pydantic_fields_set__.isdisjoint(SAYING):
         return None
     found = [*_of_format(wire.response_format), *_structured(wire), *_of_sglang(wire)]
@@ -225,7 +226,7 @@ def _options(wire: ConstrainedFields) -> dict[str, Any]:
 
 
 def _check_alone(wire: ConstrainedFields) -> None:
-    """Raises `RequestError` for options that have nothing to act on, and for an empty `structured_outputs`."""
+    """Refuse options that have nothing to act on, and an empty `structured_outputs`: raises `RequestError`."""
     asked = wire.structured_outputs
     names = [f"structured_outputs.{name}" for name in OLDER if asked is not None and getattr(asked, name)]
     names += [older for older in OLDER.values() if getattr(wire, older)]

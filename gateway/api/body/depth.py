@@ -18,8 +18,8 @@ _SHOWN = 6
 
 
 def check_depth(tree: Any, text: bytes | str | None = None, *, at: str = "") -> None:
-    """`text`: what `tree` was read from; one that has few brackets needs no look at the tree. `at`: where in the body
-    the tree stands. Raises `RequestError` that names the place."""
+    """Refuse a tree that nests too deeply: raises `RequestError` that names the place. `text` is what `tree` was read
+    from; where it has few brackets, the tree is not walked. `at` is where in the body the tree stands."""
     if text is not None and not more_marks(text, "[{", MAX_DEPTH):
         return
     level: list[tuple[Any, tuple[Any, Any]]] = [(tree, ())]  # type: ignore[list-item]

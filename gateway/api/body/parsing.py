@@ -56,7 +56,7 @@ class InWordsOf:
         self._parsed = parsed
 
     def __enter__(self) -> None:
-        """Nothing is prepared."""
+        """Prepare nothing."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if not isinstance(error, RequestError):
@@ -68,7 +68,7 @@ class InWordsOf:
 
 
 def read_json(body: bytes) -> dict[str, Any]:
-    """Raises `RequestError` where the body is no JSON object, or nests too deeply."""
+    """Read a body as a JSON object. Raises `RequestError` where it is none, or nests too deeply."""
     try:
         tree = exact_json.read(body, lambda rounded: check_depth(rounded, body))
     except ValueError as error:

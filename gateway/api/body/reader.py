@@ -64,12 +64,13 @@ class Reader:
         return await unless_disconnected(request.scope, request.receive, work)
 
     async def parse_text(self, text: str, tenant: str, parse: Parse[P], key: str | None) -> P:
-        """`parse` for a message of a WebSocket."""
+        """Run `parse` on a message of a WebSocket."""
         body = text.encode("utf-8", "surrogatepass")
         return await self._workers.run(tenant, len(body), self._parsed, body, parse, key, inline_bytes=LARGE)
 
     def tree(self, body: bytes) -> dict[str, Any]:
-        """Raises `RequestError` for what is no JSON object, or has more of something than the settings allow."""
+        """Read a body as a JSON object. Raises `RequestError` for what is none, or has more of something than the
+        settings allow."""
         check_values(body, self._bounds.max_values)
         found = read_json(body)
         if len(body) > self._surely:
@@ -77,7 +78,7 @@ class Reader:
         return found
 
     def check(self, tree: Mapping[str, Any]) -> None:
-        """Raises `RequestError` where a list is longer than the settings allow."""
+        """Refuse lists that are longer than the settings allow: raises `RequestError`."""
         for name, setting in LISTS.items():
             found = tree.get(name)
             if isinstance(found, list):
@@ -108,7 +109,8 @@ async def body_of(request: Request) -> bytes:
 
 
 def check_values(body: bytes, most: int) -> None:
-    """Raises `RequestError` where there are more values in `body` than `most`: commas and brackets outside strings."""
+    """Refuse a body with more than `most` values, counted as commas and brackets outside strings: raises
+    `RequestError`."""
     if len(body) <= most or not more_marks(body, ",[{", most):
         return
     if count_values(body, most) > most:
@@ -117,8 +119,8 @@ def check_values(body: bytes, most: int) -> None:
 
 
 def _check_brackets(body: bytes) -> None:
-    """Raises `RequestError` for what is too deep, before it is refused as too long: depth is wrong whatever the bounds
-    of the gateway are, and no parser need see it."""
+    """Refuse what nests too deeply, before it is refused as too long: raises `RequestError`. Depth is wrong whatever
+    the bounds of the gateway are, and no parser need see it."""
     inside, depth, at = False, 0, 0
     while at < len(body):
         piece, at, was = *_piece_at(body, at), at

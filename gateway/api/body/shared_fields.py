@@ -154,7 +154,7 @@ def check_stream(stream: bool | None, options: StreamOptions | None) -> None:
 
 
 def check_combination(wire: SharedFields, fields: BodyFields[Any]) -> None:
-    """Raises `RequestError` for what would have no effect beside the rest."""
+    """Refuse fields that would have no effect beside the rest: raises `RequestError`."""
     check_stream(wire.stream, wire.stream_options)
     values = wire.__dict__
     if values.get("use_beam_search") and wire.sluicegate.on_length == "close":
@@ -205,8 +205,8 @@ def reasoning_of(wishes: Mapping[str, bool | None]) -> bool:
 
 
 def check_extension(asked: Extension, constraint: Constraint | None, *, shaped: bool) -> None:
-    """Raises `RequestError` for a wish that this request gives nothing to act on. `shaped`: the output has a shape even
-    where the answer is free, by tools or thoughts."""
+    """Refuse an extension that has nothing to act on in this request: raises `RequestError`. `shaped`: the output has a
+    shape even where the answer is free, by tools or thoughts."""
     if not asked.__pydantic_fields_set__:
         return
     for given, name, needs in (

@@ -127,7 +127,7 @@ class CalledTool(Wire):
 
 
 def check_type(wire: ChatTool | NamedTool | CalledTool) -> None:
-    """Raises `ValueError` unless the field that `type` names is there, and the other is not."""
+    """Check that the field that `type` names is there, and the other is not. Raises `ValueError`."""
     other = "custom" if wire.type == "function" else "function"
     if getattr(wire, wire.type) is None:
         raise ValueError(f"`{wire.type}` is required when `type` is {wire.type!r}")
@@ -150,7 +150,7 @@ class OfferedTool(NamedTuple):
 
 
 def text_tool(name: str, description: str | None, grammar: GrammarText | None) -> OfferedTool:
-    """The model is shown the grammar too: a mask cannot tell it what the text is for."""
+    """Return a tool that takes text. The model is shown the grammar too: a mask cannot tell it what the text is for."""
     if grammar is None:
         return OfferedTool(name, description, custom_parameters(), custom=True)
     kind, called = ("lark", "Lark grammar") if grammar.syntax == "lark" else ("regex", "regular expression")
@@ -161,7 +161,7 @@ def text_tool(name: str, description: str | None, grammar: GrammarText | None) -
 
 
 def tools_of(given: Iterable[OfferedTool]) -> tuple[Tool, ...]:
-    """Raises `RequestError` that names the tool."""
+    """Return the tools of a request. Raises `RequestError` that names the tool."""
     tools: dict[str, Tool] = {}
     for i, (name, description, parameters, custom, form) in enumerate(given):
         if not _NAME.fullmatch(name):
@@ -190,7 +190,8 @@ def _arguments(name: str, parameters: dict[str, Any] | None) -> dict[str, Any]:
 def choice_of(
     tools: Sequence[Tool], mode: Mode | None, names: Iterable[str] | None, *, parallel: bool | None
 ) -> ToolChoice:
-    """Raises `RequestError` where a choice names a tool that is not there, or demands a call where none is possible."""
+    """Return which tools may or must be called. Raises `RequestError` where a choice names a tool that is not there, or
+    demands a call where none is possible."""
     wanted = None if names is None else frozenset(names)
     missing = sorted(wanted - {tool.name for tool in tools}) if wanted else []
     if missing:

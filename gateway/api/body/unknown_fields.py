@@ -49,9 +49,10 @@ class BodyFields(Generic[W]):
     """The fields of one dialect's bodies. Immutable."""
 
     def __init__(self, kind: type[W], dialect: str = "", *, rows: Iterable[Row] = (), sampling: str = "") -> None:
-        """`kind`: the model of a body, without the sampling options that a type and bounds describe; `dialect`: its
-        name in the table of fields, empty for a body that is no dialect's. For a dialect that the table does not name:
-        `rows` of its own, and the shared options of `sampling` that it serves, with blanks between."""
+        """Prepare to read bodies of one dialect. `kind` is the model of a body, without the sampling options that a
+        type and bounds describe. `dialect` is its name in the table of fields, empty for a body that is no dialect's. A
+        dialect that the table does not name gives `rows` of its own, and in `sampling` the shared options that it
+        serves, with blanks between."""
         shared = rows_of(dialect) if dialect else {}
         self.rows: Mapping[str, Row] = {**shared, **{row.path: row for row in rows}}
         self.sampling = _sampling_rows(self.rows.values(), dialect, sampling.split())
@@ -65,7 +66,8 @@ class BodyFields(Generic[W]):
 
     @cached_property
     def _near(self) -> Nearest:
-        """The names at the top of a body: read for the first name that is none of them, not at start-up."""
+        """Return the index of names at the top of a body. It is built for the first name that is none of them, not at
+        start-up."""
         return Nearest({*self._served, *(path for path in self.rows if path.isidentifier())})
 
     def status_of(self, row: Row) -> Status | None:
@@ -96,7 +98,8 @@ class BodyFields(Generic[W]):
         return tuple(sorted(found)) if found else ()
 
     def _walk(self, model: Wire, path: str, found: set[str]) -> None:
-        """Runs for every request: plain values are passed over at the cost of one look at their type."""
+        """Add to `found` the fields of `model` that are unknown or have no effect. Runs for every request: plain values
+        are passed over at the cost of one look at their type."""
         extra, values = model.__pydantic_extra__, model.__dict__
         if extra and path and not model.takes_all:
             for name, value in extra.items():
@@ -137,7 +140,7 @@ class BodyFields(Generic[W]):
             )
 
     def _reported_fields(self) -> dict[type[BaseModel], tuple[tuple[str, Row], ...]]:
-        """By model: its fields that are read and have no effect, as the table says."""
+        """Return, by model, its fields that are read and have no effect, as the table says."""
         found: dict[type[BaseModel], dict[str, Row]] = {}
         for path, model, name in paths_of(self.kind):
             row = self.rows.get(path)
@@ -147,7 +150,7 @@ class BodyFields(Generic[W]):
 
 
 def _sampling_rows(rows: Iterable[Row], dialect: str, shared: Iterable[str]) -> Mapping[str, SamplingRow]:
-    """By path: options that become attributes of `Sampling` as they are."""
+    """Return, by path, the options that become attributes of `Sampling` as they are."""
     own = [row for row in rows if isinstance(row, SamplingRow) and not row.by_hand]
     return {row.path: row for row in own if row.support.named.get(dialect) == "served" or row.path in shared}
 

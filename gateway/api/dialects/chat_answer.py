@@ -40,7 +40,7 @@ class ChunkWriter(ChunkStream):
         return super()._envelope() | ({"usage": None} if self._include_usage else {})
 
     def _opened(self, notes: bytes) -> bytes:
-        """The role of every choice."""
+        """Write the event that opens every choice with its role."""
         content = b"null" if self._exchange.request.callable_tools else b'""'
         choices = b",".join(
             b'{"index":%d,"delta":{"role":"assistant","content":%b},"logprobs":null,"finish_reason":null}'
@@ -65,7 +65,7 @@ class ChunkWriter(ChunkStream):
         return self._head + orjson.dumps(choice) + b"]" + self._notes(delta) + b"}\n\n"
 
     def _custom_call(self, delta: Delta) -> dict[str, Any] | None:
-        """None where the delta is of no custom tool."""
+        """Return the fields of a custom tool's delta; None where the delta is of no custom tool."""
         place = delta.index, delta.call
         if delta.opened is not None and delta.opened.name in self._custom:
             self._texts[place] = TextDecoder()

@@ -105,7 +105,7 @@ FIELDS = BodyFields(ChatRequest, "chat")
 
 
 def parse_chat(body: bytes | Tree, api_key: str | None = None) -> Parsed:
-    """Raises `RequestError` that names the field by path."""
+    """Read a request for chat completions. Raises `RequestError` that names the field by path."""
     wire, ignored = read_body(body, FIELDS)
     return Parsed(
         _request(wire, api_key),

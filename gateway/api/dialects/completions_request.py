@@ -38,7 +38,7 @@ FIELDS = BodyFields(CompletionRequest, "completions")
 
 
 def parse_completions(body: bytes | Tree, api_key: str | None = None) -> Parsed:
-    """Raises `RequestError` that names the field by path."""
+    """Read a request for completions. Raises `RequestError` that names the field by path."""
     wire, ignored = read_body(body, FIELDS)
     prompts = [wire.prompt] if isinstance(wire.prompt, str) else wire.prompt
     _check_raw(wire.sluicegate)

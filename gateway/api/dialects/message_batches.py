@@ -228,7 +228,7 @@ async def _shown(runtime: Runtime, record: BatchRecord) -> dict[str, Any]:
 
 
 async def _counts(runtime: Runtime, record: BatchRecord, good: int, bad: int) -> dict[str, int]:
-    """While it runs every request counts as in process, as Anthropic has it."""
+    """Return the counts of a batch as Anthropic shows them: while it runs, every request counts as in process."""
     counts = dict.fromkeys(("processing", "succeeded", "errored", "canceled", "expired"), 0)
     if record.status in OPEN:
         return {**counts, "processing": record.total}

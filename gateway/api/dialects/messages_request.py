@@ -145,14 +145,14 @@ FIELDS = BodyFields(MessagesRequest, "messages")
 
 
 def parse_messages(body: bytes | Tree, api_key: str | None = None) -> Parsed:
-    """Raises `RequestError` that names the field by path."""
+    """Read a request for messages. Raises `RequestError` that names the field by path."""
     wire, ignored = read_body(body, FIELDS)
     request = _request(wire, api_key)
     return Parsed(request, explain=wire.sluicegate.explain, ignored=ignored, names=NAMES)
 
 
 def _thinks(thinking: Thinking, max_tokens: int) -> bool:
-    """Raises `RequestError` for a budget that leaves no token for the answer."""
+    """Return whether the model thinks. Raises `RequestError` for a budget that leaves no token for the answer."""
     budget = thinking.budget_tokens
     if budget is not None and budget >= max_tokens:
         raise RequestError(
@@ -221,7 +221,7 @@ def _choice(wire: MessagesRequest, tools: tuple[Tool, ...]) -> ToolChoice:
 
 
 def _constraint(wire: MessagesRequest) -> Constraint | None:
-    """`output_format` is the older place of `output_config.format`."""
+    """Return the constraint of the answer, or None. `output_format` is the older place of `output_config.format`."""
     newer = wire.output_config.format if wire.output_config else None
     if newer is not None and wire.output_format is not None and newer != wire.output_format:
         raise contradiction("output_config.format", "output_format")

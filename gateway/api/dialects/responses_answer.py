@@ -65,7 +65,7 @@ class ResponseWriter(BlockWriter):
         return self._event(f"response.{ended['status']}", response=ended)
 
     def failing(self, error: SluicegateError) -> bytes:
-        """Clients of OpenAI raise what has a field `error`."""
+        """Write the event of a failure. It has a field `error` because OpenAI's clients raise what has one."""
         detail = error_detail(error)
         fields = {name: detail[name] for name in ("code", "message", "param")}
         return self._event("error", **fields, error=detail)

@@ -212,7 +212,7 @@ class ParsedResponse(Parsed):
 
 
 def parse_response(body: bytes | Tree, api_key: str | None = None) -> ParsedResponse:
-    """Raises `RequestError` that names the field by path."""
+    """Read a request for a response. Raises `RequestError` that names the field by path."""
     wire, ignored = read_body(body, FIELDS)
     request = _request(wire, api_key)
     return ParsedResponse(

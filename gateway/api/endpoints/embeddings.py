@@ -73,7 +73,7 @@ class ParsedEmbeddings(Parsed):
 
 
 def parse_embeddings(body: bytes | Tree, api_key: str | None = None) -> ParsedEmbeddings:
-    """Raises `RequestError` that names the field by path."""
+    """Read a request for embeddings. Raises `RequestError` that names the field by path."""
     wire, ignored = read_body(body, FIELDS)
     texts, ids = _texts_or_ids(wire.input)
     request = Request(
@@ -160,8 +160,8 @@ async def _spelled(request: Request, rows: Sequence[Sequence[int]], model: Serve
 
 
 def _check_asked(served: ServedModel, parsed: ParsedEmbeddings, model: ServedModel | None) -> None:
-    """Raises `RequestError` for token ids of another model than the one that was routed to, and for lengths that its
-    vectors cannot be cut to, where that is known beforehand."""
+    """Refuse token ids of another model than the one that was routed to, and lengths that its vectors cannot be cut to,
+    where that is known beforehand: raises `RequestError`."""
     if parsed.ids and (model is None or served is not model or served.remote):
         raise RequestError(
             f"token ids mean something to one model alone, and {parsed.request.model!r} does not name one that runs "

@@ -57,7 +57,7 @@ def add_false_positive_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.get("/v1/safety/false_positives", tags=["safety"])
     async def regressions(request: Request, limit: Annotated[int, Query(ge=1, le=10_000)] = 1000) -> Any:
-        """Oldest first, with their texts: a set that must not be flagged."""
+        """List reports, oldest first, with their texts: a set that must not be flagged."""
         operator_of(runtime, request, SCOPE)
         found = await queue_of(runtime).reports(limit)
         data = [
@@ -79,7 +79,7 @@ def add_false_positive_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.delete("/v1/safety/false_positives/{id}", tags=["safety"])
     async def forget(request: Request, id: str) -> Any:
-        """For those who read the set: its tenant may then report another."""
+        """Delete a report. Only those who read the set may; its tenant may then report another."""
         by, queue = operator_of(runtime, request, SCOPE), queue_of(runtime)
         async with runtime.audit.change(name_of(by), "false_positives.remove", id):
             await queue.remove_report(id)

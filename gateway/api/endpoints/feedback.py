@@ -27,7 +27,7 @@ class Feedback(BaseModel):
 def add_feedback_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.post("/v1/feedback", tags=["feedback"])
     async def give(request: Request, given: Feedback) -> Any:
-        """Once for each answer: a second time replaces the first."""
+        """Record feedback, once for each answer: a second time replaces the first."""
         caller, book = await admitted(runtime, request), book_of(runtime)
         if given.score is None and not given.label and not given.comment:
             raise RequestError("say something: give a `score`, a `label` or a `comment`", param="score")

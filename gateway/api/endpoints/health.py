@@ -19,7 +19,7 @@ def add_health_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.get("/readyz")
     async def readyz(request: Request) -> Response:
-        """Words for people, or JSON for whoever asks for it."""
+        """Report readiness: words for people, or JSON for whoever asks for it."""
         found = runtime.readiness
         status = 200 if found.serves else 503
         if "application/json" in request.headers.get("accept", ""):
@@ -30,7 +30,7 @@ def add_health_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.get("/ping")
     @router.post("/ping")
     async def health() -> Response:
-        """As vLLM and SageMaker ask: an empty 200 once requests are answered."""
+        """Answer as vLLM and SageMaker expect: an empty 200 once requests are answered, else 503."""
         return Response(status_code=200 if runtime.readiness.serves else 503, media_type="text/plain")
 
     @router.get("/version")
@@ -40,7 +40,7 @@ def add_health_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.get("/load")
     async def load(request: Request) -> Any:
-        """As vLLM says it to those who balance between servers: requests that have begun here and not ended."""
+        """Report the requests that have begun here and not ended, as vLLM does to those who balance between servers."""
         runtime.identify(api_key_of(request))
         return {"server_load": len(runtime.live.by_id)}
 

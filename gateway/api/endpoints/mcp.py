@@ -19,11 +19,11 @@ from sluicegate.gateway.runtime import Runtime
 
 def add_mcp_routes(router: APIRouter, runtime: Runtime) -> None:
     async def all_servers(request: Request) -> Any:
-        """The tools of all MCP servers that the key may use, as `SERVER__TOOL`."""
+        """Serve the tools of all MCP servers that the key may use, as `SERVER__TOOL`."""
         return await _answered(runtime, request, "")
 
     async def one_server(request: Request, server: str) -> Any:
-        """The tools of one MCP server."""
+        """Serve the tools of one MCP server."""
         return await _answered(runtime, request, server)
 
     router.add_api_route("/mcp", all_servers, methods=["POST"], tags=["mcp"])

@@ -46,7 +46,7 @@ FIELDS = BodyFields(ModerationRequest, "moderations")
 
 
 def parse_moderation(body: bytes | Tree, api_key: str | None = None) -> Parsed:
-    """Raises `RequestError` that names the field by path."""
+    """Read a request for moderation. Raises `RequestError` that names the field by path."""
     wire, ignored = read_body(body, FIELDS)
     texts = [wire.input] if isinstance(wire.input, str) else [_text(part) for part in wire.input]
     request = Request(

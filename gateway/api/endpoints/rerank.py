@@ -86,7 +86,7 @@ def add_rerank_routes(router: APIRouter, runtime: Runtime) -> None:
 
 
 def parse_rerank(body: bytes | Tree, api_key: str | None = None) -> ParsedTexts:
-    """Raises `RequestError` that names the field by path."""
+    """Read a request for reranking. Raises `RequestError` that names the field by path."""
     wire, ignored = read_body(body, RERANK)
     texts = [document if isinstance(document, str) else document.text for document in wire.documents]
     request = _request(wire.model, wire.query, texts, api_key)
@@ -94,7 +94,8 @@ def parse_rerank(body: bytes | Tree, api_key: str | None = None) -> ParsedTexts:
 
 
 def parse_score(body: bytes | Tree, api_key: str | None = None) -> ParsedTexts:
-    """Raises `RequestError` for queries that are not one: each is scored against every text."""
+    """Read a request for scores. Raises `RequestError` unless it has exactly one query, which is scored against every
+    text."""
     wire, ignored = read_body(body, SCORE)
     texts = [wire.text_2] if isinstance(wire.text_2, str) else wire.text_2
     queries = [wire.text_1] if isinstance(wire.text_1, str) else wire.text_1

@@ -30,7 +30,7 @@ from sluicegate.plugins import Caller, Overloaded, exact_json
 def add_review_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.get("/v1/reviews/{id}", tags=["reviews"])
     async def review(request: Request, id: str) -> Any:
-        """202 while nobody has decided; `result` once somebody agreed."""
+        """Return a review: 202 while nobody has decided, `result` once it was approved."""
         caller = await admitted(runtime, request)
         queue = queue_of(runtime)
         item, body = await _readable(queue, id, caller)
@@ -45,7 +45,8 @@ def add_review_routes(router: APIRouter, runtime: Runtime) -> None:
 
 
 async def _readable(queue: ReviewQueue, id: str, caller: Caller) -> tuple[Item, Any]:
-    """Raises `Overloaded` for what was let out and cannot be read here: another gateway may have the right secret."""
+    """Return a review and its body. Raises `Overloaded` for one that was approved and cannot be read here: another
+    gateway may have the right secret."""
     item, body = await queue.get(id, caller.tenant)
     if item.status == "approved" and isinstance(body, Unreadable):
         error = Overloaded(f"review {id!r} is kept, and cannot be read here: it is {body.reason}", retry_after_s=10.0)

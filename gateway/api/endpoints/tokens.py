@@ -108,7 +108,8 @@ def _response_tokens(exchange: Exchange) -> dict[str, Any]:
 
 
 def _tokens(exchange: Exchange) -> dict[str, Any]:
-    """`token_strs` is null where the tokenizer, a plug-in's for instance, does not spell single tokens."""
+    """Return the tokens of a prompt. `token_strs` is null where the tokenizer, a plug-in's for instance, does not spell
+    single tokens."""
     ids, model = _ids(exchange), exchange.served
     spell = getattr(model.tokenizer, "convert_ids_to_tokens", None)
     pieces = None if spell is None else spell(list(ids))
@@ -122,7 +123,8 @@ def _ids(exchange: Exchange) -> tuple[int, ...]:
 
 
 def _text(runtime: Runtime, body: DetokenizeBody) -> str:
-    """Raises `NotFound` for a model that is not there, `RequestError` for ids that it has not."""
+    """Return the text of token ids. Raises `NotFound` for a model that is not there, `RequestError` for ids that it
+    does not have."""
     model = _model(runtime.models, body.model)
     size = len(model.tokenizer)
     if wrong := next((token for token in body.tokens if token >= size), None):
