@@ -63,7 +63,8 @@ class Batches:
         database: Database | None = None,
         shared: DatabaseSettings = DatabaseSettings(),
     ) -> None:
-        """`database`: where all gateways of the deployment keep the records; None = in the folder."""
+        """Keep the settings; nothing is opened yet. `database` is where all gateways of the deployment keep the
+        records; None: in the folder."""
         self._settings = settings
         self._shared = database is not None
         self._tenure = tenure_of(settings, shared, database)
@@ -105,7 +106,7 @@ class Batches:
         self._threads.shutdown(wait=False)
 
     def stats(self) -> Mapping[str, float]:
-        """For metrics."""
+        """Return figures for metrics."""
         return {
             "holds_folder": float(self._runner is not None),
             "open": len(self._running),
@@ -361,7 +362,8 @@ class Batches:
     # --- shared ---
 
     def _check_holder(self) -> None:
-        """Raises `Overloaded`, or `StorageFailed`, where this gateway may change nothing in the folder."""
+        """Check that this gateway may change the folder. Raises `Overloaded` where another holds it, or
+        `StorageFailed`."""
         self._opened()
         if self._runner is None:
             error = Overloaded(

@@ -42,7 +42,8 @@ class Quotas:
                 self._coming.pop(tenant, None)
 
     def check_files(self, tenant: str, kept: tuple[int, int], more: int = 0) -> None:
-        """Raises `QuotaExceeded` where `more` bytes do not fit beside `kept` (files, bytes) and what is coming."""
+        """Refuse `more` bytes that do not fit beside `kept` (files, bytes) and what is coming: raises
+        `QuotaExceeded`."""
         coming = self._coming.get(tenant, PendingUploads())
         files, size = kept[0] + coming.uploads, kept[1] + coming.bytes + more
         if (most := self._settings.max_files) and files > most:
@@ -61,7 +62,8 @@ class Quotas:
             raise error
 
     def check_disk(self, free_bytes: int) -> None:
-        """Raises `StorageFailed`: the rest of the disk is for the books and for answers."""
+        """Refuse uploads where the disk is short: raises `StorageFailed`. The rest of the disk is for the books and for
+        answers."""
         if free_bytes < self._settings.min_free_bytes:
             raise StorageFailed(
                 f"the disk of the files has {free_bytes} bytes left, and takes no uploads below "

@@ -64,7 +64,7 @@ class LineResult:
 
 
 def file_of(raw: Any) -> FileRecord:
-    """Raises `ValueError` for what no gateway wrote."""
+    """Read the record of a file. Raises `ValueError` for what no gateway wrote."""
     tree = _tree(raw)
     found = FileRecord(**_fields(tree, FileRecord.__slots__))
     _check(_is_id(found.id), "id")
@@ -74,7 +74,7 @@ def file_of(raw: Any) -> FileRecord:
 
 
 def batch_of(raw: Any) -> BatchRecord:
-    """Raises `ValueError` for what no gateway wrote."""
+    """Read the record of a batch. Raises `ValueError` for what no gateway wrote."""
     tree = _tree(raw)
     if isinstance(tree.get("counts"), list):
         tree["counts"] = tuple(tree["counts"])
@@ -94,7 +94,7 @@ def batch_of(raw: Any) -> BatchRecord:
 
 
 def check_result(row: tuple[Any, ...]) -> None:
-    """Raises `ValueError` where a row cannot be a `LineResult`."""
+    """Check that a row can be a `LineResult`. Raises `ValueError`."""
     line, custom_id, status, body, *tokens = row
     _check(_is_count(line) and line > 0 and isinstance(custom_id, str), "line")
     _check(_is_count(status) and (status == 0 or 100 <= status < 600), "status")
@@ -110,7 +110,8 @@ def _tree(raw: Any) -> dict[str, Any]:
 
 
 def _fields(tree: dict[str, Any], names: Any) -> dict[str, Any]:
-    """Raises `ValueError` for names that are not known: a later gateway's record means more than this one knows."""
+    """Return `tree` if all of its fields are known. Raises `ValueError` otherwise: a later gateway's record means more
+    than this one knows."""
     if unknown := set(tree) - set(names):
         raise ValueError(f"unknown fields {sorted(unknown)}")
     return tree

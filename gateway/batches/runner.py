@@ -57,7 +57,8 @@ class BatchRunner:
         on_disk: OnDisk,
         may_ask: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`may_ask`: whether the batches are certainly still this gateway's; no line is asked while it is False."""
+        """Run nothing yet. `may_ask` tells whether the batches are certainly still this gateway's; no line is asked
+        while it returns False."""
         self._store = store
         self._run = run
         self._per_batch = places

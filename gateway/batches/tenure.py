@@ -28,7 +28,7 @@ class Tenure(Protocol):
         """Take note that the store took a renewal that was sent at `asked`, by `time.monotonic`."""
 
     def may_ask(self) -> bool:
-        """Whether what this gateway runs is certainly still its own, so that a line may be asked now."""
+        """Return whether what this gateway runs is certainly still its own, so that a line may be asked now."""
 
     def holder(self) -> str:
         """Return who may, in words."""
@@ -67,7 +67,7 @@ class FolderTenure:
         return self._store, held
 
     def renewed(self, asked: float) -> None:
-        """Nothing: the kernel keeps the lock."""
+        """Do nothing: the kernel keeps the lock."""
 
     def may_ask(self) -> bool:
         return True

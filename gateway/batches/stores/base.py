@@ -62,10 +62,11 @@ class BatchStore(Protocol):
         """Forget a batch; return False, and do nothing, where it is open or there is none."""
 
     def move(self, before: BatchRecord, after: BatchRecord) -> None:
-        """Raises `BatchMoved` where the status is not that of `before` any more, or another runs the batch."""
+        """Replace the record. Raises `BatchMoved` where the status is not that of `before` any more, or another gateway
+        runs the batch."""
 
     def end(self, before: BatchRecord, after: BatchRecord) -> None:
-        """As `move`, and drop the results, which are in files now."""
+        """Replace the record as `move` does, and drop the results, which are in files now."""
 
     def cancel(self, batch_id: str, at_s: int) -> BatchRecord | None:
         """Mark an open batch, whoever runs it, and return it as it is now; None where there is none."""

@@ -42,8 +42,8 @@ class PostgresBatchStore:
     """A `BatchStore`."""
 
     def __init__(self, database: Database, folder: Path, *, lease_s: float, places: int, keep_s: float) -> None:
-        """`places`: how many batches this gateway takes at once, before it takes one at a time. Raises
-        `ConfigurationError` where the folder is not the one of that database."""
+        """Open the store and remove leftover files. `places` is how many batches this gateway takes at once, before it
+        takes one at a time. Raises `ConfigurationError` where the folder is not the one of that database."""
         self.owner = uuid.uuid4().hex
         self._database = database
         self._lease_s = lease_s
@@ -59,12 +59,13 @@ class PostgresBatchStore:
         self.contents.tidy(known, keep_s, UNFINISHED_S)
 
     def close(self) -> None:
-        """Nothing: the database is closed by who opened it."""
+        """Do nothing: the database is closed by whoever opened it."""
 
     # --- files ---
 
     def add_file(self, record: FileRecord, parts: Iterable[bytes], batch: BatchRecord) -> bool:
-        """The bytes get their name while the row of the batch is locked: who lost the batch cannot replace a file."""
+        """Write a file and return whether it has any bytes. The bytes get their name while the row of the batch is
+        locked: a gateway that lost the batch cannot replace a file."""
         beside = f"{record.id}.{self.owner}"
         size = self.contents.prepare(beside, parts)
         try:
@@ -196,9 +197,9 @@ class PostgresBatchStore:
         return dict(found)
 
     def _owners_could_renew(self) -> bool:
-        """Whether a lease that ran out did so while the database answered. Else its owner may be alive with lines under
-        way and answers that wait to be written, and needs a moment to say so: this gateway is not the only one that
-        the database was away from."""
+        """Return whether a lease that ran out did so while the database answered. If not, its owner may be alive, with
+        lines under way and answers that wait to be written, and needs a moment to renew: this gateway is not the only
+        one that lost the database."""
         now_s = time.monotonic()
         return now_s - self._heard_s <= self._gap_s and now_s - self._in_touch_since_s >= self._lease_s
 
@@ -247,7 +248,7 @@ class PostgresBatchStore:
     # --- shared ---
 
     def _lock(self, db: Connection, before: BatchRecord) -> None:
-        """Raises `BatchMoved`."""
+        """Lock the row of a batch. Raises `BatchMoved` where its status or owner is another."""
         query = "select owner, status from sluicegate.batches where id = %s for update"
         if db.execute(query, (before.id,)).fetchone() != (self.owner, before.status):
             raise BatchMoved(before.id)
@@ -264,7 +265,8 @@ class PostgresBatchStore:
         return _readable(read, self._database.execute(query, values).fetchall())
 
     def _check_folder(self, path: Path) -> None:
-        """Raises `ConfigurationError` where the folder is one of this machine alone, or of another deployment."""
+        """Check that the folder is the one of this database, and name it where neither has a name yet. Raises
+        `ConfigurationError` for a folder of this machine alone, or of another deployment."""
         with self._database.transaction() as db:
             [(expected,)] = db.execute("select files from sluicegate.origin for update").fetchall()
             found = path.read_text("utf-8").strip() if path.exists() else ""
@@ -295,7 +297,7 @@ def _put(db: Connection, record: BatchRecord) -> None:
 
 
 def _text(record: FileRecord | BatchRecord) -> str:
-    """JSON in ASCII: PostgreSQL takes no NUL."""
+    """Return the record as JSON in ASCII: PostgreSQL takes no NUL."""
     return json.dumps(asdict(record))
 
 

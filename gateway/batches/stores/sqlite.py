@@ -55,8 +55,9 @@ class SqliteBatchStore:
     """A `BatchStore`: one connection behind one lock."""
 
     def __init__(self, folder: Path, *, repair: bool = True) -> None:
-        """`repair`: put a file that is no database of ours aside and begin a new one; only for who holds the folder.
-        Raises `ConfigurationError` where the folder cannot be used at all."""
+        """Open the database in `folder`. `repair`: put a file that is no database of ours aside and begin a new one;
+        only for the gateway that holds the folder. Raises `ConfigurationError` where the folder cannot be used at
+        all."""
         self._path = folder / NAME
         self._lock = threading.Lock()
         self._adding = threading.Lock()
@@ -187,7 +188,7 @@ class SqliteBatchStore:
         return {record.id: record.status for record in self.open_batches() if record.id in held}
 
     def give_back(self) -> None:
-        """Nothing: the lock of the folder is given back."""
+        """Do nothing: giving back the lock of the folder is enough."""
 
     # --- results ---
 
@@ -274,7 +275,7 @@ class SqliteBatchStore:
             yield self._db
 
     def _check_status(self, before: BatchRecord) -> None:
-        """Raises `BatchMoved`. The lock is the caller's."""
+        """Check that the status is still that of `before`. Raises `BatchMoved`. The caller holds the lock."""
         query = "select 1 from batches where id = ? and status = ?"
         if self._db.execute(query, (before.id, before.status)).fetchone() is None:
             raise BatchMoved(before.id)
