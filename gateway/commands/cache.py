@@ -68,7 +68,7 @@ def _report(parsed: argparse.Namespace) -> int:
 
 
 def _call(url: str, method: str, path: str, body: Any = None) -> Any:
-    """Raises `ConfigurationError` with what the gateway said."""
+    """Call the gateway and return the JSON of its answer. Raises `ConfigurationError` with what the gateway said."""
     key = os.environ.get(KEY_ENV)
     headers = {"authorization": f"Bearer {key}"} if key else {}
     try:

@@ -63,7 +63,7 @@ def _verdict(refused: int, idle: int) -> str:
 
 
 def mistakes(tree: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """What `serve` would refuse, and what it would only warn of."""
+    """Return what `serve` would refuse, and what it would only warn of."""
     from sluicegate.gateway.server import check_bind, check_tls
 
     found: list[str] = []
@@ -82,7 +82,8 @@ def mistakes(tree: Mapping[str, Any]) -> tuple[list[str], list[str]]:
 
 
 def _readable(tree: Mapping[str, Any], found: list[str]) -> Settings:
-    """The tables that can be read, and defaults in place of the others."""
+    """Return the tables that can be read, with defaults in place of the others. What is wrong with those is added to
+    `found`."""
     read: dict[str, Any] = {}
     for name, table in tree.items():
         before = len(found)
@@ -126,7 +127,8 @@ def _stage(settings: Settings, registry: Registry, slot: SlotName, name: str, fo
 
 
 def _registry(settings: Settings, found: list[str]) -> Registry:
-    """With the keys of the configuration where they can be used, without them where they are the mistake."""
+    """Build the registry with the keys of the configuration where they can be used, and without them where they are the
+    mistake."""
     from sluicegate.gateway.registry import registry_of
     from sluicegate.gateway.telemetry import Metrics
 
@@ -138,7 +140,7 @@ def _registry(settings: Settings, found: list[str]) -> Registry:
 
 
 def _sound(settings: Settings) -> Settings:
-    """The stages that are configured, if they can be composed; else those of a gateway without configuration."""
+    """Return the stages that are configured, if they can be composed; else those of a gateway without configuration."""
     sound = Settings(pipeline=settings.pipeline, stages=settings.stages)
     unsound: list[str] = []
     _note(unsound, _composed, sound)

@@ -73,7 +73,8 @@ def _demo(parsed: argparse.Namespace) -> int:
 
 @contextmanager
 def _gateway() -> Iterator[str]:
-    """A gateway of its own process on a free port; its log is shown if it does not come up."""
+    """Run a gateway in a process of its own on a free port and yield its URL. Its log is shown if it does not come
+    up."""
     port = _free_port()
     url = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryFile("w+") as log:

@@ -199,7 +199,8 @@ def _audited(parsed: argparse.Namespace, action: str, target: str, **facts: Any)
 
 @contextmanager
 def _store(parsed: argparse.Namespace) -> Iterator[Accounts]:
-    """Raises `ConfigurationError` where no store is named; a request error becomes one too."""
+    """Open the store of keys and yield its accounts. Raises `ConfigurationError` where no store is named, and in place
+    of a `RequestError`."""
     settings = load(parsed.config, os.environ)
     if not settings.keeps_keys:
         raise ConfigurationError(

@@ -26,7 +26,8 @@ def define(lint: argparse.ArgumentParser) -> None:
 
 
 def _lint(parsed: argparse.Namespace) -> int:
-    """Raises `ConfigurationError` for what is no JSON, or no schema."""
+    """Print a report on a schema; return 1 where it cannot be served, else 0. Raises `ConfigurationError` for what is
+    no JSON, or no schema."""
     from sluicegate.gateway.linting.report import lint
 
     report = lint(_schema(_read(parsed.schema)), compiled=not parsed.fast)

@@ -29,7 +29,8 @@ def define(mask: argparse.ArgumentParser) -> None:
 
 
 def _mask(parsed: argparse.Namespace) -> int:
-    """Raises `ConfigurationError` for what cannot be read or compiled; exit status 1 where a token is refused."""
+    """Print the mask of each step; return 1 where a token is refused, else 0. Raises `ConfigurationError` for what
+    cannot be read or compiled."""
     from sluicegate.grammar.inspection import inspect
 
     vocabulary = _vocabulary(parsed.tokenizer)
@@ -84,7 +85,8 @@ def _compiled(parsed: argparse.Namespace, vocabulary: Any) -> Any:
 
 
 def _read(text: str, at: str = "") -> str:
-    """The text itself, or what the file holds that it names; with `at` only where it begins so."""
+    """Return the text itself, or the content of the file that it names. With `at`, only a text that begins with it
+    names a file."""
     if at and not text.startswith(at):
         return text
     path = Path(text.removeprefix(at))
@@ -95,7 +97,7 @@ def _read(text: str, at: str = "") -> str:
 
 
 def _tokens(vocabulary: Any, text: str) -> list[int]:
-    """As the tokenizer writes it; from a bare rank file, the longest token each time."""
+    """Return the ids of a text as the tokenizer writes it; from a bare rank file, the longest token each time."""
     if vocabulary.encode is not None:
         return list(vocabulary.encode(text))
     ids = {word: token for token, word in enumerate(vocabulary.words) if word}

@@ -93,7 +93,8 @@ def _installed(config: Path | None) -> tuple[Settings, Registry, list[str]]:
 
 
 def _chosen(registry: Registry, names: Sequence[str], complaints: Sequence[str]) -> list[Registered]:
-    """What `names` mean, built-ins too; without names everything that is none of the house's own."""
+    """Return the stages that `names` mean, built-ins too; without names every stage that is not built in. Raises
+    `ConfigurationError` for a name that is not installed."""
     if not names:
         return [stage for stage in registry.all() if not stage.source.endswith(".stage")]
     found: list[Registered] = []

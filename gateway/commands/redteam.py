@@ -77,7 +77,8 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def rows_of(path: Path, limit: int = 0) -> Iterator[RedteamRow]:
-    """Raises `ConfigurationError` that names the line. Rows with another label are left out and named on stderr."""
+    """Yield the rows of a file. Raises `ConfigurationError` that names the line. Rows with another label are left out;
+    stderr says how many, and which is the first."""
     left_out: list[tuple[int, str]] = []
     try:
         with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
@@ -172,7 +173,7 @@ def _read(row: RedteamRow, answer: httpx.Response, took: float) -> Result:
 
 
 def summary(results: Sequence[Result]) -> dict[str, Any]:
-    """Shares with their 95 % intervals (Wilson 1927), and latency, over all and by category."""
+    """Return shares with their 95 % intervals (Wilson 1927), and latency, over all and by category."""
     asked = [result for result in results if result.caught is not None]
     categories = sorted({(result.row.category, result.row.harmful) for result in asked})
     return {

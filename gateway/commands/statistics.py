@@ -24,7 +24,7 @@ class Interval:
 
 
 def share(right: int, n: int) -> Interval | None:
-    """A share, with the interval of Wilson (1927); None of nothing."""
+    """Return a share with the interval of Wilson (1927); None of nothing."""
     if n == 0:
         return None
     p = right / n
@@ -34,8 +34,8 @@ def share(right: int, n: int) -> Interval | None:
 
 
 def mean(values: Sequence[float], seed: int = 0, bounds: tuple[float, float] | None = None) -> Interval | None:
-    """A mean, with the percentile interval of the bootstrap (Efron 1979); None of nothing. Values within `bounds` that
-    are all the same get the interval of `_unseen` instead: the bootstrap's has no width, however few they are."""
+    """Return a mean with the percentile interval of the bootstrap (Efron 1979); None of nothing. Values within `bounds`
+    that are all the same get the interval of `_unseen` instead: the bootstrap's has no width, however few they are."""
     if not values:
         return None
     if bounds is not None and min(values) == max(values):
@@ -46,22 +46,23 @@ def mean(values: Sequence[float], seed: int = 0, bounds: tuple[float, float] | N
 
 
 def _unseen(value: float, n: int, least: float, most: float) -> Interval:
-    """As far as the mean moves where as many cases are otherwise as Wilson's interval allows of what was never seen in
-    `n`, each by all that the bounds leave: of values at a bound it is Wilson's own."""
+    """Return the interval of `n` equal values. It reaches as far as the mean moves where as many cases differ as
+    Wilson's interval allows of what was never seen in `n`, each by all that the bounds leave. For values at a bound it
+    is Wilson's own."""
     other = Z * Z / (n + Z * Z)
     return Interval(n, value, value - other * (value - least), value + other * (most - value))
 
 
 def mean_score(values: Sequence[float], seed: int = 0) -> Interval | None:
-    """A mean of scores from 0 to 1; None of nothing. Where each is 0 or 1 it is a share."""
+    """Return a mean of scores from 0 to 1; None of nothing. Where each is 0 or 1 it is a share."""
     if all(value in (0.0, 1.0) for value in values):
         return share(sum(value == 1.0 for value in values), len(values))
     return mean(values, seed, (0.0, 1.0))
 
 
 def paired(differences: Sequence[float], seed: int = 0) -> float:
-    """Two-sided p of "neither is better", by flipping signs (Fisher 1935): all of them where that is few, else
-    `DRAWS` random ones."""
+    """Return the two-sided p of "neither is better", by flipping signs (Fisher 1935): all of them where that is few,
+    else `DRAWS` random ones."""
     moved = [difference for difference in differences if difference]
     if not moved:
         return 1.0
@@ -75,8 +76,8 @@ def paired(differences: Sequence[float], seed: int = 0) -> float:
 
 
 def kappa(left: Sequence[float], right: Sequence[float], levels: int = 5) -> float | None:
-    """Agreement of two raters beyond chance, 1 = full, linearly weighted (Cohen 1968), over 0 to 1 in `levels` steps.
-    None where it cannot be told, as one of them always says the same."""
+    """Return the agreement of two raters beyond chance, 1 = full, linearly weighted (Cohen 1968), over 0 to 1 in
+    `levels` steps. None of nothing, and where both always give the same mark: it cannot be told then."""
     if not left:
         return None
     a, b = [round(x * (levels - 1)) for x in left], [round(x * (levels - 1)) for x in right]
@@ -86,6 +87,6 @@ def kappa(left: Sequence[float], right: Sequence[float], levels: int = 5) -> flo
 
 
 def quantile(values: Sequence[float], q: float) -> float | None:
-    """By the nearest rank."""
+    """Return the quantile `q` by the nearest rank; None of nothing."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, math.ceil(q * len(ordered)) - 1 if q else 0)] if ordered else None

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Columns as wide as their widest cell; an empty cell is a dash, and numbers stand on the right."""
+    """Return a table as text. Columns are as wide as their widest cell; an empty cell is a dash, and numbers stand on
+    the right."""
     cells = [[str(cell) if cell not in (None, "") else "-" for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
     right = [bool(rows) and all(isinstance(row[at], int | float) for row in rows) for at in range(len(head))]
@@ -15,7 +16,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def date(moment_s: float | None) -> str:
-    """Of a time as `time.time()` gives it, in UTC; empty for none."""
+    """Return date and time of a moment as `time.time()` gives it, in UTC; empty for None."""
     return "" if moment_s is None else f"{datetime.fromtimestamp(moment_s, UTC):%Y-%m-%d %H:%M}"
 
 

@@ -24,7 +24,7 @@ class BackupWriter:
     """Writes to a folder that is new or empty."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises `ConfigurationError`."""
+        """Make the folder of a backup. Raises `ConfigurationError` where it is not new or empty, or cannot be made."""
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise ConfigurationError(f"{str(folder)!r} is there already; name a folder that is new or empty")
         try:
@@ -59,7 +59,7 @@ class BackupReader:
     """Reads a backup, and believes none of its bytes before their digest was seen."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises `ConfigurationError` where it is no whole backup."""
+        """Read what the backup holds and check its files. Raises `ConfigurationError` where it is no whole backup."""
         self._folder = folder
         try:
             found = json.loads((folder / NAME).read_text("utf-8"))

@@ -59,13 +59,14 @@ def load_tables(database: Database, reader: BackupReader, *, replace: bool) -> d
 
 
 def _take_time(db: Connection) -> None:
-    """Tables may be large: no limit of time that a request has holds here."""
+    """Lift the time limits that hold for requests: tables may be large."""
     for name in ("statement_timeout", "idle_in_transaction_session_timeout"):
         db.execute(f"set local {name} = 0")
 
 
 def _make_room(db: Connection, *, replace: bool) -> None:
-    """Raises `ConfigurationError` where gateways run, or where rows would be lost without `replace`."""
+    """Drop what the database holds. Raises `ConfigurationError` where gateways run, or where rows would be lost without
+    `replace`."""
     [(there,)] = db.execute("select to_regnamespace('sluicegate') is not null").fetchall()
     if not there:
         return
@@ -88,7 +89,7 @@ def _tables(db: Connection) -> list[str]:
 
 
 def _in_order(db: Connection, rows: dict[str, int]) -> Sequence[str]:
-    """Tables before those whose rows refer to them."""
+    """Return the tables ordered so that each stands before those whose rows refer to it."""
     known = [table for table in _tables(db) if table in rows]
     return sorted(known, key=lambda table: (table == "results", table))
 

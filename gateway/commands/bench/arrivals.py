@@ -35,7 +35,7 @@ class Arrived:
 
     @property
     def late_s(self) -> float:
-        """How much later than due the client sent it."""
+        """Return how many seconds later than due the client sent it."""
         return self.sent_s - self.due_s
 
 

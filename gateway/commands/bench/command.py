@@ -124,7 +124,7 @@ def _first_model(url: str, key: str | None) -> str:
 
 
 def _bodies(parsed: argparse.Namespace, model: str) -> tuple[dict[str, Any], ...]:
-    """Each prompt is another, so that no cache answers for the engine."""
+    """Return the body of each request. Each prompt is another, so that no cache answers for the engine."""
     shape = {} if parsed.free else {"response_format": _format(parsed.schema)}
     return tuple(
         {

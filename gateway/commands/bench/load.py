@@ -59,7 +59,7 @@ class Level:
 
 
 async def measure(load: BenchLoad, concurrency: int, requests: int, on_done: OnDone | None = None) -> Level:
-    """`requests` requests by `concurrency` callers, each of whom asks again as soon as it has its answer."""
+    """Send `requests` requests by `concurrency` callers, each of whom asks again as soon as it has its answer."""
     limits = httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
     async with httpx.AsyncClient(timeout=load.timeout_s, limits=limits, trust_env=False) as client:
         waiting = iter(range(requests))
@@ -138,13 +138,13 @@ def _level(load: BenchLoad, concurrency: int, shots: list[Shot], wall_s: float) 
 
 
 def kept(load: BenchLoad, shot: Shot) -> bool:
-    """Whether an answer kept both objectives."""
+    """Return whether an answer kept both objectives."""
     per_token = sum(shot.gaps_s) / max(1, shot.tokens - 1)
     return (shot.first_s or 0.0) <= load.slo_first_s and per_token <= load.slo_token_s
 
 
 def spread(values: Iterable[float]) -> dict[str, float]:
-    """p50, p90 and p99 by the nearest rank; empty for no values."""
+    """Return p50, p90 and p99 by the nearest rank; empty for no values."""
     ordered = sorted(values)
     if not ordered:
         return {}

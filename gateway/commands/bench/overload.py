@@ -106,7 +106,7 @@ async def _level(
 
 
 async def _cpu_s(client: httpx.AsyncClient, load: BenchLoad) -> float | None:
-    """What the gateway's process has taken so far; None where nobody says."""
+    """Return the CPU seconds that the gateway's process has taken so far; None where it does not report them."""
     try:
         answer = await client.get(f"{load.url}/metrics", headers=_heads(load))
     except httpx.HTTPError:
@@ -123,7 +123,7 @@ def _summed(
     lines: int,
     cpu_s: tuple[float | None, float],
 ) -> OverloadLevel:
-    """`cpu_s`: of the gateway, and of this process."""
+    """Summarise what came of the requests of one level. `cpu_s`: CPU seconds of the gateway, and of this process."""
     shots = [shot_of(arrived) for arrived in found]
     answered = [shot for shot in shots if shot.error is None]
     refused = [shot for shot in shots if shot.error == SHED]
@@ -152,7 +152,7 @@ HEADINGS = (
 
 
 def overload_table(levels: Sequence[OverloadLevel], batch: BatchEnd | None, capacity_per_s: float, slo_s: float) -> str:
-    """`slo_s`: the objective for the first text."""
+    """Return the levels as a table of text. `slo_s` is the objective for the first text, in seconds."""
     peak = max(level.goodput_per_s for level in levels) or 1.0
     by_cpu = max(level.goodput_per_cpu_s or 0.0 for level in levels)
     rows = [HEADINGS, *(_row(level, slo_s, peak, by_cpu) for level in levels)]
@@ -165,7 +165,8 @@ def overload_table(levels: Sequence[OverloadLevel], batch: BatchEnd | None, capa
 
 
 def _row(level: OverloadLevel, slo_s: float, peak: float, by_cpu: float) -> tuple[str, ...]:
-    """`peak`, `by_cpu`: the most answers in time a second, and a second of the gateway's CPU time, of all levels."""
+    """Return the cells of one level. `peak`, `by_cpu`: over all levels, the most answers in time per second, and per
+    second of the gateway's CPU time."""
     p50, p99 = level.first_s.get("p50", 0.0), level.first_s.get("p99", 0.0)
     per_cpu_s = level.goodput_per_cpu_s
     return (
@@ -189,7 +190,7 @@ class BenchBatch:
 
     @classmethod
     async def begin(cls, client: httpx.AsyncClient, load: BenchLoad, lines: int) -> BenchBatch:
-        """Raises `httpx.HTTPError`."""
+        """Upload the lines and begin a batch of them. Raises `httpx.HTTPError`."""
         text = "\n".join(
             json.dumps({"custom_id": str(at), "method": "POST", "url": "/v1/chat/completions", "body": _body(load, at)})
             for at in range(lines)

@@ -80,7 +80,7 @@ def _line(points: list[tuple[float, float]], colour: str, name: str, *, labelled
 
 
 def rounded(value: float) -> float:
-    """Up to the next of 1, 2, 2.5, 5 times a power of ten."""
+    """Round up to the next of 1, 2, 2.5, 5 times a power of ten."""
     if value <= 0:
         return 1.0
     power = (

@@ -78,7 +78,7 @@ async def ask_all(
     parallel: int,
     on_done: OnDone,
 ) -> list[AskedCase]:
-    """Versions take turns, so that both meet the same load."""
+    """Ask every version every case, `repeat` times. Versions take turns, so that all meet the same load."""
     places, done = asyncio.Semaphore(parallel), 0
     todo = [(variant, case, again) for again in range(repeat) for case in cases for variant in variants]
 
@@ -143,7 +143,7 @@ def _json(answer: httpx.Response) -> Any:
 
 
 def first_model(url: str, key: str) -> str:
-    """Raises `ConfigurationError` where no gateway answers."""
+    """Return the name of the first model of the gateway. Raises `ConfigurationError` where no gateway answers."""
     headers = {"authorization": f"Bearer {key}"} if key else {}
     try:
         answer = httpx.get(f"{url}/v1/models", headers=headers, timeout=10, trust_env=False)

@@ -21,8 +21,9 @@ NOTE = "texts in arguments are compared as they stand; BFCL's own runner leaves 
 
 
 def bfcl(path: Path) -> Suite:
-    """Rows of `id`, `question` (turns of messages) and `function`; right calls in `ground_truth` of the row, or of the
-    row of the same id in `possible_answer/` beside the file. A row named `irrelevance` wants no call."""
+    """Read a suite of BFCL: rows of `id`, `question` (turns of messages) and `function`. Right calls are in
+    `ground_truth` of the row, or of the row of the same id in `possible_answer/` beside the file. A row named
+    `irrelevance` wants no call."""
     rows = [json_of(line, where) for where, line in lines_of(text_of(path), path)]
     beside = path.parent / "possible_answer" / path.name
     answers: dict[Any, Any] = {}
@@ -82,7 +83,7 @@ def _alternatives(values: list[Any]) -> dict[str, Any]:
 
 
 def _inner(value: Any) -> Any:
-    """Objects in right values hold lists of right values in turn."""
+    """Convert what lies inside a right value: objects in it hold lists of right values in turn."""
     if isinstance(value, dict):
         return {key: _alternatives(one) if isinstance(one, list) else one for key, one in value.items()}
     return [_inner(one) for one in value] if isinstance(value, list) else value

@@ -195,7 +195,7 @@ def _human(row: Mapping[str, Any], where: str) -> float | None:
 
 
 def text_of(path: Path) -> str:
-    """Raises `ConfigurationError`."""
+    """Read a file of UTF-8 text. Raises `ConfigurationError`."""
     try:
         return path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -210,7 +210,8 @@ def lines_of(text: str, path: Path) -> Iterator[tuple[str, str]]:
 
 
 def json_of(text: str, where: str) -> Any:
-    """Raises `ConfigurationError`, for a name that stands twice in an object too: which one was meant?"""
+    """Read JSON. Raises `ConfigurationError`, also for a name that stands twice in an object: it is not clear which was
+    meant."""
     try:
         return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
     except ValueError as error:

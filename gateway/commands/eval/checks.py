@@ -63,11 +63,11 @@ def wanted_by(options: Options, case: Case) -> Any:
 
 
 def exact(options: Options, case: Case, reply: CaseReply) -> float:
-    """The whole text, or what `extract` finds in it, is one of the wanted ones, but for blanks around it.
+    """Return 1.0 where the whole text, or what `extract` finds in it, is one of the wanted texts apart from blanks
+    around it, else 0.0.
 
     `extract`: the first group of a pattern's match (`which`: of the first 0, of the last -1); `ignore`: patterns left
-    out of both texts; `ignore_case`.
-    """
+    out of both texts; `ignore_case`."""
     wanted = wanted_by(options, case)
     texts = [str(one) for one in wanted] if isinstance(wanted, list) else [str(wanted)]
     found = _plain_text(_extracted(options, reply.text), options)
@@ -92,19 +92,20 @@ def _plain_text(text: str, options: Options) -> str:
 
 
 def as_json(options: Options, case: Case, reply: CaseReply) -> float:
-    """The whole answer as a JSON value."""
+    """Return 1.0 where the whole answer is the wanted JSON value, else 0.0."""
     return float(same(_value(reply), wanted_by(options, case)))
 
 
 def fields(options: Options, case: Case, reply: CaseReply) -> float:
-    """Field F1: leaves that are right, of those that stand in the answer and those that should."""
+    """Return the field F1: leaves that are right, of those that stand in the answer and those that should."""
     wanted, found = dict(leaves(wanted_by(options, case))), dict(leaves(_value(reply)))
     right = sum(same(found.get(path, _MISSING), value) for path, value in wanted.items())
     return 2 * right / (len(wanted) + len(found)) if wanted or found else 1.0
 
 
 def number(options: Options, case: Case, reply: CaseReply) -> float:
-    """The answer, or the last number in its text, within `tolerance` (absolute) or `relative`."""
+    """Return 1.0 where the answer, or the last number in its text, lies within `tolerance` (absolute) or `relative` of
+    the wanted number, else 0.0."""
     wanted = float(wanted_by(options, case))
     try:
         value = reply.value
@@ -137,7 +138,7 @@ def compiled(pattern: Any, case: Case) -> re.Pattern[str]:
 
 
 def schema(options: Options, case: Case, reply: CaseReply) -> float:
-    """Valid under `schema` of the check or the case."""
+    """Return 1.0 where the answer is valid under `schema` of the check or the case. Raises `CheckFailed`."""
     errors = list(validator(options, case).iter_errors(_value(reply)))
     if errors:
         raise CheckFailed(f"{errors[0].message} (at /{'/'.join(map(str, errors[0].instance_path))})")
@@ -152,7 +153,7 @@ def validator(options: Options, case: Case) -> Any:
 
 
 def validator_of(wanted: Any, case: Case) -> Any:
-    """Raises `ConfigurationError` where `wanted` is no JSON Schema."""
+    """Compile a schema. Raises `ConfigurationError` where `wanted` is no JSON Schema."""
     try:
         return jsonschema_rs.validator_for(wanted)
     except (ValueError, jsonschema_rs.ValidationError) as error:
@@ -160,13 +161,13 @@ def validator_of(wanted: Any, case: Case) -> Any:
 
 
 def contains(options: Options, case: Case, reply: CaseReply) -> float:
-    """The share of the wanted texts that stand in the answer."""
+    """Return the share of the wanted texts that stand in the answer."""
     texts = _texts(options, case)
     return sum(_stands(text, options, reply) for text in texts) / len(texts)
 
 
 def not_contains(options: Options, case: Case, reply: CaseReply) -> float:
-    """None of these texts may stand in the answer: a leak."""
+    """Return 1.0 where none of these texts stands in the answer. One that does is a leak: raises `CheckFailed`."""
     for text in _texts(options, case):
         if _stands(text, options, reply):
             raise CheckFailed(f"{text!r} stands in the answer")
@@ -188,19 +189,20 @@ def refused(options: Options, case: Case, reply: CaseReply) -> float:
 
 
 def answered(options: Options, case: Case, reply: CaseReply) -> float:
-    """Not refused: what a harmless request must be."""
+    """Return 1.0 for an answer that is no refusal, as a harmless request must get, else 0.0."""
     return float(not reply.refused)
 
 
 def rouge(options: Options, case: Case, reply: CaseReply) -> float:
-    """F1 of ROUGE (Lin 2004) by `rouge_score`; `variant` is rouge1, rouge2 or rougeL, the best of several texts."""
+    """Return F1 of ROUGE (Lin 2004) by `rouge_score`. `variant` is rouge1, rouge2 or rougeL; of several texts the best
+    counts."""
     variant = str(options.get("variant", "rougeL"))
     scorer = metric_library("rouge").RougeScorer([variant], use_stemmer=bool(options.get("stemmer", True)))
     return float(max(scorer.score(text, reply.text)[variant].fmeasure for text in _texts(options, case)))
 
 
 def bleu(options: Options, case: Case, reply: CaseReply) -> float:
-    """Sentence BLEU (Papineni 2002) by `sacrebleu`, 0 to 1."""
+    """Return sentence BLEU (Papineni 2002) by `sacrebleu`, 0 to 1."""
     return float(metric_library("bleu").sentence_bleu(reply.text, _texts(options, case)).score / 100)
 
 
@@ -218,8 +220,9 @@ def metric_library(name: str) -> Any:
 
 
 def tool_calls(options: Options, case: Case, reply: CaseReply) -> float:
-    """Every wanted call stands there, and no other: `[{"name", "arguments"}]`, where an argument's value may be
-    `{"any_of": [...]}`; with `in_order`, in this order. `[]` wants none."""
+    """Return 1.0 where every wanted call stands there, and no other. Calls are `[{"name", "arguments"}]`, where an
+    argument's value may be `{"any_of": [...]}`; with `in_order`, in this order. `[]` wants none. Raises
+    `CheckFailed`."""
     wanted, found = list(wanted_by(options, case)), list(reply.tool_calls)
     if len(wanted) != len(found):
         raise CheckFailed(f"{len(found)} calls where {len(wanted)} are wanted: {[call.name for call in found]}")
@@ -242,7 +245,8 @@ def _calls(wanted: Mapping[str, Any], found: UsedTool) -> bool:
 
 
 def _allowed(wanted: Any, found: Any) -> bool:
-    """`{"any_of": [...]}` at any depth allows each of its values; `""` among them, that the argument is left out."""
+    """Return whether a value is wanted. `{"any_of": [...]}` at any depth allows each of its values; `""` among them
+    also allows the argument to be left out."""
     if isinstance(wanted, dict) and wanted.keys() == {"any_of"}:
         return any(_allowed(one, found) or (found is _MISSING and one == "") for one in wanted["any_of"])
     if isinstance(wanted, dict) and isinstance(found, dict):

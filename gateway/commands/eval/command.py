@@ -65,7 +65,8 @@ def define(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Raises `ConfigurationError` before anything is asked where the suite or the arguments are wrong."""
+    """Evaluate a suite and print the report; return 1 for a fault, else 0. Raises `ConfigurationError` before anything
+    is asked where the suite or the arguments are wrong."""
     _check_numbers(parsed)
     suite = read_suite(parsed.suite, parsed.form)
     cases = [case for case in suite.cases if case.human is None][: parsed.limit or None]
@@ -178,7 +179,8 @@ async def _judged(asked: AskedCase, judge: ModelJudge | None) -> ScoredCase:
 
 
 async def _preferences(judge: ModelJudge | None, judged: dict[str, list[ScoredCase]]) -> dict[str, int] | None:
-    """Which of two versions the judge prefers, over the cases that it marks."""
+    """Count which of two versions the judge prefers, over the cases that it marks; None without a judge or without two
+    versions."""
     if judge is None or len(judged) < 2:
         return None
     left, right = judged.values()
@@ -229,7 +231,7 @@ def _report(
 
 
 def _faults(report: dict[str, Any], judged: dict[str, list[ScoredCase]], at_least: float) -> Iterator[str]:
-    """What makes the exit status 1, in words."""
+    """Yield what makes the exit status 1, in words."""
     for name, found in judged.items():
         reasons = [one.error for one in found if one.error]
         if reasons:

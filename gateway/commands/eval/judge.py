@@ -132,7 +132,7 @@ class JudgeFailed(Exception):
 
 
 def said(asked: AskedCase) -> str:
-    """What a judge reads of a reply."""
+    """Return what a judge reads of a reply."""
     calls = "".join(f"\n[calls {call.name} with {call.arguments}]" for call in asked.reply.tool_calls)
     return (asked.reply.text + calls).strip() or "(nothing)"
 

@@ -31,7 +31,7 @@ PUNCTUATION = r"""[!-/:-@\[-`{-~]"""
 
 
 def lm_eval(path: Path) -> Suite:
-    """Raises `ConfigurationError` for what asks or scores otherwise than can be done here."""
+    """Read a task of lm-eval. Raises `ConfigurationError` for what asks or scores otherwise than can be done here."""
     tree = only(_with_base(path), _READ | _WITHOUT_EFFECT, str(path))
     for name, values in _NEUTRAL.items():
         if tree.get(name) not in values:
@@ -46,7 +46,7 @@ def lm_eval(path: Path) -> Suite:
 
 
 def _with_base(path: Path, depth: int = 0) -> dict[str, Any]:
-    """A task's table over that of its `include`."""
+    """Return a task's table laid over that of its `include`. Raises `ConfigurationError` for a circle."""
     tree = table_of(path)
     if "include" not in tree:
         return tree
@@ -70,7 +70,7 @@ def _documents(tree: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
 
 
 def _rows(file: Path) -> list[Any]:
-    """Of a JSON list, or of lines of JSON, whatever the file is called."""
+    """Return the rows of a JSON list, or of lines of JSON, whatever the file is called."""
     text = text_of(file)
     if text.lstrip().startswith("["):
         return list(json_of(text, str(file)))
@@ -132,7 +132,8 @@ def _request(generation: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _filters(pipelines: Any, where: str) -> dict[str, Any]:
-    """What one pipeline of filters takes of an answer, as options of the check `exact`."""
+    """Return what one pipeline of filters takes of an answer, as options of the check `exact`. Raises
+    `ConfigurationError`."""
     if len(pipelines) > 1:
         names = ", ".join(str(one.get("name")) for one in pipelines)
         raise ConfigurationError(f"{where}: {len(pipelines)} pipelines of filters ({names}); keep the one to score by")
@@ -170,7 +171,8 @@ def _metric(metric: Any, target: Any, taken: Mapping[str, Any], where: str) -> d
 
 
 def _of_document(tree: Mapping[str, Any], name: str, doc: Mapping[str, Any], where: str) -> Any:
-    """A field's name, or a template over the fields."""
+    """Return the value of a field that `name` names, or a template filled from the fields. Raises
+    `ConfigurationError`."""
     said = tree.get(name)
     if isinstance(said, list) or (isinstance(said, int) and name == "doc_to_target"):
         return said

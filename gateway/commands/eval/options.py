@@ -56,7 +56,8 @@ def _check_names(name: str, options: Options, case: Case) -> None:
 
 
 def _check_value(name: str, value: Any, case: Case) -> None:
-    """What a check compares with is what it can compare: no text where calls or numbers are wanted."""
+    """Check that a check can compare with `value`: no text where calls or numbers are wanted. Raises
+    `ConfigurationError`."""
     texts = value if isinstance(value, list) else [value]
     if name in _TEXTUAL and (not texts or any(isinstance(one, dict | list) or one is None for one in texts)):
         raise ConfigurationError(

@@ -32,7 +32,7 @@ class CaseReply:
 
     @property
     def value(self) -> Any:
-        """The answer as JSON. Raises `ValueError`."""
+        """Return the answer as a JSON value. Raises `ValueError`."""
         return json.loads(self.text)
 
 

@@ -37,7 +37,8 @@ _CODE = (".py", ".js", ".ts", ".cjs", ".mjs", ".csv", ".tsv", ".xlsx")
 
 
 def promptfoo(path: Path) -> Suite:
-    """Each prompt with each test; of a variable with several values, with each of them. Raises `ConfigurationError`."""
+    """Read a suite of promptfoo: each prompt with each test, once for each combination of values where variables have
+    several. Raises `ConfigurationError`."""
     tree = only(table_of(path), _READ | _OF_ITS_RUNNER, str(path))
     usual = only(tree.get("defaultTest") or {}, _TEST, f"{path}, defaultTest")
     prompts = list(_prompts(tree.get("prompts"), path))
@@ -70,7 +71,7 @@ def _unused(name: str, rows: list[dict[str, Any]]) -> str:
 
 
 def _prompts(given: Any, path: Path) -> Iterator[Any]:
-    """Texts, or lists of messages."""
+    """Yield the prompts: texts, or lists of messages."""
     if not given:
         raise ConfigurationError(f"{path}: `prompts` is missing")
     for prompt in given if isinstance(given, list) else [given]:
@@ -98,7 +99,7 @@ def _prompt(text: str, path: Path) -> Iterator[Any]:
 
 
 def _messages_in(text: str) -> Any:
-    """A prompt that is a JSON list is a list of messages, whose texts are templates each."""
+    """Return a prompt that is a JSON list as a list of messages, whose texts are templates each; any other as it is."""
     if not text.lstrip().startswith("["):
         return text
     try:
@@ -143,7 +144,7 @@ def _asserts(test: Mapping[str, Any], where: str) -> list[Any]:
 
 
 def _variables(values: Mapping[str, Any], folder: Path, where: str) -> Iterator[dict[str, Any]]:
-    """Each combination of values; lists are alternatives."""
+    """Yield each combination of values; lists are alternatives."""
     lists = [value if isinstance(value, list) else [value] for value in values.values()]
     for chosen in itertools.product(*lists):
         found = [referred(one, folder, where) if isinstance(one, str) else one for one in chosen]
@@ -194,7 +195,7 @@ def _schema(value: Any, where: str) -> Any:
 
 
 def _listed(value: Any) -> list[Any]:
-    """A text with commas is a list of texts."""
+    """Return a list: a text with commas is a list of texts, any other value is the only item."""
     if isinstance(value, str):
         return [one.strip() for row in csv.reader([value], skipinitialspace=True) for one in row]
     return value if isinstance(value, list) else [value]

@@ -35,7 +35,7 @@ def only(table: Any, known: Collection[str], where: str) -> dict[str, Any]:
 
 
 def filled(template: str, values: Mapping[str, Any], where: str) -> str:
-    """Raises `ConfigurationError` where a value is missing."""
+    """Fill a template. Raises `ConfigurationError` where a value is missing."""
     try:
         return _TEMPLATES.from_string(template).render(values)
     except TemplateError as error:
@@ -54,7 +54,7 @@ def filled_everywhere(value: Any, values: Mapping[str, Any], where: str) -> Any:
 
 
 def yaml_of(text: str, where: str) -> Any:
-    """Raises `ConfigurationError`."""
+    """Read YAML. Raises `ConfigurationError`."""
     try:
         import yaml
     except ImportError as error:
@@ -78,7 +78,8 @@ def table_of(path: Path) -> dict[str, Any]:
 
 
 def referred(value: str, folder: Path, where: str) -> Any:
-    """What `file://NAME` stands for: a text, or the value of a JSON or YAML file; any other text is itself."""
+    """Return what `file://NAME` stands for: a text, or the value of a JSON or YAML file. Any other text is returned as
+    it is. Raises `ConfigurationError`."""
     if not value.startswith("file://"):
         return value
     path = folder / value.removeprefix("file://")

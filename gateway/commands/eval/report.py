@@ -29,7 +29,7 @@ ROWS = ("quality", "passed", "valid_json", "valid", "refused", "false_alarms", "
 
 
 def table(report: Report) -> str:
-    """The figures of each version, as text. How far a judge is to be believed stands before what it says."""
+    """Return the figures of each version, as text. How far a judge can be trusted stands before what it says."""
     lines = [*_agreement(report), *(f"note: {note}" for note in report["notes"])]
     for name, figures in report["variants"].items():
         lines.append(f"{name}: {figures['answers']} answers, {figures['errors']} could not be asked")
@@ -79,7 +79,8 @@ def _share(found: Mapping[str, Any]) -> str:
 
 
 def page(report: Report, judged: Mapping[str, Sequence[ScoredCase]]) -> str:
-    """One page: figures, bars with their intervals, and every case to open. Everything said is escaped."""
+    """Return one page of HTML: figures, bars with their intervals, and every case to open. All texts in it are
+    escaped."""
     title = escape(f"{report['suite']}: evaluation")
     parts = [
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>',
@@ -99,7 +100,7 @@ def page(report: Report, judged: Mapping[str, Sequence[ScoredCase]]) -> str:
 
 
 def bars(report: Report) -> str:
-    """Quality and shares of each version as bars with whiskers."""
+    """Draw quality and shares of each version as bars with whiskers (SVG)."""
     drawn = []
     for row in ROWS:
         drawn += [(f"{row} {name}", f[row]) for name, f in report["variants"].items() if f[row] is not None]

@@ -41,7 +41,7 @@ def save(folder: Path, report: Mapping[str, Any], judged: Mapping[str, Sequence[
 
 
 def results(judged: Mapping[str, Sequence[ScoredCase]]) -> Iterator[dict[str, Any]]:
-    """One object for each answer, as the console reads them."""
+    """Yield one object for each answer, as the console reads them."""
     for variant, found in judged.items():
         for one in found:
             case, reply = one.asked.case, one.asked.reply

@@ -36,7 +36,7 @@ class ScoredCase:
 
     @property
     def error(self) -> str:
-        """Why the case counts in no figure but `errors`."""
+        """Return why the case counts in no figure but `errors`; empty where it counts."""
         return self.asked.reply.error or (f"the judge could not be asked: {self.unjudged}" if self.unjudged else "")
 
     @property
@@ -96,7 +96,7 @@ def comparison(left: Sequence[ScoredCase], right: Sequence[ScoredCase], seed: in
 
 
 def is_worse(compared: dict[str, Any]) -> bool:
-    """Whether the second version is worse, and by more than chance explains."""
+    """Return whether the second version is worse, and by more than chance explains."""
     difference = compared["difference"]
     return difference is not None and difference["value"] < 0 and compared["p"] < SIGNIFICANT
 
@@ -106,7 +106,7 @@ def by_case(judged: Iterable[ScoredCase]) -> list[float]:
 
 
 def is_json(one: ScoredCase) -> bool:
-    """Whether the answer parses."""
+    """Return whether the answer parses as JSON."""
     try:
         one.asked.reply.value  # noqa: B018  # raises where it does not
     except ValueError:
@@ -115,7 +115,7 @@ def is_json(one: ScoredCase) -> bool:
 
 
 def is_valid(one: ScoredCase) -> bool:
-    """Whether the answer is valid under the schema of its case."""
+    """Return whether the answer is valid under the schema of its case."""
     return is_json(one) and bool(validator_of(one.asked.case.schema, one.asked.case).is_valid(one.asked.reply.value))
 
 
@@ -137,13 +137,13 @@ def _of_tag(tag: str, judged: Sequence[ScoredCase], seed: int) -> dict[str, Any]
 
 
 def _failing(check: str, judged: Sequence[ScoredCase], seed: int) -> dict[str, Any] | None:
-    """The share of replies that fail a check of this name."""
+    """Return the share of replies that fail a check of this name."""
     having = [one for one in judged if any(scored.check == check for scored in one.checks)]
     return _over_cases(having, lambda one: not all(c.passed for c in one.checks if c.check == check), seed)
 
 
 def _over_cases(judged: Sequence[ScoredCase], value: Callable[[ScoredCase], float], seed: int) -> dict[str, Any] | None:
-    """The mean of what each case has on average over its repeats."""
+    """Return the mean over cases of what each case has on average over its repeats."""
     found: dict[str, list[float]] = {}
     for one in judged:
         found.setdefault(one.asked.case.id, []).append(float(value(one)))

@@ -69,7 +69,7 @@ def _evaluate(parsed: argparse.Namespace) -> int:
 
 
 def _rows(parsed: argparse.Namespace) -> list[LabelledAnswer]:
-    """Raises `ConfigurationError` where there is nothing to tell apart."""
+    """Read the labelled answers. Raises `ConfigurationError` where all of them have the same label."""
     rows = [row for path in parsed.data for row in answers_of(path, parsed.limit)]
     bad = sum(row.bad for row in rows)
     if not bad or bad == len(rows):

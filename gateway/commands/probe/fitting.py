@@ -35,7 +35,7 @@ class ProbeSample:
 
 
 def sample_of(found: Sequence[AnswerStates], bad: Sequence[bool], at: Sequence[int]) -> ProbeSample:
-    """`at`: places of the layers that count."""
+    """Join the states of all answers into one sample. `at`: places of the layers that count."""
     x = torch.cat([one.units[:, at].flatten(1) for one in found])
     sizes = torch.tensor([len(one.units) for one in found])
     answer = torch.repeat_interleave(torch.arange(len(found)), sizes)
@@ -46,7 +46,7 @@ def sample_of(found: Sequence[AnswerStates], bad: Sequence[bool], at: Sequence[i
 
 
 def part_of(sample: ProbeSample, kept: Tensor) -> ProbeSample:
-    """`kept` [answers] bool."""
+    """Return the part of a sample that belongs to the answers in `kept` [answers] bool."""
     rows = kept[sample.answer]
     place, row_place = kept.long().cumsum(0) - 1, rows.long().cumsum(0) - 1
     token_rows = rows[sample.unit] if len(sample.unit) else torch.zeros(0).bool()
@@ -60,7 +60,7 @@ def fitted(sample: ProbeSample, hidden: int, seed: int = 0) -> dict[str, Tensor]
 
 
 def _weights(sample: ProbeSample) -> Tensor:
-    """Of each row: a share of its answer, which is a share of its class."""
+    """Return the weight of each row: a share of its answer, which is a share of its class."""
     bad = sample.y.sum().clamp(min=1)
     of_answer = torch.where(sample.y > 0, 0.5 / bad, 0.5 / (len(sample.y) - bad).clamp(min=1))
     sizes = torch.bincount(sample.answer, minlength=len(sample.y)).clamp(min=1)
@@ -87,7 +87,7 @@ def _linear(sample: ProbeSample) -> dict[str, Tensor]:
 
 
 def _with_hidden_layer(sample: ProbeSample, hidden: int, seed: int) -> dict[str, Tensor]:
-    """As the gateway reads it: log-odds of tokens, and their mean over a unit."""
+    """Fit a probe with one hidden layer, as the gateway reads it: log-odds of tokens, and their mean over a unit."""
     weights, target = _weights(sample), sample.y[sample.answer]
     middle, scale = sample.tokens.mean(0), sample.tokens.std(0).clamp(min=1e-4)
     x, counts = (sample.tokens - middle) / scale, torch.bincount(sample.unit, minlength=len(sample.x)).clamp(min=1)
@@ -120,7 +120,7 @@ def scores(weights: dict[str, Tensor], sample: ProbeSample) -> Floats:
 
 
 def auc(bad: Floats, harmless: Floats) -> float:
-    """How often a bad answer stands above a harmless one; ties count half."""
+    """Return how often a bad answer stands above a harmless one; ties count half."""
     ordered = np.sort(harmless)
     below, upto = np.searchsorted(ordered, bad, "left"), np.searchsorted(ordered, bad, "right")
     return float(np.mean((below + upto) / 2) / max(1, len(harmless)))

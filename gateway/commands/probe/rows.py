@@ -25,7 +25,8 @@ class LabelledAnswer:
 
 
 def answers_of(path: Path, limit: int = 0) -> Iterator[LabelledAnswer]:
-    """Raises `ConfigurationError` that names the line. Rows with another label are left out and counted on stderr."""
+    """Yield the labelled answers of a file. Raises `ConfigurationError` that names the line. Rows with another label
+    are left out and counted on stderr."""
     try:
         with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
             lines = [line for line in file if line.strip()]

@@ -75,7 +75,7 @@ def left_out(sample: ProbeSample, folds: Sequence[int], hidden: int, seed: int) 
 
 
 def fold_of(group: str) -> int:
-    """Rows of one group are in one fold, the same in every run."""
+    """Return the fold of a group. Rows of one group are in one fold, the same in every run."""
     return int.from_bytes(hashlib.sha256(group.encode("utf-8", "replace")).digest()[:4]) % FOLDS
 
 

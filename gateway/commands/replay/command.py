@@ -67,7 +67,7 @@ async def _replayed(parsed: argparse.Namespace) -> tuple[list[dict[str, Any]], l
 
 
 async def _listed(client: httpx.AsyncClient, parsed: argparse.Namespace) -> list[str]:
-    """Raises `ConfigurationError`."""
+    """Return the ids of the recordings that are asked for. Raises `ConfigurationError`."""
     asked = {"key": parsed.of_key, "tenant": parsed.of_tenant, "user": parsed.of_user}
     params = {**{name: value for name, value in asked.items() if value}, "since_s": parsed.since, "limit": parsed.limit}
     try:

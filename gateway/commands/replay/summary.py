@@ -66,7 +66,7 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _compared(found: Sequence[Found], name: str, seed: int) -> dict[str, float] | None:
-    """Means before and after, and the mean difference by request."""
+    """Return means before and after, and the mean difference by request; None of nothing."""
     before = [float(one["before"][name]) for one in found]
     after = [float(one["after"][name]) for one in found]
     differences = [b - a for a, b in zip(before, after, strict=True)]

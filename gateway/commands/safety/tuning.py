@@ -89,7 +89,8 @@ def proposal(
     false_alarms: float,
     may_lose: float,
 ) -> TuningProposal:
-    """Raises `ConfigurationError` where the weights cannot be read."""
+    """Propose the midpoint of a head at which fewest reports are judged wrongly, as the top of this file says. Raises
+    `ConfigurationError` where the weights cannot be read."""
     classifier = load(weights)
     detector = Detector(classifier)
     told, held = _scored(detector, head, reports), _scored(detector, head, sets)
@@ -127,7 +128,7 @@ def refit(
     false_alarms: float,
     may_lose: float,
 ) -> TuningProposal:
-    """As `proposal`, of the words of a head instead of its midpoint."""
+    """Propose other weights of a head's words, under the same conditions as `proposal` proposes its midpoint."""
     classifier = load(weights)
     told, held = (_scored(Detector(classifier), head, rows) for rows in (reports, sets))
     now = {**_groups(told), **_groups(held)}

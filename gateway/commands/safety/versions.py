@@ -25,7 +25,7 @@ class VersionFolder:
     """Made on first use. Not for two writers at once."""
 
     def __init__(self, path: Path) -> None:
-        """Raises `ConfigurationError` where there is a file in its place."""
+        """Make the folder. Raises `ConfigurationError` where there is a file in its place."""
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -104,6 +104,6 @@ def _fetch(folder: VersionFolder, url: str, key: str) -> None:
 
 
 def _row(one: Mapping[str, Any]) -> str:
-    """A line of the set that a report is."""
+    """Return a report as a line of the set."""
     label = "attack" if one.get("kind") == "miss" else "benign"
     return json.dumps({"text": one["text"], "label": label, "category": f"reported {one['rail']}".strip()})

@@ -41,12 +41,12 @@ class NodeFigures:
             )
 
     def step(self, sequences: int) -> float:
-        """Seconds of one step."""
+        """Return the seconds of one step."""
         return self.step_s + self.step_each_s * (max(1, sequences) - 1)
 
     @property
     def token_s(self) -> float:
-        """Node-seconds of one token of an answer, with every place taken."""
+        """Return the node-seconds of one token of an answer, with every place taken."""
         return self.step(self.places) / (self.places * self.tokens_per_step)
 
 
@@ -86,7 +86,7 @@ class DailyDemand:
         return self.requests / DAY_S * self.peak
 
     def node_s(self, node: NodeFigures) -> float:
-        """Seconds of a busy node that one request takes, on average."""
+        """Return the seconds of a busy node that one request takes, on average."""
         computed = self.prompt * (1 - self.read) / node.prefill_tokens_per_s + self.answer * node.token_s
         return (1 - self.kept) * computed
 
@@ -102,8 +102,9 @@ class NodeCount:
 
 
 def nodes_of(demand: DailyDemand, node: NodeFigures, *, utilisation: float, price_per_hour: float = 0.0) -> NodeCount:
-    """A token costs the seconds of a node that it takes, divided by the share of a day in which nodes compute: at
-    `utilisation` in the busiest second, `utilisation / peak` over the day. Raises `ConfigurationError`."""
+    """Return how many nodes a demand needs, and what a token costs. A token costs the seconds of a node that it takes,
+    divided by the share of a day in which nodes compute: at `utilisation` in the busiest second, `utilisation / peak`
+    over the day. Raises `ConfigurationError`."""
     if not 0 < utilisation <= 1:
         raise ConfigurationError(f"utilisation must be above 0 and at most 1, found {utilisation:g}")
     node_s = demand.node_s(node)

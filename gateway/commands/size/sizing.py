@@ -73,16 +73,16 @@ class ModelShape:
 
     @property
     def kv_elements(self) -> int:
-        """Of one position, over all layers: what the engine allocates."""
+        """Return the KV elements of one position, over all layers: what the engine allocates."""
         return sum(layer.kv_elements for layer in self.layers)
 
     def kv_elements_read(self, context: int) -> int:
-        """Elements that a decode step reads at `context` positions; less where windows slide."""
+        """Return the KV elements that a decode step reads at `context` positions; fewer where windows slide."""
         return sum(layer.kv_elements * min(context, layer.window or context) for layer in self.layers)
 
 
 def read_shape(where: Path) -> ModelShape:
-    """`where`: a folder with `config.json`, or that file. Raises `ConfigurationError`."""
+    """Read the shape of a model. `where`: a folder with `config.json`, or that file. Raises `ConfigurationError`."""
     path = where / "config.json" if where.is_dir() else where
     try:
         config = json.loads(path.read_text("utf-8"))
@@ -94,7 +94,7 @@ def read_shape(where: Path) -> ModelShape:
 
 
 def shape_of(config: Mapping[str, Any], weights: tuple[int, int] | None = None) -> ModelShape:
-    """`weights`: (parameters, bytes) where the files are at hand."""
+    """Return the shape that a `config.json` describes. `weights`: (parameters, bytes) where the files are at hand."""
     text = config.get("text_config") or config
     numbers = _Numbers(text)
     layers = tuple(_layer(text, numbers, at) for at in range(numbers.layers))
@@ -147,7 +147,8 @@ def _attention(config: Mapping[str, Any], numbers: _Numbers) -> str:
 
 
 def _parameters(config: Mapping[str, Any], n: _Numbers) -> tuple[int, int]:
-    """(all, those that one token is multiplied with), without biases and norms: some tenths of a per cent."""
+    """Count parameters as (all, those that one token is multiplied with), without biases and norms: some tenths of a
+    per cent."""
     tied = bool(config.get("tie_word_embeddings", False))
     outside = n.vocabulary * n.hidden * (1 if tied else 2)
     attention = _attention_parameters(config, n)
@@ -167,7 +168,8 @@ def _attention_parameters(config: Mapping[str, Any], n: _Numbers) -> int:
 
 
 def _feed_forward(config: Mapping[str, Any], n: _Numbers) -> tuple[int, int]:
-    """Over all layers: (all, used by one token). Gated layers have three matrices, those of GPT-2 two."""
+    """Count feed-forward parameters over all layers as (all, used by one token). Gated layers have three matrices,
+    those of GPT-2 two."""
     matrices = 2 if config.get("model_type") in ("gpt2", "phi", "gpt_neox", "opt") else 3
     dense = matrices * n.hidden * n.inner
     experts = config.get("num_local_experts") or config.get("n_routed_experts") or config.get("num_experts")
@@ -183,7 +185,7 @@ def _feed_forward(config: Mapping[str, Any], n: _Numbers) -> tuple[int, int]:
 
 
 def _weights(folder: Path) -> tuple[int, int] | None:
-    """(parameters, bytes) from the headers of all safetensors files; None where there are none."""
+    """Return (parameters, bytes) from the headers of all safetensors files; None where there are none."""
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         return None
@@ -230,7 +232,8 @@ class MemoryNeed:
 def need(
     shape: ModelShape, *, context: int, sequences: int, dtype: str | None = None, kv_dtype: str | None = None
 ) -> MemoryNeed:
-    """`dtype` None = as the files are, else 16 bits; the KV cache has 16 bits unless `kv_dtype` says otherwise."""
+    """Return the memory that a model needs. `dtype` None: as the files are, else 16 bits. The KV cache has 16 bits
+    unless `kv_dtype` says otherwise. Raises `ConfigurationError`."""
     if context < 1 or sequences < 1:
         raise ConfigurationError("context and concurrency must be at least 1")
     each = _bytes(dtype) if dtype else (shape.weight_bytes or 2.0 * shape.parameters) / shape.parameters
@@ -259,12 +262,13 @@ class Fit:
         return self.sequences / self.step_s if self.sequences else 0.0
 
     def cost(self, price_per_hour: float) -> float:
-        """Of a million output tokens, in the currency of the price."""
+        """Return the cost of a million output tokens, in the currency of the price; infinity where no sequence fits."""
         return price_per_hour * self.devices / 3600 / self.tokens_per_s * 1e6 if self.sequences else float("inf")
 
 
 def fit(needed: MemoryNeed, device: Device) -> Fit:
-    """On as few devices as hold the weights and one sequence; then as many sequences as asked for, or as fit."""
+    """Fit the model on as few devices as hold the weights and one sequence; then as many sequences as asked for, or as
+    fit."""
     usable = device.memory_bytes * (1 - RESERVE)
     one = needed.kv_per_token * needed.context
     devices = max(1, -int(-(needed.weight_bytes + one) // usable))
@@ -283,5 +287,5 @@ def _step(needed: MemoryNeed, device: Device, devices: int, sequences: int) -> f
 
 
 def _prefill(needed: MemoryNeed, device: Device, devices: int) -> float:
-    """Of a prompt as long as the context."""
+    """Return the seconds of computing that a prompt as long as the context takes."""
     return 2 * needed.shape.active * needed.context / (device.compute * devices)

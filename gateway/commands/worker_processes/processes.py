@@ -41,7 +41,8 @@ class WorkerProcesses:
     """Times are those of `time.monotonic`. `work` runs in each of the processes."""
 
     def __init__(self, count: int, work: Work, on_all_ready: Callable[[], None]) -> None:
-        """`on_all_ready` is called once. Raises `ConfigurationError` where the platform has no such processes."""
+        """Prepare `count` processes; none is started yet. `on_all_ready` is called once. Raises `ConfigurationError`
+        where the platform has no such processes."""
         if not hasattr(os, "fork") or not hasattr(signal, "sigtimedwait"):
             raise ConfigurationError("[server] workers: more than one needs Linux; leave it at 1")
         self._count = count
@@ -137,7 +138,7 @@ class WorkerProcesses:
                     self._due_s = dict.fromkeys(range(1, self._count), 0.0)
 
     def _reap(self) -> None:
-        """One signal may stand for several that ended."""
+        """Take note of all processes that ended: one signal may stand for several."""
         while self._running:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:

@@ -14,8 +14,8 @@ LOCAL = ("engine", "encoders")
 
 
 def check_workers(settings: Settings) -> None:
-    """Raises `ConfigurationError` where several processes would not agree on what each of them is asked for, or where
-    an earlier start left usage that none of those that begin now would take back."""
+    """Check that workers can run. Raises `ConfigurationError` where several processes would not agree on what each of
+    them is asked for, or where an earlier start left usage that none of those that begin now would take back."""
     if settings.server.workers > 1:
         _check_shared(settings)
         _check_ports(settings)
