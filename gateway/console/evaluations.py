@@ -125,7 +125,8 @@ def listed(folder: Path) -> tuple[list[dict[str, Any]], int]:
 
 
 def read_report(folder: Path, name: str) -> SavedReport:
-    """Raises `NotFound` for a name that is no file of the folder, `RequestError` for a file that is no report."""
+    """Read a saved report. Raises `NotFound` for a name that is no file of the folder, `RequestError` for a file that
+    is no report."""
     if not name.endswith(".json") or name != Path(name).name or name.startswith("."):
         raise NotFound(f"there is no report {name[:100]!r} here", code="report_not_found")
     try:

@@ -32,7 +32,7 @@ class Views:
         self._runtime = runtime
 
     def overview(self) -> dict[str, Any]:
-        """Numbers since the start, and the last half hour in slices."""
+        """Return figures since the start, and the last half hour in slices."""
         runtime = self._runtime
         families = {family.name: family for family in runtime.metrics.registry.collect()}
         [(_, generator)] = [runtime.pipeline.stages.generate]
@@ -62,7 +62,7 @@ class Views:
         }
 
     def models(self) -> list[dict[str, Any]]:
-        """What is served, and how it is: load, servers with their breakers, the engine's figures."""
+        """Return what is served, and how it is: load, servers with their breakers, the engine's figures."""
         runtime = self._runtime
         [(_, generator)] = [runtime.pipeline.stages.generate]
         found = []
@@ -82,12 +82,12 @@ class Views:
         return {"now_s": time.time(), "seen": self._runtime.trace_sink.seen, "live": [*self.live()]}
 
     def live(self) -> Iterator[dict[str, Any]]:
-        """Requests that have begun and not ended, oldest first."""
+        """Yield the requests that have begun and not ended, oldest first."""
         for exchange in list(self._runtime.live.by_id.values()):
             yield _live(exchange)
 
     def recent(self, limit: int) -> list[dict[str, Any]]:
-        """Newest first, from memory."""
+        """Return at most `limit` requests that have ended, newest first, from memory."""
         found = []
         for done in self._runtime.trace_sink.recent():
             found.append(self._runtime.history.line(done))
@@ -96,7 +96,7 @@ class Views:
         return found
 
     def figures(self, wanted: Wanted) -> dict[str, Any]:
-        """Blocks; off the event loop."""
+        """Return the figures of the requests that the filters name. Blocks: to be called off the event loop."""
         runtime = self._runtime
         return {
             **runtime.history.figures(wanted),
@@ -135,7 +135,7 @@ def _model(name: str, model: Any) -> dict[str, Any]:
 
 
 def _histogram(family: Metric | None) -> dict[str, Any]:
-    """Counts between bounds, over all labels."""
+    """Return counts between bounds, over all labels."""
     reached: dict[float, float] = {}
     total = 0.0
     for sample in family.samples if family is not None else ():
