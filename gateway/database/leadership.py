@@ -19,7 +19,7 @@ class Leadership:
         self._me = uuid.uuid4().hex
 
     def claim(self, db: Connection) -> bool:
-        """Whether this gateway leads, from now on for `lease_s`."""
+        """Claim the lead for `lease_s` from now on. Return whether this gateway leads."""
         now = self._tables.now_s(db)
         db.execute(
             "insert into sluicegate.leaders values (%s, %s, %s) on conflict (name) do update set gateway = "

@@ -161,7 +161,8 @@ def migrate(
 
 
 def _check(taken: Mapping[object, object], steps: Sequence[str], newer: Mapping[object, bool]) -> None:
-    """`newer`: steps of a newer release, and whether they only added."""
+    """Check that the steps taken are those of this release. `newer`: steps of a newer release, and whether they only
+    added. Raises `ConfigurationError`."""
     if not all(newer.values()):
         raise ConfigurationError(
             f"[database] url: its tables are those of a newer release (step {len(taken)}, this one knows "

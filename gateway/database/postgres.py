@@ -73,7 +73,7 @@ class Connection(Protocol):
     def execute(self, query: str, params: Sequence[object] | None = None) -> Rows: ...
 
     def transaction(self) -> Any:
-        """A context that ends in a savepoint's release or in its rollback."""
+        """Return a context that ends in a savepoint's release or in its rollback."""
 
 
 class Database:
@@ -144,18 +144,19 @@ class Database:
             raise DatabaseUnavailable(_errno(error), f"the database does not answer: {_reason(error)}") from error
 
     def execute(self, query: str, params: Sequence[object] | None = None) -> Rows:
-        """One statement in a transaction of its own."""
+        """Execute one statement in a transaction of its own."""
         with self.transaction() as connection:
             return connection.execute(query, params)
 
     @property
     def row_errors(self) -> tuple[type[Exception], ...]:
-        """What one row can be refused for; after it the transaction goes on from its last savepoint only."""
+        """Return the errors that one row can be refused with. After one of them the transaction goes on from its last
+        savepoint only."""
         assert self._errors is not None, "open() comes first"
         return (self._errors.DataError, self._errors.IntegrityError, UnicodeError, OverflowError)
 
     def stats(self) -> dict[str, float]:
-        """For metrics."""
+        """Return figures for metrics."""
         found = self._pool.get_stats() if self._pool is not None else {}
         names = {"connections": "pool_size", "waiting": "requests_waiting", "failures_total": "requests_errors"}
         return {name: float(found.get(of, 0)) for name, of in names.items()}
@@ -171,7 +172,8 @@ def _driver() -> tuple[ModuleType, ModuleType]:
 
 
 def _options() -> dict[str, Any]:
-    """Statements are not prepared, so that a pooler may stand between; limits are set by `set`, for the same reason."""
+    """Return the options of a connection. Statements are not prepared, so that a pooler may stand between; limits are
+    set by `set`, for the same reason."""
     return {
         "connect_timeout": CONNECT_S,
         "prepare_threshold": None,
@@ -189,12 +191,13 @@ def _is_servers(driver: ModuleType, error: Exception) -> bool:
 
 
 def _errno(error: Exception) -> int:
-    """As a disk would say it: a server without room, or one that only reads, takes no writes."""
+    """Return the error number that a disk would give: a server without room, or one that only reads, takes no
+    writes."""
     known = {"53100": errno.ENOSPC, "25006": errno.EROFS, "58030": errno.EIO}
     return known.get(str(getattr(error, "sqlstate", "") or ""), errno.ENOTCONN)
 
 
 def _reason(error: BaseException) -> str:
-    """On one line, without the address: it may hold a password."""
+    """Return the reason on one line, without the address: it may hold a password."""
     lines = str(error).splitlines()
     return f"{type(error).__name__}: {(lines[0] if lines else 'no reason given')[:200]}"

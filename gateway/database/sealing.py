@@ -10,7 +10,8 @@ class TextSealer:
     """`purpose` keeps what is sealed for one use from being opened as another's."""
 
     def __init__(self, secret: bytes, purpose: str) -> None:
-        """Raises `ConfigurationError` for a secret that is too short, or without the package cryptography."""
+        """Build a sealer for texts of one purpose. Raises `ConfigurationError` for a secret that is too short, or
+        without the package cryptography."""
         self._sealer = TenantSealer(secret)
         self._purpose = purpose
 
@@ -18,7 +19,7 @@ class TextSealer:
         return self._sealer.seal(owner, text.encode("utf-8", "surrogatepass"), self._bound(place))
 
     def open(self, owner: str, data: bytes, place: str) -> str:
-        """Raises `Damaged` for what was not sealed for this owner and place."""
+        """Open a sealed text. Raises `Damaged` for what was not sealed for this owner and place."""
         return self._sealer.open(owner, data, self._bound(place)).decode("utf-8", "surrogatepass")
 
     def _bound(self, place: str) -> bytes:
@@ -26,12 +27,12 @@ class TextSealer:
 
 
 def sealer_of(secret: str, purpose: str) -> TextSealer | None:
-    """None without a secret. Raises `ConfigurationError`."""
+    """Return a sealer, or None without a secret. Raises `ConfigurationError`."""
     return TextSealer(secret_bytes(secret, purpose), purpose) if secret else None
 
 
 def secret_bytes(secret: str, table: str) -> bytes:
-    """Raises `ConfigurationError`."""
+    """Return the bytes of a hexadecimal secret. Raises `ConfigurationError`."""
     try:
         return bytes.fromhex(secret)
     except ValueError as error:

@@ -47,9 +47,10 @@ def _sentence(error: Exception) -> str:
 
 
 def _code(error: BaseException) -> int:
-    """The primary one, which the low byte holds; -1 where SQLite gave none.
+    """Return the primary code of an error, which the low byte holds; -1 where SQLite gave none.
 
-    A file attached to another fails with SQLITE_ERROR whatever ails it; then its words are all there is."""
+    A file attached to another fails with SQLITE_ERROR whatever is wrong with it; only the message then tells that it
+    cannot be opened."""
     code = getattr(error, "sqlite_errorcode", -1)
     if type(error) is sqlite3.DatabaseError and code < 0:  # of a check that was made of it
         return sqlite3.SQLITE_CORRUPT

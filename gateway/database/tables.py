@@ -27,10 +27,11 @@ class Tables(Protocol):
     """Where rows are kept."""
 
     def transaction(self) -> AbstractContextManager[Connection]:
-        """What was done is kept where the block ends well, else undone. Raises `DatabaseUnavailable`."""
+        """Return a context that keeps what was done where the block ends well, and undoes it otherwise. Raises
+        `DatabaseUnavailable`."""
 
     def now_s(self, db: Connection) -> float:
-        """Seconds since the epoch, by the clock that all who use the tables share."""
+        """Return the seconds since the epoch, by the clock that all who use the tables share."""
 
     async def call(self, work: Callable[[], T]) -> T:
         """Run `work`, which blocks, beside the event loop, to its end even where the caller leaves."""
@@ -55,7 +56,7 @@ class PostgresTables:
         return await self._database.call(work)
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing: the database is not closed here."""
 
 
 class SqliteTables:
@@ -103,7 +104,8 @@ class SqliteTables:
                 self._connection = None
 
     def _opened(self) -> sqlite3.Connection:
-        """The tables are named as in PostgreSQL: the file is attached under the name of the schema."""
+        """Return the connection, opened on first use. The tables are named as in PostgreSQL: the file is attached under
+        the name of the schema."""
         if self._connection is None:
             if self._path is not None:
                 self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -122,7 +124,8 @@ class SqliteTables:
         return self._connection
 
     def _drop_if_damaged(self, error: Exception) -> None:
-        """So that the file that an operator puts in its place is taken without a restart."""
+        """Close the connection to a damaged file, so that the file that an operator puts in its place is taken without
+        a restart."""
         if is_damaged(error) and self._path is not None and self._connection is not None:
             self._connection.close()
             self._connection = None
