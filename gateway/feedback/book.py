@@ -79,7 +79,8 @@ class FeedbackBook:
         return (Trouble(self._reason),) if self._reason else ()
 
     def note(self, exchange: Exchange) -> None:
-        """Called once for each request that has ended; one for an MCP tool has no model to judge an answer of."""
+        """Note a request on which feedback may be given. Called once for each request that has ended; one for an MCP
+        tool has no model whose answer could be judged."""
         if not exchange.answers or exchange.error is not None or exchange.model is None:
             return
         if len(self._waiting) >= MAX_WAITING:
@@ -92,8 +93,8 @@ class FeedbackBook:
         self._waiting[owner, found.request] = found
 
     async def give(self, caller: Caller, given: Given) -> Answered:
-        """Raises `NotFound` for a request that is none of this caller's, `RequestError` for a comment that cannot be
-        kept, `Overloaded` without its database."""
+        """Keep feedback on a request and return that request. Raises `NotFound` for a request that is none of this
+        caller's, `RequestError` for a comment that cannot be kept, `Overloaded` without its database."""
         if len(given.comment) > self._settings.max_comment_chars:
             raise RequestError(
                 f"the comment has {len(given.comment)} characters, [feedback] max_comment_chars is "
@@ -188,19 +189,19 @@ class FeedbackBook:
 
 
 def owner_of(caller: Caller) -> str:
-    """A key, or where there are none whoever sits at this machine."""
+    """Return the owner of a caller's requests: a key or, where there are none, whoever sits at this machine."""
     return f"key {caller.key_id}" if caller.key_id else f"tenant {caller.tenant}"
 
 
 def _speaker(owner: str) -> str:
-    """One of 4,096: what a rollout keeps of callers stays small, however many there are."""
+    """Return a caller as one of 4,096: what a rollout keeps of callers stays small, however many there are."""
     return hashlib.sha256(owner.encode()).hexdigest()[:3]
 
 
 def feedback_book(
     settings: FeedbackSettings, database: Database | None, observe: Callable[[Observation], None]
 ) -> FeedbackBook | None:
-    """None where the operator switched it off. Raises `ConfigurationError`."""
+    """Return the book of feedback, or None where the operator switched it off. Raises `ConfigurationError`."""
     if not settings.enabled:
         return None
     return FeedbackBook(settings, tables_of(database, settings.path), sealer_of(settings.secret, "feedback"), observe)

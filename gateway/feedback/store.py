@@ -41,7 +41,7 @@ class FeedbackStore:
         self._tables = tables
 
     def add_answered(self, found: Sequence[Answered], most: int) -> None:
-        """`most`: of one owner; the oldest go."""
+        """Add answered requests. An owner keeps at most `most`; the oldest are dropped."""
         put = "insert into sluicegate.answered values (%s, %s, %s, %s) on conflict (owner, request) do update set "
         put += "at_s = excluded.at_s, record = excluded.record"
         with self._tables.transaction() as db:
@@ -59,7 +59,7 @@ class FeedbackStore:
         return None if row is None else Answered(owner, request, *json.loads(row[0]))
 
     def put(self, asked: Answered, score: float | None, label: str, comment: bytes | None) -> bool:
-        """Whether it is the first on that request; a later one takes its place."""
+        """Keep feedback. Return whether it is the first on that request; a later one takes its place."""
         record = json.dumps([score, label, asked.model, asked.version])
         put = "insert into sluicegate.feedback values (%s, %s, %s, %s, %s) on conflict (owner, request) do update set "
         put += "at_s = excluded.at_s, record = excluded.record, comment = excluded.comment"
@@ -70,7 +70,7 @@ class FeedbackStore:
         return first
 
     def newest(self, limit: int, request: str = "") -> list[KeptFeedback]:
-        """Of all requests, or of the one of this id."""
+        """Return the newest feedback first, on all requests or on the one of this id."""
         query = "select owner, request, at_s, record, comment from sluicegate.feedback "
         query += "where request = %s " if request else ""
         values = (request, limit) if request else (limit,)
@@ -79,7 +79,7 @@ class FeedbackStore:
         return [_kept(owner, request, at_s, record, comment) for owner, request, at_s, record, comment in rows]
 
     def forget(self, owner: str) -> int:
-        """Everything of one owner; how many pieces of feedback that were."""
+        """Delete everything of one owner. Return how many pieces of feedback that were."""
         with self._tables.transaction() as db:
             db.execute("delete from sluicegate.answered where owner = %s", (owner,))
             return db.execute("delete from sluicegate.feedback where owner = %s", (owner,)).rowcount
