@@ -21,7 +21,8 @@ def rows(
     by: str = "OpenAI",
     neutral: Mapping[str, tuple[Any, ...]] | None = None,
 ) -> Iterable[Row]:
-    """Path to what it asks for, or to that and why it is not served."""
+    """Yield a row for each path in `fields`, which maps to what the field asks for, or to that and why it is not
+    served."""
     served, refused, reported = (dialects if status == one else "" for one in ("served", "refused", "reported"))
     for path, said in fields.items():
         about, why = (said, "") if isinstance(said, str) else said

@@ -39,7 +39,7 @@ class Support:
 
 
 def says(served: str = "", refused: str = "", reported: str = "", *, otherwise: Status | None = None) -> Support:
-    """Each argument names dialects, with blanks between."""
+    """Return what each dialect does with a field. Each argument names dialects, with blanks between."""
     given: Mapping[Status, str] = {"served": served, "refused": refused, "reported": reported}
     return Support({name: status for status, names in given.items() for name in names.split()}, otherwise)
 
@@ -91,7 +91,7 @@ class SamplingRow(Row):
     """The field without which this one has no effect."""
 
     def is_known_to(self, dialect: str) -> bool:
-        """Whether servers of that dialect know the field."""
+        """Return whether servers of that dialect know the field."""
         return self.upstream is not None and ("every" in self.upstream or dialect in self.upstream)
 
 

@@ -23,7 +23,8 @@ def _list(value: str | list[str]) -> tuple[str, ...]:
 
 
 def _repetition(value: Any) -> RepetitionDetection | None:
-    """A pattern of no tokens switches it off, as vLLM has it; None where nothing is said."""
+    """Return when to stop repetitions; None where nothing is given. A pattern of no tokens switches it off, as in
+    vLLM."""
     if not value.model_fields_set:
         return None
     return RepetitionDetection(value.max_pattern_size, value.min_count, value.min_pattern_size or 1)

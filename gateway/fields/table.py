@@ -24,5 +24,5 @@ FORWARDED: tuple[SamplingRow, ...] = tuple(row for row in SAMPLING if row.upstre
 
 @cache
 def rows_of(dialect: str) -> Mapping[str, Row]:
-    """Rows by path. A field may have several rows, each for other dialects."""
+    """Return the rows of a dialect by path. A field may have several rows, each for other dialects."""
     return {row.path: row for row in TABLE if row.support.of(dialect) is not None}
