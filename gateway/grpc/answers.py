@@ -83,7 +83,7 @@ class EventWriter:
         return messages.StreamEvent(closing=closing).SerializeToString()
 
     def failing(self, error: SluicegateError) -> NoReturn:
-        """An error is no event: it ends the call with a status."""
+        """Raise the error: in gRPC it is no event, but ends the call with a status."""
         raise error
 
     def _write_call(self, said: messages.CallDelta, delta: Delta) -> None:

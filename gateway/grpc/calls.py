@@ -130,7 +130,7 @@ class Call:
 
     @property
     def parent(self) -> Any:
-        """The trace that the caller has begun."""
+        """Return the trace that the caller has begun."""
         return parent_context(self.headers)
 
     async def admit(self) -> None:
@@ -215,7 +215,7 @@ class Call:
             self._runtime.bodies.give_back(self._whose, self._weight)
 
     def _about(self) -> list[tuple[str, str]]:
-        """The call's id, and what is left of the caller's limits."""
+        """Return the metadata of a call: its id, and what is left of the caller's limits."""
         left = left_of(self._runtime.accounts, self._caller) if self._caller is not None else []
         return [("x-request-id", self._id), *((name.decode(), value.decode()) for name, value in left)]
 

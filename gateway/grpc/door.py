@@ -116,7 +116,8 @@ class GrpcServer:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """gRPC logs a trace for each client that leaves before its answer: that is no error of anybody's."""
+    """Return whether a log record is worth keeping. gRPC logs a trace for each client that leaves before its answer,
+    which is nobody's error."""
     error = record.exc_info[1] if record.exc_info else None
     return not isinstance(error, grpc.aio.InternalError)
 

@@ -57,7 +57,8 @@ def failure_of(error: SluicegateError) -> Failure:
 
 
 def code_of(error: SluicegateError) -> grpc.StatusCode:
-    """A request that a person has to look at first may succeed later, unlike what a key does not allow."""
+    """Return the status code of an error. A request that a person has to look at first may succeed later, unlike what a
+    key does not allow."""
     if isinstance(error, PendingReview):
         return grpc.StatusCode.FAILED_PRECONDITION
     return CODES.get(error_status(error), grpc.StatusCode.INTERNAL)
@@ -75,7 +76,7 @@ def shortened(text: str, longest: int = LONGEST) -> str:
 
 
 def _written(text: str) -> int:
-    """Bytes of a text as a message is written: printable ASCII as it is, every other byte as `%XX`."""
+    """Count the bytes of a text as a status message is written: printable ASCII as it is, every other byte as `%XX`."""
     return sum(1 if 0x20 <= byte < 0x7F and byte != 0x25 else 3 for byte in text.encode())
 
 

@@ -22,7 +22,7 @@ Read = Callable[[bytes, Reader, str | None], Parsed]
 
 
 def read_chat(body: bytes, reader: Reader, key: str | None, *, stream: bool) -> Parsed:
-    """Raises `RequestError` that names the field as a chat completion's body has it."""
+    """Read a request for text. Raises `RequestError` that names the field as a chat completion's body has it."""
     message = _made(GenerateRequest, body, reader)
     texts = (message.more_json, *(tool.parameters for tool in message.tools))
     check_values(",".join(texts).encode(), reader.max_values)
@@ -32,7 +32,7 @@ def read_chat(body: bytes, reader: Reader, key: str | None, *, stream: bool) -> 
 
 
 def read_embeddings(body: bytes, reader: Reader, key: str | None) -> ParsedEmbeddings:
-    """Raises `RequestError` that names the field."""
+    """Read a request for embeddings. Raises `RequestError` that names the field."""
     message = _made(EmbedRequest, body, reader)
     tree: dict[str, Any] = {"model": message.model, "input": list(message.input)}
     tree |= {"user": message.user} if message.user else {}
@@ -76,7 +76,8 @@ def _tree(message: GenerateRequest, reader: Reader) -> dict[str, Any]:
 
 
 def _finite(name: str, value: Any) -> Any:
-    """JSON has no such numbers, so that no bound of a body refuses them."""
+    """Return a value, unless it is infinite or no number: raises `RequestError`. JSON has no such numbers, so that no
+    bound of a body refuses them."""
     if isinstance(value, float) and not math.isfinite(value):
         raise RequestError(f"`{name}` must be a finite number, found {value}", param=name, code="invalid_parameter")
     return value

@@ -15,7 +15,7 @@ class GrpcCertificates:
     """Handshakes that begin after `renew` see what it read."""
 
     def __init__(self, settings: ServerSettings) -> None:
-        """Raises `ConfigurationError`."""
+        """Read the certificate's files. Raises `ConfigurationError`."""
         self._settings = settings
         self._now = self._read()
 
@@ -32,7 +32,8 @@ class GrpcCertificates:
         )
 
     async def renew(self) -> None:
-        """Raises `ConfigurationError` where the files do not fit; the old ones stay then."""
+        """Read the certificate's files again. Raises `ConfigurationError` where they do not fit; the old ones stay
+        then."""
         self._now = self._read()
 
     def _read(self) -> grpc.ServerCertificateConfiguration:

@@ -42,8 +42,8 @@ class FieldType(Protocol):
 
 
 def check_entries(body: bytes, kind: MessageType, most: int) -> None:
-    """Raises `RequestTooLarge` for more entries than `most`, `RequestError` for one that `kind` does not have and for
-    what is no message. Reads no further than it must."""
+    """Check the entries of a message, reading no further than needed. Raises `RequestTooLarge` for more entries than
+    `most`, `RequestError` for one that `kind` does not have and for what is no message."""
     left = most
     waiting = [(kind, 0, len(body))]
     while waiting:
