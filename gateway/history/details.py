@@ -23,7 +23,8 @@ DEEPEST = 40
 
 
 def details_of(done: Finished, row: RequestLine) -> dict[str, Any]:
-    """Nothing in it is content but `messages`, `answers` and `asked`; `withheld` counts what a rail withheld."""
+    """Return a request in full. Only `messages`, `answers` and `asked` hold content; `withheld` counts what a rail
+    withheld."""
     more = done.particulars
     found: dict[str, Any] = {
         **summary(row, verdicts_of(done)),
@@ -127,7 +128,7 @@ def _parameters(done: Finished) -> dict[str, Any]:
 
 
 def _is_listed(hint: Any, value: Any) -> bool:
-    """Whether `value` is one of the words that a `Literal` in `hint` has."""
+    """Return whether `value` is one of the words that a `Literal` in `hint` has."""
     inner = get_args(hint)
     return value in inner if get_origin(hint) is Literal else any(_is_listed(one, value) for one in inner)
 

@@ -66,7 +66,7 @@ class Figures:
         }
 
     def _latency(self, name: str, where: str, values: list[Any]) -> dict[str, Any]:
-        """Quantiles, counts between bounds, and how many took longer than the objective."""
+        """Return quantiles, counts between bounds, and how many took longer than the objective."""
         query = f"select {name} from requests where {where} and {name} is not null and outcome in ('answered', 'left')"
         found = [value for (value,) in self._store.query(f"{query} order by {name}", values)]
         bounds = [bound * 1e3 for bound in BUCKETS_MS[name]]
@@ -83,7 +83,7 @@ class Figures:
         }
 
     def _series(self, where: str, values: list[Any], begins_s: float, step_s: int) -> Iterator[dict[str, Any]]:
-        """Slices in which something happened, oldest first."""
+        """Yield the slices in which something happened, oldest first."""
         slot = f"cast((at_s - {float(begins_s)!r}) / {int(step_s)} as integer)"
         columns = "outcome, count(*), sum(cached), sum(completion_tokens), sum(cost_nanos)"
         lines = self._store.query(
@@ -99,7 +99,7 @@ class Figures:
         yield from slices.values()
 
     def _verdicts(self, where: str, values: list[Any]) -> list[list[Any]]:
-        """[slot, rail, verdict, count of requests]."""
+        """Return lists of [slot, rail, verdict, count of requests]."""
         query = (
             "select v.slot, v.rail, v.verdict, count(distinct v.seq) from verdicts v "
             "join requests on requests.seq = v.seq "
@@ -108,7 +108,7 @@ class Figures:
         return [list(line) for line in self._store.query(query, values)]
 
     def _by(self, name: str, where: str, values: list[Any]) -> list[dict[str, Any]]:
-        """The largest groups."""
+        """Return the largest groups of requests by the column `name`, the one with most requests first."""
         failed = "sum(outcome = 'failed'), sum(outcome = 'refused'), avg(ms), max(at_s)"
         lines = self._store.query(
             f"select {name}, {SUMS}, {failed} from requests where {where} group by {name} order by 2 desc limit ?",
@@ -127,7 +127,7 @@ def step_of(seconds: float) -> int:
 
 
 def _counted(found: list[float], bounds: list[float]) -> list[int]:
-    """`found` in order; the last count is of what is beyond all bounds."""
+    """Count the values between bounds. `found` is in order; the last count is of what is beyond all bounds."""
     counts, at = [0] * (len(bounds) + 1), 0
     for value in found:
         while at < len(bounds) and value > bounds[at]:

@@ -61,7 +61,7 @@ class History:
 
     @property
     def survives(self) -> bool:
-        """Whether it outlives the process."""
+        """Return whether the history outlives the process."""
         return self.store.keeps_details
 
     def take(self, done: Finished) -> None:
@@ -104,7 +104,8 @@ class History:
                 self._reason = f"the console's history ([telemetry] history) cannot be written: {fault}"
 
     def page(self, wanted: Wanted, before: int | None, limit: int) -> dict[str, Any]:
-        """Newest first; `next`: for `before` of the next page, None at the end."""
+        """Return a page of requests, newest first. `next` is what `before` of the next page must be, None at the
+        end."""
         self.write()
         found, total = self._asked(lambda: self.store.rows(wanted, before, limit + 1))
         shown = found[:limit]
@@ -113,7 +114,8 @@ class History:
         return {"data": lines, "total": total, "next": shown[-1][0] if len(found) > limit else None}
 
     def one(self, name: str) -> dict[str, Any] | None:
-        """By request id or trace id: from memory, else from the file."""
+        """Return a request in full, found by its request id or trace id, from memory or else from the file; None where
+        it is not kept."""
         done = self.find(name)
         if done is not None:
             return details_of(done, row_of(done, self._objectives))
@@ -128,7 +130,7 @@ class History:
         return next((d for d in self._recent() if name in (d.asked.id, f"{d.ids.trace_id:032x}")), None)
 
     def withheld(self, name: str) -> list[dict[str, str]] | None:
-        """Texts that a rail withheld of a request; None where they are not kept."""
+        """Return the texts that a rail withheld of a request; None where they are not kept."""
         done = self.find(name)
         if done is not None:
             said = done.content.withheld if done.content is not None else ()
@@ -141,7 +143,7 @@ class History:
         return self._asked(lambda: self._figures.of(wanted, time.time()))
 
     def rails(self, last_s: float, most: int) -> dict[str, Any]:
-        """What rails said and found in the last seconds: in at most `most` slices, and in all."""
+        """Return what rails decided and found in the last seconds: in at most `most` slices, and in all."""
         self.write()
         now_s = time.time()
         wide_s, first_s = bounds_of(last_s, most, now_s)
@@ -156,7 +158,7 @@ class History:
         }
 
     def choices(self) -> dict[str, list[str]]:
-        """Values that the filters can take, the most frequent first."""
+        """Return the values that the filters can take, the most frequent first; rails by name."""
         self.write()
         found = {name: self._values(f"requests group by {name} order by count(*) desc", name) for name in CHOICES}
         return {**found, "rail": self._values("verdicts group by rail order by rail", "rail")}
@@ -175,7 +177,7 @@ class History:
             return None
 
     def _details(self, done: Finished, row: RequestLine) -> dict[str, Any]:
-        """What a rail withheld goes to the disk only where it is sealed."""
+        """Return a request in full for the store. What a rail withheld is added only where the store is sealed."""
         found = details_of(done, row)
         said = done.content.withheld if done.content is not None and self.store.is_sealed else ()
         return {**found, WITHHELD: [{"role": role, "text": text} for role, text in said]} if said else found

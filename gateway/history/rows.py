@@ -61,7 +61,7 @@ values_of = attrgetter(*COLUMNS)
 
 
 def row_of(done: Finished, objectives: Objectives) -> RequestLine:
-    """Texts are cut: callers choose some of them."""
+    """Return the line of a request. Texts are cut: callers choose some of them."""
     more, usage, outcome = done.particulars, done.usage, ending_of(done)
     first_s = done.first_s if done.first_s is not None or outcome != "left" else done.duration_s
     kept = (
@@ -114,13 +114,13 @@ def verdicts_of(done: Finished) -> list[Verdict]:
 
 
 def summary(row: RequestLine, verdicts: list[Verdict]) -> dict[str, Any]:
-    """One line as JSON: what rails let pass is left out."""
+    """Return one line as JSON. What rails let pass is left out."""
     found: dict[str, Any] = dict(zip(COLUMNS, values_of(row), strict=True))
     return {**found, "key": row.key or None, "verdicts": [list(said) for said in verdicts if said[2] != "pass"]}
 
 
 def _text(value: str) -> str:
-    """Of a length that a list can show, without halves of characters, which no store takes."""
+    """Return a text of a length that a list can show, without halves of characters, which no store takes."""
     cut = value[:MOST_CHARS]
     return cut if cut.isascii() else cut.encode("utf-8", "replace").decode("utf-8")
 

@@ -82,7 +82,8 @@ class HistoryStore:
         now_s: float,
         counts: Mapping[RailKey, int] | None = None,
     ) -> None:
-        """Each with its verdicts, and its details or None. Then the oldest go, as far as they are too many."""
+        """Add lines, each with its verdicts, and its details or None. Then the oldest lines are deleted, as far as they
+        are too many."""
         with self._lock, self._db as db:
             add_counts(db, counts or {}, now_s)
             for row, verdicts, details in lines:
@@ -107,7 +108,7 @@ class HistoryStore:
         return [(line[0], _row(line[1:])) for line in found], total
 
     def verdicts(self, numbers: Iterable[int]) -> dict[int, list[Verdict]]:
-        """By number of the line."""
+        """Return the verdicts of lines, by their number."""
         wanted = list(numbers)
         found: dict[int, list[Verdict]] = {number: [] for number in wanted}
         marks = ", ".join("?" * len(wanted))
@@ -118,7 +119,7 @@ class HistoryStore:
         return found
 
     def details(self, name: str) -> Any:
-        """Of a request id or trace id; None where they are not kept."""
+        """Return the details of a request id or trace id; None where they are not kept."""
         with self._lock:
             query = "select tenant, id, details from requests where id = ?1 or trace = ?1 order by seq desc limit 1"
             found = self._db.execute(query, (name,)).fetchone()

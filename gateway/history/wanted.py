@@ -68,7 +68,8 @@ class Wanted:
         yield from self._on_rails()
 
     def _on_rails(self) -> Iterator[tuple[str, Any]]:
-        """Both of one verdict where both are given: `rail` is then no condition of its own."""
+        """Yield the conditions on rails. Where rail and verdict are both given they must hold of one verdict: `rail` is
+        then no condition of its own."""
         begin = "exists (select 1 from verdicts v where v.seq = requests.seq"
         if self.rail and self.verdict:
             yield f"{begin} and v.rail = ?", self.rail
