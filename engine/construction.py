@@ -140,7 +140,7 @@ def _first_device(wanted: ModelSettings) -> torch.device:
 
 
 def _probes(wanted: ModelSettings, model: LoadedModel) -> ProbeSet:
-    """Raises `ModelLoadError` for a probe of another model."""
+    """Read the probes that the settings name. Raises `ModelLoadError` for a probe of another model."""
     facts = {"name": model.name, "version": model.version, "module": model.module}
     return ProbeSet([read_probe(Path(folder), **facts) for folder in wanted.probes], model.device)
 

@@ -53,11 +53,12 @@ class ModelSettings:
 
     @classmethod
     def of(cls, entry: Any) -> ModelSettings:
-        """From a string (the path), a table, or settings. Raises `ConfigurationError`."""
+        """Read a string (the path), a table, or settings. Raises `ConfigurationError`."""
         return read_settings(cls, _as_table(entry), f"{STAGE}.models")
 
     def __post_init__(self) -> None:
-        """What stands beside a model brings no weights, and so no settings for them."""
+        """Refuse settings that mean nothing together: what stands beside a model brings no weights, and so no settings
+        for them."""
         wrong = [name for name in ("adapter", "draft", "heads", "dtype") if getattr(self, name) is not None]
         wrong += ["probes"] if self.probes else []
         if self.base is not None and (wrong or self.device != "cpu"):
@@ -80,7 +81,7 @@ class ModelSettings:
 
     @property
     def other_names(self) -> tuple[str, ...]:
-        """The aliases; an adapter with a name of its own is also `base:name`."""
+        """Return the aliases; an adapter with a name of its own is also `base:name`."""
         both = f"{self.base}:{self.name}"
         more = self.base is not None and self.name is not None and self.name != both and ":" not in self.name
         return (*self.aliases, both) if more and both not in self.aliases else self.aliases
@@ -169,7 +170,7 @@ class EngineSettings:
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> EngineSettings:
-        """From the stage's table, whose `models` may be a list or a table by name. Raises `ConfigurationError`."""
+        """Read the stage's table, whose `models` may be a list or a table by name. Raises `ConfigurationError`."""
         return read_settings(cls, {**table, "models": _models(table["models"])} if "models" in table else table, STAGE)
 
     def __post_init__(self) -> None:
@@ -219,7 +220,7 @@ def thread_count(parameters: int) -> int:
 
 
 def _models(found: Any) -> Any:
-    """Tables of a list of entries, or of a table by name."""
+    """Return one table for each entry of a list, or of a table by name."""
     if isinstance(found, Mapping):
         return [_as_table(entry, name=name) for name, entry in found.items()]
     return [_as_table(entry) for entry in found] if isinstance(found, list | tuple) else found

@@ -17,7 +17,7 @@ def register(registry: RegistryLike) -> None:
 
 
 def make_engine(settings: Mapping[str, Any]) -> Generator:
-    """Settings are the fields of `EngineSettings`; models are loaded when the stage is started."""
+    """Make the engine. Settings are the fields of `EngineSettings`; models are loaded when the stage is started."""
     own = EngineSettings.of(settings)
     check_folders(own.models)
     from sluicegate.engine.engine import Engine  # torch takes two seconds to import: only those who serve need it
@@ -26,7 +26,7 @@ def make_engine(settings: Mapping[str, Any]) -> Generator:
 
 
 def make_encoders(settings: Mapping[str, Any]) -> Generator:
-    """Settings are the fields of `EncoderSettings`; models are loaded when the stage is started."""
+    """Make the encoders. Settings are the fields of `EncoderSettings`; models are loaded when the stage is started."""
     own = EncoderSettings.of(settings)
     for model in own.models:
         check_encoder_folder(model.path)

@@ -39,7 +39,7 @@ class AttentionReach(NamedTuple):
         return far if self.section is None else max(far, position // self.section * self.section)
 
     def covers(self, count: int) -> bool:
-        """Whether each of the first `count` positions sees all before it."""
+        """Return whether each of the first `count` positions sees all before it."""
         return self.begin(count - 1) == 0
 
     def hides(self, queries: Tensor, seen: Tensor) -> Tensor:

@@ -20,7 +20,8 @@ class PrefillChunker:
     """
 
     def __init__(self, slowdown: float, most: int) -> None:
-        """`slowdown`: the multiple of a decode step that a step may take; `most`: tokens of a chunk at most."""
+        """Set the limits: `slowdown` is the multiple of a decode step that a step may take, `most` the tokens of a
+        chunk at most."""
         self._slowdown = slowdown
         self._most = most
         self._plain_s: float | None = None

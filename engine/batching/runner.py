@@ -52,10 +52,10 @@ class ModelRunner:
         probes: ProbeSet | None = None,
         watched: Seq[int] = (),
     ) -> None:
-        """`max_tokens`: most new tokens of a step; `places`: most sequences that run; `threads`: of the compiled
-        program, where there is one. Not `compiled`: nothing is used that would have to be compiled first. `expected`:
-        what the model's own code has computed for the comparison, where another thread runs it now. `watched`: layers
-        whose states are kept as they are, where there are no probes."""
+        """Make the pool, and choose how steps are computed. `max_tokens`: most new tokens of a step; `places`: most
+        sequences that run; `threads`: of the compiled program, where there is one. Not `compiled`: nothing is used that
+        would have to be compiled first. `expected`: what the model's own code has computed for the comparison, where
+        another thread runs it now. `watched`: layers whose states are kept as they are, where there are no probes."""
         self._model = model
         self.pool = KVPool(model.layers, num_blocks, block_size, model.dtype, model.device, kv=kv)
         self._recurrent = StatePool(model.states, places, model.device) if model.states else None
@@ -106,7 +106,8 @@ class ModelRunner:
 
     @property
     def states(self) -> Tensor | None:
-        """The states [R, d] that the last call's logits came from, if they were wanted; valid as long as those."""
+        """Return the states [R, d] that the last call's logits came from, if they were wanted; valid as long as
+        those."""
         return self._states
 
     def keep_states(self) -> None:
@@ -126,8 +127,8 @@ class ModelRunner:
 
     @torch.inference_mode()
     def capture(self, capture: Capture, most_tokens: int) -> None:
-        """From now on replay steps of at most `most_tokens`, none of them a long chunk, as captured graphs, if they can
-        be captured. Only where attention is that of the kernels for CUDA devices."""
+        """Replay steps of at most `most_tokens`, none of them a long chunk, as captured graphs from now on, if they can
+        be captured. Needs the attention kernels for CUDA devices."""
         from sluicegate.engine.cuda.graphs import DecodeGraphs
 
         table_room = most_tokens * -(-self._model.context_length // self.pool.block_size)
@@ -156,27 +157,27 @@ class ModelRunner:
 
     @property
     def can_capture(self) -> bool:
-        """Whether attention is that of the kernels for CUDA devices, which graphs need."""
+        """Return whether attention is that of the kernels for CUDA devices, which graphs need."""
         return self._captures
 
     @property
     def uses_compiled(self) -> bool:
-        """Whether loops that had to be compiled may be called."""
+        """Return whether loops that had to be compiled may be called."""
         return self._uses_compiled
 
     @property
     def is_compiled(self) -> bool:
-        """Whether steps are computed by `engine.cpu`, not by `transformers`' own code."""
+        """Return whether steps are computed by `engine.cpu`, not by `transformers`' own code."""
         return self._decoder is not None
 
     @property
     def is_fused(self) -> bool:
-        """Whether steps are computed by `engine.cuda.fused_pass`, not by `transformers`' own code."""
+        """Return whether steps are computed by `engine.cuda.fused_pass`, not by `transformers`' own code."""
         return self._fused is not None
 
     @property
     def can_leave_out(self) -> bool:
-        """Whether `run` makes use of which logits are wanted."""
+        """Return whether `run` makes use of which logits are wanted."""
         return self._decoder is not None and not self._wants_states
 
     def run(self, batch: Batch, wanted: WantedLogits | None = None) -> Tensor:

@@ -57,8 +57,8 @@ class SampleRow(NamedTuple):
 
     @property
     def looks_at_allowed_only(self) -> bool:
-        """Whether logits that a mask refuses change nothing: no logprobs are reported, and none of them is changed
-        before masking."""
+        """Return whether the logits that a mask refuses are without effect: no logprobs are reported, and no logit is
+        changed before masking."""
         sequence = self.sequence
         rule = sequence.rule
         return rule.is_plain and rule.logprobs is None and not sequence.is_beam and not sequence.timeline.explain

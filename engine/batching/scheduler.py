@@ -50,7 +50,7 @@ class BatchRow(NamedTuple):
 
     @property
     def decodes(self) -> bool:
-        """Whether it is a step of an answer, not a part of a prompt."""
+        """Return whether the row is a step of an answer, not a part of a prompt."""
         return self.is_last and self.count - self.drafted <= SHORT
 
 
@@ -69,12 +69,12 @@ class Batch:
 
     @property
     def prompt_tokens(self) -> int:
-        """Tokens of prompts; rows of one token each have none."""
+        """Count the tokens of prompts; rows of one token each have none."""
         return 0 if self.rows[-1].count == 1 else sum(row.count for row in self.rows if not row.decodes)
 
     @property
     def decoding(self) -> int:
-        """Sequences that go on with their answers."""
+        """Count the sequences that go on with their answers."""
         return len(self.rows) if self.rows[-1].count == 1 else sum(row.decodes for row in self.rows)
 
 
@@ -87,7 +87,7 @@ class Scheduler:
     """Owns the waiting and the running sequences and their blocks. Used by the engine thread alone."""
 
     def __init__(self, pool: BlockPool, *, max_batch_size: int, max_batch_tokens: int) -> None:
-        """Raises `ValueError` where a full batch would leave no room for any prompt."""
+        """Begin with empty queues. Raises `ValueError` where a full batch would leave no room for any prompt."""
         if max_batch_tokens <= max_batch_size:
             raise ValueError(
                 f"max_batch_tokens ({max_batch_tokens}) must be greater than max_batch_size ({max_batch_size}), "
@@ -115,7 +115,7 @@ class Scheduler:
 
     @property
     def waiting_behind(self) -> int:
-        """How many wait that every interactive request passes."""
+        """Count the waiting sequences that every interactive request passes."""
         waiting = SequenceState.WAITING
         return sum(each.priority > 0 and each.state is waiting for _, each in tuple(self._heap))
 
@@ -197,7 +197,7 @@ class Scheduler:
     # --- the five parts of a step, in order --------------------------------------------------------------------
 
     def _yield_to_urgent(self) -> None:
-        """While the head of the queue does not fit, preempt running sequences of lower priority and later turn."""
+        """Preempt running sequences of lower priority and later turn while the head of the queue does not fit."""
         while (head := self._next_waiting()) and self.running and not self._fits(head):
             last = self.running[-1]
             if head.priority >= last.priority or head.key > last.key:

@@ -30,7 +30,7 @@ _UNSERVED = ("norm_before_fc", "fc_norm", "norm_output", "parallel_drafting")
 
 
 def is_eagle3(path: Path) -> bool:
-    """Whether `path` is a folder whose configuration names EAGLE-3 heads."""
+    """Return whether `path` is a folder whose configuration names EAGLE-3 heads."""
     return (path / _CONFIG).exists() and "eagle3" in (path / _CONFIG).read_text(encoding="utf-8").lower()
 
 
@@ -38,8 +38,8 @@ class Eagle3:
     """Draft heads of one model. Immutable; computes on the model's device, in its dtype."""
 
     def __init__(self, tensors: Mapping[str, Tensor], config: Any, said: Mapping[str, Any], module: Any) -> None:
-        """`tensors` by the names that `read_eagle3` gives them; `config`: a `LlamaConfig` of the layer; `said`: the
-        fields beside it."""
+        """Take `tensors` by the names that `read_eagle3` gives them; `config`: a `LlamaConfig` of the layer; `said`:
+        the fields beside it."""
         from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
         self.layers = _aux_layers(said, module.config.get_text_config(decoder=True).num_hidden_layers)

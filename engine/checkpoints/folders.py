@@ -14,7 +14,8 @@ WHAT_TO_NAME = "name a folder with config.json, safetensors weights and a tokeni
 
 
 def check_folders(models: tuple[ModelSettings, ...]) -> None:
-    """Raises `ConfigurationError` for the first path that cannot be a model. Names on the hub are not looked at."""
+    """Check that the paths can be models. Raises `ConfigurationError` for the first that cannot; names on the hub are
+    not looked at."""
     for model in models:
         _check(model.path, adapter=model.base is not None)
         if model.adapter is not None:
@@ -24,8 +25,8 @@ def check_folders(models: tuple[ModelSettings, ...]) -> None:
 
 
 def check_encoder_folder(name: str) -> None:
-    """Raises `ConfigurationError` for a path that can be no model which embeds or scores; modules.json may say where
-    its configuration is."""
+    """Check that a path can be a model which embeds or scores; modules.json may say where its configuration is. Raises
+    `ConfigurationError`."""
     path = Path(name)
     if path.exists() or _is_path(name):
         if not path.is_dir():
@@ -54,7 +55,7 @@ def _check(name: str, *, adapter: bool = False) -> None:
 
 
 def _is_path(name: str) -> bool:
-    """Names on the hub are `owner/name`."""
+    """Return whether `name` is a path: names on the hub are `owner/name`."""
     return name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
 
 

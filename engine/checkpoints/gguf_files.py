@@ -42,12 +42,12 @@ class GgufFile:
 
     @property
     def tensors(self) -> Any:
-        """All tensors, as the package `gguf` gives them: their data is mapped, not read."""
+        """Return all tensors as the package `gguf` gives them: their data is mapped, not read."""
         return self._reader.tensors
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Of all tensors."""
+        """Return the names of all tensors."""
         return frozenset(tensor.name for tensor in self._reader.tensors)
 
     def tensor(self, name: str) -> Tensor | None:

@@ -122,8 +122,8 @@ def _factors(module: Any, folder: Path) -> dict[str, dict[str, Tensor]]:
 
 
 def _is_the_models_own(module: Any, name: str, tensor: Tensor) -> bool:
-    """Whether a tensor is an embedding as the model has it: peft saves one that it adapts, and only an unchanged one
-    may be skipped."""
+    """Return whether a tensor is an embedding as the model has it: peft saves an embedding that it adapts, and only an
+    unchanged one may be skipped."""
     if not name.endswith(".base_layer.weight"):
         return False
     kept = dict(module.named_parameters()).get(name.replace(".base_layer.weight", ".weight"))

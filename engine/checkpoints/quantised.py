@@ -40,7 +40,7 @@ def method_of(fields: Fields) -> str:
 
 
 def reads(fields: Fields, where: str) -> bool:
-    """Whether a checkpoint's quantisation is read here. Raises `ModelLoadError` for a form of it that is not."""
+    """Return whether a checkpoint's quantisation is read here. Raises `ModelLoadError` for a form of it that is not."""
     method = method_of(fields)
     if method == "compressed-tensors":
         _check_compressed(fields, where)
@@ -92,7 +92,7 @@ def _times(one: LazyTensor, scale: LazyTensor, block: tuple[int, int] | None, na
 
 
 def _tried(name: str, shapes: Callable[[], object]) -> None:
-    """Raises `ValueError` with the name where shapes do not fit."""
+    """Compute `shapes`, the shapes of a tensor's parts. Raises `ValueError` with its name where they do not fit."""
     try:
         shapes()
     except (ValueError, RuntimeError) as error:

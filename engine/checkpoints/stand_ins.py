@@ -122,7 +122,7 @@ def _made(kept: LazyTensor, parts: list[ExpertStandIn]) -> ExpertStandIn:
 
 
 def _keeps(one: ExpertStandIn, args: tuple[Any, ...], given: dict[str, Any]) -> bool:
-    """Whether `to` with these arguments changes nothing."""
+    """Return whether `to` with these arguments changes nothing."""
     asked = [*args, *given.values()]
     return all(value in (None, False, one.dtype, torch.device("cpu"), "cpu") for value in asked)
 

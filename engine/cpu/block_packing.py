@@ -102,7 +102,7 @@ _TAKEN = {Q8_0: _take_8_0, Q4_0: _take_4_0, Q4_K: _take_4_k, Q6_K: _take_6_k}
 
 
 def _whole_panels(numbers: Tensor) -> Tensor:
-    """[n, ...] as [panels, 16, ...]; what is missing of the last panel is 0."""
+    """Reshape [n, ...] to [panels, 16, ...]; what is missing of the last panel is 0."""
     missing = -len(numbers) % BLOCK_OUTPUTS
     if missing:
         numbers = torch.cat([numbers, numbers.new_zeros(missing, *numbers.shape[1:])])
@@ -126,8 +126,8 @@ def _code_panels(form: int, codes: Tensor) -> Tensor:
 
 
 def _scale_panels(form: int, scales: Tensor) -> Tensor:
-    """[n, runs, bytes of an output] as [panels, runs, bytes of a panel]: float16 numbers beside each other, then
-    bytes."""
+    """Reshape [n, runs, bytes of an output] to [panels, runs, bytes of a panel]: float16 numbers beside each other,
+    then bytes."""
     whole = _whole_panels(scales).transpose(1, 2)  # [panels, runs, 16, bytes]
     wide = 4 if form == Q4_K else 2
     halves = whole[..., :wide].unflatten(-1, (-1, 2)).transpose(2, 3).flatten(2)
@@ -153,7 +153,7 @@ def widen_blocks(form: int, n: int, k: int, data: Tensor, scales: Tensor, rows: 
 
 
 def _codes_of(form: int, registers: Tensor) -> Tensor:
-    """Codes [..., groups, group] of registers [..., groups, registers, 4]."""
+    """Unpack registers [..., groups, registers, 4] to codes [..., groups, group]."""
     if form == Q8_0:
         return registers.flatten(-2)
     low = registers[..., :2, :] if form == Q6_K else registers
@@ -165,7 +165,7 @@ def _codes_of(form: int, registers: Tensor) -> Tensor:
 
 
 def _scales_of(form: int, scales: Tensor, lanes: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Scales and minima [..., groups] of rows whose panels have `scales` [..., runs, bytes]."""
+    """Unpack scales and minima [..., groups] of rows whose panels have `scales` [..., runs, bytes]."""
     kind = BLOCK_FORMS[form]
     groups, wide = kind.run // kind.group, 2 if form == Q4_K else 1
     halves = half_scales(form, scales).unflatten(-1, (wide, BLOCK_OUTPUTS)).float()

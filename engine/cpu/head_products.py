@@ -31,7 +31,8 @@ class HeadProducts:
     """Computes `engine.checkpoints.draft_heads.DraftHeads.one` times the vocabulary matrix; for float32 on CPUs."""
 
     def __init__(self, weight: Tensor, bias: Tensor, embedding: Tensor, vocabulary: Tensor) -> None:
-        """`weight` [k, 2d, d], `bias` [k, d], `embedding` and `vocabulary` [V, d]; d is a multiple of LANES."""
+        """Pack the weights: `weight` [k, 2d, d], `bias` [k, d], `embedding` and `vocabulary` [V, d]; d is a multiple of
+        LANES."""
         self._weight = weight.float().transpose(1, 2).contiguous()  # [k, d, 2d]
         self._bias, self._embedding, self._vocabulary = (x.float().contiguous() for x in (bias, embedding, vocabulary))
         self._kept = (self._weight, self._bias, self._embedding, self._vocabulary)
@@ -60,7 +61,8 @@ def products_of(heads: Heads, embedding: Tensor, vocabulary: Tensor) -> HeadProd
 def _run(  # type: ignore[no-untyped-def]
     weight, bias, embedding, vocabulary, states, out, heads, before, room, rows, width, vocab, product
 ):
-    """Addresses of what the class says; `room` [rows + 1, 2d]: the last row is what a head reads."""
+    """Run the heads row by row, then the vocabulary once for all. Arguments are addresses of what the class says;
+    `room` [rows + 1, 2d]: the last row is what a head reads."""
     both = room + 8 * width * rows
     for row in range(rows):
         head, state = integers(heads, rows)[row], floats(states + 4 * width * row, width)

@@ -87,7 +87,7 @@ def unpack(packed: Packed, rows: slice | Tensor = slice(None)) -> Tensor:
 
 
 def fits_four(group: int) -> bool:
-    """Whether scales for so many inputs each can be kept in 4 bits: as several of ours with the same scale."""
+    """Return whether scales for so many inputs each can be kept in 4 bits: as several of ours with the same scale."""
     return group > 0 and group % GROUP4 == 0
 
 

@@ -38,7 +38,7 @@ class CpuSmallLinear(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """What the packed weight stands for, made anew each time: for code that only looks."""
+        """Unpack the weight, anew each time: for code that only looks."""
         return unpack(self.packed)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -104,7 +104,7 @@ def _times(rows: Tensor, packed: Packed, biases: Tensor | None, expert: int) -> 
 
 
 def _are_experts(module: Any) -> bool:
-    """Whether a module keeps experts as `transformers`' experts interface has them."""
+    """Return whether a module keeps experts as `transformers`' experts interface has them."""
     if not hasattr(module, "_apply_gate") or not hasattr(module, "is_transposed"):
         return False
     weights = [getattr(module, name, None) for name in ("gate_up_proj" if module.has_gate else "up_proj", "down_proj")]
@@ -120,7 +120,8 @@ def whole_weights(module: Any) -> dict[str, int]:
 
 
 def is_linear(layer: Any) -> bool:
-    """Whether a layer is a product with its weight and no more. Falcon's own kind only rounds in another place."""
+    """Return whether a layer is a product with its weight and no more. Falcon's own kind only rounds in another
+    place."""
     return type(layer) is nn.Linear or type(layer).__name__ == "FalconLinear"
 
 

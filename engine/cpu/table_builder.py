@@ -68,8 +68,8 @@ class OperationTable:
         return tensor.data_ptr()
 
     def buffer(self, rows: int, width: int) -> Buffer:
-        """Room for [rows, width]; rows are not a power of two apart, which would put
-        them all into the same few places of the cache."""
+        """Reserve room for [rows, width]; rows are not a power of two apart, which would put them all into the same few
+        places of the cache."""
         made = torch.empty(rows, width + 16)
         return self.address(made), 4 * (width + 16)
 
@@ -184,8 +184,8 @@ class Products:
         return [{"low": low + 4 * MOST_RANK * i, "ldlow": ldlow, "factors": first + i} for i in range(len(names))]
 
     def read(self, layer: Any, x: Buffer, count: Cell = Cell.TOKENS) -> dict[str, Any]:
-        """Columns that say what products with `layer` read, its inputs, rounded now if it wants them so, and by which
-        code."""
+        """Return the columns that say what products with `layer` read, its inputs, rounded now if it wants them so, and
+        by which code."""
         form = form_of(layer)
         code = {"product": address_of(PRODUCTS[form]), "alone": address_of(ALONE[form]), "panel": panel_of(form)}
         if not isinstance(layer, CpuSmallLinear):
@@ -230,8 +230,8 @@ def build_table(
     watched: Sequence[int] = (),
     raw: bool = False,
 ) -> OperationTable:
-    """The operations of one step of up to `tokens` new tokens. `watched`: layers whose states are kept, 1 = behind the
-    first."""
+    """List the operations of one step of up to `tokens` new tokens. `watched`: layers whose states are kept, 1 = behind
+    the first."""
     made = OperationTable()
     x = made.buffer(tokens, sizes.hidden)
     h = made.buffer(tokens, sizes.hidden)

@@ -98,5 +98,6 @@ def _store(pool: KVPool, new: Tensor, kept: Tensor, scales: Tensor | None, slots
 
 
 def _widens(query: Tensor) -> bool:
-    """Whether products must be in float32: on a CPU, where the kernels are interpreted, there are none of bfloat16."""
+    """Return whether products must be in float32: on a CPU, where the kernels are interpreted, there are none of
+    bfloat16."""
     return query.dtype == torch.float32 or query.device.type == "cpu"

@@ -27,7 +27,8 @@ def attend_tiles(  # type: ignore[no-untyped-def]
     DIM: tl.constexpr, WIDE: tl.constexpr, VALUE_DIM: tl.constexpr, VALUE_WIDE: tl.constexpr,
     SPLITS: tl.constexpr, SPAN: tl.constexpr, SMALL: tl.constexpr, CAPPED: tl.constexpr, WIDEN: tl.constexpr,
 ):  # fmt: skip
-    """Grid (tiles, kv_heads, SPLITS). `query` [H, T, D] by strides; `out` [T, H, D_v].
+    """Attend by tiles of queries, over splits of the keys. Grid (tiles, kv_heads, SPLITS). `query` [H, T, D] by
+    strides; `out` [T, H, D_v].
 
     With one split the result goes to `out`; else `sums` [T, H, SPLITS, D_v] float32 gets the weighted values of this
     split, `norms` [T, H, SPLITS, 2] the largest score (base 2) and the sum of weights, for `merge_splits`.
@@ -110,7 +111,7 @@ def merge_splits(  # type: ignore[no-untyped-def]
     KEYS: tl.constexpr, VALUE_DIM: tl.constexpr, VALUE_WIDE: tl.constexpr,
     SPLITS: tl.constexpr, SPAN: tl.constexpr,
 ):  # fmt: skip
-    """Grid (tiles of one token, heads). Adds up the splits that have a key, always in the same order. A tile without a
+    """Add up the splits that have a key, always in the same order. Grid (tiles of one token, heads). A tile without a
     token (its row is padding) gives zeros."""
     tile, head = tl.program_id(0), tl.program_id(1)
     token = tl.load(tiles + 4 * tile)
@@ -138,8 +139,8 @@ def merge_splits(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _to_e4m3(numbers):  # type: ignore[no-untyped-def]
-    """float32 of at most 448 to the nearest that fp8 can say, ties to even: what follows is then exact wherever it is
-    computed."""
+    """Round float32 of at most 448 to the nearest that fp8 can say, ties to even: what follows is then exact wherever
+    it is computed."""
     bits = numbers.to(tl.int32, bitcast=True)
     normal = ((bits + 0x7FFFF + ((bits >> 20) & 1)) & -0x100000).to(tl.float32, bitcast=True)
     tiny = (numbers * 512 + _TO_NEAREST - _TO_NEAREST) / 512
@@ -148,7 +149,7 @@ def _to_e4m3(numbers):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def to_bytes(numbers, unit, LARGEST: tl.constexpr):  # type: ignore[no-untyped-def]
-    """float32 in multiples of `unit`, rounded as 8 bits say them: int8 where LARGEST is 127, else fp8."""
+    """Round float32, in multiples of `unit`, to 8 bits: int8 where LARGEST is 127, else fp8."""
     numbers = numbers / tl.maximum(unit, 1e-30)
     if LARGEST == 127:
         numbers = numbers + _TO_NEAREST - _TO_NEAREST
@@ -162,9 +163,9 @@ def store_tokens(  # type: ignore[no-untyped-def]
     new, kept, scales, slots, new_head_stride, new_token_stride, heads,
     DIM: tl.constexpr, WIDE: tl.constexpr, LARGEST: tl.constexpr,
 ):  # fmt: skip
-    """Grid (tokens, heads): `new` [H, T, D] by strides into `kept` [slots, H, D]; a slot below 0 keeps nothing. In 8
-    bits with one scale for each head of each position, as `KVPool.write` does it: the largest number becomes LARGEST,
-    127 in int8 and 448 in fp8; 0 = kept as it is."""
+    """Store `new` [H, T, D] by strides into `kept` [slots, H, D]. Grid (tokens, heads). A slot below 0 keeps nothing.
+    In 8 bits with one scale for each head of each position, as `KVPool.write` does it: the largest number becomes
+    LARGEST, 127 in int8 and 448 in fp8; 0 = kept as it is."""
     token, head = tl.program_id(0), tl.program_id(1)
     slot = tl.load(slots + token)
     if slot >= 0:

@@ -15,8 +15,9 @@ import triton.language as tl
 
 @triton.jit
 def draw_rows(logits, numbers, out, stride, vocab, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Grid (rows,). `numbers` [R, 5] float64: temperature (0 = greedy), top_k (0 = all), top_p, min_p, and the draw in
-    [0, 1). `out` [R, 2] float64: the largest logit, NaN if one of the row is, and the token."""
+    """Draw a token for each row. Grid (rows,). `numbers` [R, 5] float64: temperature (0 = greedy), top_k (0 = all),
+    top_p, min_p, and the draw in [0, 1). `out` [R, 2] float64: the largest logit, NaN if one of the row is, and the
+    token."""
     row = tl.program_id(0).to(tl.int64)
     line = logits + row * stride
     temperature = tl.load(numbers + 5 * row).to(tl.float32)
@@ -72,14 +73,14 @@ def draw_rows(logits, numbers, out, stride, vocab, COLUMNS: tl.constexpr):  # ty
 
 @triton.jit
 def rank(x):  # type: ignore[no-untyped-def]
-    """Whole numbers from 0 in the order of the float32 `x`."""
+    """Return whole numbers from 0 in the order of the float32 `x`."""
     bits = x.to(tl.int32, bitcast=True)
     return tl.where(bits >= 0, bits, bits ^ 0x7FFFFFFF).to(tl.int64) + 2147483648
 
 
 @triton.jit
 def weigh(x, largest, temperature, border, lowest):  # type: ignore[no-untyped-def]
-    """exp of the logits at a temperature, the largest at 1; 0 below the border, and below the logit `lowest`."""
+    """Return exp of the logits at a temperature, the largest at 1; 0 below the border, and below the logit `lowest`."""
     kept = (rank(x) >= border) & (x >= lowest)
     return tl.where(kept, tl.exp((x - largest) / temperature), 0.0)
 
@@ -98,7 +99,8 @@ def kept_mass(line, vocab, largest, temperature, border, lowest, COLUMNS: tl.con
 def find_border(  # type: ignore[no-untyped-def]
     line, vocab, largest, temperature, border, goal, COUNT: tl.constexpr, COLUMNS: tl.constexpr
 ):  # fmt: skip
-    """The highest rank from which on there are `goal` tokens (COUNT), or the mass `goal`, of those from `border` on."""
+    """Find the highest rank from which on there are `goal` tokens (COUNT), or the mass `goal`, of those from `border`
+    on."""
     found = tl.full([], 0, tl.int64)
     step = tl.full([], 268435456, tl.int64)  # 2 ** 28
     digits = tl.arange(0, 16).to(tl.int64)

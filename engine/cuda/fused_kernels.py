@@ -16,7 +16,8 @@ from sluicegate.engine.cuda.attention_kernels import to_bytes
 def add_and_normalise(  # type: ignore[no-untyped-def]
     x, added, weight, out, width, epsilon, WIDE: tl.constexpr, ADDS: tl.constexpr
 ):  # fmt: skip
-    """Grid (rows,): `x` [T, width] becomes x + `added`, if ADDS; `out` is its root-mean-square norm times `weight`."""
+    """Add and normalise. Grid (rows,). `x` [T, width] becomes x + `added`, if ADDS; `out` is its root-mean-square norm
+    times `weight`."""
     row = tl.program_id(0).to(tl.int64) * width
     place = tl.arange(0, WIDE)
     inside = place < width
@@ -38,8 +39,8 @@ def turn_and_store(  # type: ignore[no-untyped-def]
     qkv, cosines, sines, query_norm, key_norm, slots, keys, values, key_scales, value_scales, heads, kv_heads, epsilon,
     DIM: tl.constexpr, WIDE: tl.constexpr, LARGEST: tl.constexpr, NORMED: tl.constexpr,
 ):  # fmt: skip
-    """Grid (tokens, heads + 2 kv_heads): rows of `qkv` [T, (heads + 2 kv_heads) DIM] hold queries, then keys, then
-    values.
+    """Normalise and turn queries and keys, and store keys and values. Grid (tokens, heads + 2 kv_heads). Rows of `qkv`
+    [T, (heads + 2 kv_heads) DIM] hold queries, then keys, then values.
 
     Queries, and keys, get their norms [DIM], if NORMED, and their positions, by halves of a head, from `cosines` and
     `sines` [T, DIM]; queries in place. Keys and values go to `keys` and `values` [slots, kv_heads, DIM] as
@@ -106,8 +107,8 @@ def keep(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def gate_rows(both, out, width, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Grid (rows, ceil(width / COLUMNS)): `out` [T, width] = silu(gate) * up, of rows [gate, up] of `both`
-    [T, 2 width]."""
+    """Write `out` [T, width] = silu(gate) * up, of rows [gate, up] of `both` [T, 2 width]. Grid (rows, ceil(width /
+    COLUMNS))."""
     row = tl.program_id(0).to(tl.int64)
     place = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     inside = place < width

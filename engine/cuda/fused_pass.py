@@ -145,7 +145,7 @@ def _apart(layers: list[Any], normed: Tensor) -> Tensor:
 
 
 def can_join(layers: Seq[Any]) -> bool:
-    """Whether the layers are of one kind, and all of them have a bias or none."""
+    """Return whether the layers are of one kind, and all of them have a bias or none."""
     kinds = {(type(layer), layer.in_features, layer.bias is None) for layer in layers}
     return len(kinds) == 1 and type(layers[0]) in (nn.Linear, CudaSmallLinear)
 

@@ -41,7 +41,8 @@ class DecodeGraphs:
     def __init__(
         self, compute: Compute, pool: KVPool, capture: Capture, *, vocab_size: int, most_tokens: int, table_room: int
     ) -> None:
-        """`most_tokens` of a step that is replayed; `table_room`: blocks of all its sequences together, at most."""
+        """Reserve the buffers that graphs read. `most_tokens`: of a step that is replayed; `table_room`: blocks of all
+        its sequences together, at most."""
         self.buckets = buckets_up_to(most_tokens)
         self.refusal = ""
         """Why nothing is captured any more; '' = nothing failed."""

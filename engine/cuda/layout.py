@@ -54,7 +54,7 @@ class TritonLayout:
         attend_paged(self._pool, layer, query, tiles, out, scoring)
 
     def _tiles_of(self, tokens: int) -> tuple[Tiles, Tiles]:
-        """The same in all layers that share keys among as many heads: made once a step."""
+        """Make the tiles once a step: they are the same in all layers that share keys among as many heads."""
         if tokens not in self._tiles:
             found = tile(self._stretches, self.longest_short, tokens)
             short, long = upload(np.concatenate(found), self.slots.device).split([len(part) for part in found])
@@ -66,7 +66,7 @@ class FixedLayout:
     """Attends with single tokens whose tiles and slots lie in buffers that stay where they are, as a graph needs."""
 
     def __init__(self, pool: KVPool, tiles: Tiles, slots: Tensor) -> None:
-        """`slots` [T]; rows of `tiles` without a token, and slots below 0, are padding."""
+        """Lay out a step. `slots` [T]; rows of `tiles` without a token, and slots below 0, are padding."""
         self._pool = pool
         self._tiles = tiles
         self.slots = slots

@@ -8,8 +8,9 @@ import triton.language as tl
 
 @triton.jit
 def refuse_tokens(logits, masks, logits_stride, words, vocab, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Grid (masks, ceil(vocab / COLUMNS)). `masks` [n, 1 + words] int32: which row of `logits` a mask is for, then its
-    bits. Only what is refused is written, so a mask costs its own bytes and little more."""
+    """Write -inf where masks refuse a token. Grid (masks, ceil(vocab / COLUMNS)). `masks` [n, 1 + words] int32: which
+    row of `logits` a mask is for, then its bits. Only what is refused is written, so a mask costs its own bytes and
+    little more."""
     mask = masks + tl.program_id(0) * (1 + words)
     row = tl.load(mask).to(tl.int64)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)

@@ -48,7 +48,7 @@ class CudaSmallLinear(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """What the rounded weights stand for, made anew each time: for code that only looks."""
+        """Widen the rounded weights, anew each time: for code that only looks."""
         if not self.group:
             return (self.data.float() * self.scales[:, None]).to(self._dtype)
         halves = self.data.view(self.out_features, -1, self.group // 2)
@@ -57,7 +57,7 @@ class CudaSmallLinear(nn.Module):
 
     @property
     def rounded_count(self) -> int:
-        """Of weights."""
+        """Count the rounded weights."""
         return self.out_features * self.in_features
 
     def forward(self, x: Tensor) -> Tensor:

@@ -15,8 +15,8 @@ def multiply_small(  # type: ignore[no-untyped-def]
     x, data, scales, out, rows, columns, width, x_stride,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEP: tl.constexpr, GROUP: tl.constexpr, WIDEN: tl.constexpr,
 ):  # fmt: skip
-    """Grid (ceil(columns / COLUMNS), ceil(rows / ROWS)): `out` [rows, columns] = `x` [rows, width] by stride times the
-    weights' transpose.
+    """Multiply few rows by rounded weights. Grid (ceil(columns / COLUMNS), ceil(rows / ROWS)): `out` [rows, columns] =
+    `x` [rows, width] by stride times the weights' transpose.
 
     With GROUP 0 `data` [columns, width] is int8 or float8 and `scales` [columns]. Else two weights of 4 bits, 8 more
     than they are, share a byte: of each GROUP weights of a row the first half lies in the low bits of GROUP / 2 bytes,

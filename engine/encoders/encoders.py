@@ -53,7 +53,7 @@ class Encoders:
         await asyncio.to_thread(self._thread.close)
 
     async def generate(self, job: Job) -> Generation:
-        """Raises `RequestError` always: these models write nothing."""
+        """Refuse a job: raises `RequestError` always, as these models write nothing."""
         model = self._find(job.model)
         raise RequestError(
             f"model {job.model!r} writes nothing; it answers {DOING[model.reads_for]}",

@@ -55,7 +55,7 @@ class EncoderSettings:
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> EncoderSettings:
-        """From the stage's table, whose `models` may be a list or a table by name. Raises `ConfigurationError`."""
+        """Read the stage's table, whose `models` may be a list or a table by name. Raises `ConfigurationError`."""
         return read_settings(cls, {**table, "models": _models(table["models"])} if "models" in table else table, STAGE)
 
     def __post_init__(self) -> None:

@@ -90,7 +90,7 @@ class TokenAppender:
         return None
 
     def ends(self, sequence: Sequence, token: int) -> bool:
-        """Whether `token` would only end the answer."""
+        """Return whether `token` would only end the answer."""
         return token in self._eos or (token in sequence.sampling.stop_token_ids and _ends_with(sequence))
 
     def jumps(self, sequence: Sequence) -> bool:
@@ -197,8 +197,8 @@ class TokenAppender:
 
 
 def _ends_with(sequence: Sequence) -> bool:
-    """Whether a token of `stop_token_ids` would end the answer here; else it is text like any other, if the grammar
-    allows it."""
+    """Return whether a token of `stop_token_ids` would end the answer here; else it is text like any other, if the
+    grammar allows it."""
     enough = sequence.generated >= sequence.sampling.min_tokens
     return enough and (sequence.matcher is None or sequence.matcher.can_stop)
 

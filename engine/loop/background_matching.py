@@ -101,7 +101,7 @@ class BackgroundMatcher:
         self.matcher.bound(cpu_s, wait=wait, pause=pause)
 
     def shortest_completion(self) -> None:
-        """None: the matcher moves on the other thread."""
+        """Return None: the matcher moves on the other thread."""
         return
 
 
@@ -149,7 +149,8 @@ class BackgroundMatching:
     """The slow grammars of one core. Called by the engine thread unless marked otherwise."""
 
     def __init__(self, vocab_size: int, cpu_s: float, request_s: float) -> None:
-        """`cpu_s`: for one mask or token; `request_s`: for a request, and `REQUEST_TOKEN_S` for each of its tokens."""
+        """Set the budgets, in CPU seconds: `cpu_s` for one mask or token; `request_s` for a request, and
+        `REQUEST_TOKEN_S` for each of its tokens."""
         self._words = words_for(vocab_size)
         self._cpu_s, self._request_s = cpu_s, request_s
         self._costly: WeakSet[CompiledGrammar] = WeakSet()
@@ -181,7 +182,7 @@ class BackgroundMatching:
         return slow
 
     def takes_often(self, sequence: Sequence) -> bool:
-        """Whether a matcher has often taken long, so that it should be moved."""
+        """Return whether a matcher has often taken long, so that it should be moved."""
         matcher = sequence.matcher
         if matcher is None or isinstance(matcher, BackgroundMatcher):
             return False
@@ -189,7 +190,7 @@ class BackgroundMatching:
         return spent > OFTEN_S and spent > OFTEN_S + A_TOKEN_S * sequence.generated
 
     def is_expensive(self, sequence: Sequence) -> bool:
-        """Whether its matcher may have taken what a whole request may: most have not by far."""
+        """Return whether its matcher may have taken what a whole request may: most have not by far."""
         return _worked_s(sequence) > min(OFTEN_S, self._request_s)
 
     def check(self, all_of: Iterable[Sequence]) -> None:

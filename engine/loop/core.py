@@ -56,8 +56,8 @@ class EngineCore:
         is_compiled: bool = True,
         expected: Expected | None = None,
     ) -> None:
-        """Not `is_compiled`: tokens are drawn by torch, too; `expected` is then what the compiled pass of the core that
-        comes after it is compared with, see `ModelRunner.expected`."""
+        """Make the runner and what draws. Not `is_compiled`: tokens are drawn by torch, too; `expected` is then what
+        the compiled pass of the core that comes after it is compared with, see `ModelRunner.expected`."""
         self.model = model
         self.is_compiled = is_compiled
         self.expected = expected

@@ -62,7 +62,7 @@ class Requests:
         forward: str,
         repetition: RepetitionSettings | None = None,
     ) -> None:
-        """`forward`: what computes them, for their timelines."""
+        """Begin without requests. `forward`: what computes them, for their timelines."""
         self.outbox = outbox
         """That of the thread which steps the core."""
         self.wait_estimate = WaitEstimate()
@@ -161,7 +161,8 @@ class Requests:
         )
 
     def _probed(self, submission: Submission) -> ProbedReading | None:
-        """None where nobody asked, and where probes know nothing: of an adapter's states."""
+        """Return what probes say of a request's tokens; None where nobody asked, and where probes know nothing: of an
+        adapter's states."""
         job = submission.generation.job
         if not job.probed or self._model.probes is None or submission.adapter is not None:
             return None
@@ -224,7 +225,8 @@ class Requests:
             self._release(sequence, sequence.probed)
 
     def _reads_rest(self, sequence: Sequence, probed: ProbedReading, reason: FinishReason) -> bool:
-        """Whether a sequence that ends has tokens whose states no step has computed; it then stays for one more."""
+        """Return whether a sequence that ends has tokens whose states no step has computed; it then stays for one
+        more."""
         if reason == "cancelled" or sequence.state is SequenceState.ENDED or probed.ending is not None:
             return False
         if sequence.computed >= len(sequence.tokens) - probed.silent_end:

@@ -56,7 +56,8 @@ class TokenQuestion:
 
     @property
     def first(self) -> int:
-        """The place in the text of the first token that is still to be judged; those computed again do not count."""
+        """Return the place in the text of the first token that is still to be judged; those computed again do not
+        count."""
         return len(self.text.tokens) - self.last + len(self.found)
 
     def answer(self) -> None:
@@ -86,7 +87,7 @@ class _TextRow:
 
     @property
     def wanted(self) -> int:
-        """How many of them that is."""
+        """Count the tokens that are to be judged."""
         return max(0, self.start + self.count - max(self.start, self.question.first))
 
 
@@ -94,7 +95,7 @@ class TokenReadings:
     """All texts that one guard reads. Used by the engine thread alone, under `torch.inference_mode`."""
 
     def __init__(self, model: GuardModel, runner: ModelRunner, pool: BlockPool, budget: int) -> None:
-        """`budget`: most new tokens of a step."""
+        """Begin without texts. `budget`: most new tokens of a step."""
         self._model = model
         self._runner = runner
         self._pool = pool

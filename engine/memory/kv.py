@@ -34,12 +34,12 @@ class LayerShape:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the layer does not attend: it is recurrent, or keeps nothing at all."""
+        """Return whether the layer does not attend: it is recurrent, or keeps nothing at all."""
         return self.kv_heads == 0
 
     @property
     def needs_reference(self) -> bool:
-        """Whether only the reference attention computes it."""
+        """Return whether only the reference attention computes it."""
         return self.has_sinks or self.section is not None
 
     def bytes_per_token(self, dtype: torch.dtype) -> int:
@@ -97,7 +97,7 @@ class KVPool:
 
     @property
     def is_small(self) -> bool:
-        """Kept in 8 bits with scales."""
+        """Return whether keys and values are kept in 8 bits with scales."""
         return self.kv != "full"
 
     def write(self, layer: int, slots: Tensor, key: Tensor, value: Tensor) -> None:

@@ -41,7 +41,8 @@ class OffloadStore:
     its own writes. Takes part in a `BlockPool`, whose block `index` is block `index` of `pool`."""
 
     def __init__(self, pool: KVPool, budget_bytes: int, folder: str | None = None) -> None:
-        """`folder`: where the file lies; None = in memory. Raises `ConfigurationError`."""
+        """Reserve `budget_bytes` in a file in `folder`; None = in memory. Raises `ConfigurationError` where that is
+        less than one block."""
         self.counters = OffloadCounters()
         self._pool = pool
         self._places = list(range(budget_bytes // pool.block_bytes - 1, -1, -1))

@@ -170,8 +170,8 @@ class DenseDecoder(nn.Module):
     `use_cache` is taken and means nothing: keys and values are in the engine's pool, or `paged` says where."""
 
     def __init__(self, tensors: Mapping[str, LazyTensor], config: DenseConfig, heads: DenseHeads) -> None:
-        """Raises `NotDenseError` where a tensor is missing or has another shape. One without a place is passed over:
-        `transformers` has seen it, and refuses what a model should have used."""
+        """Read the tensors. Raises `NotDenseError` where one is missing or has another shape. One without a place is
+        passed over: `transformers` has seen it, and refuses what a model should have used."""
         super().__init__()
         shelf = TensorShelf(dict(tensors))
         self.config = config

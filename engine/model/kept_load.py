@@ -63,7 +63,7 @@ class KeptLoad:
 
     @property
     def generation_config(self) -> SimpleNamespace:
-        """The fields of generation_config.json that the engine reads."""
+        """Return the fields of generation_config.json that the engine reads."""
         return SimpleNamespace(**self.generation)
 
 

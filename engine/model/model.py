@@ -85,7 +85,7 @@ class LoadedModel:
 
     @property
     def state_bytes(self) -> int:
-        """Of what recurrent layers keep of each sequence that runs."""
+        """Count the bytes that recurrent layers keep of each sequence that runs."""
         return state_bytes(self.states)
 
     @property

@@ -37,7 +37,7 @@ class MtpHead:
     """The layer of one model, as a `ChainHead`. Immutable; computes on the model's device, in its dtype."""
 
     def __init__(self, main: Any, layer: Any, before: Mapping[str, Tensor], state_first: bool, where: str) -> None:
-        """`layer`: the model of one layer; `before`: norms and product that come before it."""
+        """Join `layer`, the model of one layer, with `before`: the norms and the product that come before it."""
         self.layers: tuple[int, ...] = (_count(main),)
         self._final_norm = main.base_model.norm
         self._layer = layer

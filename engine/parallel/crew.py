@@ -28,7 +28,7 @@ class Crew:
     """One group of processes. When one of them ends, all are ended, and `on_lost` is called on a thread of its own."""
 
     def __init__(self, tasks: list[LoadShare], name: str, abort: Callable[[], None]) -> None:
-        """`abort` lets a pass of this process end that waits for one that is gone."""
+        """Start the other processes. `abort` ends a pass of this process that waits for one that is gone."""
         self.name, self.size = name, len(tasks) + 1
         self.fate: str | None = None
         """Why there is no group any more."""

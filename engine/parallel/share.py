@@ -23,8 +23,8 @@ class Share:
     several models can be shared at once."""
 
     def __init__(self, rank: int, size: int, meet: Callable[[], None] | None = None) -> None:
-        """`meet` is called where the weights are in memory and no pass was computed yet: it waits for the other
-        processes, and connects."""
+        """Take the place `rank` of `size` processes. `meet` is called when the weights are in memory and no pass was
+        computed yet: it waits for the other processes, and connects."""
         self.rank, self.size = rank, size
         self._meet = meet
         self._group: Any = None

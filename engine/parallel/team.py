@@ -54,8 +54,8 @@ class SharingTeam:
     """All processes of one model."""
 
     def __init__(self, begin: LoadShare, name: str, device: torch.device, timeout_s: float) -> None:
-        """`begin`: what the first process would be told, were it another; `timeout_s`: longest time that one process
-        waits for the others within a pass."""
+        """Start the processes. `begin`: what the first would be told, were it another; `timeout_s`: longest time that
+        one process waits for the others within a pass."""
         self.share = Share(0, begin.size, self._meet)
         self._begin, self._name, self._device, self._timeout_s = begin, name, device, timeout_s
         self._on_lost: Callable[[], None] | None = None
@@ -73,7 +73,7 @@ class SharingTeam:
 
     @property
     def fate(self) -> str | None:
-        """Why there is no group now; None = it computes."""
+        """Return why there is no group now; None = it computes."""
         return self._crew.fate or self._starting
 
     def watch(self, on_lost: Callable[[], None]) -> None:
@@ -175,8 +175,8 @@ class SharingTeam:
 
     @contextmanager
     def _together(self, number: int) -> Iterator[None]:
-        """Raises `GenerationFailed` where the group is lost, or gets lost in the meantime. Nothing waits for a group
-        that is being started."""
+        """Hold the group together through a pass. Raises `GenerationFailed` where it is lost, or gets lost meanwhile.
+        Nothing waits for a group that is being started."""
         if (fate := self.fate) is not None:
             raise self._lost(fate)
         with self._passing:

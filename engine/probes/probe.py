@@ -86,7 +86,7 @@ def read_probe(folder: Path, *, name: str, version: str, module: Any) -> StatePr
 
 
 def _read(folder: Path, card: Mapping[str, Any]) -> StateProbe:
-    """Raises `ValueError` or `KeyError` for what is no probe."""
+    """Read the weights that belong to a probe's card. Raises `ValueError` or `KeyError` for what is no probe."""
     from safetensors.torch import load_file
 
     if card["format"] != FORMAT:
@@ -118,7 +118,7 @@ class ProbeSet:
     """All probes of one model, applied together. Immutable but for scratch memory; for one thread."""
 
     def __init__(self, probes: Seq[StateProbe], device: torch.device) -> None:
-        """Raises `ModelLoadError` for two probes of one label."""
+        """Join probes of one model. Raises `ModelLoadError` for two probes of one label."""
         self.labels = tuple(probe.label for probe in probes)
         if len({*self.labels}) != len(self.labels):
             raise ModelLoadError(f"two probes of one model have the same label: {', '.join(self.labels)}; rename one")
@@ -147,7 +147,8 @@ class ProbeSet:
     def _as_matrix(
         self,
     ) -> tuple[list[np.ndarray[Any, np.dtype[np.float32]]], np.ndarray[Any, np.dtype[np.float32]]] | None:
-        """Linear probes as one product a layer: weights [d, P] of each layer, and biases [P]. None where one is not."""
+        """Join linear probes to one product a layer: weights [d, P] of each layer, and biases [P]. Return None where
+        one is not linear."""
         if any("w1" in probe.weights for probe in self._probes):
             return None
         width = len(self._probes[0].weights["w"]) // len(self._probes[0].layers)

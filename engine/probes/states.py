@@ -39,8 +39,8 @@ class LayerStates:
     Mutable; for one thread. The memory stays the same from pass to pass, as captured graphs need it."""
 
     def __init__(self, module: Any, layers: Seq[int], tokens: int, *, raw: bool = False) -> None:
-        """`tokens`: most of one pass; a longer one, as measurements run, takes more memory. `raw`: states as they are,
-        not brought to one length."""
+        """Watch the layers. `tokens`: most of one pass; a longer one, as measurements run, takes more memory. `raw`:
+        states as they are, not brought to one length."""
         self._raw = raw
         found = decoder_layers(module)
         width = module.config.get_text_config(decoder=True).hidden_size

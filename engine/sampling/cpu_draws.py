@@ -59,7 +59,8 @@ class CpuDraws:
     def choose(
         self, logits: Tensor, rows: Seq[LogitsRow], masked: Seq[int] = (), bitmask: Bitmask | None = None
     ) -> tuple[list[float], list[int]]:
-        """As the reference, row by row, each read from memory once: its mask is applied where the draw begins."""
+        """Choose as the reference does, row by row, each read from memory once: its mask is applied where the draw
+        begins."""
         rules = self._rules.of(rows)
         best, tokens, positions = rules.best, rules.tokens, _NOWHERE
         if rules.random:
@@ -115,7 +116,7 @@ _NO_MASKS = np.zeros((0, 0), np.int32)
 
 @kernel()
 def _mix(value):  # type: ignore[no-untyped-def]
-    """Same as `engine.sampling.rng.mix`, for uint64."""
+    """Do as `engine.sampling.rng.mix`, for uint64."""
     value = value + np.uint64(0x9E3779B97F4A7C15)
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -124,7 +125,7 @@ def _mix(value):  # type: ignore[no-untyped-def]
 
 @kernel()
 def _uniform(seed, position):  # type: ignore[no-untyped-def]
-    """Same as `engine.sampling.rng.uniform`, for a mixed seed."""
+    """Do as `engine.sampling.rng.uniform`, for a mixed seed."""
     return np.float64(_mix(seed ^ _mix(position)) >> np.uint64(11)) / np.float64(1 << 53)
 
 

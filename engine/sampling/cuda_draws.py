@@ -33,8 +33,8 @@ class CudaDraws(TorchDraws):
         self._filled: npt.NDArray[Any] = np.zeros((0, 1), np.int32)
 
     def decide(self, logits: Tensor, rows: Seq[LogitsRow]) -> Tensor:
-        """As the reference, for `logits` [R, V] float32, by one copy of numbers and one kernel. Ties at the end of
-        top-k and top-p are kept together, and what is kept is drawn from in the order of the vocabulary."""
+        """Decide as the reference does, for `logits` [R, V] float32, by one copy of numbers and one kernel. Ties at the
+        end of top-k and top-p are kept together, and what is kept is drawn from in the order of the vocabulary."""
         room = self._numbers.room(5 * len(rows)).reshape(len(rows), 5)
         for numbers, row in zip(room, rows, strict=True):
             numbers[:4] = row.rule.numbers

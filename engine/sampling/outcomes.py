@@ -40,6 +40,6 @@ class MaskRows:
     """Further tokens that a row may not draw yet."""
 
     def covers(self, row: int) -> bool:
-        """Whether a constrained row has a mask, or needs none."""
+        """Return whether a constrained row has a mask, or needs none."""
         at = bisect_left(self.masked, row)  # rows are in order
         return row in self.free or (at < len(self.masked) and self.masked[at] == row)

@@ -44,7 +44,7 @@ class BiasPlaces(NamedTuple):
 
     @classmethod
     def of(cls, rows: Seq[LogitsRow], device: torch.device) -> BiasPlaces | None:
-        """None where no row has one."""
+        """Gather the rows' biases; None where no row has one."""
         found = [(at, row.rule.bias) for at, row in enumerate(rows) if row.rule.bias is not None]
         places = LogitPlaces.of([(at, column) for at, bias in found for column in bias.columns.tolist()], device)
         if places is None:

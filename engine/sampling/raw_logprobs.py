@@ -32,7 +32,7 @@ class ReportedRows(NamedTuple):
 
     @classmethod
     def of(cls, rows: Seq[LogitsRow], device: torch.device) -> ReportedRows | None:
-        """None where no row does."""
+        """Gather the rows whose logprobs are reported; None where there is none."""
         found = [i for i, row in enumerate(rows) if row.rule.logprobs is not None or row.is_explained]
         if not found:
             return None
@@ -45,7 +45,7 @@ class RawLogprobs:
     """Log-softmax of the rows that report logprobs."""
 
     def __init__(self, logits: Tensor, of: ReportedRows) -> None:
-        """`logits` [R, V]; they are only read."""
+        """Compute the logprobs of reported rows now, before `logits` [R, V] are changed; they are only read."""
         self._of = of
         self._values = torch.log_softmax(logits.index_select(0, of.places), -1)  # [L, V]
 

@@ -12,7 +12,7 @@ from sluicegate.engine.sampling.params import DrawRule
 class OfSequence(Protocol):
     @property
     def sequence(self) -> object:
-        """Whose row it is; compared, never looked into."""
+        """Return whose row it is; compared, never looked into."""
 
 
 class LogitsRow(OfSequence, Protocol):
@@ -28,25 +28,25 @@ class LogitsRow(OfSequence, Protocol):
 
     @property
     def tokens(self) -> list[int]:
-        """Prompt and output before the drawn token."""
+        """Return prompt and output before the drawn token."""
 
     @property
     def history(self) -> list[int]:
-        """The same without what is `guessed`: a list that is only ever appended to."""
+        """Return the same without what is `guessed`: a list that is only ever appended to."""
 
     @property
     def guessed(self) -> list[int]:
-        """The tokens of a draft that come before the drawn one."""
+        """Return the tokens of a draft that come before the drawn one."""
 
     @property
     def prompt_length(self) -> int: ...
     @property
     def is_constrained(self) -> bool:
-        """A grammar masks this row."""
+        """Return whether a grammar masks this row."""
 
     @property
     def is_explained(self) -> bool:
-        """Logprobs are reported for the row's timeline."""
+        """Return whether logprobs are reported for the row's timeline."""
 
 
 Row = TypeVar("Row", bound=OfSequence)
@@ -57,14 +57,15 @@ class PerSequences(Generic[Row, Made]):
     """Keep what was made for a step's rows while the following steps have rows of the same sequences."""
 
     def __init__(self, make: Callable[[Seq[Row]], Made]) -> None:
-        """The result of `make` must depend on the rows' sequences alone."""
+        """Keep what `make` returns, which must depend on the rows' sequences alone."""
         self._make = make
         self._rows: Seq[Row] | None = None
         self._sequences: list[object] | None = None
         self._made: Made | None = None
 
     def of(self, rows: Seq[Row]) -> Made:
-        """`rows` must not change after they were given once."""
+        """Return what was made of the rows' sequences, made anew where they have changed. `rows` must not change after
+        they were given once."""
         if self._made is not None and rows is self._rows:
             return self._made
         sequences = [row.sequence for row in rows]

@@ -78,7 +78,8 @@ class Sampler:
         *,
         compiled: bool = True,
     ) -> None:
-        """`device` of the logits; None = the CPU. Not `compiled`: by torch, also where there are loops for it."""
+        """Set up drawing on the `device` of the logits; None = the CPU. Not `compiled`: by torch, also where there are
+        loops for it."""
         self._usable = usable_vocab
         self._device = device or torch.device("cpu")
         self._early_ends = EarlyEnds(eos_token_ids, self._device)

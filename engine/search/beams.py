@@ -131,7 +131,7 @@ class BeamGroup:
         del self.finished[self.width :]
 
     def _is_settled(self) -> bool:
-        """Whether what still runs cannot, or will hardly, become better than what is finished."""
+        """Return whether what still runs cannot, or will hardly, become better than what is finished."""
         if len(self.finished) < self.width:
             return False
         if self.sampling.early_stopping is True:

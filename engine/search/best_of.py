@@ -21,7 +21,7 @@ class _Choice:
 
     @property
     def score(self) -> float:
-        """Mean logprob; an answer without a token is as likely as can be."""
+        """Return the mean logprob; an answer without a token is as likely as can be."""
         return sum(entry.logprob for entry in self.logprobs) / max(1, len(self.logprobs))
 
 
@@ -29,13 +29,13 @@ class BestOf:
     """A `Generation` around one with more choices and with logprobs. Its pieces come when all choices have ended."""
 
     def __init__(self, inner: LiveGeneration, job: Job) -> None:
-        """`job`: as it was asked for; `inner` runs `widen(job)`."""
+        """Stand for `job`, as it was asked for; `inner` runs `widen(job)`."""
         self.job = job
         self._inner = inner
 
     @property
     def usage(self) -> Usage:
-        """Of all choices that were generated, as OpenAI counts them."""
+        """Count all choices that were generated, as OpenAI counts them."""
         return self._inner.usage
 
     @property

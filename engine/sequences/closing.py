@@ -50,5 +50,5 @@ class Closer:
 
 
 def closer_for(matcher: Matcher | None, *, wanted: bool) -> Closer | None:
-    """None where it is not wanted, or there is no grammar."""
+    """Return what closes an answer; None where that is not wanted, or there is no grammar."""
     return Closer(matcher) if wanted and matcher is not None else None

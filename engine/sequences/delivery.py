@@ -42,16 +42,16 @@ class LiveGeneration:
 
     @property
     def is_over(self) -> bool:
-        """Whether everything has been delivered, read or not. On the event loop."""
+        """Return whether everything has been delivered, read or not. On the event loop."""
         return self._open_choices <= 0 or self._error is not None
 
     @property
     def has_begun(self) -> bool:
-        """Whether a step has computed something of it."""
+        """Return whether a step has computed something of it."""
         return self.timeline.started_s is not None
 
     async def begin(self) -> None:
-        """Nothing to wait for: the job is queued already."""
+        """Do nothing: the job is queued already."""
 
     def cancel(self) -> None:
         """End unfinished choices with `finish_reason="cancelled"`; their blocks are free within one step."""

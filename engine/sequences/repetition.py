@@ -34,7 +34,8 @@ class LoopDetector(Protocol):
         """Take one more token; True if a pattern has now been written often enough."""
 
     def allows(self, prompt: Sequence[int], way: Sequence[int]) -> bool:
-        """Whether the choice, which repeats itself, goes on all the same. `way`: the tokens of its shortest end."""
+        """Return whether the choice, which repeats itself, goes on all the same. `way`: the tokens of its shortest
+        end."""
 
 
 class RepetitionDetector:
@@ -67,7 +68,7 @@ class RepetitionDetector:
         return bool((self._runs >= self._enough).any())
 
     def allows(self, prompt: Sequence[int], way: Sequence[int]) -> bool:
-        """Never: it was asked for."""
+        """Return False: it was asked for."""
         return False
 
 
@@ -93,7 +94,7 @@ class StretchDetector:
         return repeats(np.array(self._tokens[-longest:]), self._settings, self._settings.min_tokens)
 
     def allows(self, prompt: Sequence[int], way: Sequence[int]) -> bool:
-        """True where the prompt repeats itself too, or the schema demands more than has been repeated."""
+        """Return True where the prompt repeats itself too, or the schema demands more than has been repeated."""
         enough = self._settings.min_tokens // _PROMPT_SHARE
         if holds_repetition(np.array(prompt[-_PROMPT_TOKENS:]), self._settings.max_pattern_size, enough):
             self._next = 1 << 62
@@ -105,8 +106,8 @@ class StretchDetector:
 
 
 def repeats(tokens: npt.NDArray[np.int64], settings: RepetitionSettings, min_tokens: int) -> bool:
-    """Whether some pattern of at most `max_pattern_size` tokens fills the last `min_tokens` tokens [n], and the last
-    `min_count` times its size."""
+    """Return whether some pattern of at most `max_pattern_size` tokens fills the last `min_tokens` tokens [n], and the
+    last `min_count` times its size."""
     sizes = np.arange(1, min(settings.max_pattern_size, len(tokens) - 1) + 1)
     sizes = sizes[tokens[-1 - sizes] == tokens[-1]]
     for size in sizes.tolist():
@@ -117,7 +118,8 @@ def repeats(tokens: npt.NDArray[np.int64], settings: RepetitionSettings, min_tok
 
 
 def holds_repetition(tokens: npt.NDArray[np.int64], largest: int, enough: int) -> bool:
-    """Whether some pattern of at most `largest` tokens is repeated for `enough` tokens anywhere in `tokens` [n]."""
+    """Return whether some pattern of at most `largest` tokens is repeated for `enough` tokens anywhere in `tokens`
+    [n]."""
     for size in range(1, min(largest, len(tokens) - enough) + 1):
         same = np.concatenate(([False], tokens[size:] == tokens[:-size], [False]))
         borders = np.flatnonzero(same[1:] != same[:-1])

@@ -105,24 +105,25 @@ class Sequence:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it only wants text as it comes: no grammar, search, logprobs, stop strings or other ends."""
+        """Return whether it only wants text as it comes: no grammar, search, logprobs, stop strings or other ends."""
         unbound = self.matcher is None and not self.is_beam and self.rule.logprobs is None
         unbound = unbound and self.repetition is None and not self.sampling.stop_token_ids
         return unbound and not self.timeline.explain and not self.sampling.min_tokens and self.output.is_direct
 
     @property
     def pending(self) -> int:
-        """Tokens whose keys and values are not computed yet; 0 only where a beam waits for the others."""
+        """Count the tokens whose keys and values are not computed yet; 0 only where a beam waits for the others."""
         return len(self.tokens) - self.computed
 
     @property
     def reads_rest(self) -> bool:
-        """Whether it has ended but for tokens whose states are still to be judged."""
+        """Return whether it has ended but for tokens whose states are still to be judged."""
         return self.probed is not None and self.probed.ending is not None
 
     @property
     def reusable(self) -> int:
-        """Tokens whose keys and values may be another's: all but the newest, and none whose state is to be judged."""
+        """Count the tokens whose keys and values may be another's: all but the newest, and none whose state is to be
+        judged."""
         return len(self.tokens) - 1 if self.probed is None else min(len(self.tokens) - 1, self.probed.known)
 
     @property

@@ -64,7 +64,7 @@ class ChainDrafter:
     """A `BatchDrafter`. Used by the engine thread alone."""
 
     def __init__(self, model: LoadedModel, head: ChainHead, runner: ModelRunner, num_blocks: int) -> None:
-        """`runner`: that of the model, which keeps the states that the head reads."""
+        """Take the `runner` of the model, which keeps the states that the head reads."""
         self.seconds_a_token = 0.0
         self._head = head
         self._runner = runner
@@ -110,7 +110,7 @@ class ChainDrafter:
     # --- guesses -----------------------------------------------------------------------------------------------
 
     def guess(self, wanted: Seq[Wanted]) -> list[list[int]]:
-        """As `BatchDrafter` says; [] where there is no room."""
+        """Guess as `BatchDrafter` says; [] where there is no room."""
         began = time.perf_counter()
         self.release()
         with drafting(wanted) as guesses:

@@ -21,7 +21,8 @@ class ModelDrafter:
     """A `BatchDrafter`. Used by the engine thread alone."""
 
     def __init__(self, model: LoadedModel, runner: ModelRunner, pool: BlockPool, *, budget: int) -> None:
-        """`budget`: new tokens of one forward pass; a longer prompt is caught up with over several steps."""
+        """Begin without sequences. `budget`: new tokens of one forward pass; a longer prompt is caught up with over
+        several steps."""
         self.seconds_a_token = 0.0
         self._runner = runner
         self._pool = pool
@@ -30,7 +31,7 @@ class ModelDrafter:
         self._shadows: dict[Sequence, Sequence] = {}
 
     def guess(self, wanted: Seq[Wanted]) -> list[list[int]]:
-        """As `BatchDrafter` says; [] where there is no room, or the prompt is not caught up with."""
+        """Guess as `BatchDrafter` says; [] where there is no room, or the prompt is not caught up with."""
         began, rounds = time.perf_counter(), 0
         self.release()
         with drafting(wanted) as guesses:

@@ -77,7 +77,7 @@ class Proposer:
 
     @property
     def looks_up(self) -> bool:
-        """Whether there is room for guesses at all, with as many sequences as run now."""
+        """Return whether there is room for guesses at all, with as many sequences as run now."""
         wanted = self.speculation
         share = wanted.tokens_per_step // max(1, len(self._scheduler.running))
         return wanted.look_up and min(wanted.longest, share) > 0

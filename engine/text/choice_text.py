@@ -53,7 +53,7 @@ class ChoiceText:
 
     @property
     def is_direct(self) -> bool:
-        """Whether no stop strings are looked for: what is fed is final."""
+        """Return whether no stop strings are looked for: what is fed is final."""
         return self._watch.is_idle
 
     def pass_on(self, token_id: int) -> Piece:

@@ -42,7 +42,7 @@ class Detokenizer:
         return _WindowStream(self) if self._to_bytes is None else _ByteStream(self, self._strip)
 
     def token_bytes(self, token_id: int) -> bytes:
-        """The token's own bytes, special tokens spelled out; a part of a code point stays a part."""
+        """Return the token's own bytes, special tokens spelled out; a part of a code point stays a part."""
         found = self._bytes.get(token_id)
         if found is None:
             found = self._bytes[token_id] = self._spell(token_id)
@@ -52,7 +52,7 @@ class Detokenizer:
         return self.token_bytes(token_id).decode("utf-8", "replace")
 
     def whole_text(self, token_id: int) -> str | None:
-        """What the token adds to a text that ends with a whole code point; None where it ends within one."""
+        """Return what the token adds to a text that ends with a whole code point; None where it ends within one."""
         try:
             return self._texts[token_id]
         except KeyError:
@@ -66,7 +66,7 @@ class Detokenizer:
             return None
 
     def is_hidden(self, token_id: int) -> bool:
-        """A special token: it never shows in text."""
+        """Return whether a token is special: it never shows in text."""
         return token_id in self._hidden
 
     def decode(self, token_ids: list[int]) -> str:

@@ -69,7 +69,8 @@ class FastTokenizer:
     split_special_tokens = False
 
     def __init__(self, facts: TokenizerFacts, whole: Callable[[], Any]) -> None:
-        """Raises `ValueError` where it would not do as the tokenizer did that the facts are of."""
+        """Set up the pipeline of the kept `facts`. Raises `ValueError` where it would not do as the tokenizer did that
+        they are of."""
         self.backend_tokenizer = Tokenizer.from_str(facts.pipeline)
         self.chat_template = facts.chat_template
         self.special_tokens_map = facts.special_tokens_map

@@ -75,7 +75,7 @@ def render_chat(
     continue_final_message: bool = False,
     variables: Mapping[str, Any] | None = None,
 ) -> str:
-    """The prompt text for `messages` (each `{"role", "content"}`, perhaps with `tool_calls` of `{"id", "name",
+    """Return the prompt text for `messages` (each `{"role", "content"}`, perhaps with `tool_calls` of `{"id", "name",
     "arguments"}`), with the schema and the tools shown the way the model expects.
 
     A chat template that mentions the variable `schema_sketch` gets the sketch; for any other template the schema is

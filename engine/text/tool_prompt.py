@@ -16,7 +16,7 @@ MARKS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "
 
 
 def knows_tools(chat_template: Any) -> bool:
-    """Whether the template writes calls as JSON between the marks. (Some use the marks around XML.)"""
+    """Return whether the template writes calls as JSON between the marks. (Some use the marks around XML.)"""
     text = str(chat_template)
     return "<tool_call>" in text and "tools" in text and "<function=" not in text
 

@@ -34,7 +34,7 @@ def attend_block(  # type: ignore[no-untyped-def]
     query, ldq, tokens, group, start, keys, values, key_scales, value_scales, form,
     table, block_size, kv_head, kv_heads, dim, value_dim, window, scaling, softcap, out, ldo, scratch,
 ):  # fmt: skip
-    """`tokens` consecutive tokens from position `start`, the `group` query heads of one key head.
+    """Attend with `tokens` consecutive tokens from position `start`, for the `group` query heads of one key head.
 
     `query`, `out`: addresses of the first token's first head of the group; `table`: the sequence's block table.
     `scratch`: see `scratch_floats`; belongs to the calling thread.
@@ -86,7 +86,7 @@ def attend_block(  # type: ignore[no-untyped-def]
 def _score(  # type: ignore[no-untyped-def]
     queries, rows, keys, scales, form, table, count, block_size, kv_head, kv_heads, dim, wide, turned, scores, lds,
 ):  # fmt: skip
-    """Products of all queries with the `count` keys of a tile, whose blocks begin at `table`."""
+    """Multiply all queries with the `count` keys of a tile, whose blocks begin at `table`."""
     blocks = integers(table, (count + block_size - 1) // block_size)
     for index in range(len(blocks)):
         few, at = min(block_size, count - index * block_size), index * block_size
@@ -125,12 +125,12 @@ def _sum_up(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, inline="always")
 def tile_positions(block_size):  # type: ignore[no-untyped-def]
-    """Positions in a tile: whole blocks, at least one."""
+    """Return the positions in a tile: whole blocks, at least one."""
     return max(TILE // block_size, 1) * block_size
 
 
 def scratch_floats(group: int, block_size: int, dim: int) -> int:
-    """Room that one thread needs for sequences of any length."""
+    """Return the room that one thread needs for sequences of any length."""
     rows = max(ROWS, group)
     tile = max(TILE // block_size, 1) * block_size + WIDE
     return rows * (2 * dim + 2 + tile) + (block_size + tile) * dim

@@ -73,8 +73,8 @@ BLOCK_FORMS = {
 
 @cache
 def _tile(form: int, rows: int, panels: int) -> Any:
-    """`tile(x, ldx, sx, ldsx, groups, w, sw, first, last, out, ldo, onto)`: some rows by some panels, of which outputs
-    [first, last) are wanted. `sx` rows hold `groups` scales, then -8 times the groups' sums as int32."""
+    """Make `tile(x, ldx, sx, ldsx, groups, w, sw, first, last, out, ldo, onto)`: some rows by some panels, of which
+    outputs [first, last) are wanted. `sx` rows hold `groups` scales, then -8 times the groups' sums as int32."""
     kind = BLOCK_FORMS[form]
 
     @intrinsic
@@ -129,14 +129,14 @@ def _behind(builder: Any, scales: Any, groups: Any) -> Any:
 
 
 def _offset(builder: Any, kind: BlockForm, total: Any) -> Any:
-    """What the offset of the weights adds to a group's sums; `total`: -8 times the sum of its inputs."""
+    """Return what the offset of the weights adds to a group's sums; `total`: -8 times the sum of its inputs."""
     if not kind.offset:
         return ir.Constant(_INTS, [0] * BLOCK_OUTPUTS)
     return _spread(builder, builder.mul(total, ir.Constant(I32, kind.offset // 8)), _INTS)
 
 
 def _dots(builder: Any, form: int, panels: list[Any], rows: list[Any], begin: list[Any]) -> list[Any]:
-    """Sums of a group's products in integers, for all rows and panels; row after row."""
+    """Sum a group's products in integers, for all rows and panels; row after row."""
     whole = [value for value in begin for _ in panels]
     kept: list[list[Any]] = [[] for _ in panels]
     for four in range(BLOCK_FORMS[form].group // 4):
@@ -151,8 +151,8 @@ def _dots(builder: Any, form: int, panels: list[Any], rows: list[Any], begin: li
 
 
 def _numbers(builder: Any, form: int, panel: Any, four: int, kept: list[Any]) -> Any:
-    """Inputs 4 `four` to 4 `four` + 3 of each output, as unsigned bytes; `kept`: registers of this group that were
-    loaded before."""
+    """Return inputs 4 `four` to 4 `four` + 3 of each output, as unsigned bytes; `kept`: registers of this group that
+    were loaded before."""
     if form == Q8_0:
         return _register(builder, panel, four)
     if four % 2 == 0:
@@ -173,7 +173,7 @@ def _register(builder: Any, panel: Any, index: int) -> Any:
 
 
 def _scales(builder: Any, form: int, units: Any, group: Any) -> tuple[Any, Any]:
-    """A group's scale of each output, and what is taken off its weights; None = nothing."""
+    """Return a group's scale of each output, and what is taken off its weights; None = nothing."""
     kind = BLOCK_FORMS[form]
     if kind.run == kind.group:
         return _halves(builder, builder.add(units, builder.mul(group, number(kind.scale_bytes)))), None

@@ -25,7 +25,7 @@ _RUN_4_K, _RUN_6_K = BLOCK_FORMS[Q4_K].scale_bytes, BLOCK_FORMS[Q6_K].scale_byte
 
 @intrinsic
 def half_at(typing_context: Any, address: Any) -> Any:
-    """The float16 at `address`, as float32."""
+    """Read the float16 at `address` as float32."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return half_as_float(builder, load(builder, arguments[0], ir.HalfType(), 2))
@@ -73,6 +73,7 @@ def read_block_row(form, data, scales, k, row, width, factor, out):  # type: ign
 
 @kernel()
 def _nibble(group, at):  # type: ignore[no-untyped-def]
-    """The low four bits of input `at` of a group; `group`: where the output's lane begins in its first register."""
+    """Return the low four bits of input `at` of a group; `group`: where the output's lane begins in its first
+    register."""
     found = np.int32(unsigned(group + _REGISTER * (at // 8) + at % 4, 1)[0])
     return found >> (4 * (at // 4 % 2)) & 15

@@ -31,8 +31,8 @@ SMALLEST = np.float32(1.8e-35)
 
 @cache
 def _peak(vectors: int) -> Any:
-    """`peak(x, count)`: the largest of `count` numbers, NaN if one of them is; count > 0 is a multiple of `vectors`
-    registers."""
+    """Make `peak(x, count)`: the largest of `count` numbers, NaN if one of them is; count > 0 is a multiple of
+    `vectors` registers."""
 
     @intrinsic
     def peak(typing_context, x, count):  # type: ignore[no-untyped-def]
@@ -62,8 +62,8 @@ def _peak(vectors: int) -> Any:
 
 @intrinsic
 def _weigh(typing_context, x, count, best, factor, out):  # type: ignore[no-untyped-def]
-    """`out = e^((x - best) * factor)`, 0 where that is below `SMALLEST`; returns their sum. count > 0 is a multiple of
-    LANES."""
+    """Write `out = e^((x - best) * factor)`, 0 where that is below `SMALLEST`; return their sum. count > 0 is a
+    multiple of LANES."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         x, count, best, factor, out = arguments
@@ -97,7 +97,7 @@ def _above(typing_context, x, count, low, out):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def _above_both(typing_context, x, count, low, high, out):  # type: ignore[no-untyped-def]
-    """`_above` of `low`, and behind it in `out` of `high`, in one pass."""
+    """Do as `_above` for `low`, and behind it in `out` for `high`, in one pass."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         x, count, low, high, out = arguments
@@ -108,7 +108,7 @@ def _above_both(typing_context, x, count, low, high, out):  # type: ignore[no-un
 
 
 def _sums_from(builder: Any, x: Any, count: Any, lows: list[Any], out: Any) -> None:
-    """For each of `lows`, two float32 in `out`: the sum of the numbers from there on, and how many there are."""
+    """Write two float32 for each of `lows` to `out`: the sum of the numbers from there on, and how many there are."""
     borders, size = [spread(builder, low) for low in lows], 4 * len(lows)
     zeros, ones = (ir.Constant(_COUNTS, [value] * LANES) for value in (0, 1))
     loop = Loop(builder, count, _STEP, [in_all_lanes(0.0)] * size + [zeros] * size)
@@ -126,7 +126,7 @@ def _sums_from(builder: Any, x: Any, count: Any, lows: list[Any], out: Any) -> N
 
 
 def _store_sums(builder: Any, totals: list[Any], counts: list[Any], out: Any) -> None:
-    """The sums over four vectors of numbers and of four of counts, as float32."""
+    """Store the sums over four vectors of numbers and of four of counts, as float32."""
     total = builder.fadd(builder.fadd(totals[0], totals[1]), builder.fadd(totals[2], totals[3]))
     many = builder.add(builder.add(counts[0], counts[1]), builder.add(counts[2], counts[3]))
     for at, vector in enumerate((total, builder.sitofp(many, VECTOR))):
@@ -162,7 +162,7 @@ def _gather(typing_context, x, count, low, high, out):  # type: ignore[no-untype
 
 @intrinsic
 def _strike(typing_context, x, bits, count):  # type: ignore[no-untyped-def]
-    """-inf in place of the numbers whose bit is not set; count > 0 is a multiple of 32."""
+    """Write -inf in place of the numbers whose bit is not set; count > 0 is a multiple of 32."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         x, bits, count = arguments
@@ -185,7 +185,8 @@ _peak_4, _peak_1 = _peak(4), _peak(1)
 
 @kernel()
 def strike(x, count, bits):  # type: ignore[no-untyped-def]
-    """-inf in place of what a mask refuses of `count` numbers: bits in words of 32 at address `bits`, lowest first."""
+    """Write -inf in place of those of `count` numbers that a mask refuses: bits in words of 32 at address `bits`,
+    lowest first."""
     whole = count // 32 * 32
     if whole:
         _strike(x, bits, whole)
@@ -197,7 +198,7 @@ def strike(x, count, bits):  # type: ignore[no-untyped-def]
 
 @kernel()
 def padded(count):  # type: ignore[no-untyped-def]
-    """Room that a row of `count` weights takes; the last ones are 0."""
+    """Return the room that a row of `count` weights takes; the last ones are 0."""
     return (count + _STEP - 1) // _STEP * _STEP
 
 
@@ -220,7 +221,7 @@ def _peak_of(x, count):  # type: ignore[no-untyped-def]
 
 @kernel()
 def largest(x, count):  # type: ignore[no-untyped-def]
-    """(value, first index) of the largest of `count` numbers; (NaN, some index) if one is NaN."""
+    """Return (value, first index) of the largest of `count` numbers; (NaN, some index) if one is NaN."""
     best, where = np.float32(-np.inf), 0
     for begin in range(0, count, CHUNK):
         found = _peak_of(x + 4 * begin, min(CHUNK, count - begin))
@@ -236,8 +237,8 @@ def largest(x, count):  # type: ignore[no-untyped-def]
 
 @kernel()
 def weigh(x, count, best, factor, weights, sums):  # type: ignore[no-untyped-def]
-    """Softmax weights of `count` logits, the largest 1, at address `weights` (room for `padded(count)`); `sums[i]`:
-    their sum in the i-th chunk. Returns the total."""
+    """Write the softmax weights of `count` logits, the largest 1, to address `weights` (room for `padded(count)`);
+    `sums[i]`: their sum in the i-th chunk. Return the total."""
     total = 0.0
     floats(weights, padded(count))[count:] = np.float32(0)
     for index in range(len(sums)):
@@ -259,7 +260,7 @@ def weigh(x, count, best, factor, weights, sums):  # type: ignore[no-untyped-def
 
 @kernel()
 def above(weights, count, low):  # type: ignore[no-untyped-def]
-    """(sum, how many) of the weights from `low` on; `count` is a multiple of what `padded` gives."""
+    """Return (sum, how many) of the weights from `low` on; `count` is a multiple of what `padded` gives."""
     found, total, many = np.empty(2, np.float32), 0.0, 0
     for begin in range(0, count, _FLUSH):
         _above(weights + 4 * begin, min(_FLUSH, count - begin), low, found.ctypes.data)
@@ -270,7 +271,7 @@ def above(weights, count, low):  # type: ignore[no-untyped-def]
 
 @kernel()
 def above_both(weights, count, low, high):  # type: ignore[no-untyped-def]
-    """`above` of `low` and of `high`, in one pass."""
+    """Do as `above` for `low` and for `high`, in one pass."""
     found, total, many, more, more_of_them = np.empty(4, np.float32), 0.0, 0, 0.0, 0
     for begin in range(0, count, _FLUSH):
         _above_both(weights + 4 * begin, min(_FLUSH, count - begin), low, high, found.ctypes.data)
@@ -283,6 +284,6 @@ def above_both(weights, count, low, high):  # type: ignore[no-untyped-def]
 
 @kernel()
 def places_within(weights, count, low, high, room):  # type: ignore[no-untyped-def]
-    """The places of the weights in [low, high), of which there are at most `room`, in order."""
+    """Return the places of the weights in [low, high), of which there are at most `room`, in order."""
     places = np.empty(room + LANES, np.int32)
     return places[: _gather(weights, count, low, high, places.ctypes.data)]

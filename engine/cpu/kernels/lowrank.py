@@ -60,7 +60,8 @@ class FactorTable:
 
 
 def factor_table(factors: Mapping[str, Factors], layers: int) -> FactorTable | None:
-    """None where a layer is changed that the program has no place for: embeddings and the vocabulary."""
+    """Return the table of an adapter's factors; None where it changes a layer that the program has no place for:
+    embeddings and the vocabulary."""
     places: dict[int, Factors] = {}
     for name, pair in factors.items():
         match = _NAME.fullmatch(name)
@@ -71,7 +72,8 @@ def factor_table(factors: Mapping[str, Factors], layers: int) -> FactorTable | N
 
 
 def span_rows(spans: Seq[tuple[int, int, FactorTable]]) -> I64:
-    """int64 [n, 3]: first token, tokens, address of the adapter's table. Neighbours with one adapter are joined."""
+    """Return int64 [n, 3]: first token, tokens, address of the adapter's table. Neighbours with one adapter are
+    joined."""
     if not spans:
         return _NONE
     joined: list[tuple[int, int, FactorTable]] = []
@@ -90,7 +92,8 @@ def span_rows(spans: Seq[tuple[int, int, FactorTable]]) -> I64:
 
 @kernel()
 def lower(spans, count, x, ldx, k, layer, layers, low, ldlow, piece, pieces):  # type: ignore[no-untyped-def]
-    """`low[t, i] = down of layer + i @ x[t]`, [tokens, layers, MOST_RANK], for this piece of the `count` spans."""
+    """Write `low[t, i] = down of layer + i @ x[t]`, [tokens, layers, MOST_RANK], for this piece of the `count`
+    spans."""
     table = integers(spans, 3 * count)
     for span in range(count * piece // pieces, count * (piece + 1) // pieces):
         first, tokens, factors = table[3 * span], table[3 * span + 1], table[3 * span + 2]

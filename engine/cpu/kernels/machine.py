@@ -21,7 +21,7 @@ I64, I32, I8, F32 = ir.IntType(64), ir.IntType(32), ir.IntType(8), ir.FloatType(
 
 @cache
 def host_features() -> frozenset[str]:
-    """Names of the instruction sets of this machine, as LLVM calls them."""
+    """Return the names of the instruction sets of this machine, as LLVM calls them."""
     return frozenset(name for name, there in llvm.get_host_cpu_features().items() if there)
 
 
@@ -34,7 +34,7 @@ CAN_SLEEP = sys.platform == "linux"
 
 
 def at(builder: Any, address: Any, kind: Any) -> Any:
-    """`address` as a pointer to `kind`."""
+    """Return `address` as a pointer to `kind`."""
     return builder.inttoptr(address, kind.as_pointer())
 
 
@@ -68,7 +68,7 @@ def half_as_float(builder: Any, values: Any) -> Any:
 
 
 def foreign(builder: Any, name: str, result: Any, arguments: list[Any]) -> Any:
-    """A function of LLVM or of the C library."""
+    """Declare a function of LLVM or of the C library."""
     return cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, arguments), name)
 
 
@@ -78,7 +78,7 @@ def number(value: int) -> Any:
 
 @intrinsic
 def pointer_to(typing_context: Any, address: Any) -> Any:
-    """`address` as what `numba.carray` takes."""
+    """Return `address` as what `numba.carray` takes."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], I8.as_pointer())
@@ -88,7 +88,7 @@ def pointer_to(typing_context: Any, address: Any) -> Any:
 
 @intrinsic
 def float_of_bits(typing_context: Any, bits: Any) -> Any:
-    """The float32 whose 32 bits are those of the int32 `bits`."""
+    """Return the float32 whose 32 bits are those of the int32 `bits`."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], F32)
@@ -98,7 +98,7 @@ def float_of_bits(typing_context: Any, bits: Any) -> Any:
 
 @intrinsic
 def bits_of_float(typing_context: Any, value: Any) -> Any:
-    """The inverse of `float_of_bits`."""
+    """Return the bits of a float32 as int32: the inverse of `float_of_bits`."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], I32)
@@ -108,7 +108,7 @@ def bits_of_float(typing_context: Any, value: Any) -> Any:
 
 @intrinsic
 def read(typing_context: Any, address: Any) -> Any:
-    """The int64 at `address`; nothing written before it by the thread that wrote it is missed."""
+    """Read the int64 at `address`; nothing written before it by the thread that wrote it is missed."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load_atomic(at(builder, arguments[0], I64), "seq_cst", 8)
@@ -150,8 +150,8 @@ def swap_if(typing_context: Any, address: Any, expected: Any, value: Any) -> Any
 
 
 def _call_of(count: int) -> Any:
-    """`call(address, a, b, ...)`: call the compiled function at an address with so many int64, and nothing comes back;
-    see `sluicegate.plugins.compiled.kernels.Kernel.address`."""
+    """Make `call(address, a, b, ...)`: it calls the compiled function at an address with so many int64, and returns
+    nothing; see `sluicegate.plugins.compiled.kernels.Kernel.address`."""
 
     @intrinsic
     def call(typing_context: Any, address: Any, arguments: Any) -> Any:
@@ -176,7 +176,7 @@ call_lift = _call_of(10)
 
 
 def _system_call(name: str) -> Any:
-    """`name(address)` of the C library as an intrinsic; the result is of no interest."""
+    """Make an intrinsic of `name(address)` of the C library; its result is dropped."""
 
     @intrinsic
     def call(typing_context: Any, address: Any) -> Any:

@@ -68,8 +68,8 @@ def draw_cut(weights, count, total, top_k, top_p, min_p, share):  # type: ignore
 
 @kernel()
 def _least(weights, count, total, top_p, min_p, sample, guess):  # type: ignore[no-untyped-def]
-    """(a weight from which on lies all that top-p and min-p leave, how many weigh as much); more than `_MUCH` where
-    that would be too many, or none was found."""
+    """Return (a weight from which on lies all that top-p and min-p leave, how many weigh as much); more than `_MUCH`
+    where that would be too many, or none was found."""
     lowest = max(np.float32(min_p), _LIGHTEST)
     if _EVERY * above(sample.ctypes.data, len(sample), max(lowest, _number(guess[0])))[1] > 2 * _MUCH:
         return lowest, _MUCH + 1
@@ -83,7 +83,7 @@ def _least(weights, count, total, top_p, min_p, sample, guess):  # type: ignore[
 
 @kernel()
 def _draw(weights, count, total, ranks, top_p, min_p, share, sample, part, border):  # type: ignore[no-untyped-def]
-    """`border`: where that of top-p is by the sample, (-1, -1) = not looked for yet."""
+    """Draw a token. `border`: where that of top-p is by the sample, (-1, -1) = not looked for yet."""
     limit, lowest = top_p * total, max(np.float32(min_p), _LIGHTEST)
     if border[0] < 0:
         border = _guess(sample, np.inf, part * limit / total)
@@ -97,7 +97,7 @@ def _draw(weights, count, total, ranks, top_p, min_p, share, sample, part, borde
 
 @kernel()
 def _sample(weights, count):  # type: ignore[no-untyped-def]
-    """Every so many runs of the row, and their sum; nothing of a short one."""
+    """Return every `_EVERY`-th run of the row, and their sum; nothing of a short row."""
     if count <= _SOME:
         return np.empty(0, np.float32), 0.0
     runs, row = count // (_RUN * _EVERY), floats(weights, count)
@@ -111,8 +111,8 @@ def _sample(weights, count):  # type: ignore[no-untyped-def]
 
 @kernel()
 def _guess(sample, ranks, limit):  # type: ignore[no-untyped-def]
-    """Bits of two weights, the smaller first, between which the border probably lies, by the sample; (0, 0) = cannot be
-    told."""
+    """Guess from the sample between which two weights the border probably lies: their bits, the smaller first; (0, 0) =
+    cannot be told."""
     if len(sample) == 0:
         return 0, 0
     here, bottom = sample.ctypes.data, _bits(_LIGHTEST)
@@ -126,9 +126,10 @@ def _guess(sample, ranks, limit):  # type: ignore[no-untyped-def]
 
 @kernel()
 def _bracket(weights, count, ranks, limit, lowest, guess):  # type: ignore[no-untyped-def]
-    """(lower, upper threshold, mass and count from the upper on, count from the lower on), thresholds as bits: from the
-    upper on there are at most `ranks` tokens of at most `limit` together, from the lower on there are more. Lower 0:
-    the border is at `lowest`. Looked for between the two of a `guess` and around them, (0, 0) = from above."""
+    """Find (lower, upper threshold, mass and count from the upper on, count from the lower on), thresholds as bits:
+    from the upper on there are at most `ranks` tokens of at most `limit` together, from the lower on there are more.
+    Lower 0: the border is at `lowest`. The search begins between the two of a `guess` and goes on around them, (0, 0) =
+    from above."""
     high, mass, many, step, bottom = _TOP, 0.0, 0, 1 << 23, _bits(lowest)
     if guess[1] > 0:
         low, high = max(bottom, guess[0]), max(bottom, guess[1])
@@ -158,7 +159,7 @@ def _bracket(weights, count, ranks, limit, lowest, guess):  # type: ignore[no-un
 
 @kernel()
 def _halve(weights, count, ranks, limit, low, high, mass, many, all_of_them, few):  # type: ignore[no-untyped-def]
-    """A bracket with at most `few` tokens between its thresholds, or one weight."""
+    """Halve a bracket until at most `few` tokens, or one weight, lie between its thresholds."""
     while all_of_them - many > few and high - low > 1:
         middle = (low + high) // 2
         found, found_many = above(weights, count, _number(middle))
@@ -171,7 +172,7 @@ def _halve(weights, count, ranks, limit, low, high, mass, many, all_of_them, few
 
 @kernel()
 def _around(weights, count, ranks, limit, lowest, guess):  # type: ignore[no-untyped-def]
-    """(lower, upper threshold as bits, mass and count from the upper on, places between them in sorted order); the
+    """Find (lower, upper threshold as bits, mass and count from the upper on, places between them in sorted order); the
     places are few, or weigh all the same. Lower 0: the border is at `lowest`, and there are none."""
     low, high, mass, many, found = _bracket(weights, count, ranks, limit, lowest, guess)
     if low == 0:
@@ -209,9 +210,10 @@ def _sort(places, values):  # type: ignore[no-untyped-def]
 
 @kernel()
 def _kept(weights, count, ranks, limit, lowest, guess):  # type: ignore[no-untyped-def]
-    """The longest beginning of the sorted order in which every token has a rank < `ranks`, less than `limit` before it,
-    and weighs at least `lowest`; the first token always counts. Returns its mass, no more than the weight of its
-    lightest token, and the place of its last, -1 where that is the last of those that weigh enough."""
+    """Find the longest beginning of the sorted order in which every token has a rank < `ranks`, less than `limit`
+    before it, and weighs at least `lowest`; the first token always counts. Return its mass, a weight that is no more
+    than that of its lightest token, and the place of its last token, -1 where that is the last of those that weigh
+    enough."""
     low, high, mass, kept, places = _around(weights, count, np.float64(ranks), np.float64(limit), lowest, guess)
     if low == 0:
         return mass, lowest, -1
@@ -227,8 +229,8 @@ def _kept(weights, count, ranks, limit, lowest, guess):  # type: ignore[no-untyp
 
 @kernel()
 def _place_of(weights, count, target, lowest, guess):  # type: ignore[no-untyped-def]
-    """The first token of the sorted order at which the mass exceeds `target`; the last that weighs at least `lowest` if
-    none does, which is due to sums that were rounded differently."""
+    """Find the first token of the sorted order at which the mass exceeds `target`; the last that weighs at least
+    `lowest` if none does, which is due to sums that were rounded differently."""
     low, _, mass, _, places = _around(weights, count, np.float64(count), np.float64(target), lowest, guess)
     row = floats(weights, count)
     if low == 0:
@@ -248,7 +250,7 @@ def _place_of(weights, count, target, lowest, guess):  # type: ignore[no-untyped
 
 @kernel()
 def _bits(value):  # type: ignore[no-untyped-def]
-    """A weight's bits are in the order of the weights."""
+    """Return a weight's bits, which have the order of the weights."""
     return np.int64(bits_of_float(np.float32(value)))
 
 

@@ -35,8 +35,8 @@ _GROUP_BYTES = OUTPUTS * GROUP4 // 2
 
 @cache
 def _tile4(rows: int, panels: int) -> Any:
-    """`tile(x, ldx, sx, ldsx, groups, w, sw, count, out, ldo, onto)`: some rows by some panels, of which the last has
-    `count` outputs that are wanted. `sx` rows hold `groups` scales and then the groups' offsets as int32."""
+    """Make `tile(x, ldx, sx, ldsx, groups, w, sw, count, out, ldo, onto)`: some rows by some panels, of which the last
+    has `count` outputs that are wanted. `sx` rows hold `groups` scales and then the groups' offsets as int32."""
 
     @intrinsic
     def tile(typing_context, x, ldx, sx, ldsx, groups, w, sw, count, out, ldo, onto):  # type: ignore[no-untyped-def]
@@ -87,13 +87,13 @@ def _tile4(rows: int, panels: int) -> Any:
 
 
 def _offset(builder: Any, scales: Any, groups: Any, group: Any) -> Any:
-    """What the offset of the weights adds to a group's sums: half of it in each of an output's two lanes."""
+    """Return what the offset of the weights adds to a group's sums: half of it in each of an output's two lanes."""
     place = builder.add(builder.add(scales, builder.mul(groups, number(4))), group)
     return _spread(builder, builder.ashr(load(builder, place, I32), ir.Constant(I32, 1)), _INTS)
 
 
 def _eight(builder: Any, address: Any) -> Any:
-    """Eight inputs of a row, beside each other for every output."""
+    """Load eight inputs of a row, beside each other for every output."""
     return builder.bitcast(_spread(builder, load(builder, address, I64, 8), _LONGS), _INTS)
 
 
@@ -104,7 +104,7 @@ def _spread(builder: Any, value: Any, kind: Any) -> Any:
 
 
 def _twice(builder: Any, values: Any) -> Any:
-    """Each of 8 numbers two times."""
+    """Repeat each of 8 numbers two times."""
     index = ir.Constant(_INTS, [lane // 2 for lane in range(_LANES)])
     return builder.shuffle_vector(values, ir.Constant(_RESULT, ir.Undefined), index)
 
@@ -131,7 +131,8 @@ _tile4_4_1, _tile4_2_1, _tile4_1_1 = _tile4(4, 1), _tile4(2, 1), _tile4(1, 1)
 
 @kernel()
 def multiply4(x, ldx, sx, ldsx, rows, w, sw, k, columns, out, ldo, onto):  # type: ignore[no-untyped-def]
-    """`out[m, n] (+)= x[m] . w[n]`; `k` is padded, strides are bytes, `w` and `sw` are those of a panel's beginning."""
+    """Compute `out[m, n] (+)= x[m] . w[n]`; `k` is padded, strides are bytes, `w` and `sw` are those of a panel's
+    beginning."""
     groups = k // GROUP4
     for first in range(0, columns, PANEL):
         last, row = min(columns, first + PANEL), 0

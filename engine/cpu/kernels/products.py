@@ -32,13 +32,13 @@ def fused_multiply_add(builder: Any) -> Any:
 
 
 def prefetch(builder: Any, address: Any) -> None:
-    """Into the second-level cache."""
+    """Fetch memory into the second-level cache."""
     hint = foreign(builder, "llvm.prefetch.p0", ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
     builder.call(hint, [at(builder, address, I8), *(ir.Constant(I32, value) for value in (0, 2, 1))])
 
 
 def sums_of(builder: Any, vectors: list[Any]) -> Any:
-    """The sum over the lanes of each of `vectors` (a power of two of them, at most LANES), as one short vector.
+    """Sum the lanes of each of `vectors` (a power of two of them, at most LANES), as one short vector.
 
     Halves are added to halves, for all vectors in the same few instructions, and always in the same order.
     """
@@ -55,8 +55,8 @@ def sums_of(builder: Any, vectors: list[Any]) -> Any:
 
 
 def _add_halves(builder: Any, left: Any, right: Any, lanes: int, segments: int) -> Any:
-    """`left` and `right` in a row have `lanes` lanes in `segments` segments: add the second half of each segment to its
-    first. (Of one vector alone, `right` is not looked at.)"""
+    """Add the second half of each segment to its first: `left` and `right` in a row have `lanes` lanes in `segments`
+    segments. (Of one vector alone, `right` is not looked at.)"""
     width = lanes // segments
     first = [segment * width + lane for segment in range(segments) for lane in range(width // 2)]
     masks = [[lane + shift for lane in first] for shift in (0, width // 2)]
@@ -98,7 +98,7 @@ class Loop:
 
 @cache
 def _tile(rows: int, columns: int) -> Any:
-    """`tile(x, ldx, w, ldw, k, ahead, out, ldo, onto)`: one tile of float32; strides and `ahead` in bytes.
+    """Make `tile(x, ldx, w, ldw, k, ahead, out, ldo, onto)`: one tile of float32; strides and `ahead` in bytes.
 
     k is a multiple of `LANES`. `onto`: 1 = add to what `out` holds. `ahead`: how much further on memory is prefetched.
     """
@@ -139,7 +139,7 @@ def _store_sums(builder: Any, sums: list[Any], columns: int, out: Any, ldo: Any,
 
 
 def _store_few(builder: Any, vectors: list[Any], address: Any, adds: Any) -> None:
-    """Sums of up to four vectors; one of three is summed twice, and stored once."""
+    """Store the sums of up to four vectors; of three, one is summed twice and stored once."""
     count = len(vectors)
     found = sums_of(builder, vectors + vectors[-1:] * (count == 3))
     if count in (2, 4):
@@ -160,7 +160,8 @@ _tile_2_8, _tile_2_1, _tile_1_8, _tile_1_1 = _tile(2, 8), _tile(2, 1), _tile(1, 
 
 @kernel()
 def multiply(x, ldx, rows, w, ldw, k, columns, out, ldo, onto):  # type: ignore[no-untyped-def]
-    """`out[m, n] (+)= x[m] . w[n]` for all rows and columns; addresses, and strides in bytes; k a multiple of LANES."""
+    """Compute `out[m, n] (+)= x[m] . w[n]` for all rows and columns; addresses, and strides in bytes; k a multiple of
+    LANES."""
     for first in range(0, columns, PANEL):
         width = min(PANEL, columns - first)
         for begin in range(0, k, DEPTH):
@@ -173,7 +174,7 @@ def multiply(x, ldx, rows, w, ldw, k, columns, out, ldo, onto):  # type: ignore[
 
 @kernel()
 def multiply_alone(x, w, ldw, k, columns, out):  # type: ignore[no-untyped-def]
-    """As `multiply` for one row and few columns, after which others far away may follow: nothing is fetched ahead."""
+    """Do as `multiply` for one row and few columns, without fetching ahead: the columns that follow may be far away."""
     for begin in range(0, k, DEPTH):
         onto = 1 if begin > 0 else 0
         multiply_panel(x + 4 * begin, 0, 1, w + 4 * begin, ldw, min(DEPTH, k - begin), columns, 0, out, 0, onto)
@@ -181,7 +182,7 @@ def multiply_alone(x, w, ldw, k, columns, out):  # type: ignore[no-untyped-def]
 
 @kernel()
 def multiply_panel(x, ldx, rows, w, ldw, k, columns, ahead, out, ldo, onto):  # type: ignore[no-untyped-def]
-    """As `multiply`, for k up to DEPTH; what lies `ahead` bytes after each weight is fetched for whoever is next."""
+    """Do as `multiply`, for k up to DEPTH; what lies `ahead` bytes after each weight is fetched for whoever is next."""
     row = 0
     while row + 8 <= rows:
         left, here, column = x + row * ldx, out + row * ldo, 0
@@ -225,8 +226,8 @@ def multiply_panel(x, ldx, rows, w, ldw, k, columns, ahead, out, ldo, onto):  # 
 
 @cache
 def _blend(rows: int, vectors: int) -> Any:
-    """`blend(p, ldp, v, ldv, count, out, ldo)`: `out[m, :] += sum over j of p[m, j] * v[j, :]`, `vectors` registers
-    wide; strides in bytes."""
+    """Make `blend(p, ldp, v, ldv, count, out, ldo)`: `out[m, :] += sum over j of p[m, j] * v[j, :]`, `vectors`
+    registers wide; strides in bytes."""
 
     @intrinsic
     def blend(typing_context, p, ldp, v, ldv, count, out, ldo):  # type: ignore[no-untyped-def]
@@ -255,7 +256,7 @@ def _blend(rows: int, vectors: int) -> Any:
 
 
 def spread(builder: Any, value: Any) -> Any:
-    """A scalar in every lane."""
+    """Put a scalar into every lane."""
     one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, ir.Constant(I32, 0))
     return builder.shuffle_vector(
         one, ir.Constant(_VECTOR, ir.Undefined), ir.Constant(ir.VectorType(I32, LANES), [0] * LANES)
@@ -268,7 +269,7 @@ _blend_4_1, _blend_2_1, _blend_1_1 = _blend(4, 1), _blend(2, 1), _blend(1, 1)
 
 @kernel()
 def blend(p, ldp, rows, v, ldv, count, width, out, ldo):  # type: ignore[no-untyped-def]
-    """`out[m, d] += sum over j < count of p[m, j] * v[j, d]`; `width` is a multiple of LANES, count > 0."""
+    """Add `sum over j < count of p[m, j] * v[j, d]` to `out[m, d]`; `width` is a multiple of LANES, count > 0."""
     row = 0
     while row < rows:
         taken, column = 4 if row + 4 <= rows else (2 if row + 2 <= rows else 1), 0

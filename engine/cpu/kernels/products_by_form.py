@@ -36,7 +36,7 @@ def product_four(x, ldx, xs, ldxs, rows, w, scales, k, first, count, out, ldo, o
 
 @kernel(_SIGNATURE)
 def product_alone(x, ldx, xs, ldxs, rows, w, scales, k, first, count, out, ldo, onto):  # type: ignore[no-untyped-def]
-    """As `product_whole` for one row and few columns; see `multiply_alone`."""
+    """Do as `product_whole` for one row and few columns; see `multiply_alone`."""
     multiply_alone(x, w + 4 * k * first, 4 * k, k, count, out)
 
 

@@ -19,7 +19,7 @@ FLOATS, INT8, FP8 = 0, 1, 2
 
 @njit(nogil=True, inline="always")
 def floats(address, count):  # type: ignore[no-untyped-def]
-    """The float32 numbers at an address, as an array."""
+    """View the float32 numbers at an address as an array."""
     return carray(pointer_to(address), count, np.float32)
 
 
@@ -50,7 +50,7 @@ def integers(address, count):  # type: ignore[no-untyped-def]
 
 @kernel(fastmath=FASTMATH)
 def normalise(x, weight, epsilon, out):  # type: ignore[no-untyped-def]
-    """RMS norm of one row, `weight` included. `out` may be `x`."""
+    """Compute the RMS norm of one row, `weight` included. `out` may be `x`."""
     total = np.float32(0)
     for i in range(len(x)):
         total += x[i] * x[i]
@@ -61,8 +61,8 @@ def normalise(x, weight, epsilon, out):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, inline="always")
 def small_exp(value):  # type: ignore[no-untyped-def]
-    """e to the power of a float32 <= 0, as `engine.attention.in_place.exponentiate`, for loops that become vector
-    code."""
+    """Return e to the power of a float32 <= 0, as `engine.attention.in_place.exponentiate`, for loops that become
+    vector code."""
     x = max(value, np.float32(-87.0))
     n = np.floor(x * np.float32(1.44269504) + np.float32(0.5))
     r = x - n * np.float32(0.693359375) + n * np.float32(2.12194440e-4)
@@ -77,7 +77,7 @@ def small_exp(value):  # type: ignore[no-untyped-def]
 
 @kernel(fastmath=FASTMATH)
 def gate(gates, ups, kind, out):  # type: ignore[no-untyped-def]
-    """`activation(gates) * ups`, one row. NaN stays NaN."""
+    """Compute `activation(gates) * ups` for one row. NaN stays NaN."""
     one, half = np.float32(1), np.float32(0.5)
     if kind == SILU:
         for i in range(len(gates)):
@@ -95,7 +95,7 @@ def gate(gates, ups, kind, out):  # type: ignore[no-untyped-def]
 
 @kernel(fastmath=FASTMATH)
 def turn(head, cosines, sines):  # type: ignore[no-untyped-def]
-    """Rotary position of one head, in place: the first half of the dimensions is paired with the second."""
+    """Turn one head by its rotary position, in place: the first half of the dimensions is paired with the second."""
     half = len(head) // 2
     for i in range(half):
         low, high = head[i], head[i + half]
@@ -132,7 +132,8 @@ def shrink(row, out):  # type: ignore[no-untyped-def]
 
 @kernel(fastmath=FASTMATH)
 def shrink_to_e4m3(row, out):  # type: ignore[no-untyped-def]
-    """As `shrink`, to floats of 8 bits: sign, 4 bits of exponent (bias 7), 3 of fraction; the largest becomes 448."""
+    """Round as `shrink` does, to floats of 8 bits: sign, 4 bits of exponent (bias 7), 3 of fraction; the largest
+    becomes 448."""
     largest = np.float32(0)
     total = np.float32(0)
     for i in range(len(row)):
@@ -153,7 +154,7 @@ def shrink_to_e4m3(row, out):  # type: ignore[no-untyped-def]
 
 @kernel(fastmath=FASTMATH)
 def widen(address, scale, width, form, out):  # type: ignore[no-untyped-def]
-    """The inverse of `shrink`, or of `shrink_to_e4m3`."""
+    """Undo `shrink`, or `shrink_to_e4m3`."""
     small, unit = bytes_at(address, width), floats(scale, 1)[0]
     if form == INT8:
         for i in range(width):

@@ -51,7 +51,7 @@ def padded(k: int) -> int:
 
 
 def multiply_bytes(builder: Any, sums: Any, weights: Any, values: Any) -> Any:
-    """`sums` (int32) plus the products of each four unsigned bytes of `weights` with four signed ones of `values`."""
+    """Add the products of each four unsigned bytes of `weights` with four signed ones of `values` to `sums` (int32)."""
     if HAS_VNNI:
         multiply_add = foreign(builder, "llvm.x86.avx512.vpdpbusd.512", _INTS, [_INTS] * 3)
         return builder.call(multiply_add, [sums, weights, values])
@@ -69,8 +69,8 @@ def in_all(value: int, lanes: int) -> Any:
 
 @cache
 def _tile8(rows: int, columns: int) -> Any:
-    """`tile(x, ldx, sx, ldsx, groups, w, ldw, sw, out, ldo, onto)`; `sx` rows hold `groups` scales, and after two times
-    as many numbers what the offset of the weights adds to the row's sums."""
+    """Make `tile(x, ldx, sx, ldsx, groups, w, ldw, sw, out, ldo, onto)`; `sx` rows hold `groups` scales, and after two
+    times as many numbers what the offset of the weights adds to the row's sums."""
 
     @intrinsic
     def tile(typing_context, x, ldx, sx, ldsx, groups, w, ldw, sw, out, ldo, onto):  # type: ignore[no-untyped-def]
@@ -113,7 +113,7 @@ def _tile8(rows: int, columns: int) -> Any:
 
 
 def _store_scaled(builder: Any, vectors: list[Any], shift: Any, scales: Any, out: Any, onto: Any) -> None:
-    """One row of a tile: (sum - shift) * scale, stored or added."""
+    """Store one row of a tile, or add it: (sum - shift) * scale."""
     adds = builder.icmp_signed("!=", onto, number(0))
     for first in range(0, len(vectors), 4):
         few = vectors[first : first + 4]
@@ -133,7 +133,7 @@ _tile8_4_1, _tile8_2_1, _tile8_1_1 = _tile8(4, 1), _tile8(2, 1), _tile8(1, 1)
 
 @kernel()
 def multiply8(x, ldx, sx, ldsx, rows, w, ldw, sw, k, columns, out, ldo, onto):  # type: ignore[no-untyped-def]
-    """`out[m, n] (+)= x[m] . w[n]`, weights in 8 bits; `k` is padded, strides are bytes."""
+    """Compute `out[m, n] (+)= x[m] . w[n]`, weights in 8 bits; `k` is padded, strides are bytes."""
     groups = k // GROUP8
     for first in range(0, columns, PANEL):
         last, row = min(columns, first + PANEL), 0
@@ -167,8 +167,8 @@ def multiply8(x, ldx, sx, ldsx, rows, w, ldw, sw, k, columns, out, ldo, onto):  
 
 @kernel(fastmath=FASTMATH)
 def shrink_groups(x, k, group, out, scales):  # type: ignore[no-untyped-def]
-    """One row [k] to int8 in groups; `scales` gets (address) the groups' scales, their offsets under weights of 4 bits
-    (-8 times the sum, int32), and the row's offset under weights of 8 bits."""
+    """Round one row [k] to int8 in groups; `scales` gets (address) the groups' scales, their offsets under weights of 4
+    bits (-8 times the sum, int32), and the row's offset under weights of 8 bits."""
     groups = (k + 127) // 128 * 128 // group
     small, units, sums = bytes_at(out, groups * group), floats(scales, groups), words(scales + 4 * groups, groups)
     source, shift = floats(x, k), np.float32(0)
@@ -194,5 +194,5 @@ def shrink_groups(x, k, group, out, scales):  # type: ignore[no-untyped-def]
 
 
 def scale_bytes(k: int, group: int) -> int:
-    """Stride of the scales' rows that `shrink_groups` writes."""
+    """Return the stride of the scales' rows that `shrink_groups` writes."""
     return 8 * (padded(k) // group) + 64

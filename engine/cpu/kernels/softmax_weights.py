@@ -23,7 +23,8 @@ def in_all_lanes(value: float) -> Any:
 
 
 def exponential(builder: Any, x: Any) -> Any:
-    """e to the power of each lane, all <= 0; the numbers of `engine.cpu.kernels.rows.small_exp`. NaN stays NaN."""
+    """Return e to the power of each lane, all <= 0; the numbers of `engine.cpu.kernels.rows.small_exp`. NaN stays
+    NaN."""
     floor = foreign(builder, f"llvm.floor.v{LANES}f32", VECTOR, [VECTOR])
     multiply_add = fused_multiply_add(builder)
 
@@ -43,7 +44,7 @@ def exponential(builder: Any, x: Any) -> Any:
 
 
 def _seen(builder: Any, at: Any, begin: Any, stop: Any) -> Any:
-    """Which of the lanes at places at, at + 1, ... lie in [begin, stop)."""
+    """Return which of the lanes at places at, at + 1, ... lie in [begin, stop)."""
 
     def everywhere(value: Any) -> Any:
         one = builder.insert_element(ir.Constant(_INDEX, ir.Undefined), value, ir.Constant(I32, 0))
@@ -106,5 +107,5 @@ def weigh(typing_context, scores, count, begin, stop, largest):  # type: ignore[
 
 @njit(nogil=True, inline="always")
 def whole(count):  # type: ignore[no-untyped-def]
-    """`count` rounded up to whole registers."""
+    """Round `count` up to whole registers."""
     return (count + LANES - 1) // LANES * LANES

@@ -28,8 +28,8 @@ WIDE = 2 * LANES
 
 @cache
 def _dots(rows: int, vectors: int) -> Any:
-    """`dots(q, ldq, t, ldt, k, out, ldo)`: `out[m, j] = sum over d < k of q[m, d] * t[d, j]` for `vectors` registers of
-    columns; strides in bytes, k a multiple of `LANES`."""
+    """Make `dots(q, ldq, t, ldt, k, out, ldo)`: `out[m, j] = sum over d < k of q[m, d] * t[d, j]` for `vectors`
+    registers of columns; strides in bytes, k a multiple of `LANES`."""
 
     @intrinsic
     def dots(typing_context, q, ldq, t, ldt, k, out, ldo):  # type: ignore[no-untyped-def]
@@ -39,7 +39,7 @@ def _dots(rows: int, vectors: int) -> Any:
             multiply_add = fused_multiply_add(builder)
 
             def lane(first: int) -> list[Any]:
-                """The sums over d = first, first + LANES, ...: what that lane of a register of `products` holds."""
+                """Sum over d = first, first + LANES, ...: what that lane of a register of `products` holds."""
                 loop = Loop(builder, k, LANES, [_ZERO] * (rows * vectors))
                 d = builder.add(loop.index, number(first))
                 column = builder.add(t, builder.mul(d, ldt))
@@ -54,7 +54,7 @@ def _dots(rows: int, vectors: int) -> Any:
                 return sums
 
             def tree(lanes: int, first: int) -> list[Any]:
-                """Halves added to halves, as `sums_of` does it."""
+                """Add halves to halves, as `sums_of` does it."""
                 if lanes == LANES:
                     return lane(first)
                 left = tree(2 * lanes, first)
@@ -73,7 +73,7 @@ def _dots(rows: int, vectors: int) -> Any:
 
 @cache
 def _turn() -> Any:
-    """`turn(x, ldx, out, ldo)`: LANES rows of LANES floats become columns."""
+    """Make `turn(x, ldx, out, ldo)`: LANES rows of LANES floats become columns."""
 
     @intrinsic
     def turn(typing_context, x, ldx, out, ldo):  # type: ignore[no-untyped-def]
@@ -112,7 +112,7 @@ _dots_4_2, _dots_1_2, _turn_square = _dots(4, 2), _dots(1, 2), _turn()
 
 @kernel()
 def turn_rows(x, ldx, rows, width, out, ldo):  # type: ignore[no-untyped-def]
-    """`out[d, j] = x[j, d]` for `rows` rows of `width` floats, a multiple of LANES; strides in bytes."""
+    """Write `out[d, j] = x[j, d]` for `rows` rows of `width` floats, a multiple of LANES; strides in bytes."""
     row = 0
     while row + LANES <= rows:
         for d in range(0, width, LANES):
@@ -127,8 +127,8 @@ def turn_rows(x, ldx, rows, width, out, ldo):  # type: ignore[no-untyped-def]
 
 @kernel()
 def multiply_turned(x, ldx, rows, turned, ldt, k, columns, out, ldo):  # type: ignore[no-untyped-def]
-    """`out[m, j] = x[m] . turned[:, j]`, to the last bit what `products.multiply_panel` gives for keys as they were.
-    Columns are computed `WIDE` at a time: `turned` and `out` have room for the last ones."""
+    """Compute `out[m, j] = x[m] . turned[:, j]`, to the last bit what `products.multiply_panel` gives for keys as they
+    were. Columns are computed `WIDE` at a time: `turned` and `out` have room for the last ones."""
     for column in range(0, columns, WIDE):
         row = 0
         while row + 4 <= rows:
