@@ -23,7 +23,7 @@ _DIGEST = 32
 
 
 def default_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """`$SLUICEGATE_CACHE_DIR`, else `sluicegate` in the user's folder for caches (XDG)."""
+    """Return `$SLUICEGATE_CACHE_DIR`, else `sluicegate` in the user's folder for caches (XDG)."""
     if environ.get(ENV):
         return Path(environ[ENV])
     base = environ.get("XDG_CACHE_HOME", "")
@@ -126,7 +126,7 @@ class CacheFolder:
 
 
 def others_can_write(found: os.stat_result) -> bool:
-    """Whether others than this user and root, who can do everything, can change a file or folder."""
+    """Return whether others than this user and root, who can do everything, can change a file or folder."""
     if os.name != "posix":
         return False
     return found.st_uid not in {os.geteuid(), 0} or bool(stat.S_IMODE(found.st_mode) & 0o022)

@@ -39,7 +39,7 @@ class CircuitBreaker:
 
     @property
     def is_open(self) -> bool:
-        """Until a call succeeds."""
+        """Return whether it has opened, and no call has succeeded since."""
         return self._pauses > 0
 
     @property
@@ -48,11 +48,12 @@ class CircuitBreaker:
 
     @property
     def wait_s(self) -> float:
-        """Seconds until a trial may be made; 0 = now."""
+        """Return the seconds until a trial may be made; 0 = now."""
         return max(0.0, self._open_until - self._clock())
 
     def admits(self, terms: BreakerTerms) -> bool:
-        """Whether a call may be made now. While open, admits one trial a pause, even if that trial never ends."""
+        """Return whether a call may be made now. While open, admits one trial a pause, even if that trial never
+        ends."""
         if not self.is_open:
             return True
         if self.wait_s > 0:
@@ -61,11 +62,11 @@ class CircuitBreaker:
         return True
 
     def would_open(self, terms: BreakerTerms) -> bool:
-        """Whether one more failure opens it, or keeps it open."""
+        """Return whether one more failure opens it, or keeps it open."""
         return self.is_open or self._in_a_row + 1 >= terms.failures_to_open
 
     def excused(self) -> None:
-        """A failure that was the caller's: counted, and as good as a success."""
+        """Count a failure that was the caller's, which is as good as a success."""
         self.failures += 1
         self.succeeded()
 
@@ -74,7 +75,7 @@ class CircuitBreaker:
         self._open_until = 0.0
 
     def failed(self, terms: BreakerTerms) -> bool:
-        """True where this failure opened it."""
+        """Count a failure; return True where it opened the breaker."""
         self.failures += 1
         self._in_a_row += 1
         if not self.is_open and self._in_a_row < terms.failures_to_open:

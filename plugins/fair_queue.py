@@ -34,11 +34,11 @@ class FairQueue(Generic[T]):
         """Tenants with pieces that wait, each once; the first is next."""
 
     def __len__(self) -> int:
-        """Pieces that wait."""
+        """Count the pieces that wait."""
         return sum(len(line.waiting) for line in self._lines.values())
 
     def __iter__(self) -> Iterator[T]:
-        """Pieces that wait, by tenant."""
+        """Yield the pieces that wait, by tenant."""
         for line in self._lines.values():
             yield from line.waiting
 
@@ -70,11 +70,11 @@ class FairQueue(Generic[T]):
         return None
 
     def give_place_up(self) -> None:
-        """A piece goes on without a place; it still counts to its tenant's share."""
+        """Give up the place of a piece that goes on without one; it still counts to its tenant's share."""
         self.running -= 1
 
     def ended(self, tenant: str, *, had_place: bool = True) -> None:
-        """A piece that `next` returned is over."""
+        """Note that a piece which `next` returned is over."""
         self._lines[tenant].running -= 1
         self.running -= had_place
         self._forget(tenant)

@@ -123,5 +123,5 @@ KEYWORDS: Mapping[str, Keyword] = {row.name: row for row in _ROWS}
 
 
 def named(test: Callable[[Keyword], bool]) -> frozenset[str]:
-    """Names of the keywords that pass `test`."""
+    """Return the names of the keywords that pass `test`."""
     return frozenset(row.name for row in KEYWORDS.values() if test(row))

@@ -59,7 +59,8 @@ class Registry:
         self._built: set[tuple[str, str]] = set()
 
     def add(self, slot: SlotName, name: str, factory: StageFactory, *, api_version: int = API_VERSION) -> None:
-        """Raises `PluginError` on an unknown slot, another contract version, or a name that is taken."""
+        """Add a stage's factory. Raises `PluginError` on an unknown slot, another contract version, or a name that is
+        taken."""
         if slot not in SLOTS:
             raise PluginError(f"{self._source}: there is no slot {slot!r}; the slots are {', '.join(SLOTS)}")
         if api_version != API_VERSION:
@@ -118,7 +119,7 @@ class Registry:
         return stage
 
     def was_built(self, slot: str, name: str) -> bool:
-        """Whether some stage was made of it, by the configuration or by a stage that wraps it."""
+        """Return whether some stage was made of it, by the configuration or by a stage that wraps it."""
         return (slot, name) in self._built
 
 

@@ -126,7 +126,7 @@ def scaffold(name: str, slot: SlotName = "moderate", into: Path = Path()) -> Pat
 
 
 def next_steps(folder: Path, name: str) -> str:
-    """What to type now, for the terminal."""
+    """Say what to type now, for the terminal."""
     return (
         f"{folder} is an installable plug-in that passes its own tests. Now:\n"
         f"  cd {folder}\n"

@@ -53,7 +53,7 @@ class Within:
     below: float | None = None
 
     def holds(self, value: float) -> bool:
-        """False for NaN too."""
+        """Return whether a number is in the range; False for NaN too."""
         return (
             (self.least is None or value >= self.least)
             and (self.most is None or value <= self.most)
@@ -131,7 +131,7 @@ def collecting() -> Iterator[list[str]]:
 
 
 def _mistakes(kind: Any, table: object, where: str, more: Iterable[str] = ()) -> list[str]:
-    """What `read_settings` would refuse, each by itself; `more`: names that somebody else reads."""
+    """List what `read_settings` would refuse, each by itself; `more`: names that somebody else reads."""
     token = _COLLECTED.set(None)
     try:
         if not isinstance(table, Mapping):
@@ -160,7 +160,7 @@ def _one(kind: Any, name: str, value: object, where: str) -> None:
 
 
 def _tables(hint: Any, value: object, place: _Place) -> tuple[Any, list[tuple[str, Any]]]:
-    """The dataclass that `hint` is made of, and where tables of it stand in `value`."""
+    """Find the dataclass that `hint` is made of, and where tables of it stand in `value`."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return _tables(_without_none(inner), value, place)
@@ -229,7 +229,7 @@ def check_names(names: Iterable[object], valid: Iterable[str], where: str) -> No
 
 
 def wrong_value(where: str, name: str, expected: str, found: object) -> ConfigurationError:
-    """The error for a value of the right type that is not what a stage expects."""
+    """Make the error for a value of the right type that is not what a stage expects."""
     return _Place(where, name).wrong(expected, found)
 
 
@@ -242,7 +242,7 @@ class _Place:
     shows_value: bool = True
 
     def below(self, name: object) -> _Place:
-        """Of an entry; items of lists count from 1."""
+        """Name an entry below this one; items of lists count from 1."""
         return _Place(self.where, f"{self.name}.{_key(name)}", self.shows_value)
 
     @property
@@ -282,7 +282,7 @@ def _read(hint: Any, value: object, place: _Place, bounds: Within = NOT_NEGATIVE
 
 
 def _scalar(hint: Any, value: object, place: _Place, bounds: Within) -> object:
-    """`value` as a `hint`: a float may be written as a whole number, and no number as true or false."""
+    """Read `value` as a `hint`: a float may be written as a whole number, and no number as true or false."""
     number = hint in (int, float) and isinstance(value, int | float) and not isinstance(value, bool)
     if number:
         try:
@@ -298,7 +298,7 @@ def _scalar(hint: Any, value: object, place: _Place, bounds: Within) -> object:
 
 
 def in_words(hint: Any, bounds: Within = NOT_NEGATIVE) -> str:
-    """What a setting annotated `hint` takes: `a number from 0 to 1`."""
+    """Say what a setting annotated `hint` takes: `a number from 0 to 1`."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return in_words(inner[0], next((extra for extra in inner[1:] if isinstance(extra, Within)), bounds))
@@ -310,7 +310,7 @@ def in_words(hint: Any, bounds: Within = NOT_NEGATIVE) -> str:
 
 
 def _expected(hint: Any, bounds: Within) -> str:
-    """What a value of `hint` is called."""
+    """Say what a value of `hint` is called."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Literal:
         return f"one of {', '.join(map(str, inner))}"

@@ -71,7 +71,7 @@ class Timeline:
             self.preempted_s.append(time.perf_counter())
 
     def count(self, step: TokenStep | None, *, forced: bool = False) -> None:
-        """One more token; `step` where it is described."""
+        """Count one more token; `step` where it is described."""
         self.tokens += 1
         self.forced += forced
         if self.first_token_s is None and self.started_s is not None:

@@ -86,7 +86,7 @@ class BackgroundBuilder:
 
     @property
     def failures(self) -> Mapping[str, str]:
-        """What could not be compiled, by name, and why."""
+        """Return what could not be compiled, by name, and why."""
         return dict(self._failures.values())
 
     @property

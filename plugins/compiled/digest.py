@@ -123,7 +123,7 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _is_named(module: str | None) -> bool:
-    """Whether what a module holds is told by its name."""
+    """Return whether what a module holds is told by its name."""
     root = (module or "").partition(".")[0]
     return root in _VERSIONED or root in sys.stdlib_module_names
 

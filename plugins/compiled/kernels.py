@@ -96,7 +96,8 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
 
     @property
     def address(self) -> int:
-        """Where its code begins, for types that were declared and are there: a C function of the same arguments."""
+        """Return where its code begins, for types that were declared and are there: a C function of the same
+        arguments."""
         if self._address == 0:
             found = self.overloads[self.declared[0]]
             self._address = int(found.library.get_pointer_to_function(found.fndesc.llvm_cfunc_wrapper_name))

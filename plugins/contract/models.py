@@ -24,10 +24,10 @@ class Matcher(Protocol):
 
     @property
     def worked_s(self) -> float:
-        """CPU seconds of all calls that worked something out; 0 where that is not measured."""
+        """Return the CPU seconds of all calls that worked something out; 0 where that is not measured."""
 
     def bound(self, cpu_s: float, *, wait: bool = True, pause: Callable[[], None] | None = None) -> None:
-        """From now on `fill_mask` and `accept` raise `GrammarTooCostly` past `cpu_s` of one call, which may then be
+        """Let `fill_mask` and `accept` raise `GrammarTooCostly` from now on past `cpu_s` of one call, which may then be
         made again. `wait`: for other matchers of the grammar that work; `pause` is called now and then. A matcher whose
         calls are always short may ignore it."""
 
@@ -41,18 +41,19 @@ class Matcher(Protocol):
         """Undo the last `n` accepted tokens; masks are then bit-identical to those before."""
 
     def forced_tokens(self) -> list[int]:
-        """Tokens the grammar leaves no choice about from here, in canonical tokenisation; [] where unsure."""
+        """Return the tokens that the grammar leaves no choice about from here, in canonical tokenisation; [] where
+        unsure."""
 
     def shortest_completion(self) -> ClosingTokens | None:
-        """The shortest way to a valid end, as far as could be found; None where none was. Moves nothing."""
+        """Return the shortest way to a valid end, as far as could be found; None where none was. Moves nothing."""
 
     @property
     def can_stop(self) -> bool:
-        """What was accepted is a whole value: an end-of-sequence token is allowed."""
+        """Return whether what was accepted is a whole value: an end-of-sequence token is allowed."""
 
     @property
     def is_finished(self) -> bool:
-        """An end-of-sequence token was accepted, or nothing but one may follow."""
+        """Return whether an end-of-sequence token was accepted, or nothing but one may follow."""
 
 
 @runtime_checkable
@@ -61,7 +62,7 @@ class CompiledGrammar(Protocol):
 
     @property
     def notes(self) -> Sequence[str]:
-        """What the grammar could not enforce, by name and place, for the answer to say."""
+        """Return what the grammar could not enforce, by name and place, for the answer to say."""
 
     def matcher(self) -> Matcher: ...
 
@@ -123,7 +124,7 @@ class ProbedModel(Protocol):
 
     @property
     def probe_labels(self) -> tuple[str, ...]:
-        """What they look for; empty where it has none."""
+        """Return what the probes look for; empty where the model has none."""
 
 
 @quick
@@ -162,7 +163,7 @@ class Generation(Protocol):
 
     @property
     def timeline(self) -> Timeline | None:
-        """When its parts happened; None = not known."""
+        """Return when the answer's parts happened; None = not known."""
 
     async def begin(self) -> None:
         """Awaited once, before the first piece is: what it raises can still become an HTTP status, and `usage` is right

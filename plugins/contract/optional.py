@@ -63,7 +63,7 @@ class RenamingRouter(Protocol):
     """For routers: say which requested names can end at another model, so that fallbacks are known beforehand."""
 
     def decides(self, name: str) -> bool:
-        """Whether `name` may come to stand for another model."""
+        """Return whether `name` may come to stand for another model."""
 
 
 @runtime_checkable
@@ -71,7 +71,7 @@ class ThreadedAssembler(Protocol):
     """For assemblers: render long prompts in a worker thread instead of on the event loop."""
 
     def assembled(self, request: Request, model: ServedModel) -> Prompt:
-        """As `assemble`, without awaiting anything."""
+        """Do as `assemble`, without awaiting anything."""
 
 
 @runtime_checkable
@@ -79,7 +79,7 @@ class FairConstrainer(Protocol):
     """For constrainers: compile in the turn of a tenant, so that none waits for what another one sends."""
 
     async def compile_for(self, tenant: str, constraint: Constraint, model: ServedModel) -> CompiledGrammar:
-        """As `compile`; raises `RateLimited` besides, where too much of the tenant's work waits."""
+        """Do as `compile`; raises `RateLimited` besides, where too much of the tenant's work waits."""
 
 
 @runtime_checkable
@@ -94,7 +94,7 @@ class LoadReporter(Protocol):
     """For generators: what admission needs to shed load with a truthful `Retry-After`."""
 
     def load(self, model: str | None = None) -> Load:
-        """`model` None = the first one served. Raises `NotFound`."""
+        """Report how busy a model is; `model` None = the first one served. Raises `NotFound`."""
 
 
 @runtime_checkable
@@ -102,7 +102,7 @@ class HealthReporter(Protocol):
     """For generators that ask other servers: how those are, for the console."""
 
     def health(self, model: str) -> Sequence[ServerHealth]:
-        """Raises `NotFound`."""
+        """Report how well a model does. Raises `NotFound`."""
 
 
 @runtime_checkable
@@ -110,7 +110,7 @@ class StartReporter(Protocol):
     """For generators: how far `start` is, for whoever waits for it."""
 
     def starting(self) -> str:
-        """A few words, which `/readyz` shows; '' = nothing to say."""
+        """Return a few words, which `/readyz` shows; '' = nothing to say."""
 
 
 @runtime_checkable
@@ -125,7 +125,7 @@ class TextEmbedder(Protocol):
     """For generators: texts, or token ids, as vectors. Raises `NotFound`, `RequestError`, `Overloaded`."""
 
     async def embed(self, texts: Sequence[str | Sequence[int]], *, model: str | None = None) -> Embeddings:
-        """`model` None = the first one served."""
+        """Embed the texts; `model` None = the first one served."""
 
 
 @runtime_checkable
@@ -133,7 +133,7 @@ class TextScorer(Protocol):
     """For generators: how well texts answer a query. Raises `NotFound`, `RequestError`, `Overloaded`."""
 
     async def score(self, query: str, texts: Sequence[str], *, model: str | None = None) -> Scores:
-        """`model` None = the first that scores."""
+        """Score the texts; `model` None = the first that scores."""
 
 
 @runtime_checkable
@@ -142,7 +142,7 @@ class ReadingModel(Protocol):
 
     @property
     def reads_for(self) -> Literal["embed", "score", "judge"]:
-        """`judge`: it is a guard that judges tokens; see `TokenGuardHost`."""
+        """Return whether the rail reads tokens for `judge`, a guard that judges them; see `TokenGuardHost`."""
 
     @property
     def dimensions(self) -> tuple[int, ...]:
@@ -159,7 +159,7 @@ class TokenReading(Protocol):
 
     @property
     def room(self) -> int:
-        """Tokens that it may have."""
+        """Count the tokens that it may have."""
 
     async def judge(self, token_ids: Sequence[int], last: int, *, asked: bool = False) -> Sequence[TokenJudgement]:
         """Add tokens and judge the `last` of them: as a part of an answer, or `asked`, as the end of a question.
@@ -184,7 +184,7 @@ class ModelHost(Protocol):
         `ModelLoadError`, `ConfigurationError`, or `RequestError` where the name is taken; nothing has changed then."""
 
     async def remove_model(self, name: str, *, drain_s: float | None = None) -> None:
-        """New requests do not find it; those that run may finish for `drain_s`. Raises `NotFound`."""
+        """Remove a model: new requests do not find it; those that run may finish for `drain_s`. Raises `NotFound`."""
 
 
 @runtime_checkable
@@ -192,8 +192,8 @@ class PlacedRail(Protocol):
     """For output rails: judge a string of a tool call by the argument that it is."""
 
     def at_place(self, tool: str, path: tuple[str | int, ...]) -> OutputRail:
-        """The rail, of the same name, for the string or number at `path` of the arguments of a call of `tool`. A key is
-        judged by `open` of the rail itself."""
+        """Return the rail, of the same name, for the string or number at `path` of the arguments of a call of `tool`. A
+        key is judged by `open` of the rail itself."""
 
 
 @runtime_checkable
@@ -201,7 +201,8 @@ class CuttableSession(RailSession, Protocol):
     """A rail's session that treats a text cut short, by its length or a stop string, in its own way."""
 
     def cut(self) -> Verdict:
-        """Called in place of `close`: what has begun, and already tells too much, can be redacted here."""
+        """End a text that was cut off, in place of `close`: what has begun, and already tells too much, can be redacted
+        here."""
 
 
 @runtime_checkable
@@ -209,8 +210,8 @@ class ClearingSession(RailSession, Protocol):
     """A rail's session that can judge a whole text at once, faster than by feeding it."""
 
     def clears(self, text: str) -> bool:
-        """True only where `feed` and `close` would neither block, redact nor escalate if `text` were the whole of the
-        channel. Leaves the session as it was."""
+        """Return True only where `feed` and `close` would neither block, redact nor escalate if `text` were the whole
+        of the channel. Leaves the session as it was."""
 
 
 @runtime_checkable
@@ -218,8 +219,8 @@ class ContinuableSession(RailSession, Protocol):
     """A rail's session that can judge what follows a text that the reader already has."""
 
     def after(self, lead: str) -> RailSession:
-        """A fresh session for what follows `lead`; offsets are those of the new text. Reports what begins in the lead
-        and ends behind it as beginning at 0."""
+        """Return a fresh session for what follows `lead`; offsets are those of the new text. Reports what begins in the
+        lead and ends behind it as beginning at 0."""
 
 
 @runtime_checkable
@@ -228,7 +229,8 @@ class JudgingRail(Protocol):
     blocks or escalates and redacts nothing; it reads JSON as one text, with its escapes decoded."""
 
     def follow(self, request: Request, caller: Caller, channel: Channel, terms: JudgingTerms) -> AwaitedSession:
-        """A session for one text of the answer to `request`; takes the place of `open` wherever an answer is judged."""
+        """Return a session for one text of the answer to `request`; takes the place of `open` wherever an answer is
+        judged."""
 
 
 OPTIONAL: Mapping[SlotName, tuple[type, ...]] = {
@@ -258,12 +260,13 @@ OPTIONAL: Mapping[SlotName, tuple[type, ...]] = {
 
 @cache
 def methods_of(protocol: type) -> tuple[str, ...]:
-    """Names of the methods, or properties, that an optional Protocol adds."""
+    """Return the names of the methods, or properties, that an optional Protocol adds."""
     return tuple(name for name in vars(protocol) if not name.startswith("_"))
 
 
 def offers(thing: object, protocol: type[P]) -> TypeGuard[P]:
-    """Whether `thing` has the methods that `protocol` adds. Fast enough for every stream: `isinstance` takes 10 us."""
+    """Return whether `thing` has the methods that `protocol` adds. Fast enough for every stream: `isinstance` takes 10
+    us."""
     for name in methods_of(protocol):  # type: ignore[arg-type]  # noqa: SIM110  # half the time of a generator
         if not callable(getattr(thing, name, None)):
             return False
@@ -271,7 +274,7 @@ def offers(thing: object, protocol: type[P]) -> TypeGuard[P]:
 
 
 def shows(thing: object, protocol: type[P]) -> TypeGuard[P]:
-    """Whether `thing` has the attributes that `protocol` names: `offers` for one of properties."""
+    """Return whether `thing` has the attributes that `protocol` names: `offers` for one of properties."""
     for name in methods_of(protocol):  # type: ignore[arg-type]  # noqa: SIM110
         if not hasattr(thing, name):
             return False
@@ -279,6 +282,6 @@ def shows(thing: object, protocol: type[P]) -> TypeGuard[P]:
 
 
 def properties_of(rail: object) -> RailProperties | None:
-    """What a rail says of itself; None where it says nothing."""
+    """Return what a rail says of itself; None where it says nothing."""
     found = rail.properties if isinstance(rail, DescribedRail) else None
     return found if isinstance(found, RailProperties) else None

@@ -208,7 +208,7 @@ class Request:
 
     @property
     def callable_tools(self) -> tuple[Tool, ...]:
-        """Those that `tool_choice` lets the model call."""
+        """Return the tools that `tool_choice` lets the model call."""
         choice = self.tool_choice
         if choice.mode == "none":
             return ()
@@ -216,7 +216,7 @@ class Request:
 
     @property
     def custom_tools(self) -> frozenset[str]:
-        """Names of those that take a text."""
+        """Return the names of the tools that take a text."""
         return frozenset(tool.name for tool in self.tools if tool.custom)
 
     reuse: Reuse = Reuse()

@@ -58,8 +58,8 @@ class Constrainer(Protocol):
 
     @property
     def unconstrained(self) -> Constraint | None:
-        """What stands in for a request without a constraint, such as a blocklist over free text; None = nothing. A
-        stage around another one passes it on."""
+        """Return what stands in for a request without a constraint, such as a blocklist over free text; None = nothing.
+        A stage around another one passes it on."""
 
     async def compile(self, constraint: Constraint, model: ServedModel) -> CompiledGrammar: ...
 
@@ -85,7 +85,7 @@ class RailSession(Protocol):
     def feed(self, text: str) -> Verdict: ...
 
     def close(self) -> Verdict:
-        """No more text will come: settle everything (`clear_to` = length of the text, or block)."""
+        """Settle everything, as no more text will come (`clear_to` = length of the text, or block)."""
 
 
 class AwaitedSession(Protocol):

@@ -70,12 +70,12 @@ class Text(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The path in the words of the API: `tools[0].parameters.properties[2].description`."""
+        """Return the path in the words of the API: `tools[0].parameters.properties[2].description`."""
         return place_of(self.path)
 
     @property
     def is_free(self) -> bool:
-        """Another text may stand here."""
+        """Return whether another text may stand here."""
         return self.kind != "fixed"
 
 
@@ -85,7 +85,7 @@ def place_of(path: Path) -> str:
 
 
 def texts_of(request: Request) -> list[Text]:
-    """Every text of `request`, in order, without empty ones. Raises `ValueError` for what is nested beyond
+    """Return every text of `request`, in order, without empty ones. Raises `ValueError` for what is nested beyond
     `MAX_DEPTH` or is no JSON."""
     found: list[Text] = []
     for i, message in enumerate(request.messages):
@@ -99,7 +99,7 @@ def texts_of(request: Request) -> list[Text]:
 
 @cache
 def _rest_of_a_request() -> tuple[tuple[str, Read, Any], ...]:
-    """What stands beside the messages, with what a field holds that nobody set."""
+    """List the fields beside the messages: name, how it is read, and what it holds where nobody set it."""
     unsaid = {field.name: field.default for field in fields(Request)}
     return tuple((name, read, unsaid[name]) for name, read in _plan(Request) if name != "messages")
 
@@ -119,19 +119,20 @@ def _of_message(message: Message, i: int, request: Request, found: list[Text]) -
 
 @cache
 def _beside_content() -> Callable[[Message], tuple[Any, ...]]:
-    """The other fields of a message that may hold text, in one call."""
+    """Return what reads, in one call, the other fields of a message that may hold text."""
     return attrgetter(*(name for name, _ in _plan(Message) if name != "content"))
 
 
 def _inside(text: Text, kind: Kind, role: Role) -> Text:
-    """A document's name is part of the document; arguments are said by the role that calls."""
+    """Mark a text by what holds it: a document's name is part of the document; arguments are said by the role that
+    calls."""
     if kind == "document":
         return text._replace(kind=kind)
     return text._replace(role=role) if text.kind == "arguments" else text
 
 
 def _kind_of(request: Request, i: int) -> Kind:
-    """Documents stand as messages of their own while the rails look."""
+    """Return a text's kind: documents stand as messages of their own while the rails look."""
     parts = request.parts
     if parts is None or not parts.expanded:
         return "message"
@@ -147,7 +148,7 @@ Read = Callable[[Any, Path, list[Text]], None]
 
 @cache
 def _plan(cls: type) -> tuple[tuple[str, Read], ...]:
-    """How to read each field of a dataclass that a model may come to read."""
+    """Plan how to read each field of a dataclass that a model may come to read."""
     hints, never = get_type_hints(cls), NEVER_READ.get(cls, frozenset())
     kinds = KINDS.get(cls, {})
     return tuple(
@@ -158,7 +159,7 @@ def _plan(cls: type) -> tuple[tuple[str, Read], ...]:
 
 
 def holds_text(hint: Any) -> bool:
-    """Whether a value of this type can hold a text that somebody wrote. What is not known to hold none may."""
+    """Return whether a value of this type can hold a text that somebody wrote. What is not known to hold none may."""
     if hint in (int, float, bool, NoneType) or get_origin(hint) is Literal:
         return False
     if isinstance(hint, type) and is_dataclass(hint):
@@ -178,7 +179,7 @@ def _reader(cls: type, name: str, kind: Kind, hint: Any) -> Read:
 
 
 def _facts(value: Any, hint: type, path: Path, found: list[Text]) -> None:
-    """A dataclass of the contract; every request has some, and they rarely hold text."""
+    """Read a dataclass of the contract; every request has some, and they rarely hold text."""
     if value.__class__ is not hint:
         _values(value, path, "data", "fixed", found)
         return
@@ -188,7 +189,8 @@ def _facts(value: Any, hint: type, path: Path, found: list[Text]) -> None:
 
 
 def _arguments(value: str, path: Path, found: list[Text]) -> None:
-    """As it is spelled, and, where it spells characters by escapes, what it says: templates parse it."""
+    """Read arguments as they are spelled, and, where they spell characters by escapes, what they say: templates parse
+    them."""
     found.append(Text(path, value, "arguments"))
     if "\\" not in value:
         return
@@ -249,7 +251,7 @@ def _mapping(value: Mapping[Any, Any], path: Path, mode: Mode, kind: Kind, found
 
 
 def _digits(number: float) -> str:
-    """An account number is one with `.0` behind it, too."""
+    """Spell a number. An account number is one with `.0` behind it, too."""
     return str(int(number)) if isinstance(number, int) or number.is_integer() else repr(number)
 
 
@@ -257,8 +259,9 @@ def _digits(number: float) -> str:
 
 
 def with_texts(request: Request, changes: Mapping[Path, str]) -> Request:
-    """`request` with other texts at these paths. A template's variable is replaced in the messages as well, which
-    were made from it. Raises `KeyError` for a path where no text is, `ValueError` where a text must stay as it is."""
+    """Return `request` with other texts at these paths. A template's variable is replaced in the messages as well,
+    which were made from it. Raises `KeyError` for a path where no text is, `ValueError` where a text must stay as it
+    is."""
     known = {text.path: text for text in texts_of(request)}
     for path in changes:
         if not known[path].is_free:
@@ -294,7 +297,8 @@ def _at(tree: Mapping[Step, Any], i: int, key: Any) -> Any:
 
 
 def _in_messages(before: Request, after: Request, old: str, new: str) -> Request:
-    """A value that the template altered cannot be found again, and then nothing can be replaced."""
+    """Replace a variable's value in the messages. One that the template altered cannot be found again: raises
+    `ValueError`."""
     if not any(old in message.content for message in before.messages):
         raise ValueError("a variable of the template stands in no message as it was given, and cannot be replaced")
     messages = (replace(message, content=message.content.replace(old, new)) for message in after.messages)
@@ -302,8 +306,8 @@ def _in_messages(before: Request, after: Request, old: str, new: str) -> Request
 
 
 def in_two(changes: Sequence[tuple[Text, str]], request: Request) -> tuple[tuple[Message, ...] | None, dict[Path, str]]:
-    """New texts as a `ScreenResult` takes them: messages where only their free texts change (None: no message does),
-    and the others by path."""
+    """Return new texts as a `ScreenResult` takes them: messages where only their free texts change (None: no message
+    does), and the others by path."""
     inside = {text.path: new for text, new in changes if text.is_free and text.role is not None}
     outside = {text.path: new for text, new in changes if text.path not in inside}
     return (with_texts(request, inside).messages if inside else None), outside
@@ -313,11 +317,11 @@ def in_two(changes: Sequence[tuple[Text, str]], request: Request) -> tuple[tuple
 
 
 def beside_messages(request: Request) -> list[Text]:
-    """The texts that a rail does not see which reads the messages' contents and the arguments of calls alone."""
+    """Return the texts that a rail does not see which reads the messages' contents and the arguments of calls alone."""
     return [text for text in texts_of(request) if text.role is None or text.kind == "fixed"]
 
 
 def as_messages(request: Request, texts: Sequence[Text]) -> Request:
-    """A request of one user's message for each of `texts`, for rails that look nowhere else."""
+    """Return a request of one user's message for each of `texts`, for rails that look nowhere else."""
     messages = tuple(Message("user", text.text) for text in texts)
     return replace(request, messages=messages, tools=(), constraint=None, parts=None)

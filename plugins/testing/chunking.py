@@ -22,8 +22,8 @@ class Chunking:
 def chunkings(
     text: str, spans: Iterable[tuple[int, int]] = (), *, seed: int = 0, random_cuts: int = 4
 ) -> list[Chunking]:
-    """Whole, by character, in halves, in random pieces (the same for the same `seed`), and cut at the borders and
-    inside of each of `spans`, [start, end) offsets: where a rail that sees one piece at a time goes blind."""
+    """Cut a text: whole, by character, in halves, in random pieces (the same for the same `seed`), and at the borders
+    and inside of each of `spans`, [start, end) offsets: where a rail that sees one piece at a time goes blind."""
     found = [
         Chunking("whole", (text,) if text else ()),
         Chunking("by character", tuple(text)),

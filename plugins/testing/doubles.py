@@ -28,13 +28,13 @@ Script = Sequence[str] | Callable[[Job], Sequence[str]]
 
 
 def make_request(text: str = "Hello", *, role: Any = "user", **fields: Any) -> Request:
-    """A request with one message; `fields` are those of `Request`."""
+    """Make a request with one message; `fields` are those of `Request`."""
     given = {"id": f"test-{next(_numbers)}", "model": MODEL, "messages": (Message(role, text),), **fields}
     return Request(**given)
 
 
 def make_outcome(text: str = "Hello back", *, request: Request | None = None, **fields: Any) -> Outcome:
-    """What a recorder gets of a request that went well; `fields` are those of `Outcome`."""
+    """Make what a recorder gets of a request that went well; `fields` are those of `Outcome`."""
     given: dict[str, Any] = {
         "request": request or make_request(),
         "caller": Caller(),

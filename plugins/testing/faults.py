@@ -40,7 +40,7 @@ class Fault:
 
 
 def first_of_each_kind(faults: Iterable[Fault]) -> list[Fault]:
-    """One message each: the first says what to mend, a hundred more of its kind only hide the others."""
+    """Keep one message of each kind: the first says what to mend, a hundred more of its kind only hide the others."""
     found: dict[str, Fault] = {}
     for fault in faults:
         found.setdefault(fault.kind, fault)

@@ -40,12 +40,12 @@ ORDINARY = (
 
 
 def promised(rail: OutputRail | InputRail) -> RailProperties:
-    """What the rail says of itself, or that it promises nothing."""
+    """Return what the rail says of itself, or that it promises nothing."""
     return properties_of(rail) or RailProperties()
 
 
 def check_rail(rail: OutputRail, examples: Sequence[RailExample] | None = None, *, seed: int = 0) -> list[Fault]:
-    """Everything that is wrong with `rail`, one message of each kind; [] where nothing was found. `examples` are
+    """Find everything that is wrong with `rail`, one message of each kind; [] where nothing was found. `examples` are
     tried with ordinary texts beside them; without any, those of the rail's own `properties` are."""
     declared = promised(rail)
     given = declared.examples if examples is None else tuple(examples)
@@ -53,7 +53,7 @@ def check_rail(rail: OutputRail, examples: Sequence[RailExample] | None = None, 
 
 
 def spans_of(example: RailExample) -> list[tuple[int, int]]:
-    """Every place in the example's text that must not leave."""
+    """Find every place in the example's text that must not leave."""
     return [span for part in example.forbidden for span in _places(example.text, part)]
 
 
@@ -67,7 +67,8 @@ def _places(text: str, part: str) -> Iterator[tuple[int, int]]:
 
 
 def _until_slow(faults: Iterator[Fault]) -> Iterator[Fault]:
-    """A rail that is too slow is not worth the time of the checks that are left."""
+    """Yield faults up to the first of slowness: a rail that is too slow is not worth the time of the checks that are
+    left."""
     for fault in faults:
         yield fault
         if fault.kind == "slow":
@@ -130,7 +131,7 @@ def _strict(found: Driven, text: str, spans: Sequence[tuple[int, int]]) -> Itera
 def _driven(
     rail: OutputRail, declared: RailProperties, text: str, drives: Sequence[Driven], channel: Channel
 ) -> Iterator[Fault]:
-    """What holds for every text: the contract of verdicts, one outcome, the declared hold-back and time."""
+    """Check what holds for every text: the contract of verdicts, one outcome, the declared hold-back and time."""
     first, limit = drives[0], declared.hold_back
     for found in drives:
         yield from found.faults
@@ -143,7 +144,8 @@ def _driven(
 
 
 def _differing(rail: OutputRail, text: str, first: Driven, found: Driven, channel: Channel) -> Fault:
-    """The cut is to blame only if the first way, tried again, still gives what it gave."""
+    """Say which fault two ways of feeding show. The cut is to blame only if the first way, tried again, still gives
+    what it gave."""
     again = drive(rail, text, Chunking(first.chunking, _pieces_of(first, text)), channel=channel)
     if again.outcome != first.outcome:
         return _shared(first, again, text, "after other sessions")
@@ -171,7 +173,7 @@ def _pieces_of(found: Driven, text: str) -> tuple[str, ...]:
 
 
 def _sessions(rail: OutputRail, texts: Sequence[str]) -> Iterator[Fault]:
-    """Two sessions fed in turns, and one text again after all others, must come out as when they were alone."""
+    """Check that two sessions fed in turns, and one text again after all others, come out as when they were alone."""
     alone = [drive(rail, text) for text in texts]
     for text, found, other in zip(texts, alone, [*texts[1:], texts[0]], strict=True):
         mixed = _interleaved(rail, text, other)
@@ -214,7 +216,7 @@ def _other_channels(rail: OutputRail, declared: RailProperties, texts: Sequence[
 
 
 def _past(rail: OutputRail, declared: RailProperties, texts: Sequence[str]) -> Iterator[Fault]:
-    """A fresh session that starts `look_back` characters before `clear_to` must treat the rest alike."""
+    """Check that a fresh session which starts `look_back` characters before `clear_to` treats the rest alike."""
     if declared.look_back is None:
         return
     for text in texts:
@@ -268,7 +270,7 @@ def _seconds_per_character(rail: OutputRail, length: int, channel: Channel) -> f
 
 
 def _memory(rail: OutputRail, declared: RailProperties) -> Iterator[Fault]:
-    """Where the past is declared not to count, a session must not keep it: answers are many and long."""
+    """Check that a session keeps no past where it is declared not to count: answers are many and long."""
     if declared.look_back is None or declared.hold_back is None:
         return
     half = LONG // 2

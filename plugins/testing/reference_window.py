@@ -56,7 +56,7 @@ class Driven:
 
     @property
     def outcome(self) -> tuple[str, str, Outcome, str, tuple[str, ...]]:
-        """What must not depend on the cut."""
+        """Return what must not depend on the cut."""
         return self.released, self.withheld, self.verdict, self.reason, tuple(self.escalations)
 
     @property
@@ -108,7 +108,7 @@ class ReferenceWindow:
         return None
 
     def _complaint(self, verdict: Verdict, call: str, *, closing: bool) -> Fault | None:
-        """The contract of `Verdict`, word by word."""
+        """Return how a verdict breaks the contract of `Verdict`, word by word; None where it keeps it."""
         if not isinstance(verdict, Verdict):
             return Fault("shape", f"{call} must answer a Verdict, found {verdict!r} {self._where()}")
         clear_to, length = verdict.clear_to, len(self._text)
@@ -182,7 +182,8 @@ class ReferenceWindow:
             self.driven.verdict = "redact"
 
     def _release(self, end: int) -> None:
-        """What lies behind an escalation goes to the person who decides, not to the client."""
+        """Release text up to `end`. What lies behind an escalation goes to the person who decides, not to the
+        client."""
         edge = end if self._withheld_from is None else min(end, max(self._settled, self._withheld_from))
         for start, stop, withheld in ((self._settled, edge, False), (max(edge, self._settled), end, True)):
             if stop > start:
@@ -202,7 +203,7 @@ class ReferenceWindow:
         self.driven.withheld = ""
 
     def _fail(self, fault: Fault) -> None:
-        """As the gateway does: a rail that breaks the contract blocks."""
+        """Note a fault and block, as the gateway does with a rail that breaks the contract."""
         self.driven.faults.append(fault)
         self._block("rail_failed")
 

@@ -25,8 +25,8 @@ BUDGET_S = 5.0
 
 
 def check_screen(rail: InputRail, examples: Sequence[RailExample] | None = None) -> list[Fault]:
-    """Everything that is wrong with `rail`, one message of each kind. A text with a `forbidden` part must be refused,
-    or redacted so that the part is gone; a harmless one must pass as it is."""
+    """Find everything that is wrong with `rail`, one message of each kind. A text with a `forbidden` part must be
+    refused, or redacted so that the part is gone; a harmless one must pass as it is."""
     given = promised(rail).examples if examples is None else tuple(examples)
 
     async def run() -> list[Fault]:
@@ -74,7 +74,7 @@ async def _example(rail: InputRail, example: RailExample) -> AsyncIterator[Fault
 
 
 async def _everywhere(rail: InputRail, example: RailExample) -> AsyncIterator[Fault]:
-    """A rail that reads all texts finds what is forbidden wherever it stands."""
+    """Check that a rail which reads all texts finds what is forbidden wherever it stands."""
     for part in example.forbidden:
         for place, request in with_text_everywhere(part):
             result, faults = await _screened(rail, request)
@@ -88,7 +88,7 @@ async def _everywhere(rail: InputRail, example: RailExample) -> AsyncIterator[Fa
 
 
 def _left(request: Request, result: ScreenResult) -> Request:
-    """What the model gets; a text that must stay refuses the request, so that nothing of it is left."""
+    """Return what the model gets; a text that must stay refuses the request, so that nothing of it is left."""
     messages = request.messages if result.messages is None else result.messages
     try:
         return with_texts(replace(request, messages=messages), result.texts)
@@ -97,7 +97,7 @@ def _left(request: Request, result: ScreenResult) -> Request:
 
 
 def with_text_everywhere(text: str) -> Iterator[tuple[str, Request]]:
-    """(where, request) for the kinds of places in which a request has text."""
+    """Yield (where, request) for the kinds of places in which a request has text."""
     schema = {"type": "object", "properties": {"a": {"type": "string", "description": text}}}
     keyed = {"type": "object", "properties": {text: {"enum": [text]}}}
     call = ToolCall("c", "f", json.dumps({"a": text}))
@@ -114,7 +114,7 @@ def with_text_everywhere(text: str) -> Iterator[tuple[str, Request]]:
 
 
 async def _together(rail: InputRail, texts: Sequence[str]) -> AsyncIterator[Fault]:
-    """Requests at the same time get the verdicts that they get one by one."""
+    """Check that requests at the same time get the verdicts that they get one by one."""
     requests = [make_request(text) for text in texts]
     alone = [(await _screened(rail, request))[0] for request in requests]
     mixed = await asyncio.gather(*(_screened(rail, request) for request in requests))

@@ -27,7 +27,7 @@ from sluicegate.plugins.testing.screens import check_screen
 
 
 def check_stage(slot: SlotName, stage: Any) -> list[Fault]:
-    """Everything that is wrong with `stage`, one message of each kind; [] where nothing was found."""
+    """Find everything that is wrong with `stage`, one message of each kind; [] where nothing was found."""
     faults = _signatures(slot, stage)
     if faults:
         return faults
@@ -86,7 +86,8 @@ async def _route(stage: Any) -> list[Fault | None]:
 
 
 async def _retrieve(stage: Any) -> list[Fault | None]:
-    """A question, none at all, and a long one: documents that could be shown, or an error."""
+    """Retrieve for a question, none at all, and a long one: each must give documents that could be shown, or an
+    error."""
     faults: list[Fault | None] = []
     for text in ("Where is parcel 17?", "", "word " * 2000):
         try:
