@@ -50,7 +50,7 @@ class Attempts:
         self.begun(exchange)
 
     async def prepare(self, exchange: Exchange) -> None:
-        """The slots from the routed model to a generation that runs."""
+        """Run the slots that lead from the routed model to a running generation."""
         await slots.arrange(exchange)
         await slots.assemble(exchange)
         await recall(exchange, self._validator)
@@ -66,7 +66,8 @@ class Attempts:
                 await self.begin(exchange)
 
     async def collect_valid(self, exchange: Exchange) -> None:
-        """Raises `GenerationFailed` or `UpstreamFailed` where no valid answer came."""
+        """Collect answers that satisfy their schema, generating again where one does not. Raises `GenerationFailed` or
+        `UpstreamFailed` where no valid answer came."""
         refused: list[Answer] = []
         for _ in range(MAX_ATTEMPTS):
             try:
@@ -140,7 +141,8 @@ def _turn_elsewhere(exchange: Exchange, error: ServiceError) -> None:
 
 
 def _without(request: Request, texts: Sequence[str]) -> Request | None:
-    """`request` with `texts` on the blocklist of its grammar; None where that would change nothing."""
+    """Return `request` with `texts` added to the blocklist of its grammar. Return None where that would change
+    nothing."""
     constraint = request.constraint
     if constraint is None:
         return None
@@ -153,5 +155,5 @@ def _without(request: Request, texts: Sequence[str]) -> Request | None:
 
 
 def _refused(answer: Answer) -> Answer:
-    """A redaction left something that breaks the schema: the answer is refused as a whole."""
+    """Return `answer` refused as a whole, because a redaction left something in it that breaks the schema."""
     return dataclasses.replace(answer, finish_reason="content_filter", refusal=REFUSAL, logprobs=(), tool_calls=())

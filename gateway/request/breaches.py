@@ -19,7 +19,8 @@ class Breaches:
         self._validator = validator
 
     def note(self, exchange: Exchange, complaint: str, then: str) -> None:
-        """`complaint` is the validator's, which quotes no value of the answer; `then`: what becomes of it."""
+        """Count and log a broken answer. `complaint` is the validator's, which quotes no value of the answer; `then`
+        says what becomes of the answer."""
         exchange.broken = True
         if exchange.served.remote:
             log.warning("request %s: %s, so it is %s", exchange.request.id, _of_another(exchange), then)
@@ -29,12 +30,12 @@ class Breaches:
 
     @staticmethod
     def error(exchange: Exchange, message: str) -> ServiceError:
-        """What the caller gets where nothing better comes; `message` where the bug is ours."""
+        """Return the error for a caller who gets nothing better. `message` is used where the bug is ours."""
         return UpstreamFailed(_of_another(exchange)) if exchange.served.remote else GenerationFailed(message)
 
     def check_streamed(self, exchange: Exchange, index: int) -> None:
-        """Before the choice is called finished: a broken one ends as an error, which no client takes for an answer.
-        Raises `GenerationFailed` or `UpstreamFailed`."""
+        """Check a choice before it is called finished. A broken one ends as an error, which no client takes for an
+        answer. Raises `GenerationFailed` or `UpstreamFailed`."""
         assert exchange.moderation is not None
         answer = exchange.moderation.answers()[index]
         shown = with_values(exchange, answer) if exchange.safety.restore else answer

@@ -183,7 +183,7 @@ class Exchange:
 
     @property
     def served(self) -> ServedModel:
-        """The routed model; only valid after `route`."""
+        """Return the routed model; only valid after `route`."""
         assert self.model is not None
         return self.model
 
@@ -200,8 +200,8 @@ class Exchange:
 
     @property
     def reported_usage(self) -> Usage:
-        """Tokens as the caller reads them. `usage` is what was computed and is charged: nothing for a kept answer, of
-        which the caller still reads its size, with every prompt token of it as cached."""
+        """Return tokens as the caller reads them. `usage` is what was computed and is charged: nothing for a kept
+        answer. The caller still reads the size of a kept answer, with all its prompt tokens as cached."""
         attempt = self.attempt
         if attempt.cached is None:
             return self.usage
@@ -212,7 +212,7 @@ class Exchange:
 
     @property
     def kept_usage(self) -> Usage:
-        """What making the kept answer cost."""
+        """Return what making the kept answer cost."""
         hit, seat = self.attempt.hit, self.attempt.seat
         if hit is not None:
             return hit.usage
@@ -220,20 +220,21 @@ class Exchange:
 
     @property
     def timeline(self) -> Timeline | None:
-        """When the parts of the generation happened, where the generator says so; None for an answer of the cache."""
+        """Return when the parts of the generation happened, where the generator says so. Return None for an answer of
+        the cache."""
         generation = self.attempt.generation
         return None if generation is None else generation.timeline
 
     @property
     def tries(self) -> tuple[Try, ...]:
-        """All tries at other servers."""
+        """Return all tries at other servers."""
         generation = self.attempt.generation
         return (*self.earlier_tries, *(generation.tries if shows(generation, TryReporter) else ()))
 
     @property
     def withholds_tokens(self) -> bool:
-        """Whether tokens would spell what a rail withheld: one changed or stopped an answer, or would have if it had
-        seen all that was drawn (what a stop string cut off, the marks around calls)."""
+        """Return whether tokens would spell what a rail withheld. They would where a rail changed or stopped an answer,
+        or would have done so if it had seen all that was drawn (what a stop string cut off, the marks around calls)."""
         if self.moderation is None or self.moderation.altered:
             return True
         drawn: dict[int, list[str]] = {}
@@ -243,13 +244,13 @@ class Exchange:
 
     @property
     def not_enforced(self) -> tuple[str, ...]:
-        """What the grammar could not enforce, by name and place (annotations such as an unknown `format`), and which
-        rails did not act; part of the answer, so that nothing is silently allowed."""
+        """Return what the grammar could not enforce, by name and place (annotations such as an unknown `format`), and
+        which rails did not act. It is part of the answer, so that nothing is silently allowed."""
         grammar = self.attempt.grammar
         return (*(() if grammar is None else grammar.notes), *self.safety.unenforced)
 
     def released(self) -> None:
-        """Text leaves now."""
+        """Note that text leaves now."""
         now, delivery = time.perf_counter(), self.delivery
         if delivery.first_at is None:
             delivery.first_at = now
@@ -260,7 +261,7 @@ class Exchange:
         delivery.last_at = now
 
     def supersede(self) -> None:
-        """Another generation takes the place of this one: what another server was asked stays charged."""
+        """Make room for another generation in place of this one. What another server was asked stays charged."""
         generation = self.attempt.generation
         if generation is not None and self.served.remote:
             self.spent = added(self.spent, generation.usage)

@@ -25,8 +25,9 @@ Texts = Sequence[str | Sequence[int]]
 
 
 async def embedded(exchange: Exchange, texts: Texts) -> Embeddings:
-    """Raises `RequestError` where the generator embeds nothing, `ContextLengthExceeded`, what it raises, and
-    `GenerationFailed` for vectors that are none."""
+    """Return the embeddings of `texts`. Raises `RequestError` where the generator cannot embed,
+    `ContextLengthExceeded`, whatever the generator raises, and `GenerationFailed` where what it returned is not a set
+    of vectors."""
     name, generator = exchange.stages.generate
     if not isinstance(generator, TextEmbedder):
         raise RequestError(f"generator {name!r} makes no embeddings", param="model", code="unsupported_model")
@@ -69,7 +70,8 @@ async def scored(exchange: Exchange, query: str, texts: Sequence[str]) -> Scores
 
 
 async def _read(exchange: Exchange, texts: Texts) -> Sequence[str | Sequence[int]]:
-    """Large texts for a model of ours as token ids: made in a thread, and no more of them than can be read."""
+    """Return large texts for a model of ours as token ids, and all others as they are. The ids are made in a thread,
+    and no more of them than can be read."""
     model, stages, size = exchange.served, exchange.stages, size_of(exchange.request)
     if model.remote or size <= SHORT or isinstance(model, ReadingModel):  # which tokenises as its folder says
         return texts

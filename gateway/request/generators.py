@@ -48,7 +48,7 @@ class Generators:
         return await self.part_of(job.model).generate(job)
 
     def part_of(self, model: str) -> Generator:
-        """Raises `NotFound`."""
+        """Return the generator that serves `model`. Raises `NotFound`."""
         for _, part in self._parts:
             if model in part.models:
                 return part
@@ -71,7 +71,8 @@ class Generators:
         return part.health(model) if offers(part, HealthReporter) else ()
 
     def capacity(self) -> Capacity:
-        """Of the first part that has one: what others run is placed by themselves."""
+        """Return the capacity of the first part that reports one. What other servers run is not counted: they place it
+        themselves."""
         found = [part.capacity() for _, part in self._parts if offers(part, CapacityReporter)]
         return found[0] if found else Capacity(0, 0)
 

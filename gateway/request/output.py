@@ -48,7 +48,7 @@ class Replay:
         self.timeline: Timeline | None = None
 
     async def begin(self) -> None:
-        """Nothing to wait for."""
+        """Do nothing: there is nothing to wait for."""
 
     async def __aiter__(self) -> AsyncIterator[Piece]:
         for answer in self._answers:
@@ -56,7 +56,7 @@ class Replay:
                 yield piece
 
     def cancel(self) -> None:
-        """Nothing runs."""
+        """Do nothing: nothing runs."""
 
     @property
     def usage(self) -> Usage:

@@ -136,7 +136,7 @@ class Pipeline:
         return exchange
 
     async def stream(self, exchange: Exchange) -> AsyncGenerator[Delta, None]:
-        """Moderated deltas as soon as the rails clear them. Closing the iterator early cancels the generation."""
+        """Yield moderated deltas as soon as the rails clear them. Closing the iterator early cancels the generation."""
         waiting: list[Delta] = []  # ends of choices that a person has to look at first
         async with self._until_over(exchange):
             restoring = Restoring(exchange) if exchange.safety.restore else None
@@ -156,7 +156,7 @@ class Pipeline:
                 await cite(exchange, exchange.answers)
 
     async def collect(self, exchange: Exchange) -> list[Answer]:
-        """All choices, whole. A structured answer that the independent validator refuses is generated again."""
+        """Return all choices, whole. A structured answer that the independent validator refuses is generated again."""
         async with self._until_over(exchange):
             await self._attempts.collect(exchange)
             await self._holding.hand_over(exchange, self._validator)
@@ -187,7 +187,7 @@ class Pipeline:
     # --- requests that take a part of the way ------------------------------------------------------------------
 
     async def judge(self, request: Request, parent: otel.Context | None = None, *, route: str = "") -> list[Judgement]:
-        """What the rails say about each message, one by one; nothing is generated."""
+        """Return what the rails say about each message, one by one. Nothing is generated."""
         exchange = self._live.begin(request, parent, self.stages, route=route, operation=semconv.OPERATION_MODERATION)
         async with self._until_over(exchange):
             await slots.admit(exchange)
@@ -207,12 +207,13 @@ class Pipeline:
         return exchange
 
     async def embed(self, exchange: Exchange, texts: Texts) -> Embeddings:
-        """Texts of an entered exchange as vectors, by the generator; the exchange is then over."""
+        """Embed the texts of an entered exchange with the generator. The exchange is then over."""
         async with self._until_over(exchange):
             return await embedded(exchange, texts)
 
     async def score(self, exchange: Exchange, query: str, texts: Sequence[str]) -> Scores:
-        """How well texts of an entered exchange answer `query`, by the generator; the exchange is then over."""
+        """Score with the generator how well the texts of an entered exchange answer `query`. The exchange is then
+        over."""
         async with self._until_over(exchange):
             return await scored(exchange, query, texts)
 
@@ -258,8 +259,8 @@ class Pipeline:
             exchange.stages.rail_health.left()
 
     async def answer_with(self, request: Request, caller: Caller, model: str) -> Exchange:
-        """A request that was admitted and screened already goes to `model`, without fallback. The exchange is over.
-        Raises a `SluicegateError`."""
+        """Answer a request that was admitted and screened already with `model`, without fallback. The exchange is then
+        over. Raises a `SluicegateError`."""
         exchange = self._live.begin(request, None, self.stages)
         exchange.caller = caller
         async with self._until_over(exchange):
@@ -312,7 +313,7 @@ class _UntilOver:
         self._pipeline, self._exchange = pipeline, exchange
 
     async def __aenter__(self) -> None:
-        """Nothing is prepared."""
+        """Do nothing: nothing is prepared."""
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         await self._pipeline.close(self._exchange, error)

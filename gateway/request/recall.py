@@ -53,7 +53,7 @@ async def remember(exchange: Exchange) -> None:
 
 
 def _question(exchange: Exchange) -> CacheQuestion | None:
-    """None where no cache is asked."""
+    """Return the question for the caches, and note it in the exchange. Return None where no cache is asked."""
     caches = [cache for _, cache in exchange.stages.recall]
     question = None
     if judged_by_states(exchange.safety.output_rails, exchange.safety.policy):
@@ -81,7 +81,8 @@ def _documents(exchange: Exchange) -> list[str]:
 
 
 async def _board(exchange: Exchange, question: CacheQuestion, validator: Validator) -> None:
-    """Of identical requests at the same time one generates; the others wait for its answer here."""
+    """Join the identical requests that run at the same time. One of them generates; the others wait for its answer
+    here."""
     attempt = exchange.attempt
     name, cache = exchange.stages.recall[0]
     with Timed(exchange, "recall", f"{name} flight") as note:
@@ -126,8 +127,8 @@ def question_for(
 
 
 def _ignored_wishes(request: Request, question: CacheQuestion | None, caches: Iterable[TieredCache]) -> list[str]:
-    """Paths of wishes about kept answers that no cache here can follow, or that do not matter since this answer is not
-    kept. They are reported and not refused: a fresh answer is a right one."""
+    """Return the paths of wishes about kept answers that no cache here can follow, or that do not matter since this
+    answer is not kept. They are reported and not refused: a fresh answer is a right one."""
     asked = request.reuse
     by_meaning = question is not None and question.text is not None and any(cache.is_semantic for cache in caches)
     ignored = {
@@ -144,13 +145,14 @@ def _temperature(request: Request, model: ServedModel) -> float:
 
 
 def _hit_detail(found: CacheHit) -> dict[str, Any]:
-    """What the trace of the request says about a hit."""
+    """Return what the trace of the request says about a hit."""
     saved = found.usage.prompt_tokens + found.usage.completion_tokens
     return {"kind": found.kind, "score": found.score, "age_s": round(found.age_s, 3), "saved_tokens": saved}
 
 
 async def _recalled(name: str, cache: TieredCache, question: CacheQuestion) -> Recall:
-    """A cache that fails or answers nonsense is a miss: no request is worse off for it."""
+    """Look the question up in one cache. A cache that fails or answers nonsense is a miss: no request is worse off for
+    it."""
     try:
         found = await cache.recall(question)
         if isinstance(found, Recall) and (found.found is None or _are_answers(found.found.answers)):
@@ -164,7 +166,7 @@ async def _recalled(name: str, cache: TieredCache, question: CacheQuestion) -> R
 async def _keep(
     name: str, cache: TieredCache, question: CacheQuestion, answers: tuple[Answer, ...], recall: Recall, usage: Usage
 ) -> None:
-    """The client has its answer already, so a failure is only logged."""
+    """Store the answers in one cache. The client has its answer already, so a failure is only logged."""
     try:
         await cache.remember(question, answers, recall, usage)
     except Exception:

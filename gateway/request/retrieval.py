@@ -129,7 +129,8 @@ def _failed(exchange: Exchange, name: str, what: str, error: Exception) -> _Resu
 
 
 def _checked(found: object, name: str) -> list[_Found]:
-    """Raises `TypeError` or `ValueError` for what is no list of documents. Empty ones are left out."""
+    """Return the documents found, without empty ones. Raises `TypeError` or `ValueError` for what is not a list of
+    documents."""
     if not isinstance(found, Sequence) or isinstance(found, str | bytes):
         raise TypeError(f"retrieve() answered {type(found).__name__}, not a sequence of Documents")
     checked = []

@@ -30,7 +30,7 @@ class Shadows:
         self._counts = {"sent_total": 0.0, "left_out_total": 0.0, "failed_total": 0.0}
 
     def consider(self, exchange: Exchange) -> None:
-        """Called once for each request whose generation has begun."""
+        """Send a copy to the shadow model where one is due. Called once for each request whose generation has begun."""
         model, share = self._table.shadow(exchange.served.name)
         if not share or exchange.attempt.cached is not None or random.random() >= share:
             return

@@ -72,7 +72,8 @@ async def admit(exchange: Exchange) -> None:
 
 
 def check_tools(request: Request, caller: Caller) -> None:
-    """Raises `PermissionDenied` that names the first tool which the key may not use."""
+    """Check that the key may use all tools of the request. Raises `PermissionDenied` that names the first one it may
+    not use."""
     if caller.tools is None:
         return
     for tool in request.tools:
@@ -102,7 +103,8 @@ async def expand(exchange: Exchange, *, retrieving: bool = False) -> None:
 
 
 async def screen(exchange: Exchange, holding: Holding) -> None:
-    """Raises `ContentBlocked`, or `PendingReview` where a person has to look first."""
+    """Ask the input rails about the request. Raises `ContentBlocked`, or `PendingReview` where a person has to look
+    first."""
     asked_for, screening = exchange.request, Screening(exchange)
     for name, rail in exchange.stages.screen:
         rail_policy = exchange.safety.policy.rail_policy("screen", name)
@@ -153,7 +155,7 @@ async def assemble(exchange: Exchange) -> None:
 
 
 async def _assembled(exchange: Exchange, assembler: Assembler) -> Prompt:
-    """A stage that says so (`assembled`) renders and tokenises what is large in a thread."""
+    """Assemble the prompt. A stage that has `assembled` renders and tokenises large requests in a thread."""
     request, model = exchange.request, exchange.served
     if not offers(assembler, ThreadedAssembler):
         return await assembler.assemble(request, model)
@@ -190,8 +192,8 @@ async def _compiled(exchange: Exchange, constrainer: Constrainer, constraint: Co
 
 
 async def _grammars_of_tools(exchange: Exchange) -> dict[str, CompiledGrammar]:
-    """Grammars that judge arguments while they stream; a schema that is not enforced here judges them at their end.
-    Of a custom tool with a form: the grammar of its text. Raises `GrammarError` for such a form."""
+    """Return grammars that judge tool arguments while they stream; a schema that is not enforced here judges them at
+    their end. A custom tool with a form gets the grammar of its text. Raises `GrammarError` for such a form."""
     found: dict[str, CompiledGrammar] = {}
     _, constrainer = exchange.stages.constrain
     for tool in exchange.request.callable_tools:
@@ -271,7 +273,8 @@ def _job(exchange: Exchange) -> Job:
 
 
 def _deadline_s(exchange: Exchange) -> float | None:
-    """What the request names, else what the operator gives; a batch's line may wait for as long as it takes."""
+    """Return the deadline that the request names, else the operator's. A line of a batch may wait for as long as it
+    takes."""
     request = exchange.request
     if request.deadline_s is not None or request.priority >= BATCH_PRIORITY:
         return request.deadline_s
@@ -279,13 +282,14 @@ def _deadline_s(exchange: Exchange) -> float | None:
 
 
 def _drawn(exchange: Exchange) -> Sampling:
-    """How the engine draws. Stop strings are kept from it where the output is not all answer (`ContentStops`)."""
+    """Return how the engine draws. Stop strings are kept from it where the output is not all answer
+    (`ContentStops`)."""
     asked = exchange.request.sampling
     return asked if exchange.attempt.shape.is_plain or not asked.stop else replace(asked, stop=())
 
 
 async def moderate(exchange: Exchange) -> AsyncGenerator[Delta, None]:
-    """What the output rails release, as the generation goes on; its answers and decisions are kept at the end."""
+    """Yield what the output rails release as the generation goes on. Its answers and decisions are kept at the end."""
     limits, lead = limits_of(exchange), exchange.entry.lead
     rails, request, caller = exchange.safety.output_rails, exchange.request, exchange.caller
     moderation = Moderation(rails, request, caller, limits, lead)
@@ -316,7 +320,7 @@ async def moderate(exchange: Exchange) -> AsyncGenerator[Delta, None]:
 
 
 async def _judged(judging: Judging, moderation: Moderation, piece: Piece) -> list[Delta]:
-    """What leaves once the judges have read `piece`."""
+    """Return what leaves once the judges have read `piece`."""
     deltas: list[Delta] = []
     for step in await judging.feed(piece):
         deltas += moderation.feed(step) if isinstance(step, Piece) else moderation.told(step)

@@ -33,7 +33,8 @@ class Holding:
             self._reviews.remember(request, caller.tenant, rail)
 
     async def hold_request(self, exchange: Exchange, request: Request, asked: Asked) -> PendingReview | None:
-        """The error to raise; None where nobody can be asked. `request` is as it came, before rails changed it."""
+        """Hold the request for review and return the error to raise. Return None where nobody can be asked. `request`
+        is as it came, before rails changed it."""
         if self._reviews is None:
             return None
         rails, reason = [name for name, _ in asked], "; ".join(reason for _, reason in asked)
@@ -57,8 +58,8 @@ class Holding:
     async def _hold_answer(
         self, exchange: Exchange, answers: Sequence[Answer], asked: Asked
     ) -> Mapping[str, str] | None:
-        """Where the caller fetches the answer once a person agreed; None where nobody can be asked. `answers` are
-        whole."""
+        """Hold the answer for review and return where the caller fetches it once a person agreed. Return None where
+        nobody can be asked. `answers` are whole."""
         if self._reviews is None or self._render is None:
             return None
         whole = dataclasses.replace(exchange, answers=list(answers))

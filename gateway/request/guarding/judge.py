@@ -59,8 +59,8 @@ class Judgement:
 
 
 async def judge(exchange: Exchange, text: str) -> Judgement:
-    """Raises `StageFailed` where a rail failed that must not be passed over. Yields to the event loop before each text:
-    a request may have hundreds."""
+    """Ask all rails about `text`. Raises `StageFailed` where a rail failed that must not be passed over. Yields to the
+    event loop before each text: a request may have hundreds."""
     await asyncio.sleep(0)
     judgement = Judgement()
     request = dataclasses.replace(exchange.request, messages=(Message("user", text),), nbytes=len(text))

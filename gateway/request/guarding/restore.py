@@ -36,7 +36,8 @@ class Restoring:
 
 
 def restored_answer(exchange: Exchange, answer: Answer, validator: Validator) -> Answer:
-    """The answer as the caller may see it; where the values would break the schema, as the model wrote it."""
+    """Return the answer as the caller may see it, with the original values in place of pseudonyms. Where those values
+    would break the schema, return it as the model wrote it."""
     shown = with_values(exchange, answer)
     if validator.complaint_of_whole(exchange.request, shown) is None:
         return shown

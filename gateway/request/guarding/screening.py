@@ -196,8 +196,8 @@ async def _contained(rail: InputRail, request: Request, caller: Caller) -> Any:
 
 
 async def sound(rail: InputRail, rail_policy: RailPolicy) -> bool:
-    """Whether the rail answers a short harmless text that it cannot have seen: then it failed on the callers' texts,
-    which is no reason to open its breaker."""
+    """Return whether the rail answers a short harmless text that it cannot have seen. If it does, it failed because of
+    the callers' texts, which is no reason to open its breaker."""
     probe = Request("probe", "probe", (Message("user", f"Hello {secrets.token_hex(4)}"),))
     try:
         limit_s = min(rail_policy.budget_s or PROBE_S, PROBE_S)

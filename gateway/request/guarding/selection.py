@@ -56,7 +56,7 @@ def settle_states(exchange: Exchange) -> None:
 
 
 def settle_output_rails(exchange: Exchange, moderation: Moderation) -> None:
-    """After the last piece: tell the breakers which output rails failed, and note it for the answer."""
+    """Tell the breakers, after the last piece, which output rails failed, and note it for the answer."""
     health, failed = exchange.stages.rail_health, set(moderation.failures)
     for name, rail in exchange.safety.output_rails:
         rail_policy = exchange.safety.policy.rail_policy("moderate", name)
@@ -69,7 +69,8 @@ def settle_output_rails(exchange: Exchange, moderation: Moderation) -> None:
 
 
 def _check_required(exchange: Exchange) -> None:
-    """Raises `PermissionDenied` where the key is only served under rails that a policy keeps from acting."""
+    """Check that the rails which the key requires act under the policy. Raises `PermissionDenied` where the key is only
+    served under rails that the policy keeps from acting."""
     caller, policy = exchange.caller, exchange.safety.policy
     if not caller.rails:
         return
@@ -83,7 +84,7 @@ def _check_required(exchange: Exchange) -> None:
 
 
 def _names(stages: Stages) -> Iterator[tuple[RailSlot, str]]:
-    """Every rail by slot and name."""
+    """Yield every rail by slot and name."""
     for name, _ in stages.screen:
         yield "screen", name
     for name, _ in stages.moderate:

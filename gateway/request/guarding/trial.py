@@ -73,7 +73,8 @@ async def tried(exchange: Exchange) -> list[RailTrial]:
 
 
 async def _timed(slot: RailSlot, name: str, terms: RailPolicy, turn: Awaitable[RailTrial]) -> RailTrial:
-    """A rail that fails is told as one that fails; the others are asked all the same."""
+    """Await one rail's trial and note how long it took. A rail that fails is reported as failed; the others are asked
+    all the same."""
     began = time.perf_counter()
     try:
         trial = await turn
@@ -100,7 +101,7 @@ def _marked(result: ScreenResult, text: str) -> Iterator[FoundPlace]:
 
 
 async def _sentences(exchange: Exchange, rail: InputRail, terms: RailPolicy, text: str) -> AsyncIterator[FoundPlace]:
-    """Sentences that the rail objects to by themselves, for a rail that judges whole texts."""
+    """Yield the sentences that the rail objects to by themselves, for a rail that judges whole texts."""
     for match in list(_SENTENCE.finditer(text))[:MOST_SENTENCES]:
         [message] = exchange.request.messages
         alone = dataclasses.replace(exchange.request, messages=(dataclasses.replace(message, content=match.group()),))
@@ -135,7 +136,8 @@ def read_verdicts(session: RailSession, text: str) -> list[tuple[int, Verdict]]:
 
 
 def _end(text: str, start: int, fed: int) -> int:
-    """A rail says where it objects from; it did so once it had read what follows, which may be a space or a stop."""
+    """Return where the objectionable text ends. A rail names only where it objects from, and does so once it has read
+    what follows, which may be a space or a stop."""
     return max(start + 1, start + len(text[start:fed].rstrip()))
 
 

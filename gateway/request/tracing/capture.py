@@ -23,7 +23,7 @@ REFUSED = (ContentBlocked.code, PendingReview.code)
 
 
 def wanted(environ: Mapping[str, str], setting: bool) -> bool:
-    """Whether the operator opted in, by the configuration or by the variable of the conventions."""
+    """Return whether the operator opted in, by the configuration or by the variable of the conventions."""
     return setting or environ.get(VARIABLE, "").upper() in ("SPAN_ONLY", "SPAN_AND_EVENT", "TRUE")
 
 
@@ -43,7 +43,7 @@ class Capturing:
         return Content(messages, answers, self._asked(exchange))
 
     def _asked(self, exchange: Exchange) -> tuple[tuple[str, str], ...]:
-        """What shape was asked for, in the caller's words."""
+        """Return what shape was asked for, in the caller's words."""
         request = exchange.request
         found: list[tuple[str, Any]] = (
             [] if request.constraint is None else [(request.constraint.kind, request.constraint.value)]

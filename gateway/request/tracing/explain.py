@@ -20,7 +20,7 @@ def explained(exchange: Exchange) -> dict[str, Any]:
 
 
 def engine_times(line: Timeline) -> dict[str, Any]:
-    """Milliseconds of each part that was reached."""
+    """Return the milliseconds of each part that was reached, and counts of tokens and interruptions."""
     return {
         "queue_ms": _between(line.queued_s, line.started_s),
         "prefill_ms": _between(line.started_s, line.first_token_s),
@@ -36,7 +36,7 @@ def engine_times(line: Timeline) -> dict[str, Any]:
 
 
 def token_steps(line: Timeline) -> list[dict[str, Any]]:
-    """Tokens in the order they came; `masked` is the share of the vocabulary that the grammar refused there."""
+    """Return tokens in the order they came. `masked` is the share of the vocabulary that the grammar refused there."""
     return [
         {
             "choice": step.choice,

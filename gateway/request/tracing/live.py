@@ -38,7 +38,7 @@ class LiveRequests:
 
     @property
     def by_id(self) -> Mapping[str, Exchange]:
-        """Requests that have begun and not ended."""
+        """Return the requests that have begun and not ended, by id."""
         return self._live
 
     def begin(
@@ -52,8 +52,8 @@ class LiveRequests:
         operation: str = "",
         waited_s: float = 0.0,
     ) -> Exchange:
-        """Before rails or templates change a word of `request`. `operation`: where no answer is generated; `waited_s`:
-        since the request arrived."""
+        """Begin the trace of a request, before rails or templates change a word of it. `operation` is given where no
+        answer is generated; `waited_s` are the seconds since the request arrived."""
         operation = operation or (semconv.OPERATION_TEXT if request.raw else semconv.OPERATION_CHAT)
         trace = self._sink.begin(operation, request.model, parent)
         lead, arrived_s = _lead_of(request), time.perf_counter() - waited_s
@@ -64,7 +64,7 @@ class LiveRequests:
         return exchange
 
     def forget(self, exchange: Exchange) -> None:
-        """It was nobody's request, and leaves no trace."""
+        """Drop an exchange that was nobody's request. It leaves no trace."""
         self._live.pop(exchange.request.id, None)
 
     def finish(self, exchange: Exchange) -> None:
@@ -119,7 +119,7 @@ class LiveRequests:
         )
 
     def _timeline(self, exchange: Exchange) -> Timeline | None:
-        """Without the texts of tokens, which are content, unless they may be shown."""
+        """Return the timeline, without the texts of tokens, which are content, unless they may be shown."""
         line = exchange.timeline
         if line is None or not line.steps or (self._capture and not exchange.withholds_tokens):
             return line
@@ -127,7 +127,8 @@ class LiveRequests:
 
 
 def add_deliveries(exchange: Exchange, moderation: Moderation, started_s: float) -> None:
-    """The generation has ended, and with it the work of the output rails: their decisions, which began together."""
+    """Add the decisions of the output rails, which began together, once the generation and with it their work has
+    ended."""
     usage = exchange.usage
     outcome = "replayed" if exchange.cached is not None else f"{usage.completion_tokens} tokens"
     detail = {
@@ -153,7 +154,7 @@ def _lead_of(request: Request) -> str:
 
 
 def _rails(exchange: Exchange) -> tuple[str, ...]:
-    """Of a request that came far enough to meet any."""
+    """Return the rails that the request met, where it came far enough to meet any."""
     return (
         *[f"screen {line.stage}" for line in exchange.decisions if line.slot == "screen"],
         *[f"moderate {name}" for name, _ in exchange.safety.output_rails],

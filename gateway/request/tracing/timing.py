@@ -46,7 +46,7 @@ class Timed(Note):
             raise StageFailed(self._slot, self._stage, type(error).__name__) from error
 
     def _broke(self, error: BaseException) -> bool:
-        """Whether this is a failure of the stage itself."""
+        """Note the outcome of `error` and return whether it is a failure of the stage itself."""
         if isinstance(error, SluicegateError | asyncio.CancelledError):
             if self.outcome == "ok":
                 self.outcome = error_code(error)
