@@ -28,7 +28,7 @@ class WindowedText:
 
     @property
     def settled(self) -> bool:
-        """Nothing waits; of a call's arguments: they are a whole JSON value."""
+        """Return whether nothing waits. For the arguments of a call: whether they are a whole JSON value."""
         if self.closed:
             return True
         if self.call is not None and isinstance(self.window, JsonWindow):
@@ -36,7 +36,7 @@ class WindowedText:
         return not self.window.held
 
     def joined(self, *, whole: bool) -> str:
-        """`whole`: with what waits for a person."""
+        """Join what was released. `whole`: with what waits for a person."""
         return "".join([*self.released, *(self.withheld if whole else ())])
 
 
@@ -76,11 +76,11 @@ class ChoiceTexts:
             self.at = text
 
     def answer(self) -> Answer:
-        """As far as it got; one that never ended counts as cancelled."""
+        """Return the answer as far as it got. One that never ended counts as cancelled."""
         return self._answer(self.finish_reason or "cancelled", tuple(self.logprobs), self.refusal, whole=False)
 
     def withheld(self) -> Answer:
-        """With what waits for a person: what leaves if that person agrees."""
+        """Return the answer with what waits for a person, which leaves if that person agrees."""
         return self._answer(self.ended, (), None, whole=True) if self.ended else self.answer()
 
     def _answer(

@@ -38,7 +38,7 @@ class EngineGuard:
         return self._generator.models[self._model].tokenizer
 
     async def answer(self, token_ids: tuple[int, ...], max_tokens: int, top: int | None, caller: Caller) -> GuardOutput:
-        """Raises what the generator raises; leaves nothing running behind."""
+        """Generate the guard's answer to a prompt. Raises what the generator raises; leaves nothing running behind."""
         sampling = Sampling(max_tokens=max_tokens, temperature=0.0, logprobs=top)
         job = Job(f"guard-{next(_numbers)}", self._model, Prompt("", token_ids), sampling, tenant=caller.tenant)
         generation = await self._generator.generate(job)

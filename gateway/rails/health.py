@@ -57,7 +57,8 @@ class RailHealth:
         await self._idle.wait()
 
     def runs(self, slot: RailSlot, rail: str, rail_policy: RailPolicy) -> bool:
-        """Whether to call the rail now. Raises `StageFailed` where its breaker is open and it must not be skipped."""
+        """Return whether to call the rail now. Raises `StageFailed` where its breaker is open and it must not be
+        skipped."""
         breaker = self._breakers[slot, rail]
         if breaker.admits(rail_policy):
             return True
@@ -78,7 +79,7 @@ class RailHealth:
         self.failed(slot, rail, rail_policy)
 
     def failed_writing(self, name: str, rail: OutputRail, rail_policy: RailPolicy) -> None:
-        """As `failed_at_work`, for an output rail."""
+        """Note a failure of an output rail; otherwise as `failed_at_work`."""
         breaker = self._breakers["moderate", name]
         if offers(rail, JudgingRail) and breaker.would_open(rail_policy):
             trial = asyncio.create_task(
@@ -101,7 +102,7 @@ class RailHealth:
         self._breakers[slot, rail].succeeded()
 
     def is_open(self, slot: RailSlot, rail: str) -> bool:
-        """Whether the rail is out of the way after failures in a row."""
+        """Return whether the rail is skipped after failures in a row."""
         breaker = self._breakers.get((slot, rail))
         return breaker is not None and breaker.is_open
 
@@ -123,8 +124,8 @@ class RailHealth:
 
 
 async def judges(rail: JudgingRail, rail_policy: RailPolicy) -> bool:
-    """Whether the rail judges a short harmless text that it cannot have seen, in its time. One that goes by states of
-    the model has no text to be tried on: what failed was one answer's."""
+    """Return whether the rail judges, in its time, a short harmless text that it cannot have seen. A rail that goes by
+    states of the model has no text to be tried on, and passes: what failed was its judgement of one answer."""
     if reads_states(rail):
         return True
     request = Request("probe", "probe", (Message("user", "Hello"),))
@@ -139,7 +140,7 @@ async def judges(rail: JudgingRail, rail_policy: RailPolicy) -> bool:
 
 
 def reads(rail: OutputRail) -> bool:
-    """Whether the rail reads a short harmless text without failing."""
+    """Return whether the rail reads a short harmless text without failing."""
     try:
         session = rail.open(Request("probe", "probe", (Message("user", "Hello"),)), Caller(tenant="probe"), "content")
         session.feed(f"Hello {secrets.token_hex(4)}")

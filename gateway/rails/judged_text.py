@@ -59,8 +59,8 @@ class ActiveJudge:
             self.session.look(size, probed)
 
     async def ask(self, text: str | None, fed: int) -> Verdict:
-        """`text` None: the text is whole; `fed`: characters so far. Raises `TimeoutError`, `BadVerdict`, or what the
-        judge raises."""
+        """Ask the judge about the next `text`; None means that the text is whole. `fed` counts the characters so far.
+        Raises `TimeoutError`, `BadVerdict`, or what the judge raises."""
         began = perf_counter()
         call = self.session.close() if text is None else self.session.feed(text)
         try:
@@ -96,7 +96,7 @@ async def _contained(call: Coroutine[Any, Any, Verdict]) -> Verdict:
 
 
 async def _answers(asked: Sequence[Coroutine[Any, Any, Verdict]]) -> list[Verdict | BaseException]:
-    """Verdicts, or what was raised instead, at the same time."""
+    """Await all of `asked` at the same time and return the verdicts, or what was raised instead."""
     if len(asked) != 1:
         return await asyncio.gather(*asked, return_exceptions=True)
     try:
@@ -188,13 +188,14 @@ class JudgedText:
         return steps or self._release(self._clear, None)
 
     async def close(self) -> list[Step]:
-        """The text is whole: what is left, or a block."""
+        """Tell the judges that the text is whole. Return what is left, or a block."""
         self.closed = True
         steps = await self._ask_all(None)
         return steps if self.stopped or self.failed else [*steps, *self._rest()]
 
     def _parts(self, text: str) -> Iterator[str]:
-        """Several judges are asked by character: what leaves before a block depends on how far each of them was."""
+        """Yield the parts in which the judges read `text`. Several judges are asked by character: what leaves before a
+        block depends on how far each of them was."""
         size = PART if len(self._counting) < 2 else 1
         at = 0
         while at < len(text):

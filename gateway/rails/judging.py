@@ -66,7 +66,7 @@ class Judging:
         limits: WindowLimits = WindowLimits(),
         lead: str = "",
     ) -> None:
-        """Of `rails` only those count that are a `JudgingRail`."""
+        """Prepare to judge the answers to `request`. Of `rails` only those count that are a `JudgingRail`."""
         self._rails: list[tuple[str, JudgingRail]] = [(name, rail) for name, rail in rails if offers(rail, JudgingRail)]
         self._request = request
         self._caller = caller
@@ -83,18 +83,18 @@ class Judging:
         return bool(self._rails)
 
     def held(self, index: int) -> int:
-        """Characters of a choice that wait for a judge."""
+        """Return how many characters of a choice wait for a judge."""
         return sum([text.held for text in self._choices[index].values()])
 
     def seconds(self) -> dict[str, float]:
-        """How long each rail was waited for."""
+        """Return for how many seconds each rail was waited for."""
         found = dict.fromkeys((name for name, _ in self._rails), 0.0)
         for judge in self._judges:
             found[judge.name] += judge.seconds
         return found
 
     def scores(self) -> dict[str, dict[str, float]]:
-        """The worst score of each category by rail, for the trace."""
+        """Return the worst score of each category by rail, for the trace."""
         found: dict[str, dict[str, float]] = {}
         for judge in self._judges:
             mine = found.setdefault(judge.name, {})
@@ -132,7 +132,8 @@ class Judging:
                 shadow.task.cancel()
 
     async def _end(self, text: JudgedText, piece: Piece) -> list[Step]:
-        """The text is whole, or the choice: then all its texts are, in the order in which they began."""
+        """Close a text that is whole. Where the choice has ended, close all its texts, in the order in which they
+        began."""
         steps: list[Step] = []
         whole = self._choices[piece.index].values() if piece.finish_reason is not None else (text,)
         for one in whole:
@@ -172,7 +173,7 @@ class Judging:
         return JudgedText(index, channel, call, acting, self._limits.max_hold, spelling)
 
     def _judge(self, name: str, rail: JudgingRail, channel: Channel) -> ActiveJudge | None:
-        """None for a channel that the rail does not look at."""
+        """Open a judge for one text. Return None for a channel that the rail does not look at."""
         declared = properties_of(rail)
         if declared is not None and channel not in declared.channels:
             return None
@@ -203,7 +204,7 @@ class Judging:
 def _session(
     rail: JudgingRail, request: Request, caller: Caller, channel: Channel, terms: JudgingTerms
 ) -> AwaitedSession:
-    """One that cannot be made fails where it is first asked."""
+    """Open a session. One that cannot be made fails where it is first asked."""
     try:
         return rail.follow(request, caller, channel, terms)
     except Exception as error:
@@ -254,7 +255,7 @@ def _would(judge: ActiveJudge, verdict: Verdict) -> list[Released]:
 
 
 def _why(error: Exception) -> str:
-    """For the caller: what went wrong, and never what a judge said of the answer."""
+    """Return what went wrong, for the caller, and never what a judge said of the answer."""
     if isinstance(error, TimeoutError):
         return "its judgement of the answer took too long"
     return f"it could not judge the answer ({type(error).__name__})"

@@ -71,7 +71,7 @@ class Moderation:
         limits: WindowLimits = WindowLimits(),
         lead: str = "",
     ) -> None:
-        """`lead`: what the client sent and joins the answer to."""
+        """Open the windows for the answers to `request`. `lead` is what the client sent and joins the answer to."""
         self._names = [name for name, _ in rails]
         self._request = request
         self._judged = {name for name, rail in rails if offers(rail, JudgingRail)}
@@ -99,7 +99,7 @@ class Moderation:
 
     @property
     def is_judged(self) -> bool:
-        """Some rail judges in front of the windows."""
+        """Return whether some rail judges in front of the windows."""
         return bool(self._judged)
 
     @property
@@ -111,7 +111,7 @@ class Moderation:
 
     @property
     def holds(self) -> tuple[Hold, ...]:
-        """When and how long text waited for a rail; of very many only the first ones."""
+        """Return when and how long text waited for a rail. Of very many holds only the first ones are kept."""
         return tuple(self._holds)
 
     @property
@@ -120,7 +120,7 @@ class Moderation:
 
     @property
     def altered(self) -> bool:
-        """A rail changed or stopped a choice: what was generated is not what left."""
+        """Return whether a rail changed or stopped a choice: then what was generated is not what left."""
         return self.redacted or any(choice.refusal is not None for choice in self._choices)
 
     @property
@@ -129,21 +129,22 @@ class Moderation:
 
     @property
     def held(self) -> bool:
-        """Some choice has all its text, and part of it waits for a person."""
+        """Return whether some choice has all its text, and part of it waits for a person."""
         return any(choice.asked and choice.refusal == PENDING for choice in self._choices)
 
     @property
     def irreplaceable(self) -> tuple[str, ...]:
-        """Texts that had to go and could not be replaced where they stood: they ended their choices."""
+        """Return the texts that had to go and could not be replaced where they stood. They ended their choices."""
         return tuple(text.window.irreplaceable for text in self._texts() if text.window.irreplaceable)
 
     def is_settled(self, index: int, channel: Channel, call: int = 0) -> bool:
-        """Nothing of that text waits; of a call's arguments: they are a whole JSON value."""
+        """Return whether nothing of that text waits. For the arguments of a call: whether they are a whole JSON
+        value."""
         text = self._choices[index].texts.get((channel, call))
         return text is None or text.settled
 
     def passes(self, text: str) -> bool:
-        """Whether all output rails let `text` through untouched, as a whole and as content."""
+        """Return whether all output rails let `text` through untouched, as a whole and as content."""
         return self._windows.passes(text)
 
     def feed(self, piece: Piece) -> list[Delta]:
@@ -183,7 +184,7 @@ class Moderation:
         return [delta if text.channel != "tool_name" else replace(delta, channel="content", call=0)]
 
     def waits(self, index: int, held: int) -> None:
-        """So many characters of a choice wait for a judge."""
+        """Note how many characters of a choice wait for a judge."""
         choice = self._choices[index]
         choice.in_front = held
         within = choice.behind + (choice.at.window.held if choice.at is not None else 0)
@@ -191,7 +192,7 @@ class Moderation:
             self._watch(choice, held + within, time.perf_counter())
 
     def judged(self, seconds: Mapping[str, float], scores: Mapping[str, Mapping[str, float]]) -> None:
-        """How long each judge was waited for, and the worst scores that it gave."""
+        """Take over how many seconds each judge was waited for, and the worst scores that it gave."""
         self._judging_s, self._scores = seconds, scores
 
     def _turn(self, choice: ChoiceTexts, piece: Piece, deltas: list[Delta]) -> WindowedText | None:
@@ -306,7 +307,8 @@ class Moderation:
         return found
 
     def _detail(self, name: str) -> Mapping[str, Any]:
-        """What a rail found, by category; of those that it replaced, apart; and the worst scores of a judge."""
+        """Return what a rail found, by category: what it replaced and what else it found, apart. Add the worst scores
+        of a judge."""
         if not (self._redacted or self._categories or self._scores):
             return {}
         found = {

@@ -74,7 +74,7 @@ class Policy:
         return PLAIN if rails is None else rails.get(rail, PLAIN)
 
     def claimed_by(self, request: Request, caller: Caller, route: str) -> bool:
-        """Whether every list that this policy gives has a pattern (`*` for any run of characters) that fits."""
+        """Return whether every list that this policy gives has a pattern (`*` for any run of characters) that fits."""
         said = {
             "keys": caller.key_id,
             "tenants": caller.tenant,
@@ -104,12 +104,13 @@ class Policies:
 
 
 def read_file(path: Path) -> Mapping[str, Any]:
-    """A policy file: what stands under `[policies]` elsewhere is at its top."""
+    """Read a policy file. What stands under `[policies]` elsewhere is at its top."""
     return read_toml(path, "policy file")
 
 
 def read_policies(tables: Mapping[str, Any], rails: Mapping[str, Sequence[str]]) -> Policies:
-    """`rails`: the names that `[pipeline]` gives, by slot. Raises `ConfigurationError` naming place and valid names."""
+    """Read the policies. `rails` holds the names that `[pipeline]` gives, by slot. Raises `ConfigurationError` naming
+    place and valid names."""
     base = read_settings(PolicySettings, tables.get(DEFAULT, {}), f"policies.{DEFAULT}")
     default = _policy(DEFAULT, base, PolicySettings(), rails)
     if default.claims:
@@ -143,7 +144,7 @@ def _policy(name: str, own: PolicySettings, base: PolicySettings, rails: Mapping
 
 
 def _rail_policies(where: str, own: RailTables, below: RailTables, rails: Sequence[str]) -> dict[str, RailPolicy]:
-    """What a policy says of the rails of one slot, over what holds for every request."""
+    """Return what a policy says of the rails of one slot, over what holds for every request."""
     check_names(own, rails, where)
     return {
         rail: read_settings(RailPolicy, {**below.get(rail, {}), **own.get(rail, {})}, f"{where}.{rail}")

@@ -26,7 +26,7 @@ def bind_sameness(where: str, judge: ServedSameness, generator: Generator) -> No
 
 
 async def _answered(guard: EngineGuard, prompt: str, tenant: str) -> str:
-    """Raises what the generator raises."""
+    """Return the guard's answer to `prompt`. Raises what the generator raises."""
     tokenizer = guard.tokenizer
     text = render_chat(tokenizer, [{"role": "user", "content": prompt}], add_generation_prompt=True)
     ids = tuple(tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -18,7 +18,7 @@ def shows_states(model: ServedModel) -> bool:
 
 
 def judged_by_states(rails: Iterable[tuple[str, object]], policy: Policy) -> bool:
-    """Whether a rail that acts goes by states."""
+    """Return whether a rail that acts goes by states of the model."""
     return any(reads_states(rail) and policy.rail_policy("moderate", name).mode == "enforce" for name, rail in rails)
 
 

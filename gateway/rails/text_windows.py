@@ -26,8 +26,8 @@ class Windows:
         *,
         whole: bool = False,
     ) -> None:
-        """`lead`: the text that content and thoughts continue, which the client has already. `whole`: a judge acts in
-        front of the windows, so that no text passes that it has not read."""
+        """Prepare the windows. `lead` is the text that content and thoughts continue, which the client has already.
+        `whole`: a judge acts in front of the windows, so no text passes that it has not read."""
         self._whole = whole
         self._rails = rails
         self._request = request
@@ -36,7 +36,8 @@ class Windows:
         self._lead = lead
 
     def of(self, channel: Channel, call: ToolCall | None) -> HoldbackWindow | JsonWindow:
-        """Rails see the strings of JSON decoded, and what replaces one still satisfies the schema."""
+        """Open the window for a channel. Rails see the strings of JSON decoded, and what replaces one still satisfies
+        the schema."""
         opened = self._opened(channel)
         if call is not None:
             tool = next((tool for tool in self._request.tools if tool.name == call.name), None)
@@ -51,11 +52,11 @@ class Windows:
         return JsonWindow(*opened, redactor=redactor_for(schema), lead=self._lead)
 
     def of_name(self) -> HoldbackWindow:
-        """For the name of a call, which stays as it is or does not leave."""
+        """Open the window for the name of a call, which stays as it is or does not leave."""
         return UnchangedWindow(*self._opened("tool_name"))
 
     def passes(self, text: str) -> bool:
-        """Whether all rails let `text` through untouched, as a whole and as content."""
+        """Return whether all rails let `text` through untouched, as a whole and as content."""
         if self._whole:
             return False
         window = HoldbackWindow(*self._opened("content"), self._lead)
@@ -71,7 +72,8 @@ class Windows:
         return (lambda text: all(clears(text) for clears in asked)) if asked else None
 
     def _clears(self, rail: OutputRail, channel: Channel) -> Callable[[str], bool]:
-        """False where the rail has no `clears`, or fails: failures are dealt with where the text itself is read."""
+        """Return a predicate: whether the rail clears a text. It is False where the rail has no `clears` or fails;
+        failures are dealt with where the text itself is read."""
         try:
             session = rail.open(self._request, self._caller, channel)
         except Exception:

@@ -38,7 +38,7 @@ class TokenProbabilities:
     """Of one text; fed as its window is. `clears`: whether the rails pass a text whole; None: no rail acts."""
 
     def __init__(self, clears: Callable[[str], bool] | None, lead: str = "") -> None:
-        """`lead`: what the text goes on from."""
+        """Begin an empty text. `lead` is the text that it continues."""
         self._clears = clears
         self._waiting: deque[TokenLogprob] = deque()
         self._placed: deque[_Spelled] = deque()

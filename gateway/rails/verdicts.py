@@ -51,7 +51,7 @@ def _check_score(score: Any) -> None:
 
 
 def _check_messages(found: Any, request: Request) -> None:
-    """Only contents and the arguments of calls may differ, and not by gigabytes."""
+    """Check that only contents and the arguments of calls differ, and not by gigabytes. Raises `ValueError`."""
     if found is None:
         return
     if not isinstance(found, tuple) or len(found) != len(request.messages):

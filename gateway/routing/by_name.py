@@ -12,11 +12,11 @@ class ByName:
         return self.check(request.model, caller, models)
 
     def decides(self, name: str) -> bool:
-        """Whether `name` may come to stand for another model here."""
+        """Return whether `name` may come to stand for another model here: never."""
         return False
 
     def check(self, name: str, caller: Caller, models: Mapping[str, ServedModel]) -> str:
-        """`name`, if it is served to this caller. Raises `NotFound`."""
+        """Return `name` if it is served to this caller. Raises `NotFound`."""
         allowed = [found for found in sorted(models) if caller.models is None or found in caller.models]
         if name in allowed:
             return name

@@ -33,7 +33,7 @@ class FirstTexts:
     """Of one model. Used on the event loop."""
 
     def __init__(self, most_s: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
-        """`most_s`: what callers bear."""
+        """Begin without experience. `most_s`: the longest wait for a first text that callers bear."""
         self._most_s = most_s
         self._clock = clock
         self._tenants: Counter[str] = Counter()
@@ -57,7 +57,7 @@ class FirstTexts:
 
     @property
     def aim_s(self) -> float:
-        """The most that a request may be expected to wait, to be let in."""
+        """Return the longest expected wait, in seconds, with which a request is let in."""
         return self.aim * self._most_s
 
     def expect(self, tenant: str) -> Awaited:
@@ -69,14 +69,14 @@ class FirstTexts:
 
     @property
     def rests(self) -> bool:
-        """Whether none was let in for as long as callers bear: then one has to be, or no text would ever come in time
-        and raise the aim again."""
+        """Return whether none was let in for as long as callers bear. Then one has to be let in, or no text would ever
+        come in time and raise the aim again."""
         return not self._tenants and self._clock() - self._let_in_s >= self._most_s
 
     def wait_s(self, tenant: str) -> float:
-        """Seconds until a new request of `tenant` has its first text, after those before it; 0 while nothing is known,
-        or nobody waits. Tenants take turns, so that of another's many requests only as many are before it as it has
-        itself, and one."""
+        """Return the seconds until a new request of `tenant` has its first text, after those before it. Return 0 while
+        nothing is known or nobody waits. Tenants take turns: of another's many requests, only one more than the tenant
+        has itself are before the new one."""
         if not self._came or not self._tenants or self._may_double():
             return 0.0
         own = self._tenants[tenant]
@@ -85,17 +85,18 @@ class FirstTexts:
         return (before + 1) * self._pace_s()
 
     def _may_double(self) -> bool:
-        """Whether more may be let in than the pace says: first texts came soon, and while few wait, their pace is that
-        of the few and not the most that is possible. Half as many again as lately waited may wait."""
+        """Return whether more may be let in than the pace says, up to half as many again as lately waited. They may
+        where first texts came soon: while few wait, the pace is that of the few and not the most that is possible."""
         return self._recent_s <= self._most_s / 2 and self.waiting < GROWS * self._beside + 1
 
     def _pace_s(self) -> float:
-        """Seconds from one first text to the next, those included for which the next is awaited already."""
+        """Return the seconds from one first text to the next, those included for which the next is awaited already."""
         silent_s = self._clock() - self._since_s
         return max(self._busy_s / self._came, (self._busy_s + silent_s) / (self._came + 1))
 
     def settle(self, tenant: str, beside: int, took_s: float | None) -> None:
-        """`took_s`: from the request's arrival to its first text; None: it ended without one."""
+        """End the wait of one request. `took_s`: seconds from its arrival to its first text; None where it ended
+        without one."""
         now_s = self._clock()
         if took_s is not None:
             self._busy_s = KEPT * self._busy_s + now_s - self._since_s
@@ -128,11 +129,11 @@ class Awaited:
         self._beside = beside
 
     def came(self, took_s: float) -> None:
-        """`took_s`: since the request arrived."""
+        """Note that the first text came, `took_s` seconds after the request arrived."""
         self._settle(took_s)
 
     def gave_up(self) -> None:
-        """It ended without any. Idempotent, and without effect once it came."""
+        """Note that the request ended without a first text. Idempotent, and without effect once the text came."""
         self._settle(None)
 
     def _settle(self, took_s: float | None) -> None:

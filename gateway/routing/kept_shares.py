@@ -28,5 +28,5 @@ class KeptShares:
             self._shares[tenant] = share * (1 - NEWEST)
 
     def often(self, tenant: str) -> bool:
-        """Whether reading a request of `tenant` is worth it although nothing more can be generated."""
+        """Return whether reading a request of `tenant` is worth it although nothing more can be generated."""
         return self._shares.get(tenant, 0.0) >= OFTEN

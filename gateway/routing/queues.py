@@ -31,7 +31,7 @@ class Queue:
         return sum(len(line) for line in self._waiting.values())
 
     async def take(self, priority: int) -> QueueTicket:
-        """Raises `Overloaded` where too many wait already, or none became free in time."""
+        """Wait for a place. Raises `Overloaded` where too many wait already, or none became free in time."""
         if self.running < self._settings.max_running and not self.waiting:
             self.running += 1
             return QueueTicket(self)
@@ -60,7 +60,7 @@ class Queue:
                 return
 
     def wait_s(self) -> float:
-        """An estimate of when a place is free for one that comes now."""
+        """Estimate the seconds until a place is free for one that comes now."""
         return self._seconds * (self.waiting + 1) / max(1, self._settings.max_running)
 
     def _next(self) -> asyncio.Future[None] | None:
@@ -70,7 +70,7 @@ class Queue:
         return None
 
     def _leave(self, priority: int, mine: asyncio.Future[None]) -> None:
-        """Nobody waits in this place any more; one that was just given is passed on."""
+        """Give up this place in the queue. A ticket that was just given is passed on."""
         if mine.done() and not mine.cancelled():
             self.give_back(self._seconds)
         elif mine in self._waiting[priority]:
@@ -102,7 +102,8 @@ class ModelQueues:
         shed_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`shed_s`: interactive requests that would wait longer for their first text are refused; 0 = none."""
+        """Make a queue for each model of `settings`. `shed_s`: interactive requests that would wait longer for their
+        first text are refused; 0 means never."""
         self._queues = {name: Queue(name, one) for name, one in settings.items()}
         self.shed_s = shed_s
         self._first_texts: defaultdict[str, FirstTexts] = defaultdict(lambda: FirstTexts(shed_s, clock))
@@ -115,8 +116,9 @@ class ModelQueues:
         return None if queue is None else await queue.take(priority)
 
     def shed(self, generator: Generator, model: str, priority: int, tenant: str, waited_s: float = 0.0) -> None:
-        """Raises `Overloaded` where the first text is further away than anybody would wait, by the generator's account
-        of its places or by how first texts came lately. `waited_s`: from the request's arrival until it was read."""
+        """Refuse a request whose first text is further away than anybody would wait: raises `Overloaded`. The wait is
+        taken from the generator's account of its places, or from how first texts came lately. `waited_s`: from the
+        request's arrival until it was read."""
         if not self.shed_s or priority > 0:
             return
         self._kept.missed(tenant)
@@ -126,7 +128,7 @@ class ModelQueues:
             raise self._busy(f"model {model!r} is busy", over_s)
 
     def served_kept(self, tenant: str) -> None:
-        """An answer was at hand that nobody had to generate."""
+        """Count an answer that was at hand, so that nobody had to generate it."""
         if self.shed_s:
             self._kept.hit(tenant)
 
@@ -149,7 +151,8 @@ class ModelQueues:
             raise self._busy("the gateway is busy", over_s)
 
     def _over_s(self, generator: Generator, model: str, tenant: str, waited_s: float) -> float:
-        """Seconds by which a first text would come later than is aimed at; 0 or less where the request is let in."""
+        """Return by how many seconds a first text would come later than is aimed at. It is 0 or less where the request
+        is let in."""
         if waited_s >= self.shed_s:
             return waited_s
         texts = self._first_texts[model]
@@ -165,7 +168,8 @@ class ModelQueues:
         )
 
     def expect(self, model: str, priority: int, tenant: str) -> Awaited | None:
-        """To be told of the first text; None where nobody is ever shed, or this one is behind all who could be."""
+        """Register a request whose first text is awaited. Return None where nobody is ever shed, or where this one is
+        behind all who could be."""
         return self._first_texts[model].expect(tenant) if self.shed_s and priority <= 0 else None
 
     def stats(self) -> Mapping[str, float]:

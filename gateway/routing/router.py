@@ -17,7 +17,8 @@ class Routing:
         self._draws: dict[str, Draw] = {}
 
     async def route(self, request: Request, caller: Caller, models: Mapping[str, ServedModel]) -> str:
-        """The inner router sees public names too; a key's models are checked there, by those names."""
+        """Choose the version that answers. The inner router sees public names too; a key's models are checked there, by
+        those names."""
         name = await self._inner.route(request, caller, self.table.catalogue(models))
         found = self.table.draw(name, request, caller, models)
         if found.share < 1:
@@ -25,11 +26,12 @@ class Routing:
         return found.version
 
     def drawn(self, request_id: str) -> Draw | None:
-        """How the version was drawn that `route` just gave; None where there was no choice. To be asked once."""
+        """Return how the version was drawn that `route` just gave; None where there was no choice. May be called
+        once."""
         return self._draws.pop(request_id, None)
 
     def reach(self, name: str) -> tuple[str, ...] | None:
-        """All that may answer where `name` is asked for; None where only the inner router could tell."""
+        """Return all that may answer where `name` is asked for; None where only the inner router could tell."""
         if not offers(self._inner, RenamingRouter) or self._inner.decides(name):
             return None
         return self.table.reach(name)
@@ -42,8 +44,8 @@ class Routing:
         caller: Caller,
         models: Mapping[str, ServedModel],
     ) -> str | None:
-        """A model to ask now that those in `failed` could not; None where there is no other. What answers instead of a
-        model is the operator's choice, but a key that is kept to some models stays with them."""
+        """Return a model to ask now that those in `failed` could not answer; None where there is no other. What answers
+        instead of a model is the operator's choice, but a key that is kept to some models stays with them."""
         for name in self.table.fallbacks(asked):
             if caller.models is not None and name not in caller.models:
                 continue

@@ -56,7 +56,8 @@ class RouteTable:
     """Used on the event loop. What the configuration says is the beginning; what the store has is in force instead."""
 
     def __init__(self, settings: RoutingSettings, database: Database | None = None) -> None:
-        """`database`: where all gateways of the deployment keep weights. Raises `ConfigurationError`."""
+        """Read the routes. `database`: where all gateways of the deployment keep weights. Raises
+        `ConfigurationError`."""
         self._beginning: dict[str, Route] = {}
         for name, one in settings.models.items():
             weights = one.weights or _beginning_of(one, name)
@@ -87,7 +88,7 @@ class RouteTable:
         return self._routes
 
     def catalogue(self, models: Mapping[str, ServedModel]) -> dict[str, ServedModel]:
-        """`models`, and public names that stand for at least one of them."""
+        """Return `models`, and the public names that stand for at least one of them."""
         found = dict(models)
         for name, route in self._routes.items():
             present = [version for version in route.weights if version in models]
@@ -96,11 +97,11 @@ class RouteTable:
         return found
 
     def pick(self, name: str, request: Request, caller: Caller, models: Mapping[str, ServedModel]) -> str:
-        """The version that answers. Raises `NotFound` where none of them is served."""
+        """Return the version that answers. Raises `NotFound` where none of them is served."""
         return self.draw(name, request, caller, models).version
 
     def draw(self, name: str, request: Request, caller: Caller, models: Mapping[str, ServedModel]) -> Draw:
-        """`pick`, and with what probability. Raises `NotFound`."""
+        """Pick a version, and return with what probability. Raises `NotFound`."""
         route = self._routes.get(name)
         if route is None:
             return Draw(name, name, 1.0)
@@ -113,13 +114,13 @@ class RouteTable:
         return Draw(name, version, present[version] / sum(present.values()))
 
     def fallbacks(self, name: str) -> tuple[str, ...]:
-        """What answers where `name`, or the name that it is a version of, cannot."""
+        """Return what answers where `name`, or the name that it is a version of, cannot."""
         if name in self._routes:
             return self._routes[name].settings.fallback
         return next((r.settings.fallback for r in self._routes.values() if name in r.weights), ())
 
     def reach(self, name: str) -> tuple[str, ...]:
-        """All that may answer where `name` is asked for: its versions, and what answers where those cannot."""
+        """Return all that may answer where `name` is asked for: its versions, and what answers where those cannot."""
         versions = self._versions(name)
         instead = [found for version in versions for found in self.fallbacks(version)]
         return tuple(dict.fromkeys((*versions, *[found for other in instead for found in self._versions(other)])))
@@ -129,15 +130,15 @@ class RouteTable:
         return (name,) if route is None else tuple(version for version, weight in route.weights.items() if weight > 0)
 
     def shadow(self, name: str) -> tuple[str, float]:
-        """(model that gets a copy, share of the requests); ("", 0) for none."""
+        """Return (model that gets a copy, share of the requests); ("", 0) for none."""
         for public, route in self._routes.items():
             if public == name or name in route.weights:
                 return route.settings.shadow, route.settings.shadow_share if route.settings.shadow else 0.0
         return "", 0.0
 
     async def weigh(self, name: str, weights: Mapping[str, float], models: Iterable[str], by: str) -> Route:
-        """From the next request on. Raises `RequestError` for weights that are none or a version that is not served,
-        `Overloaded` where the database does not answer."""
+        """Set the weights, from the next request on. Raises `RequestError` for invalid weights or a version that is not
+        served, `Overloaded` where the database does not answer."""
         try:
             _check(name, weights)
         except ConfigurationError as error:
@@ -149,8 +150,8 @@ class RouteTable:
         return await self._edit(name, lambda history: [*history, change][-KEPT:])
 
     async def roll_back(self, name: str) -> Route:
-        """The weights before the last change are in force again, of whichever gateway it came. Raises `NotFound`,
-        `RequestError` at the first, `Overloaded` where the database does not answer."""
+        """Put the weights before the last change in force again, whichever gateway made it. Raises `NotFound`,
+        `RequestError` where there was no change, `Overloaded` where the database does not answer."""
         if name not in self._routes:
             raise NotFound(f"there is no route {name!r}; known: {', '.join(sorted(self._routes)) or 'none'}")
 
@@ -176,20 +177,20 @@ class RouteTable:
 
 
 def _beginning_of(settings: RouteSettings, name: str) -> Mapping[str, float]:
-    """Where the configuration gives no weights: a canary begins with nothing."""
+    """Return the first weights where the configuration gives none. A canary begins with weight 0."""
     if settings.rollout is None:
         return {name: 1.0}
     return {settings.rollout.baseline: 1.0, settings.rollout.canary: 0.0}
 
 
 def chosen(weights: Mapping[str, float], who: str) -> str:
-    """One of `weights` for `who`, always the same while they are. Weighted rendezvous hashing: when weights change,
-    only as many move as must (Schindelhauer and Schomaker, 2005)."""
+    """Choose one of `weights` for `who`, always the same while the weights are. Weighted rendezvous hashing: when
+    weights change, only as many move as must (Schindelhauer and Schomaker, 2005)."""
     return max(weights, key=lambda version: -weights[version] / math.log(_unit(f"{who}\0{version}")))
 
 
 def _unit(text: str) -> float:
-    """A number in (0, 1) that depends on `text` only."""
+    """Return a number in (0, 1) that depends on `text` only."""
     number = int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big")
     return (number + 0.5) / 2**64
 

@@ -68,7 +68,7 @@ def tiers(table: Mapping[str, Any]) -> Tiers:
 
 class Tiers:
     def __init__(self, settings: TierSettings) -> None:
-        """Raises `ConfigurationError` for a rule whose pattern is none."""
+        """Read the rules and examples. Raises `ConfigurationError` for a rule whose pattern is invalid."""
         self._names = frozenset(settings.names)
         self._default = settings.default
         self._rules = [(rule, _compiled(rule)) for rule in settings.rules]
@@ -76,7 +76,7 @@ class Tiers:
         self._by_name = ByName()
 
     async def route(self, request: Request, caller: Caller, models: Mapping[str, ServedModel]) -> str:
-        """Raises `NotFound` where the tier's model is not served to this key."""
+        """Return the model of the request's tier. Raises `NotFound` where it is not served to this key."""
         if request.model not in self._names:
             return await self._by_name.route(request, caller, models)
         if caller.models is not None and request.model in caller.models:
@@ -84,7 +84,7 @@ class Tiers:
         return self._by_name.check(self._tier(request), caller, models)
 
     def decides(self, name: str) -> bool:
-        """Whether `name` may come to stand for another model here."""
+        """Return whether `name` may come to stand for another model here."""
         return name in self._names
 
     def _tier(self, request: Request) -> str:
@@ -106,7 +106,7 @@ class Examples:
         self._margin = margin
 
     def nearest(self, text: str) -> str | None:
-        """None where no tier is clearly nearer than the next."""
+        """Return the tier nearest to `text`; None where no tier is clearly nearer than the next."""
         scores = self._centroids @ self._embedder.vector(text[:PATTERN_READS])
         first, second = np.argsort(scores)[::-1][:2]
         return self._tiers[first] if scores[first] - scores[second] >= self._margin else None
