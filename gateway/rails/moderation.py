@@ -307,8 +307,8 @@ class Moderation:
         return found
 
     def _detail(self, name: str) -> Mapping[str, Any]:
-        """Return what a rail found, by category: what it replaced and what else it found, apart. Add the worst scores
-        of a judge."""
+        """Return what a rail found, counted by category; what it replaced, counted by reason; and the worst scores of a
+        judge."""
         if not (self._redacted or self._categories or self._scores):
             return {}
         found = {

@@ -29,7 +29,8 @@ do; the names of both generations of vLLM."""
 
 
 def safely(stats: Stats, of: str) -> Mapping[str, float]:
-    """One stage that cannot count must not take every other number with it."""
+    """Return the numbers of one stage, or none where it fails: one that cannot count must not take every other number
+    with it."""
     try:
         return {name: float(value) for name, value in stats().items()}
     except Exception:
@@ -71,7 +72,8 @@ class Aliased(Collector):
 
 
 def _infos(found: Capacity) -> Iterable[Metric]:
-    """What endpoint pickers read of labels; the second one's value is when it was so, by which they take the newest."""
+    """Return what endpoint pickers read from labels. The second one's value is the time of the reading, by which they
+    take the newest."""
     cache = GaugeMetricFamily(
         "vllm:cache_config_info", "KV blocks, in labels.", labels=("block_size", "num_gpu_blocks")
     )

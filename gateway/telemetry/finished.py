@@ -134,6 +134,6 @@ class Finished:
 
     @property
     def failed(self) -> bool:
-        """Whether the gateway failed: neither what a caller has to mend nor a caller's leaving is an error of a server
-        (OpenTelemetry's conventions for HTTP servers)."""
+        """Return whether the gateway failed. Neither what a caller has to mend nor a caller's leaving is an error of a
+        server (OpenTelemetry's conventions for HTTP servers)."""
         return self.error not in (None, LEFT) and not self.by_caller

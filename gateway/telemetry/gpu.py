@@ -43,7 +43,7 @@ class Gpus(Collector):
         return (used, total, load) if self else ()
 
     def read(self) -> list[tuple[int, Any, int]]:
-        """(index, memory, percent busy) of every GPU that answers."""
+        """Return (index, memory, percent busy) of every GPU that answers."""
         if self._nvml is None:
             return []
         count = ctypes.c_uint()

@@ -32,7 +32,7 @@ class LoopLag:
             self._timer.cancel()
 
     def stats(self) -> Mapping[str, float]:
-        """Of the last minute."""
+        """Return quantiles of the last minute, in seconds."""
         ordered = sorted(self._recent)
         if not ordered:
             return {}

@@ -29,7 +29,7 @@ class Objectives:
     total_s: float = 30.0
 
     def met(self, outcome: Outcome, per_token_s: float | None) -> bool:
-        """A caller who hangs up counts by how long it waited until then."""
+        """Return whether a request met the objective. A caller who hangs up counts by how long it waited until then."""
         left = outcome.error == "cancelled"
         first = outcome.time_to_first_chunk_s
         if first is None and left:
@@ -154,7 +154,8 @@ class Metrics:
             self._observe_decision(decision)
 
     def exposition(self, accept: str = "") -> tuple[bytes, str]:
-        """(body, content type): OpenMetrics, with exemplars, where the client asks for it; else Prometheus text."""
+        """Return (body, content type): OpenMetrics, with exemplars, where the client asks for it; else Prometheus
+        text."""
         encode, kind = choose_encoder(accept)
         return encode(self.registry), kind
 
@@ -182,7 +183,7 @@ class Metrics:
             self._child(self._lookups, of("result", decision.outcome)).inc()
 
     def _child(self, metric: Any, *labels: str) -> Any:
-        """`metric.labels(...)`, looked up in one dictionary."""
+        """Return `metric.labels(...)`, looked up in one dictionary."""
         key = (metric._name, *labels)
         found = self._children.get(key)
         if found is None:
@@ -202,7 +203,8 @@ class Metrics:
 
 
 def _per_token(outcome: Outcome) -> float | None:
-    """Seconds for each token after the first; None where there is no second one, or nothing was generated."""
+    """Return the seconds for each token after the first. Return None where there is no second one, or nothing was
+    generated."""
     after = outcome.usage.completion_tokens - 1
     return sum(outcome.gaps_s) / after if outcome.gaps_s and after > 0 else None
 

@@ -78,7 +78,7 @@ class Pusher:
 
 
 def pusher_of(registry: CollectorRegistry, environ: Mapping[str, str]) -> Pusher | None:
-    """None where nobody asked. Raises `ConfigurationError`."""
+    """Make a pusher from the standard variables. Return None where they ask for none. Raises `ConfigurationError`."""
     if not exports(environ, "METRICS"):
         return None
     every_s = number_of(environ, ("OTEL_METRIC_EXPORT_INTERVAL",), 60_000) / 1000
@@ -128,7 +128,7 @@ def _number(sample: Sample, began_ns: int, now_ns: int) -> NumberDataPoint:
 
 
 def _histogram_points(family: Family, began_ns: int, now_ns: int) -> Iterator[HistogramDataPoint]:
-    """Prometheus counts all below a bound, OTLP what lies between two."""
+    """Yield histograms as OTLP has them. Prometheus counts all below a bound, OTLP what lies between two."""
     for labels, samples in _by_labels(family.samples).items():
         bounds = [s for s in samples if s.name.endswith("_bucket")]
         reached = [0.0, *(float(s.value) for s in bounds)]

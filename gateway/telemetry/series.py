@@ -70,7 +70,7 @@ class Series:
         return away.total() == 1
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Oldest first; slices in which nothing happened are left out."""
+        """Return the slices of time, oldest first. Slices in which nothing happened are left out."""
         oldest = self._clock() - SLICE_S * KEPT
         return [found.as_json() for found in self._slices if found.began_s >= oldest]
 

@@ -68,7 +68,7 @@ def _tool_span(tool: ToolCalled) -> str:
 
 
 def _of_tool(done: Finished, tool: ToolCalled) -> dict[str, Value]:
-    """The call as it came from an agent, by the conventions for MCP."""
+    """Return the attributes of the call as it came from an agent, by the conventions for MCP."""
     found: dict[str, Value] = {
         semconv.MCP_METHOD: semconv.CALL_TOOL,
         semconv.OPERATION_NAME: semconv.OPERATION_TOOL,
@@ -87,7 +87,7 @@ def _of_tool(done: Finished, tool: ToolCalled) -> dict[str, Value]:
 
 
 def _sent(tool: ToolCalled, decision: Decision) -> SpanFact:
-    """The call as it went on to the server."""
+    """Return the span of the call as it went on to the server."""
     attributes: dict[str, Value] = {
         semconv.MCP_METHOD: semconv.CALL_TOOL,
         semconv.OPERATION_NAME: semconv.OPERATION_TOOL,
@@ -117,7 +117,7 @@ def _request(done: Finished) -> dict[str, Value]:
 
 
 def _sampled(asked: Asked) -> dict[str, Value | None]:
-    """What was said of the answer, where one is generated."""
+    """Return the sampling options that the request named, where an answer is generated."""
     sampling = asked.sampling
     return {
         semconv.REQUEST_STREAM: asked.stream,
@@ -169,7 +169,7 @@ def _response(done: Finished) -> dict[str, Value]:
 
 
 def _content(content: Content | None) -> dict[str, Value]:
-    """Content by the GenAI conventions, and again by OpenInference's names."""
+    """Return content by the GenAI conventions, and again by OpenInference's names."""
     if content is None:
         return {}
     parts = [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in content.messages]
@@ -208,7 +208,7 @@ def _stage(decision: Decision) -> SpanFact:
 
 
 def _retrieval(decision: Decision) -> dict[str, Value]:
-    """By the GenAI conventions, and OpenInference's kinds; never a text or a source."""
+    """Return attributes by the GenAI conventions, and OpenInference's kinds; never a text or a source."""
     reranks = decision.stage == "rerank"
     found: dict[str, Value] = {semconv.SPAN_KIND: "RERANKER" if reranks else "RETRIEVER"}
     if not reranks:
@@ -236,7 +236,7 @@ def _guard(decision: Decision) -> dict[str, Value]:
 
 
 def _delivery(done: Finished, span: SpanFact) -> SpanFact:
-    """The span of delivery, with the longest holds of text as events."""
+    """Return the span of delivery, with the longest holds of text as events."""
     longest = sorted(done.holds, key=lambda hold: hold.began_s - hold.ended_s)[:MAX_HOLD_EVENTS]
     events = tuple(
         Event(
@@ -250,7 +250,7 @@ def _delivery(done: Finished, span: SpanFact) -> SpanFact:
 
 
 def _engine(line: Timeline, done: Finished, parent: int) -> Iterator[SpanFact]:
-    """Spans of queue wait, prefill and decode, as far as the generation got."""
+    """Yield the spans of queue wait, prefill and decode, as far as the generation got."""
     zero = done.began_s
     ended = line.ended_s if line.ended_s is not None else zero + done.duration_s
     yield _part("queue", line.queued_s - zero, (line.started_s or ended) - zero, parent)

@@ -34,7 +34,7 @@ class TraceSink:
 
     @property
     def seen(self) -> int:
-        """Requests handed in since the start; grows by one with each."""
+        """Return the number of requests handed in since the start. It grows by one with each."""
         return self._seen
 
     def hand_in(self, done: Finished) -> None:
@@ -47,11 +47,11 @@ class TraceSink:
             self.exporter.take(done)
 
     def recent(self) -> Iterator[Finished]:
-        """Newest first."""
+        """Iterate over the requests, newest first."""
         return reversed(self._ring)
 
     def find(self, name: str) -> Finished | None:
-        """By request id or by trace id (32 hex digits)."""
+        """Find a request by its id or by its trace id (32 hex digits)."""
         return next((d for d in self.recent() if name in (d.asked.id, f"{d.ids.trace_id:032x}")), None)
 
     def start(self) -> None:
@@ -59,7 +59,7 @@ class TraceSink:
             self.exporter.start()
 
     def close(self) -> None:
-        """Blocks for a few seconds at most; call it off the event loop."""
+        """Close the exporter. Blocks for a few seconds at most; call it off the event loop."""
         if self.exporter is not None:
             self.exporter.close()
 

@@ -61,7 +61,7 @@ class Tracing:
 
 
 def exports(environ: Mapping[str, str], signal: str) -> bool:
-    """Whether the standard variables ask for `signal` ("TRACES" or "METRICS") to be sent anywhere."""
+    """Return whether the standard variables ask for `signal` ("TRACES" or "METRICS") to be sent anywhere."""
     asked = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or environ.get(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
     off = environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or environ.get(f"OTEL_{signal}_EXPORTER") == "none"
     return bool(asked) and not off

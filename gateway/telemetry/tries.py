@@ -42,7 +42,7 @@ class Try:
         return self.outcome not in (ANSWERED, LOST)
 
     def end(self, outcome: str) -> None:
-        """The first call counts."""
+        """Note when and how the try ended. Only the first call counts."""
         if self.ended_s is None:
             self.ended_s, self.outcome = time.perf_counter(), outcome
 

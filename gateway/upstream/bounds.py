@@ -64,7 +64,7 @@ class Bounds:
 
     @property
     def answer_bytes(self) -> int:
-        """Of all that comes after the head, comments and blank lines included."""
+        """Return the most bytes of all that comes after the head, comments and blank lines included."""
         entries = 0 if self.logprobs is None else 1 + self.logprobs
         return SPARE_BYTES + self.choices * self.tokens * (ENVELOPE_BYTES + entries * LOGPROB_BYTES)
 
@@ -75,7 +75,7 @@ class Bounds:
 
     @property
     def event_parts(self) -> int:
-        """Brackets, braces and quotes of one event: a megabyte of them takes a hundred times as long to parse as a
-        megabyte of text."""
+        """Return the most brackets, braces and quotes of one event. A megabyte of them takes a hundred times as long to
+        parse as a megabyte of text."""
         entries = 0 if self.logprobs is None else 1 + self.logprobs
         return SPARE_PARTS + self.choices * self.tokens * (4 + entries * 16)

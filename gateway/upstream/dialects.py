@@ -73,8 +73,8 @@ def _vllm_json(constraint: Constraint) -> dict[str, Any]:
 
 
 def _vllm_options(constraint: Constraint) -> dict[str, Any]:
-    """Options of JSON as vLLM spells them. Others, and all of them for servers that know none, are enforced by checking
-    the answer with our grammar."""
+    """Return the options of JSON as vLLM spells them. Other options, and all of them for servers that know none, are
+    enforced by checking the answer with our grammar."""
     whitespace = constraint.options.get("whitespace", "flexible")
     found: dict[str, Any] = {"disable_additional_properties": True} if constraint.options.get("close_objects") else {}
     if whitespace == "compact":
@@ -101,7 +101,8 @@ def _gbnf_choice(constraint: Constraint) -> str:
 
 
 def _ebnf(constraint: Constraint) -> str:
-    """Raises `UnsupportedGrammar` for a Lark grammar: these servers read GBNF, which is also called EBNF."""
+    """Return the grammar as GBNF, which is also called EBNF and which these servers read. Raises `UnsupportedGrammar`
+    for a Lark grammar."""
     from sluicegate.grammar.lark.gbnf import is_gbnf  # settings are read by commands that need no grammar
 
     text = str(constraint.value)

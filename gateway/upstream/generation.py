@@ -61,7 +61,7 @@ class UpstreamGeneration:
 
     @property
     def usage(self) -> Usage:
-        """Never more than one answer can use, which is what was reserved."""
+        """Return what was used. It is never more than one answer can use, which is what was reserved."""
         now = self._now()[0]
         if self._spent == NOTHING:
             return now
@@ -69,7 +69,7 @@ class UpstreamGeneration:
 
     @property
     def tries(self) -> Sequence[Try]:
-        """All attempts at all servers, the newest last."""
+        """Return all attempts at all servers, the newest last."""
         return tuple(self._tries.made)
 
     def cancel(self) -> None:
@@ -89,7 +89,7 @@ class UpstreamGeneration:
             self._drop()
 
     async def __aiter__(self) -> AsyncIterator[Piece]:
-        """Raises `UpstreamFailed`, and `DeadlineExceeded`."""
+        """Yield the pieces of the answer. Raises `UpstreamFailed`, and `DeadlineExceeded`."""
         try:
             if self._reply is None:
                 await self.begin()
@@ -182,7 +182,8 @@ class UpstreamGeneration:
         return unanswered(self._asked.offered.request, self._asked.context) if self._tries.read else Usage(), False
 
     def _note_failure(self, broken: Broken) -> None:
-        """A cut stream counts against the server; an answer against its schema says nothing about it."""
+        """Count a cut or malformed stream against the server. An answer against its schema says nothing about the
+        server."""
         reply = self._reply
         if reply is not None and isinstance(broken, Severed | Malformed):
             reply.failed("cut" if isinstance(broken, Severed) else "malformed")

@@ -25,7 +25,7 @@ class Upstream:
     """A `Generator`, and a `ModelHost`: servers can be added and removed while requests run."""
 
     def __init__(self, settings: UpstreamSettings, *, shows_messages: bool = False) -> None:
-        """`shows_messages`: log what servers say when they refuse."""
+        """Make the models and their clients. `shows_messages`: log what servers say when they refuse."""
         self._shows_messages = shows_messages
         self._validator = Validator()
         self._settings = dict(settings.models)
@@ -49,7 +49,7 @@ class Upstream:
             await client.close()
 
     async def generate(self, job: Job) -> UpstreamGeneration:
-        """Sends nothing before the generation's `begin`, so that its holder knows what was spent."""
+        """Prepare a generation. Nothing is sent before its `begin`, so that its holder knows what was spent."""
         settings = self._settings.get(job.model)
         if settings is None:
             raise NotFound(f"there is no model {job.model!r} here; served: {', '.join(sorted(self._models))}")
@@ -101,7 +101,7 @@ class Upstream:
         return [server.health() for server in client.servers]
 
     async def add_model(self, settings: Any, *, replace: bool = False) -> ServedModel:
-        """`settings`: those of one model, and its `name`."""
+        """Add a model. `settings`: those of one model, and its `name`."""
         table = dict(settings)
         name = str(table.pop("name", ""))
         if not name or (name in self._models and not replace):
@@ -125,7 +125,7 @@ class Upstream:
         return [Path(found.api_key_file) for found in self._settings.values() if found.api_key_file]
 
     async def _renew_keys(self) -> None:
-        """Raises `ConfigurationError` for the first that cannot be read."""
+        """Read all API keys again. Raises `ConfigurationError` for the first that cannot be read."""
         for client in list(self._clients.values()):
             client.renew_key()
 

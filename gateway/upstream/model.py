@@ -51,7 +51,7 @@ def judged(constraint: Constraint | None) -> Constraint | None:
 
 @cache
 def byte_tokenizer() -> Any:
-    """One token a byte."""
+    """Return a tokenizer with one token for each byte."""
     words = {letter: i for i, letter in enumerate(_byte_letters())}
     made = Tokenizer(models.BPE(vocab={**words, END: 256}, merges=[]))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -62,7 +62,7 @@ def byte_tokenizer() -> Any:
 
 
 def _byte_letters() -> list[str]:
-    """The letter that stands for each byte in byte-level tokenizers, in order of the bytes."""
+    """Return the letter that stands for each byte in byte-level tokenizers, in order of the bytes."""
     plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = iter(range(0x100, 0x200))
     return [chr(byte) if byte in plain else chr(next(others)) for byte in range(256)]

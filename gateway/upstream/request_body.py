@@ -13,7 +13,8 @@ _DEFAULTS = Sampling()
 
 
 def body_of(request: Request, settings: UpstreamModelSettings, name: str) -> dict[str, Any]:
-    """Raises `RequestError` for fields that the server does not know: none is left out silently."""
+    """Return the body to send. Raises `RequestError` for fields that the server does not know: none is left out
+    silently."""
     body: dict[str, Any] = {
         "model": settings.model or name,
         "messages": [_message(message) for message in request.messages],

@@ -83,11 +83,11 @@ class UpstreamModelSettings:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Of all servers, without a slash at the end."""
+        """Return the addresses of all servers, without a slash at the end."""
         return tuple(url.rstrip("/") for url in self.urls or (self.url,))
 
     def api_key(self, environ: Mapping[str, str] = os.environ) -> str | None:
-        """Raises `ConfigurationError` where the variable is named and not set."""
+        """Return the API key. Raises `ConfigurationError` where the variable is named and not set."""
         if self.api_key_file:
             return read_key(Path(self.api_key_file))
         if not self.api_key_env:
@@ -122,7 +122,7 @@ def _check_address(url: str, allow_private: bool) -> None:
 
 
 def read_key(path: Path) -> str:
-    """Raises `ConfigurationError` for a file that holds no key."""
+    """Read an API key from a file. Raises `ConfigurationError` for a file that holds no key."""
     try:
         found = path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -134,7 +134,7 @@ def read_key(path: Path) -> str:
 
 
 def is_public_literal(host: str) -> bool:
-    """False only for what is an address, or `localhost`, and not public; names are judged when they are resolved."""
+    """Return False only for an address, or `localhost`, that is not public. Names are judged when they are resolved."""
     try:
         return is_public(host)
     except ValueError:
@@ -142,7 +142,8 @@ def is_public_literal(host: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Raises `ValueError` for what is no address. An IPv4 address inside an IPv6 one is judged as itself."""
+    """Return whether `address` is public. Raises `ValueError` for what is not an address. An IPv4 address inside an
+    IPv6 one is judged as itself."""
     found = ipaddress.ip_address(address.partition("%")[0])
     inner = getattr(found, "ipv4_mapped", None) or getattr(found, "sixtofour", None)
     return (inner or found).is_global and not (inner or found).is_multicast

@@ -43,7 +43,7 @@ _FAILED = b"\x7a\x02\x18\x02"
 
 
 def encode(traces: Iterable[Finished], resource: Mapping[str, Value], scope: str = "sluicegate") -> bytes:
-    """An `ExportTraceServiceRequest`."""
+    """Encode an `ExportTraceServiceRequest`."""
     spans = b"".join([_field(2, span) for done in traces for span in encode_spans(done)])
     scoped = _field(1, _text(1, scope)) + spans
     described = b"".join([_attribute(1, name, value) for name, value in resource.items()])
@@ -51,7 +51,7 @@ def encode(traces: Iterable[Finished], resource: Mapping[str, Value], scope: str
 
 
 def encode_spans(done: Finished) -> list[bytes]:
-    """One `Span` message for each span of the trace."""
+    """Encode one `Span` message for each span of the trace."""
     facts = spans_of(done)
     ids = [_FIXED64(_span_id(fact, at, done.ids))[::-1] for at, fact in enumerate(facts)]
     head = _trace(done.ids)
@@ -89,7 +89,7 @@ def _trace(ids: TraceIds) -> bytes:
 
 
 def _flags(ids: TraceIds, *, root: bool) -> bytes:
-    """Field 16: the W3C flags, and whether the parent is of another process (bits 8 and 9)."""
+    """Encode field 16: the W3C flags, and whether the parent is of another process (bits 8 and 9)."""
     remote = root and ids.parent_id != 0
     return b"\x85\x01" + _FLAGS(int(ids.sampled) | 0x100 | (0x200 if remote else 0))
 
@@ -115,7 +115,7 @@ def _pair(name: str, value: Value) -> bytes:
 
 
 def _any(value: Value) -> bytes:
-    """An `AnyValue`."""
+    """Encode an `AnyValue`."""
     if isinstance(value, bool):
         return b"\x10\x01" if value else b"\x10\x00"
     if isinstance(value, int):
@@ -137,7 +137,7 @@ def _text(number: int, text: str) -> bytes:
 
 
 def _field(number: int, body: bytes) -> bytes:
-    """A length-delimited field; numbers up to 15 have a tag of one byte."""
+    """Encode a length-delimited field. Numbers up to 15 have a tag of one byte."""
     size = len(body)
     if size < 128:
         return bytes((number << 3 | 2, size)) + body

@@ -104,7 +104,7 @@ class Exporter:
 
 
 def exporter_of(environ: Mapping[str, str], resource: Mapping[str, Value]) -> Exporter:
-    """From the standard variables. Raises `ConfigurationError`."""
+    """Make an exporter from the standard variables. Raises `ConfigurationError`."""
     every_s = number_of(environ, ("OTEL_BSP_SCHEDULE_DELAY",), 5000) / 1000
     limit = int(number_of(environ, ("OTEL_BSP_MAX_QUEUE_SIZE",), QUEUE))
     return Exporter(Sender(Target.of(environ, "TRACES")), resource, every_s, max(1, limit))

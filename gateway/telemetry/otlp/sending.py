@@ -40,7 +40,8 @@ class Target:
 
     @classmethod
     def of(cls, environ: Mapping[str, str], signal: str) -> Target:
-        """`signal`: "TRACES" or "METRICS". Raises `ConfigurationError` for what is not spoken here."""
+        """Read where a signal goes. `signal`: "TRACES" or "METRICS". Raises `ConfigurationError` for a protocol or
+        value that is not supported."""
 
         def read(name: str) -> str | None:
             return environ.get(f"OTEL_EXPORTER_OTLP_{signal}_{name}") or environ.get(f"OTEL_EXPORTER_OTLP_{name}")
@@ -63,7 +64,7 @@ class Target:
 
 
 def _headers(text: str) -> dict[str, str]:
-    """`name=value,name=value`, percent-encoded."""
+    """Read `name=value,name=value`, percent-encoded."""
     pairs = (part.partition("=") for part in text.split(",") if "=" in part)
     return {unquote(name).strip().lower(): unquote(value).strip() for name, _, value in pairs}
 
@@ -83,7 +84,7 @@ class Sender:
         self._client: httpx.AsyncClient | None = None
 
     def send(self, body: bytes) -> None:
-        """Raises `Refused` when the batch was refused, or could not be delivered in a few tries."""
+        """Send a batch. Raises `Refused` when it was refused, or could not be delivered in a few tries."""
         packed = gzip.compress(body, 1) if self.target.gzipped else body
         reason = ""
         for attempt in range(TRIES):
@@ -97,7 +98,7 @@ class Sender:
         raise Refused(f"{reason} after {TRIES} tries")
 
     def hurry(self, limit_s: float) -> None:
-        """From now on nothing waits longer than `limit_s` in all, what is under way included."""
+        """Bound all waiting from now on by `limit_s` in all, what is under way included."""
         self._deadline = time.monotonic() + limit_s
         self._hurried.set()
         loop = self._loop
@@ -111,7 +112,8 @@ class Sender:
         self._runner.close()
 
     def _try(self, body: bytes) -> str:
-        """ "" when it was taken, else why not, where another try may help. The answer's body is not read."""
+        """Try to send once. Return "" when the body was taken, else why not, where another try may help. The answer's
+        body is not read."""
         import httpx
 
         try:
@@ -126,7 +128,7 @@ class Sender:
         raise Refused(f"{self.target.url} answered {status}")
 
     async def _post(self, body: bytes) -> int:
-        """The status. Raises `TimeoutError`."""
+        """Post `body` and return the status. Raises `TimeoutError`."""
         ends = min(time.monotonic() + self.target.timeout_s, self._deadline)
         async with asyncio.timeout(ends - time.monotonic()) as self._limit:
             asked = self._connected().stream("POST", self.target.url, content=body, headers=self._heads())

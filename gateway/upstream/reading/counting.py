@@ -84,7 +84,7 @@ def used(request: Request, context: int, bounds: Bounds, written: Written, claim
 
 
 def unanswered(request: Request, context: int) -> Usage:
-    """Usage of a prompt that was sent and never answered."""
+    """Estimate the usage of a prompt that was sent and never answered."""
     return Usage(prompt_tokens=_estimated(request, context))
 
 

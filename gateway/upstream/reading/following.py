@@ -37,7 +37,8 @@ class Following:
         return self._matcher.can_stop
 
     def take(self, text: str, complaint: str) -> None:
-        """Raises `Broken` with `complaint` at the first byte that the grammar refuses, or `GrammarTooCostly`."""
+        """Follow `text` byte by byte. Raises `Broken` with `complaint` at the first byte that the grammar refuses, or
+        `GrammarTooCostly`."""
         accept, read = self._matcher.accept, text.encode()
         ends_s = time.thread_time() + self._spare.left_s + BYTE_S * len(read)
         try:

@@ -34,7 +34,7 @@ class UpstreamChoice:
 
     @property
     def text(self) -> str:
-        """Its answer, without thoughts and calls."""
+        """Return the answer's text, without thoughts and calls."""
         return "".join(self._texts)
 
     @property
@@ -43,11 +43,11 @@ class UpstreamChoice:
 
     @property
     def size(self) -> int:
-        """Bytes of all that was said."""
+        """Return the bytes of all that was said."""
         return sum([len(text.encode()) for text in (*self._texts, *self._others)])
 
     def feed(self, sent: Said, *, whole: bool) -> Iterator[Piece]:
-        """Raises `Broken` at the first byte that no valid answer has there."""
+        """Yield the pieces of what was sent. Raises `Broken` at the first byte that no valid answer has there."""
         if self.cut:
             return
         if self.ended:
@@ -135,11 +135,11 @@ class UpstreamReading:
 
     @property
     def cut(self) -> bool:
-        """Whether every choice has ended and one was cut: nothing more is read."""
+        """Return whether every choice has ended and one was cut: then nothing more is read."""
         return any(choice.cut for choice in self.choices) and self.whole
 
     def feed(self, chunk: Mapping[str, Any], *, whole: bool = False) -> Iterator[Piece]:
-        """`whole`: nothing follows. Raises `Broken`."""
+        """Yield the pieces that `chunk` adds. `whole`: nothing follows. Raises `Broken`."""
         self.claim = claim(chunk) or self.claim
         try:
             for sent in said(chunk, self._bounds):

@@ -70,7 +70,7 @@ class Claim:
 
 
 def said(chunk: Mapping[str, Any], bounds: Bounds) -> Iterator[Said]:
-    """What `chunk` adds, choice by choice. Raises `Malformed`."""
+    """Yield what `chunk` adds, choice by choice. Raises `Malformed`."""
     choices = chunk.get("choices")
     if choices is None:
         return
@@ -83,7 +83,7 @@ def said(chunk: Mapping[str, Any], bounds: Bounds) -> Iterator[Said]:
 
 
 def claim(chunk: Mapping[str, Any]) -> Claim | None:
-    """Its `usage`; None where it says nothing of it. Raises `Malformed`."""
+    """Return the chunk's `usage`; None where it has none. Raises `Malformed`."""
     sent = chunk.get("usage")
     if sent is None:
         return None

@@ -39,7 +39,8 @@ class Offered:
 
     @property
     def forms(self) -> frozenset[str]:
-        """Custom tools whose text follows a grammar of its own: it is judged when it is whole."""
+        """Return the names of custom tools whose text follows a grammar of its own. Such a text is judged when it is
+        whole."""
         return frozenset(tool.name for tool in self.request.callable_tools if tool.form is not None)
 
 
@@ -58,7 +59,8 @@ class Calls:
         return len(self._seen)
 
     def take(self, part: CallPart) -> Iterator[tuple[int, str | None, str]]:
-        """Raises `Broken` for a tool that is not offered or arguments against the schema."""
+        """Yield what `part` adds to the calls. Raises `Broken` for a tool that is not offered or arguments against the
+        schema."""
         if self._now is None or part.index != self._now.index:
             yield from self.close(whole=True)
             self._now = self._next(part.index)
@@ -134,8 +136,8 @@ class Calls:
         raise Broken("the arguments of a call do not follow its schema, or end before they are whole")
 
     def _follows_form(self, name: str, arguments: str) -> bool:
-        """Whether the text of a custom tool is whole under its form, if it has one. Raises `Broken` at the first byte
-        that does not follow it, `GrammarTooCostly`."""
+        """Return whether the text of a custom tool is whole under its form, if it has one. Raises `Broken` at the first
+        byte that does not follow it, `GrammarTooCostly`."""
         if name not in self._offered.forms:
             return True
         text = Following(self._offered.grammars[name], self._spare)

@@ -31,7 +31,8 @@ class Client:
     """Used on the event loop that `start` ran on."""
 
     def __init__(self, name: str, settings: UpstreamModelSettings, *, shows_messages: bool = False) -> None:
-        """`shows_messages`: log what servers say when they refuse, which may quote a prompt."""
+        """Make a client of all servers of a model. `shows_messages`: log what servers say when they refuse, which may
+        quote a prompt."""
         self._name = name
         self._settings = settings
         self._headers = {"content-type": "application/json", "accept": "text/event-stream"}
@@ -76,17 +77,17 @@ class Client:
 
     @property
     def left_alone(self) -> Sequence[UpstreamServer]:
-        """Servers that are not asked now."""
+        """Return the servers that are not asked now."""
         usable = self._usable()
         return [server for server in self.servers if server not in usable]
 
     @property
     def wait_s(self) -> float:
-        """Seconds until a server may be asked; 0 = now."""
+        """Return the seconds until a server may be asked; 0 = now."""
         return 0.0 if self._usable() else min(server.breaker.wait_s for server in self.servers)
 
     async def start(self) -> None:
-        """Raises `ConfigurationError` where the key is missing."""
+        """Open the connections. Raises `ConfigurationError` where the key is missing."""
         self.renew_key()
         resolver = None if self._settings.allow_private else PublicOnly()
         connector = aiohttp.TCPConnector(limit=0, limit_per_host=self._settings.max_connections, resolver=resolver)
@@ -102,7 +103,8 @@ class Client:
         self._watch.start(self._session, lambda: self._headers)
 
     def renew_key(self) -> None:
-        """From the next request on. Raises `ConfigurationError`; the old key stays then."""
+        """Read the API key again, to be used from the next request on. Raises `ConfigurationError`; the old key stays
+        then."""
         key = self._settings.api_key()
         if key is not None:
             self._headers = {**self._headers, "authorization": f"Bearer {key}"}
@@ -180,7 +182,7 @@ class Client:
         return choose(fresh or usable, digests, self._known)
 
     def _usable(self) -> list[UpstreamServer]:
-        """Servers that may be asked now: those that failed again and again are not, except where more than
+        """Return the servers that may be asked now. Those that failed again and again may not, except where more than
         `eject_share` of all would be left alone though they answer."""
         out = [server for server in self.servers if server.breaker.wait_s > 0]
         if len(self.servers) > 1:

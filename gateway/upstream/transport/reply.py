@@ -32,11 +32,11 @@ class Reply(Protocol):
 
     @property
     def server(self) -> int:
-        """Which of the servers it is of."""
+        """Return the number of the server that answers."""
 
     def pieces(self, until: float | None, most_unused: int) -> AsyncIterator[bytes]:
-        """`until`, in the loop's time: raises `TimeUp`. `most_unused`: bytes of a stream between two things that belong
-        to the answer."""
+        """Yield the bytes of the answer. Raises `TimeUp` at `until`, in the loop's time. `most_unused`: the most bytes
+        of a stream between two things that belong to the answer."""
 
     def progressed(self) -> None:
         """Restart the silence timer: something that belongs to the answer arrived."""
@@ -72,7 +72,8 @@ class LiveReply:
         began: float,
         attempt: Try,
     ) -> None:
-        """`began`: when the request was sent, in the event loop's time. It counts as running until it is dropped."""
+        """Begin to read an answer. `began`: when the request was sent, in the event loop's time. The request counts as
+        running until the reply is dropped."""
         self._answer = answer
         self._server = server
         self._try = attempt
@@ -95,8 +96,8 @@ class LiveReply:
         self._patience_s, self._alive, self._unused = self._idle_s, False, 0
 
     async def pieces(self, until: float | None, most_unused: int) -> AsyncIterator[bytes]:
-        """Raises `Broken` where the connection breaks, falls silent or takes too long, `TimeUp` past `until`. Only time
-        in which the server is waited for counts as silence."""
+        """Yield the bytes of the answer. Raises `Broken` where the connection breaks, falls silent or takes too long,
+        `TimeUp` past `until`. Only time in which the server is waited for counts as silence."""
         if self._answer.headers.get("content-encoding", "").lower() not in PLAIN:
             raise Malformed("the server packed its answer, which was not asked for")
         clock, stream = asyncio.get_running_loop().time, self._answer.content

@@ -63,7 +63,8 @@ class UpstreamServer:
     """Used on one event loop."""
 
     def __init__(self, name: str, number: int, settings: UpstreamModelSettings, *, shows_messages: bool) -> None:
-        """`name`: of the model. `shows_messages`: log what the server says when it refuses."""
+        """Note where the server is. `name` is that of the model. `shows_messages`: log what the server says when it
+        refuses."""
         self._name = name
         self._settings = settings
         self._shows_messages = shows_messages
@@ -99,7 +100,7 @@ class UpstreamServer:
 
     @property
     def load(self) -> float:
-        """Requests there: ours, and what it reported beside them."""
+        """Return how many requests run there: ours, and what it reported beside them."""
         others = 0.0 if self.report.requests is None else max(0.0, self.report.requests - self.running_then)
         return self.running + others
 
@@ -124,7 +125,8 @@ class UpstreamServer:
         self.breaker.succeeded()
 
     def broke_off(self) -> None:
-        """An answer was cut or is none. With no other server to ask, that does not keep anybody from asking."""
+        """Note that an answer was cut or is none. With no other server to ask, that does not keep anybody from
+        asking."""
         if not self._alone:
             self._failed()
 

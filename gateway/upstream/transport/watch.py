@@ -32,7 +32,7 @@ class ServerWatch:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, session: aiohttp.ClientSession, headers: Callable[[], Mapping[str, str]]) -> None:
-        """`headers`: as they are now; keys are renewed."""
+        """Start to watch all servers. `headers` returns them as they are now, since keys are renewed."""
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._follow(session, server, headers)) for server in self._servers]
 
