@@ -19,7 +19,7 @@ log = logging.getLogger("sluicegate.pipeline")
 
 
 async def admitted(runtime: Runtime, connection: HTTPConnection) -> Caller:
-    """Whoever calls. Raises what the stages of `admit` raise, and `StageFailed` where one of them breaks."""
+    """Return whoever calls. Raises what the stages of `admit` raise, and `StageFailed` where one of them breaks."""
     key = api_key_of(connection)
     caller = runtime.identify(key) if runtime.keyed else Caller()
     call = Request(id=f"call-{uuid.uuid4().hex}", model="", messages=(), api_key=key, n=0, cache=False)

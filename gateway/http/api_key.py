@@ -13,7 +13,7 @@ def api_key_of(request: HTTPConnection) -> str | None:
 
 
 def key_in_scope(scope: Scope) -> str | None:
-    """As `key_in`, of headers as they came; of one that comes twice the first counts."""
+    """Return the key in headers as they came, as `key_in`. Of a header that comes twice the first counts."""
     authorization = key = None
     for name, value in scope["headers"]:
         if name == b"authorization" and authorization is None:
@@ -26,7 +26,7 @@ def key_in_scope(scope: Scope) -> str | None:
 
 
 def key_in(headers: Mapping[str, str]) -> str | None:
-    """From `Authorization: Bearer`, else from `x-api-key`; names are in lower case."""
+    """Return the key from `Authorization: Bearer`, else from `x-api-key`. Names are in lower case."""
     return _key(headers.get("authorization", ""), headers.get("x-api-key"))
 
 
@@ -36,6 +36,6 @@ def _key(authorization: str, key: str | None) -> str | None:
 
 
 def key_of_head(head: Mapping[bytes, bytes]) -> str | None:
-    """From the headers of a request as they came, none of them twice."""
+    """Return the key in headers as they came, where none comes twice."""
     named = (b"authorization", b"x-api-key")
     return key_in({name.decode(): head[name].decode("latin-1") for name in named if name in head})

@@ -29,7 +29,7 @@ class Authority:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether it can only mean this machine."""
+        """Return whether it can only mean this machine."""
         try:
             address = ipaddress.ip_address(self.host)
         except ValueError:
@@ -48,12 +48,12 @@ class Origin:
         return self.authority.port or _DEFAULT_PORTS.get(self.scheme)
 
     def same_port(self, host: Authority) -> bool:
-        """Whether `host` is asked at the port that this origin was loaded from."""
+        """Return whether `host` is asked at the port that this origin was loaded from."""
         return self.port == (host.port or _DEFAULT_PORTS.get(self.scheme))
 
 
 def authority_of(text: str) -> Authority:
-    """Raises `ValueError` that says what is wrong."""
+    """Read a host and a port. Raises `ValueError` that says what is wrong."""
     if not text or len(text) > _LONGEST:
         raise ValueError("is empty" if not text else f"is longer than {_LONGEST} characters")
     if text.startswith("["):
@@ -66,7 +66,8 @@ def authority_of(text: str) -> Authority:
 
 
 def origin_of(text: str) -> Origin | None:
-    """None for `null`, which stands for an origin that a browser does not tell. Raises `ValueError`."""
+    """Read an origin. Return None for `null`, which stands for an origin that a browser does not tell. Raises
+    `ValueError`."""
     if text == "null":
         return None
     found = _ORIGIN.fullmatch(text)

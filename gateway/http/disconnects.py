@@ -38,13 +38,13 @@ class Disconnect:
         self._stop: Callable[[], object] | None = None
 
     def left(self) -> None:
-        """The client has disconnected."""
+        """Note that the client has disconnected, and stop the work."""
         self.gone = True
         if self._stop is not None:
             self._stop()
 
     def end(self) -> None:
-        """The client is there, but the gateway stops and has waited long enough."""
+        """Stop the work: the client is there, but the gateway stops and has waited long enough."""
         self.over = True
         if self._stop is not None:
             self._stop()

@@ -20,7 +20,8 @@ SCOPE = "admin"
 
 
 def operator_of(runtime: Runtime, request: HTTPConnection, *scopes: str) -> Caller:
-    """Whoever has the scope `admin`, or one of `scopes`. Raises `AuthenticationError` or `PermissionDenied`."""
+    """Return whoever calls with the scope `admin`, or one of `scopes`. Raises `AuthenticationError` or
+    `PermissionDenied`."""
     if not runtime.keyed:
         _check_local(request)
         return Caller(scopes=frozenset((SCOPE,)))
@@ -60,7 +61,7 @@ def route_refused(path: str, caller: Caller) -> PermissionDenied:
 
 
 def check_route(path: str, caller: Caller) -> None:
-    """For work that will call `path` later. Raises `PermissionDenied`."""
+    """Check that the caller may use `path`, for work that will call it later. Raises `PermissionDenied`."""
     if caller.routes is not None and not allowed(path, caller.routes):
         raise route_refused(path, caller)
 

@@ -41,13 +41,13 @@ class OwnNames:
 
     @classmethod
     def of(cls, settings: ServerSettings) -> OwnNames:
-        """Raises `ConfigurationError` for names that are none."""
+        """Read the gateway's own names. Raises `ConfigurationError` for invalid ones."""
         return cls(_hosts(settings), _origins(settings.allowed_origins))
 
 
 class HostCheck:
     def __init__(self, app: ASGIApp, own: OwnNames, keyed: Callable[[], bool], forms: ErrorForms) -> None:
-        """`keyed`: whether nobody is served without a key."""
+        """Stand in front of `app`. `keyed`: whether nobody is served without a key."""
         self._app = app
         self._keyed = keyed
         self._forms = forms
@@ -125,7 +125,8 @@ class HostCheck:
             self._check_host(_authority(rest.partition(b"/")[0].partition(b"?")[0]))
 
     def _check_origin(self, text: str, host: Authority, *, own: bool) -> None:
-        """`own`: `host` is this gateway's, whatever it is."""
+        """Check that pages of this origin may use the gateway. `own`: `host` is this gateway's, whatever it is. Raises
+        `RequestError` or `PermissionDenied`."""
         try:
             origin = origin_of(text)
         except ValueError as error:

@@ -67,7 +67,7 @@ class KeyGate:
         return known_caller(self._accounts, key_in_scope(scope))
 
     def _telling(self, send: Send, caller: Caller | None) -> Send:
-        """`send`, with what is left of the caller's limits in the head of the answer."""
+        """Return `send`, with what is left of the caller's limits in the head of the answer."""
         if caller is None or not self._accounts.meters.of(caller):
             return send
 
@@ -97,7 +97,7 @@ def left_of(accounts: Accounts, caller: Caller) -> RawHeaders:
 
 
 def rate_headers(standings: Iterable[tuple[Standing | None, Standing | None]]) -> RawHeaders:
-    """Of key and team the one that has less left."""
+    """Return the headers of whichever has less left, key or team."""
     found: RawHeaders = []
     for (limit, remaining, reset), told in zip(_NAMES, zip(*standings, strict=True), strict=True):
         known = [standing for standing in told if standing is not None]

@@ -11,8 +11,8 @@ from sluicegate.plugins import ConfigurationError
 def bind(
     host: str, port: int, options: tuple[str, str] = ("--host", "--port"), *, shared: bool = False
 ) -> socket.socket:
-    """`options`: what the operator calls the two; `shared`: with other processes of this user that say so too. Raises
-    `ConfigurationError`."""
+    """Bind a socket to listen on. `options`: what the operator calls the two; `shared`: with other processes of this
+    user that say so too. Raises `ConfigurationError`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.socket(family, socket.SOCK_STREAM)

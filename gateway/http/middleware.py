@@ -119,6 +119,6 @@ class BodyLimit:
 
 
 def _has_arrived(scope: Scope) -> bool:
-    """Whether the body is here, so that nothing is waited for: a time limit costs as much as reading it."""
+    """Return whether the body is here, so that nothing is waited for: a time limit costs as much as reading it."""
     disconnect: Disconnect | None = scope.get("extensions", {}).get(EXTENSION)
     return disconnect is not None and disconnect.arrived

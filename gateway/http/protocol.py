@@ -49,7 +49,7 @@ class _Refused:
         return self
 
     def set(self) -> None:
-        """Nobody waits for the body."""
+        """Do nothing: nobody waits for the body."""
 
 
 REFUSED: Any = _Refused()
@@ -170,7 +170,7 @@ def guarded_protocol(settings: ServerSettings, door: Door = lambda target, scope
                 self._refuse(refusal)
 
         def _is_plain(self) -> bool:
-            """Whether the request needs nothing of the server but an answer, and the connection takes one."""
+            """Return whether the request needs nothing of the server but an answer, and the connection takes one."""
             parser = self.parser
             return (
                 parser.get_method() == b"POST"

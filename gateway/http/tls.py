@@ -28,7 +28,7 @@ class Certificates(Collector):
     authority that clients' certificates are judged by."""
 
     def __init__(self, settings: ServerSettings) -> None:
-        """Raises `ConfigurationError` for half a pair, or files that are no certificate."""
+        """Read the certificates. Raises `ConfigurationError` for half a pair, or files that are no certificate."""
         self._settings = settings
         self._now = context_of(settings)
         self._failure = ""
@@ -94,7 +94,7 @@ def certificates_of(settings: ServerSettings) -> Certificates | None:
 
 
 def context_of(settings: ServerSettings) -> ssl.SSLContext:
-    """Raises `ConfigurationError` for files that do not fit."""
+    """Make a TLS context of the settings' files. Raises `ConfigurationError` for files that do not fit."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(settings.tls_cert, settings.tls_key)
@@ -152,7 +152,7 @@ def _inside(der: bytes) -> bytes:
 
 
 def _moment(tag: int, content: bytes) -> float:
-    """Of a UTCTime, whose years are 1950 to 2049, or of a GeneralizedTime."""
+    """Return the Unix time of a UTCTime, whose years are 1950 to 2049, or of a GeneralizedTime."""
     text = content.decode("ascii")
     if tag == _UTC_TIME:
         text = ("19" if text[:2] >= "50" else "20") + text

@@ -67,7 +67,7 @@ class ToolCalls:
         self.counts = {"calls_total": 0.0, "refused_total": 0.0, "failed_total": 0.0}
 
     async def call(self, asked: AskedCall) -> dict[str, Any]:
-        """The result as the agent gets it. Raises a `SluicegateError`."""
+        """Carry out a call and return the result as the agent gets it. Raises a `SluicegateError`."""
         started, outcome = time.monotonic(), "ok"
         self.counts["calls_total"] += 1
         try:
@@ -84,7 +84,7 @@ class ToolCalls:
             self._log(asked, outcome, time.monotonic() - started)
 
     def _log(self, asked: AskedCall, outcome: str, took_s: float) -> None:
-        """One line a call: who, what, how it ended; neither arguments nor results."""
+        """Log one line for each call: who, what, how it ended; neither arguments nor results."""
         facts = {
             "server": asked.server,
             "tool": asked.tool,
@@ -115,7 +115,7 @@ class ToolCalls:
     async def _checked(
         self, exchange: Exchange, definition: ToolDefinition, asked: AskedCall, memory: RunMemory
     ) -> dict[str, Any]:
-        """The arguments that may be sent."""
+        """Check the arguments and return those that may be sent."""
         server, tool, arguments = definition.server, definition.name, dict(asked.arguments)
         judge = self._catalogue.judges.of_input(definition)
         size = len(exchange.request.messages[0].content)
@@ -146,7 +146,7 @@ class ToolCalls:
     async def _sent(
         self, exchange: Exchange, definition: ToolDefinition, asked: AskedCall, arguments: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """What the server answers. From here on the tool may have done its work."""
+        """Send the call and return what the server answers. From here on the tool may have done its work."""
         meta = {
             "traceparent": exchange.entry.trace.traceparent,
             RUN: asked.mark.run,
@@ -181,7 +181,8 @@ class ToolCalls:
     async def _judged_output(
         self, exchange: Exchange, definition: ToolDefinition, result: Mapping[str, Any], size: int
     ) -> None:
-        """Raises `InvalidResult`. A tool that says that it failed owes nothing of the form of a success."""
+        """Check the structured result against the tool's output schema. Raises `InvalidResult`. A tool that says that
+        it failed owes nothing of the form of a success."""
         judge = self._catalogue.judges.of_output(definition)
         if judge is None or result.get("isError"):
             return
@@ -195,7 +196,8 @@ class ToolCalls:
     async def _rebuilt(
         self, exchange: Exchange, definition: ToolDefinition, texts: ResultTexts, left: list[str]
     ) -> dict[str, Any]:
-        """Raises `ContentBlocked` where what a rail replaced leaves no valid result."""
+        """Put the texts that the rails left into the result. Raises `ContentBlocked` where what a rail replaced leaves
+        no valid result."""
         try:
             found = texts.rebuilt(left)
             if texts.structured is not None and left[-1] != texts.texts[-1]:

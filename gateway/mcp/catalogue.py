@@ -78,7 +78,7 @@ class Catalogue:
         self._pins = await asyncio.to_thread(self.store.load)
 
     def served(self, server: str) -> dict[str, ToolDefinition]:
-        """Tools that are listed now, as they were agreed to."""
+        """Return the tools that are listed now, as they were agreed to."""
         found = {}
         for name, definition in self._listings[server].definitions.items():
             if self._pin_fits(server, name, definition):
@@ -86,7 +86,8 @@ class Catalogue:
         return found
 
     def tool(self, server: str, tool: str) -> ToolDefinition:
-        """Raises `ToolHeld`, `NotFound`, or `UpstreamFailed` where the server has never listed anything."""
+        """Return the definition of a tool. Raises `ToolHeld`, `NotFound`, or `UpstreamFailed` where the server has
+        never listed anything."""
         listing = self._listings[server]
         if listing.looked_s is None:
             raise UpstreamFailed(f"the MCP server {server!r} cannot be asked for its tools: {listing.trouble}")
@@ -129,7 +130,7 @@ class Catalogue:
         return pin
 
     def shown(self) -> list[dict[str, Any]]:
-        """Every tool with its state, for operators."""
+        """Return every tool with its state, for operators."""
         names = sorted({*self._pins, *((s, t) for s, one in self._listings.items() for t in one.definitions)})
         found = [self._shown(server, tool) for server, tool in names if server in self._listings]
         for server, listing in self._listings.items():
@@ -233,7 +234,7 @@ class Catalogue:
             await self._heard(server, tool, after)
 
     def _is_known(self, server: str, pin: Pin, definition: ToolDefinition) -> bool:
-        """Whether somebody decided about this very definition, or is asked to."""
+        """Return whether somebody decided about this very definition, or is asked to."""
         found = definition.fingerprint
         if pin.denied == found:
             return True

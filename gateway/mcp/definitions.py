@@ -39,12 +39,12 @@ class ToolDefinition:
 
     @property
     def canonical(self) -> bytes:
-        """The same bytes for the same definition, in whatever order its keys came."""
+        """Return the same bytes for the same definition, in whatever order its keys came."""
         return json.dumps(self.content, sort_keys=True, separators=(",", ":")).encode()
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of `canonical`, hexadecimal."""
+        """Return the SHA-256 of `canonical`, hexadecimal."""
         return hashlib.sha256(self.canonical).hexdigest()
 
     @property
@@ -56,7 +56,7 @@ class ToolDefinition:
         return self.content.get("outputSchema")
 
     def texts(self) -> list[tuple[str, str]]:
-        """(place, text) of all that a model would read."""
+        """Return (place, text) of all that a model would read."""
         return list(_texts(self.content, ()))
 
 
@@ -65,7 +65,7 @@ def definition_of(server: str, wire: Mapping[str, Any]) -> ToolDefinition:
 
 
 def complaint(definition: ToolDefinition, max_bytes: int) -> str | None:
-    """What keeps a definition from being served, whoever would approve it; None = nothing."""
+    """Return what keeps a definition from being served, whoever would approve it; None = nothing."""
     if not _NAME.fullmatch(definition.name):
         return "its name is not 1 to 64 of the characters A-Z, a-z, 0-9, _, . and -"
     if depth_of(definition.content) > MAX_DEPTH:
@@ -75,7 +75,7 @@ def complaint(definition: ToolDefinition, max_bytes: int) -> str | None:
 
 
 def suspicions(definition: ToolDefinition, others: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    """What a person should look at: hidden characters, and words about other servers. `others`: their tools, by
+    """Yield what a person should look at: hidden characters, and words about other servers. `others`: their tools, by
     server."""
     texts = definition.texts()
     for place, text in texts:
@@ -95,7 +95,7 @@ def suspicions(definition: ToolDefinition, others: Mapping[str, Iterable[str]]) 
 
 
 def _is_telling(name: str) -> bool:
-    """Whether a tool's name is no word of a language: `send_email`, `readFile`."""
+    """Return whether a tool's name cannot be a word of a language: `send_email`, `readFile`."""
     return len(name) > 3 and (re.search(r"[_.\d-]|[a-z][A-Z]", name) is not None)
 
 
@@ -105,7 +105,7 @@ def _mentioned(names: Iterable[str], texts: Iterable[tuple[str, str]]) -> str | 
 
 
 def depth_of(value: Any) -> int:
-    """Levels of lists and objects; counted without recursion."""
+    """Count the levels of lists and objects, without recursion."""
     deepest, level = 0, [value]
     while level:
         inside: list[Any] = []

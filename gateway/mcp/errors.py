@@ -71,6 +71,6 @@ class UntrustedTarget(PermissionDenied):
     code = "content_filter"
 
     def __init__(self, server: str, tool: str, said: str, reason: str = "") -> None:
-        """`reason`: for operators, with the source of a target."""
+        """Say that a call was not sent. `reason`: for operators, with the source of a target."""
         super().__init__(f"the call of {server}/{tool} was not sent: {said}", param="arguments")
         self.reason = reason

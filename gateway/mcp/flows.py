@@ -69,7 +69,8 @@ class RunMemory:
             self.raw.popleft()
 
     def carried(self, server: str, tool: str, arguments: Mapping[str, Any], own: Iterable[str], least: int) -> str:
-        """The source of a text of `least` characters in `arguments` that no server of `own` returned; "" = none."""
+        """Return the source of a text of `least` characters in `arguments` that no server of `own` returned; "" =
+        none."""
         allowed = {server, *own}
         foreign = [] if "*" in allowed else [one for one in self.results if one.server not in allowed]
         if not foreign:
@@ -112,7 +113,8 @@ class RunMemories:
 
 
 def strings_of(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    """(place, text) of every string, names of members too; nesting is bounded by whoever read the body."""
+    """Yield (place, text) of every string, and of long numbers and names of members. Nesting is bounded by whoever read
+    the body."""
     if isinstance(value, str):
         yield place, value
     elif isinstance(value, Mapping):
@@ -149,7 +151,7 @@ def _decoded(text: str) -> str:
 
 
 def _grown(source: str, text: str, at: int, step: int) -> int:
-    """The longest common part around text[at:at+step], over its places in `source` that begin a block."""
+    """Return the length of the longest common part around text[at:at+step], over its places in `source`."""
     best, piece, found = 0, text[at : at + step], source.find(text[at : at + step])
     for _ in range(64):
         if found < 0:

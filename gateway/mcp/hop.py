@@ -62,7 +62,7 @@ class McpHop:
         database: Database | None,
         max_body_bytes: int,
     ) -> None:
-        """Raises `ConfigurationError` where the extra is not installed."""
+        """Put the parts of the MCP hop together. Raises `ConfigurationError` where the extra is not installed."""
         self.settings = settings
         self._pipeline = pipeline
         self._identify = identify
@@ -74,7 +74,7 @@ class McpHop:
         self._server = sdk("server").AgentServer(self, max_body_bytes)
 
     async def start(self) -> None:
-        """Raises `ConfigurationError`."""
+        """Start the servers and read their lists of tools. Raises `ConfigurationError`."""
         if self.settings.servers and not self.settings.path and isinstance(self.catalogue.store, SqlitePinStore):
             log.warning("[mcp] has no path: pins of tools are forgotten at the end")
         self._upstreams.start()
@@ -91,14 +91,15 @@ class McpHop:
         return await self._server.serve(scope, body)  # type: ignore[no-any-return]
 
     def check(self, caller: Caller, server: str) -> None:
-        """Raises `NotFound` for a server that is none, or none to this caller. "" = all."""
+        """Check that the caller may see `server`; "" = all. Raises `NotFound` for an unknown server, or one that is
+        hidden from this caller."""
         if server and server not in self._visible(caller):
             raise unknown_server(server)
 
     # --- what the SDK's server asks -------------------------------------------------------------------------------
 
     def listed(self, call: AgentCallLike) -> list[tuple[str, ToolDefinition]]:
-        """(name as the path of `call` has it, definition) of every tool that the caller may use."""
+        """Return (name as the path of `call` has it, definition) of every tool that the caller may use."""
         caller = self._identify(api_key_of(call.http))
         found = []
         for server in [call.server] if call.server else self._visible(caller):
@@ -142,7 +143,7 @@ class McpHop:
         return await reasons_against(self._pipeline, definition)
 
     def _visible(self, caller: Caller) -> list[str]:
-        """Servers of which the caller may use anything."""
+        """Return the servers of which the caller may use anything."""
         names = [*self.settings.servers, *([OWN] if self._own is not None else [])]
         return [name for name in names if may_use(caller, name, None, is_open=self._is_open(name))]
 
@@ -154,8 +155,8 @@ class McpHop:
 
 
 def may_use(caller: Caller, server: str, tool: str | None, *, is_open: bool) -> bool:
-    """Whether the key's `mcp` has a pattern (`server`, `server/tool`, `*` for any characters) that fits. `tool` None:
-    any of the server."""
+    """Return whether the key's `mcp` has a pattern (`server`, `server/tool`, `*` for any characters) that fits. `tool`
+    None: any of the server."""
     if caller.mcp is None:
         return is_open
     for pattern in caller.mcp:
@@ -166,7 +167,7 @@ def may_use(caller: Caller, server: str, tool: str | None, *, is_open: bool) -> 
 
 
 def _parted(name: str) -> tuple[str, str]:
-    """(server, tool) of a name in the list of all servers. Raises `NotFound`."""
+    """Split a name in the list of all servers into (server, tool). Raises `NotFound`."""
     server, between, tool = name.partition(BETWEEN)
     if not between or not server:
         raise unknown_tool("(any)", name)
@@ -174,7 +175,7 @@ def _parted(name: str) -> tuple[str, str]:
 
 
 def _mark(call: AgentCallLike) -> RunMark:
-    """Of the body, and of the headers what the body leaves out."""
+    """Return the run's mark of the body, and from the headers what the body leaves out."""
     mark = mark_of_headers(dict(call.http.scope["headers"]))
     if RUN in call.meta or DEPTH in call.meta:
         return mark_of(str(call.meta.get(RUN, mark.run)), call.meta.get(DEPTH, mark.depth))

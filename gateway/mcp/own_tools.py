@@ -89,7 +89,7 @@ class OwnTools:
     async def call(
         self, tool: str, arguments: Mapping[str, Any], api_key: str | None, parent: otel.Context | None
     ) -> dict[str, Any]:
-        """Raises a `SluicegateError`."""
+        """Call one of the gateway's own tools. Raises a `SluicegateError`."""
         definition = OWN_TOOLS.get(tool)
         if definition is None:
             raise unknown_tool(OWN, tool)

@@ -124,7 +124,7 @@ class PostgresPinStore:
         self._database = database
 
     def open(self) -> None:
-        """The database is opened by whoever owns it."""
+        """Do nothing: the database is opened by whoever owns it."""
 
     def load(self) -> dict[Names, Pin]:
         rows = self._database.execute("select server, tool, pin from sluicegate.mcp_pins").fetchall()
@@ -143,11 +143,12 @@ class PostgresPinStore:
         return after
 
     def close(self) -> None:
-        """As `open`."""
+        """Do nothing, as `open`."""
 
 
 def seen(pin: Pin | None, definition: ToolDefinition, reasons: tuple[str, ...], *, trusted: bool) -> Pin:
-    """What a listing makes of a pin. `trusted`: a definition that nothing is wrong with needs nobody's word."""
+    """Return what a listing makes of a pin. `trusted`: a definition that nothing is wrong with needs nobody's
+    approval."""
     now = dict(definition.content)
     if pin is not None and pin.approved is not None and _same(pin.approved, now):
         return pin if pin.waiting is None else dataclasses.replace(pin, waiting=None, reasons=())
@@ -164,7 +165,7 @@ def seen(pin: Pin | None, definition: ToolDefinition, reasons: tuple[str, ...], 
 
 
 def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """JSON equality: 1 is not true, and the order of keys means nothing."""
+    """Compare by JSON equality: 1 is not true, and the order of keys means nothing."""
     return ToolDefinition("", one).canonical == ToolDefinition("", other).canonical
 
 
@@ -173,7 +174,7 @@ def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
 
 
 def _read(text: str) -> Pin:
-    """A pin as it was written; one that cannot be read approves nothing."""
+    """Read a pin as it was written. One that cannot be read approves nothing."""
     try:
         tree = json.loads(text)
         reasons = tuple(map(str, tree["reasons"]))

@@ -24,7 +24,8 @@ class ResultTexts:
 
     @classmethod
     def of(cls, result: Mapping[str, Any], *, media: bool) -> ResultTexts:
-        """Raises `ValueError` for more blocks than anybody reads, and for numbers that JSON does not have."""
+        """Read the texts of a result. Raises `ValueError` for more blocks than anybody reads, and for numbers that JSON
+        does not have."""
         content = result.get("content") or []
         if len(content) > MAX_BLOCKS:
             raise ValueError(f"it has {len(content)} blocks of content, more than {MAX_BLOCKS}")
@@ -47,11 +48,12 @@ class ResultTexts:
 
     @property
     def shown(self) -> str:
-        """All of it as one text, for what is remembered of a run."""
+        """Return all of it as one text, for what is remembered of a run."""
         return "\n".join(self.texts)
 
     def rebuilt(self, texts: Sequence[str]) -> dict[str, Any]:
-        """The result with other texts in their places. Raises `ValueError` where what is structured is no JSON then."""
+        """Return the result with other texts in their places. Raises `ValueError` where the structured part is then no
+        longer JSON of its kind."""
         content = [
             kept if kept is not None else {"type": "text", "text": texts[number]} for kept, number in self.blocks
         ]
@@ -75,7 +77,7 @@ def _as_json(structured: Mapping[str, Any]) -> str:
 
 
 def _read(block: Mapping[str, Any], *, media: bool) -> tuple[str | None, Mapping[str, Any] | None, str]:
-    """(text to read, block to pass on as it is, what to tell about it)."""
+    """Return (text to read, block to pass on as it is, what to tell about it)."""
     kind = block.get("type")
     if kind == "text":
         return str(block.get("text", "")), None, ""

@@ -42,8 +42,8 @@ class SchemaCost:
         self.work(0)
 
     def work(self, depth: int) -> int:
-        """Comparisons for one value of `depth` levels, `MOST` at most. Asked for depth by depth, so that the recursion
-        stays as deep as the schema is."""
+        """Bound the comparisons for one value of `depth` levels, `MOST` at most. It counts depth by depth, so that the
+        recursion stays as deep as the schema is."""
         for level in range(depth + 1):
             found = self._work(self._root, level, frozenset())
         return found
@@ -85,7 +85,8 @@ class SchemaCost:
                 yield from self._targets(target)
 
     def _targets(self, reference: str) -> list[Any]:
-        """Every schema that may be meant; which one it is depends on bases, and more only makes the bound higher."""
+        """Return every schema that `reference` may mean. Which one it is depends on bases, and more only makes the
+        bound higher. Raises `EndlessSchema` where there is none."""
         base, _, fragment = reference.partition("#")
         if not fragment.startswith("/") and fragment:
             found = self._named.get("#" + fragment, [])
@@ -114,7 +115,7 @@ class SchemaCost:
 
 
 def _same(identity: str, base: str) -> bool:
-    """Whether a relative reference may mean a document of this name."""
+    """Return whether a relative reference may mean a document of this name."""
     if identity.startswith("#"):
         return False
     return not base or identity.rstrip("#").rsplit("/", 1)[-1] == base.rsplit("/", 1)[-1]

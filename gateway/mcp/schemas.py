@@ -34,7 +34,7 @@ class SchemaJudge:
     validator: Any
 
     def complaint(self, value: Any) -> str | None:
-        """What is wrong with `value`, where; None = nothing. Values are not quoted: they may be secret."""
+        """Return what is wrong with `value`, and where; None = nothing. Values are not quoted: they may be secret."""
         depth = depth_of(value)
         if self.cost.work(depth) * (1 + _values(value)) > MOST_WORK:
             return f"it is nested so deeply ({depth} levels) that this schema cannot be checked in reasonable time"
@@ -63,7 +63,7 @@ class SchemaJudges:
         return None if schema is None else self._of(definition, "outputSchema", schema)
 
     def check(self, definition: ToolDefinition) -> str | None:
-        """What keeps the schemas of a tool from judging anything; None = nothing."""
+        """Return what keeps the schemas of a tool from judging anything; None = nothing."""
         try:
             self.of_input(definition)
             self.of_output(definition)
@@ -72,7 +72,7 @@ class SchemaJudges:
         return None
 
     def _of(self, definition: ToolDefinition, name: str, schema: Mapping[str, Any]) -> SchemaJudge:
-        """Raises `BadSchema`."""
+        """Return the judge of a schema, from the cache where it is there. Raises `BadSchema`."""
         key = definition.fingerprint, name
         found = self._kept.get(key)
         if found is None:

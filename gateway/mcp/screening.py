@@ -32,7 +32,7 @@ MODEL = "mcp/"
 
 
 def request_of(server: str, tool: str, texts: Sequence[str] = (), api_key: str | None = None) -> Request:
-    """A request whose messages are untrusted texts of a tool, each with its source."""
+    """Make a request whose messages are untrusted texts of a tool, each with its source."""
     return Request(
         id=f"mcp-{uuid.uuid4().hex}",
         model=f"{MODEL}{server}",
@@ -49,8 +49,8 @@ def messages_of(server: str, tool: str, texts: Sequence[str]) -> tuple[Message, 
 
 
 async def reasons_against(pipeline: Pipeline, definition: ToolDefinition) -> tuple[str, ...]:
-    """What the input rails have against a definition: anything that they block, replace or want looked at. A rail that
-    fails is a reason, too."""
+    """Return what the input rails have against a definition: anything that they block, replace or want looked at. A
+    rail that fails is a reason, too."""
     server, tool = definition.server, definition.name
     places = definition.texts()
     asked = request_of(server, tool, [text for _, text in places])
@@ -67,8 +67,8 @@ async def reasons_against(pipeline: Pipeline, definition: ToolDefinition) -> tup
 async def moderated(
     pipeline: Pipeline, exchange: Exchange, definition: ToolDefinition, arguments: Mapping[str, Any], memory: RunMemory
 ) -> dict[str, Any]:
-    """`arguments` after the output rails, which read them as a call that a model wrote after it read the results of the
-    run. Raises `UntrustedTarget`."""
+    """Return `arguments` after the output rails, which read them as a call that a model wrote after it read the results
+    of the run. Raises `UntrustedTarget`."""
     server, tool = definition.server, f"{definition.server}{BETWEEN}{definition.name}"
     read = [Message("tool", text, name=source.replace("/", BETWEEN, 1)) for source, text in memory.raw]
     said = json.dumps(arguments, ensure_ascii=False)
@@ -86,7 +86,7 @@ async def moderated(
 
 
 async def screened(pipeline: Pipeline, exchange: Exchange, server: str, tool: str, texts: Sequence[str]) -> list[str]:
-    """`texts` of a result after the input rails. Raises `ContentBlocked`, whose reason names the source."""
+    """Return the `texts` of a result after the input rails. Raises `ContentBlocked`, whose reason names the source."""
     asked = dataclasses.replace(
         exchange.request, messages=messages_of(server, tool, texts), tools=(), nbytes=sum(map(len, texts))
     )

@@ -87,7 +87,7 @@ class AgentServer:
             self._owner.cancel()
 
     async def serve(self, scope: Scope, body: bytes) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-        """(status, headers, body) of the answer to a POST whose body was read, and checked, before."""
+        """Answer a POST whose body was read, and checked, before. Return (status, headers, body)."""
         sent: list[Message] = []
         waiting = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -142,7 +142,7 @@ async def _handled(manager: StreamableHTTPSessionManager, scope: Scope, receive:
 
 
 def protocol_error(error: SluicegateError) -> MCPError:
-    """The same facts as in a body of HTTP, in `data`."""
+    """Return the error as MCP has it. `data` holds the same facts as a body of HTTP."""
     detail = error_detail(error)
     retry_after_s = getattr(error, "retry_after_s", None)
     if retry_after_s is not None:

@@ -38,12 +38,12 @@ class Wealth:
 
     @property
     def log(self) -> float:
-        """Of the mean."""
+        """Return the logarithm of the bettors' mean wealth."""
         most = max(self.logs)
         return most + math.log(sum(math.exp(one - most) for one in self.logs) / len(self.logs))
 
     def bet(self, difference: float, worst: float) -> None:
-        """`worst`: the largest loss that `difference` could have been, above 0."""
+        """Let every bettor bet on `difference`. `worst`: the largest loss that it could have been, above 0."""
         for number, share in enumerate(STAKES):
             self.logs[number] += math.log1p(share * difference / worst)
 
@@ -69,7 +69,8 @@ class Evidence:
     baseline: Arm = field(default_factory=Arm)
 
     def add(self, is_canary: bool, p: float, value: float) -> None:
-        """`p`: the probability, in (0, 1), with which the request went to the canary; `value` in [0, 1]."""
+        """Add one request. `p`: the probability, in (0, 1), with which it went to the canary; `value` in [0, 1]. Raises
+        `ValueError` for values outside of these."""
         if not 0 < p < 1 or not 0 <= value <= 1:
             raise ValueError(f"p {p!r} and value {value!r} must lie in (0, 1) and [0, 1]")
         a, c, m = float(is_canary), self._centre, self.tolerance
@@ -81,7 +82,7 @@ class Evidence:
 
     @property
     def _centre(self) -> float:
-        """The mean so far, inside (0, 1)."""
+        """Return the mean so far, inside (0, 1)."""
         n, total = self.canary.n + self.baseline.n, self.canary.total + self.baseline.total
         return min(0.99, max(0.001, (total + PRIOR * PRIOR_WEIGHT) / (n + PRIOR_WEIGHT)))
 
@@ -96,7 +97,7 @@ class Evidence:
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Evidence:
-        """Raises `ValueError`, `TypeError` or `KeyError` for what is none."""
+        """Read evidence from JSON. Raises `ValueError`, `TypeError` or `KeyError` for what is not evidence."""
         arms = {name: Arm(int(kept[name][0]), float(kept[name][1])) for name in ("canary", "baseline")}
         return cls(float(kept["tolerance"]), _wealth(kept["worse"]), _wealth(kept["fine"]), **arms)
 

@@ -39,7 +39,7 @@ class RolloutJudge:
     def consider(
         self, exchange: Exchange, seen: Observation, settings: RolloutSettings, add: Callable[[Observation], None]
     ) -> None:
-        """Perhaps have the first answer marked, and hand the observation to `add`."""
+        """Have the first answer of a share of the requests marked, and hand the observation to `add`."""
         if not settings.judge or not exchange.answers or random.random() >= settings.judge_share:
             return
         if len(self._running) >= MAX_RUNNING or exchange.answers[0].refusal is not None:

@@ -20,7 +20,8 @@ MARK_SCHEMA: Mapping[str, Any] = {
 
 
 def question(turns: Iterable[tuple[str, str]], rubric: str, reference: str = "") -> str:
-    """What is asked of a conversation, (role, text) by turn; `reference`: a right answer, if there is one."""
+    """Write the question for the judge about a conversation, (role, text) by turn. `reference`: a right answer, if
+    there is one."""
     said = "\n".join(f"{role}: {text}" for role, text in turns)
     beside = f"\n\nA right answer, for comparison:\n{quoted(reference)}" if reference else ""
     return f"Rubric: {rubric}\n\nConversation:\n{quoted(said)}{beside}"
@@ -31,7 +32,8 @@ def marking(asked: str, answer: str) -> str:
 
 
 def score_of(verdict: Mapping[str, Any]) -> float:
-    """From 0 to 1. Raises `LookupError`, `TypeError` or `ValueError` for what is no verdict."""
+    """Return the judge's score, from 0 to 1. Raises `LookupError`, `TypeError` or `ValueError` for what is not a
+    verdict."""
     mark = int(verdict["mark"])
     if not 1 <= mark <= MARKS:
         raise ValueError(f"a mark from 1 to {MARKS} was asked for, found {mark}")

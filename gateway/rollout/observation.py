@@ -38,7 +38,7 @@ class Observation:
 
     @classmethod
     def from_json(cls, text: str) -> Observation:
-        """Raises `ValueError` or `TypeError`."""
+        """Read an observation from JSON. Raises `ValueError` or `TypeError`."""
         return cls(**json.loads(text))
 
 
@@ -60,7 +60,7 @@ class AnswerChecks:
         return self._settings != OnlineChecks()
 
     def failing(self, text: str) -> float:
-        """The share of the checks that `text` fails, or 0 where there are none."""
+        """Return the share of the checks that `text` fails, or 0 where there are none."""
         told = self._settings
         found = [pattern.search(text) is None for pattern in self._needed]
         found += [pattern.search(text) is not None for pattern in self._banned]
@@ -70,7 +70,8 @@ class AnswerChecks:
 
 
 def observed(exchange: Exchange, checks: AnswerChecks) -> Observation | None:
-    """What a request that has ended says. None where no version was drawn for it, or an answer of the cache left.
+    """Return what is observed of a request that has ended. Return None where no version was drawn for it, or an answer
+    of the cache left.
 
     Any error after the draw counts, a caller's mistake too: callers make as many of them with either version, unless
     one of them takes less."""
@@ -91,23 +92,24 @@ def observed(exchange: Exchange, checks: AnswerChecks) -> Observation | None:
 
 
 def text_of(answer: Answer) -> str:
-    """What a check or a judge reads of an answer."""
+    """Return the text of an answer that a check or a judge reads."""
     calls = "".join(f"\n[calls {call.name} with {call.arguments}]" for call in answer.tool_calls)
     return answer.text + calls
 
 
 def _withheld(exchange: Exchange) -> bool:
-    """Whether a rail changed, stopped or held back any of it."""
+    """Return whether a rail changed, stopped or held back any of the answer."""
     return exchange.review is not None or (exchange.moderation is not None and exchange.moderation.altered)
 
 
 def _broke(exchange: Exchange) -> bool:
-    """Whether an answer broke what was asked, here or at another server, even if a better one left in its place."""
+    """Return whether an answer broke what was asked, here or at another server, even if a better one left in its
+    place."""
     return exchange.broken or any(one.outcome == INVALID for one in exchange.tries)
 
 
 def _is_cut(answer: Answer) -> bool:
-    """Whether an answer that has a form did not come to its end by itself."""
+    """Return whether an answer that has a form did not come to its end by itself."""
     return answer.finish_reason == "length" or bool(answer.closed)
 
 

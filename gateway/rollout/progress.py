@@ -84,7 +84,8 @@ class Rollout:
         self._stop_if_worse(values, now_s)
 
     def _listens_to(self, caller: str) -> bool:
-        """Whether a score of `caller` counts: by what went before alone, so that it moves no error."""
+        """Return whether a score of `caller` counts, and count it if so. This depends on what went before alone, so
+        that it moves no error."""
         given, total = self.speakers.get(caller, 0) + 1, sum(self.speakers.values()) + 1
         if given > max(1.0, self.settings.feedback_from_one * total):
             return False
@@ -113,7 +114,7 @@ class Rollout:
 
     @property
     def share(self) -> float:
-        """Of the canary, by the decisions made."""
+        """Return the canary's share, by the decisions made."""
         if self.state == "promoted":
             return 1.0
         return self.settings.steps[self.step] if self.state in OPEN else 0.0
@@ -124,33 +125,33 @@ class Rollout:
         return found.canary.n + found.baseline.n
 
     def needed(self, metric: str) -> float | None:
-        """The wealth that stops the canary for `metric`; None where it cannot."""
+        """Return the wealth that stops the canary for `metric`; None where it cannot stop it."""
         weights = {name: self.settings.weight(name) for name in self.applicable}
         part = weights.get(metric, 0.0) / (sum(weights.values()) or 1.0)  # type: ignore[call-overload]  # any name
         return 1 / (self.settings.alpha * part) if part else None
 
     @property
     def applicable(self) -> tuple[RolloutMetric, ...]:
-        """Metrics that can have observations at all."""
+        """Return the metrics that can have observations at all."""
         absent = {"checks"} if self.settings.checks == OnlineChecks() else set()
         absent |= set() if self.settings.judge else {"judge"}
         return tuple(metric for metric in METRICS if metric not in absent)
 
     def unproven(self) -> list[str]:
-        """Metrics that have not shown the canary fine."""
+        """Return the metrics that have not shown the canary fine."""
         enough = math.log(1 / self.settings.beta)
         seen = [metric for metric in self.settings.prove if self._both_seen(metric)]
         return [metric for metric in seen if self.evidence[metric].fine.log < enough]
 
     def unseen(self) -> list[str]:
-        """Metrics that were to be proven and have nothing to prove them by."""
+        """Return the metrics that were to be proven and have nothing to prove them by."""
         return [m for m in self.settings.prove if m in self.applicable and not self._both_seen(m)]
 
     def _both_seen(self, metric: str) -> bool:
         return bool(self.evidence[metric].canary.n and self.evidence[metric].baseline.n)
 
     def waits_for(self, now_s: float) -> list[str]:
-        """What has to happen before the canary gets more; empty where nothing has."""
+        """Return what has to happen before the canary gets more; empty where nothing has."""
         if self.state not in OPEN:
             return []
         found = ["an operator, who holds it"] if self.state == "held" else []
@@ -179,7 +180,7 @@ class Rollout:
             self._decide(self._verdict("advance", "rollout", "the step was held", share, now_s))
 
     def command(self, action: Action, by: str, now_s: float, reason: str = "") -> None:
-        """What an operator wants. Raises `ValueError` where the rollout is over or busy with a decision."""
+        """Take an operator's command. Raises `ValueError` where the rollout is over or busy with a decision."""
         if self.state not in OPEN:
             raise ValueError(f"the rollout of {self.route!r} is {self.state}; begin another one")
         if self.pending is not None and not (action == "stop" and not self._is_stopping):
@@ -195,12 +196,12 @@ class Rollout:
         self._decide(self._verdict("start", by, "a new canary", self.settings.steps[0], now_s))
 
     def supersede(self, by: str, now_s: float) -> None:
-        """Somebody else set the weights: theirs stand."""
+        """End the rollout because somebody else set the weights: theirs stand."""
         self.state = "superseded"
         self._note(self._verdict("supersede", by, f"the weights of the route are others now, of {by}", 0.0, now_s))
 
     def applied(self, now_s: float) -> None:
-        """The weights of `pending` are in force."""
+        """Note that the weights of `pending` are in force."""
         done, self.pending = self.pending, None
         assert done is not None
         if done.action == "advance":
@@ -244,7 +245,8 @@ class Rollout:
 
     @classmethod
     def from_json(cls, text: str) -> Rollout:
-        """Raises `ValueError`, `TypeError`, `KeyError` or `ConfigurationError` for what is none."""
+        """Read a rollout from JSON. Raises `ValueError`, `TypeError`, `KeyError` or `ConfigurationError` for what is
+        not a rollout."""
         kept: Mapping[str, Any] = json.loads(text)
         settings = read_settings(RolloutSettings, kept["settings"], f"rollout {kept['route']}")
         return cls(
@@ -268,5 +270,5 @@ def _mean(value: float | None) -> str:
 
 
 def _exp(log: float) -> float:
-    """A number that JSON has."""
+    """Return e to the power of `log`, bounded so that JSON can hold the number."""
     return math.exp(min(log, 300.0))

@@ -43,7 +43,7 @@ class Rollouts:
         *,
         shared: bool = False,
     ) -> None:
-        """`shared`: other gateways may begin rollouts in the same tables."""
+        """Prepare to run rollouts. `shared`: other gateways may begin rollouts in the same tables."""
         self._shared = shared
         self._tables = tables
         self._store = RolloutStore(tables, Leadership(tables, BY, LEASE_S))
@@ -61,7 +61,7 @@ class Rollouts:
 
     @property
     def found(self) -> Mapping[str, Rollout]:
-        """By route, as last read."""
+        """Return the rollouts by route, as last read."""
         return self._found
 
     @property
@@ -107,7 +107,7 @@ class Rollouts:
     # --- requests ----------------------------------------------------------------------------------------------
 
     def observe(self, exchange: Exchange) -> None:
-        """Called once for each request that has ended."""
+        """Observe a request. Called once for each request that has ended."""
         if exchange.draw is None or (found := self._found.get(exchange.draw.route)) is None or found.state not in OPEN:
             return
         seen = observed(exchange, self._checks_of(found))
@@ -142,7 +142,8 @@ class Rollouts:
     # --- operators ---------------------------------------------------------------------------------------------
 
     async def begin(self, route: str, settings: RolloutSettings, by: str) -> Rollout:
-        """Raises `RequestError` where another one runs, a version is not served, or requests stick to versions."""
+        """Begin a rollout. Raises `RequestError` where another one runs, a version is not served, or requests stick to
+        versions."""
         self._check(route, settings)
         AnswerChecks(settings.checks, route)
 
@@ -174,7 +175,8 @@ class Rollouts:
             raise RequestError(f"not served here: {', '.join(missing)}; add the model first", param="canary")
 
     async def command(self, route: str, action: Action, by: str, reason: str) -> Rollout:
-        """Raises `NotFound`; `RequestError` where it cannot be now."""
+        """Carry out an operator's command. Raises `NotFound`, and `RequestError` where the rollout's state does not
+        allow it."""
 
         def change(old: Rollout | None, now: float) -> tuple[Rollout, Rollout]:
             if old is None:
@@ -237,7 +239,7 @@ class Rollouts:
                 await self._change(route, lambda old, now: old.supersede(by, now))
 
     def _changed_by(self, found: Rollout) -> str:
-        """Who changed the weights from those of the rollout; empty where nobody did."""
+        """Return who changed the weights from those of the rollout; empty where nobody did."""
         last = self._routes.routes[found.route].history[-1] if found.route in self._routes.routes else None
         if last is None:
             return "the configuration"

@@ -93,7 +93,7 @@ class RolloutStore:
                     db.execute("delete from sluicegate.observations where route = %s", (route,))
 
     def _locked(self, db: Connection, route: str) -> Rollout | None:
-        """A row that is written is held until the transaction ends."""
+        """Read a rollout and lock its row: a row that is written is held until the transaction ends."""
         db.execute("update sluicegate.rollouts set record = record where route = %s", (route,))
         row = db.execute("select record from sluicegate.rollouts where route = %s", (route,)).fetchone()
         return None if row is None else Rollout.from_json(row[0])

@@ -43,7 +43,8 @@ def view(found: Rollout, now_s: float) -> dict[str, Any]:
 
 
 def _metric(found: Rollout, metric: str) -> dict[str, Any]:
-    """`worse.p`: an always-valid p-value of "the canary is no worse"; `fine.p`: of "it is worse by the tolerance"."""
+    """Return the evidence for one metric. `worse.p` is an always-valid p-value of "the canary is no worse"; `fine.p` is
+    one of "it is worse by the tolerance"."""
     evidence, needed = found.evidence[metric], found.needed(metric)
     return {
         "canary": _arm(evidence.canary),

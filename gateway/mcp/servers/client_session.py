@@ -31,7 +31,7 @@ async def connected(settings: McpServerSettings, watch: WireWatch) -> AsyncItera
 
 
 async def listed(session: ClientSession, most_pages: int) -> list[Mapping[str, Any]]:
-    """Every tool as its wire form. Raises `ValueError` where the pages never end."""
+    """Return every tool as its wire form. Raises `ValueError` where the pages never end."""
     found: list[Mapping[str, Any]] = []
     cursor: str | None = None
     for _ in range(most_pages):
@@ -46,7 +46,7 @@ async def listed(session: ClientSession, most_pages: int) -> list[Mapping[str, A
 async def called(
     session: ClientSession, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Raises `MCPError`, `ValueError` for what is no result."""
+    """Call a tool and return the result as its wire form. Raises `MCPError`, `ValueError` for what is not a result."""
     params = types.CallToolRequestParams.model_validate(
         {"name": tool, "arguments": dict(arguments), "_meta": dict(meta)}
     )

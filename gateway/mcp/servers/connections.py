@@ -24,7 +24,7 @@ FAILED = "the MCP server {name!r} "
 
 
 def sdk(module: str) -> Any:
-    """A module of ours that needs the extra `mcp`. Raises `ConfigurationError` where that is not installed."""
+    """Import a module of ours that needs the extra `mcp`. Raises `ConfigurationError` where that is not installed."""
     try:
         return importlib.import_module(f"sluicegate.gateway.mcp.{module}")
     except ModuleNotFoundError as error:
@@ -53,7 +53,7 @@ class McpUpstream:
         return str(self._session.protocol_version) if self._session is not None else ""
 
     async def open(self) -> None:
-        """Raises `UpstreamFailed`."""
+        """Open the connection. Raises `UpstreamFailed`."""
         ready: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._owner = asyncio.create_task(self._own(ready))
         try:
@@ -78,13 +78,14 @@ class McpUpstream:
                 await asyncio.wait({self._owner}, timeout=6.0)
 
     async def tools(self) -> list[Mapping[str, Any]]:
-        """All pages of the server's list. Raises `UpstreamFailed`."""
+        """Return all pages of the server's list. Raises `UpstreamFailed`."""
         work = self._client.listed(self._session, MAX_PAGES)
         found: list[Mapping[str, Any]] = await self._awaited(work, self.settings.start_s, "list")
         return found
 
     async def call(self, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The result as the wire has it. Raises `UpstreamFailed`, or `Overloaded` where it has calls enough."""
+        """Call a tool and return the result as the wire has it. Raises `UpstreamFailed`, or `Overloaded` where the
+        server has as many calls as it may."""
         if self.running >= self.settings.concurrency:
             raise Overloaded(f"the MCP server {self.name!r} has {self.running} calls, its most", retry_after_s=1.0)
         self.running += 1
@@ -97,7 +98,7 @@ class McpUpstream:
             self.used_s = time.monotonic()
 
     async def _awaited(self, work: Any, limit_s: float, what: str) -> Any:
-        """What `work` gives, unless time, or the connection, ends first."""
+        """Await what `work` gives, unless time, or the connection, ends first."""
         assert self._owner is not None
         task = asyncio.ensure_future(work)
         oversized = self.watch.oversized
@@ -182,7 +183,8 @@ class McpUpstreams:
         self._sweeper = asyncio.create_task(self._sweep())
 
     async def of(self, server: str, tenant: str) -> McpUpstream:
-        """An open connection. Raises `UpstreamFailed`, or `Overloaded` where there are enough."""
+        """Return an open connection. Raises `UpstreamFailed`, or `Overloaded` where there are as many as there may
+        be."""
         settings = self._servers[server]
         key = server, tenant if settings.share == "tenant" else ""
         kept = self._kept.get(key)

@@ -40,7 +40,7 @@ class WireWatch:
 
 
 def transport_of(settings: McpServerSettings, watch: WireWatch) -> Any:
-    """A context manager that yields the streams which the SDK's client takes."""
+    """Return a context manager that yields the streams which the SDK's client takes."""
     return over_http(settings, watch) if settings.url else over_stdio(settings, watch)
 
 
@@ -107,7 +107,7 @@ class BoundedStream(httpx2.AsyncByteStream):
 
 @contextlib.asynccontextmanager
 async def over_stdio(settings: McpServerSettings, watch: WireWatch) -> AsyncIterator[Any]:
-    """Raises `OSError` where the program cannot be started."""
+    """Yield the streams to a program that this starts. Raises `OSError` where it cannot be started."""
     environ = {**get_default_environment(), **settings.env}
     process = await anyio.open_process(
         list(settings.command), env=environ, cwd=settings.cwd or None, start_new_session=True
