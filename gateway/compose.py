@@ -159,7 +159,7 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
 def _mcp(
     settings: Settings, pipeline: Pipeline, accounts: Accounts, audit: AuditTrail, database: Database | None
 ) -> McpHop | None:
-    """Raises `ConfigurationError` where the extra is not installed."""
+    """Make the MCP hop. Raises `ConfigurationError` where the extra is not installed."""
     if not settings.mcp.enabled:
         return None
     most = settings.server.max_body_bytes
@@ -167,7 +167,7 @@ def _mcp(
 
 
 def _host(pipeline: Pipeline) -> ModelHost:
-    """Raises `RequestError`."""
+    """Return the generator as a `ModelHost`. Raises `RequestError` where its models are fixed."""
     generator = pipeline.stages.generate[1]
     if not isinstance(generator, ModelHost):
         raise RequestError("the generator of this gateway keeps the models it started with", code="fixed_models")
@@ -175,7 +175,7 @@ def _host(pipeline: Pipeline) -> ModelHost:
 
 
 def written_folders(settings: Settings) -> dict[str, Path]:
-    """Where the gateway writes, by what it writes there."""
+    """Return the folders where the gateway writes, by what it writes there."""
     accounts = settings.accounts
     named = {
         "usage": accounts.path,
@@ -192,7 +192,7 @@ def written_folders(settings: Settings) -> dict[str, Path]:
 
 
 def _watch_troubles(runtime: Runtime) -> None:
-    """Parts that are no stage; those of stages are added when they start."""
+    """Watch the parts that are not stages. Those of stages are added when they start."""
     watch, accounts = runtime.troubles.watch, runtime.accounts
     for part in get_args(Part):
         watch(part, partial(_of_books, accounts, part))
@@ -214,7 +214,7 @@ def _watch_troubles(runtime: Runtime) -> None:
 
 
 def _of_stages(stage_set: StageSet) -> Iterator[tuple[str, Source]]:
-    """Those in place now, which a reload may have exchanged."""
+    """Yield the troubles of the stages in place now, which a reload may have exchanged."""
     for slot, stages in stage_set.built.items():
         for name, stage in stages:
             if offers(stage, TroubleReporter):
@@ -232,7 +232,7 @@ def _uncompiled() -> Sequence[Trouble]:
 
 
 def _reach(routing: Routing, name: str, pipeline: Pipeline) -> Reach:
-    """Who may come to answer where `name` is asked for, as the routes are now."""
+    """Return who may come to answer where `name` is asked for, as the routes are now."""
     if name.startswith(TOOL_SERVER):
         return Reach((name,))
     found, served = routing.reach(name), pipeline.stages.generate[1].models
@@ -241,7 +241,8 @@ def _reach(routing: Routing, name: str, pipeline: Pipeline) -> Reach:
 
 
 def _expose(runtime: Runtime) -> None:
-    """Numbers of what is no stage: usage, the event loop, GPUs where there are any, queues, vLLM's names."""
+    """Expose the numbers of what is not a stage: usage, the event loop, GPUs where there are any, queues, vLLM's
+    names."""
     metrics, pipeline = runtime.metrics, runtime.pipeline
     metrics.registry.register(AccountMetrics(runtime.accounts))
     metrics.registry.register(runtime.lag.buckets)

@@ -39,14 +39,15 @@ def load(
 
 
 def read_tree(path: Path | None, environ: Mapping[str, str]) -> dict[str, Any]:
-    """What file and variables say together, not checked yet. Raises `ConfigurationError` for a file that is no TOML."""
+    """Return what file and variables say together, not checked yet. Raises `ConfigurationError` for a file that is not
+    TOML."""
     tree = read_toml(path, "configuration file") if path else {}
     _merge(tree, _from_environment(environ))
     return tree
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:
-    """Raises `ConfigurationError` that calls the file `what`."""
+    """Read a TOML file. Raises `ConfigurationError` that calls the file `what`."""
     try:
         return tomllib.loads(path.read_text("utf-8-sig"))  # some editors begin a file with a mark
     except OSError as error:
@@ -95,7 +96,7 @@ def _secret(name: str, path: str) -> str:
 
 
 def _dashed(part: str) -> str:
-    """Shells allow no dash in a variable's name; stages have dashes in theirs."""
+    """Replace underscores with dashes. Shells allow no dash in a variable's name; stages have dashes in theirs."""
     return part.replace("_", "-")
 
 

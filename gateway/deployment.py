@@ -35,7 +35,8 @@ class Deployment:
         caches: Caches,
         pins: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`models` None: the generator keeps those that it started with. `pins` reads those of MCP tools again."""
+        """Follow what the other gateways of a deployment change. `models` None: the generator keeps those that it
+        started with. `pins` reads those of MCP tools again."""
         self._models = models
         self._reloader = reloader
         self._behind: tuple[int, str] | None = None
@@ -62,13 +63,13 @@ class Deployment:
 
     @property
     def troubles(self) -> Mapping[str, str]:
-        """What the others have and this gateway has not."""
+        """Return what the others have and this gateway has not."""
         failed = self._models.failed if self._models is not None else {}
         return {f"model {name}": reason for name, reason in failed.items()}
 
     @property
     def behind(self) -> str:
-        """Why rails and policies here are not those that another gateway read last; empty where they are."""
+        """Return why rails and policies here are not those that another gateway read last; empty where they are."""
         if self._behind is None or self._behind[0] != self._reloader.done:
             return ""
         return (

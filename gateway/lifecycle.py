@@ -130,7 +130,8 @@ async def close(runtime: Runtime) -> None:
 
 
 def _digest(runtime: Runtime) -> str:
-    """Of the settings, without what is secret in them: another one means that something was changed in between."""
+    """Return a digest of the settings, without what is secret in them. Another digest means that something was changed
+    in between."""
     return hashlib.sha256(repr(runtime.settings).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -172,12 +173,12 @@ async def _warm(runtime: Runtime) -> None:
 
 
 def _prefix(slot: str, name: str, *, first: bool) -> str:
-    """Of a stage's numbers: those of the generator itself have none."""
+    """Return the prefix of a stage's numbers. Those of the generator itself have none."""
     return "" if slot == "generate" and first else f"{slot}_{name.replace('-', '_')}_"
 
 
 async def _closed(slot: str, name: str, stage: Lifecycle) -> None:
-    """One stage that cannot close must not keep the others from closing."""
+    """Close one stage. One that cannot close must not keep the others from closing."""
     try:
         await stage.close()
     except Exception:

@@ -26,7 +26,7 @@ PACKAGES = (sluicegate.safety.stage, sluicegate.grammar.stage, sluicegate.engine
 def registry_of(
     settings: Settings, metrics: Metrics, registers: Sequence[Register] = (), accounts: Accounts | None = None
 ) -> Registry:
-    """Built-ins, then `registers`, then installed plug-ins; one of these that is broken is logged, the others stay."""
+    """Register built-ins, then `registers`, then installed plug-ins. A broken plug-in is logged, the others stay."""
     registry = built_ins(settings, metrics, accounts)
     for register in registers:
         registry.register_from(register.__module__, register)

@@ -61,7 +61,8 @@ class Reloader:
         self._closing: set[asyncio.Task[None]] = set()
 
     async def reload(self) -> Reloaded:
-        """Raises `ConfigurationError`, `PluginError`, or what a rail's `start` raises; nothing has changed then."""
+        """Read the configuration again. Raises `ConfigurationError`, `PluginError`, or what a rail's `start` raises;
+        nothing has changed then."""
         if self.source is None:
             raise ConfigurationError("this gateway was started without a configuration that could be read again")
         async with self._turn:

@@ -98,12 +98,12 @@ class Runtime:
 
     @property
     def settings(self) -> Settings:
-        """Those in place now."""
+        """Return the settings in place now."""
         return self.stage_set.settings
 
     @property
     def models(self) -> Mapping[str, ServedModel]:
-        """What callers may name: served models, and the public names that stand for some of them."""
+        """Return what callers may name: served models, and the public names that stand for some of them."""
         return self.routes.catalogue(self.served_models)
 
     @property
@@ -112,12 +112,12 @@ class Runtime:
 
     @property
     def caches(self) -> Sequence[tuple[str, TieredCache]]:
-        """(name, cache) of the slot `recall`, in order."""
+        """Return (name, cache) of the slot `recall`, in order."""
         return self.pipeline.stages.recall
 
     @property
     def rail_names(self) -> frozenset[str]:
-        """Of both slots."""
+        """Return the names of the rails of both slots."""
         stages = self.pipeline.stages
         return frozenset(name for name, _ in (*stages.screen, *stages.moderate))
 
@@ -127,14 +127,14 @@ class Runtime:
 
     @property
     def readiness(self) -> Readiness:
-        """Whether to send requests here; and why not, or what does not work beside."""
+        """Return whether to send requests here; and why not, or what does not work beside."""
         detail = self.progress.detail()
         starting = "" if self.ready else self.progress.state + (f" ({detail})" if detail else "")
         return self.troubles.assess(stopping=self.progress.leaving, starting=starting)
 
     @property
     def hop(self) -> McpHop:
-        """Raises `NotFound` where there is none."""
+        """Return the MCP hop. Raises `NotFound` where there is none."""
         if self.mcp is None:
             raise NotFound("there are no MCP servers here; [mcp] in the configuration names them", code="mcp_off")
         return self.mcp
@@ -145,26 +145,27 @@ class Runtime:
             await self.deployment.announce(what, content)
 
     def check_ready(self) -> None:
-        """Raises `Overloaded`."""
+        """Check that the gateway is ready. Raises `Overloaded`."""
         if not self.ready:
             raise Overloaded(f"the gateway is not ready: {self.progress.state}", retry_after_s=1)
 
     def identify(self, api_key: str | None) -> Caller:
-        """Raises `AuthenticationError` or `BooksUnavailable`."""
+        """Return the caller with this key. Raises `AuthenticationError` or `BooksUnavailable`."""
         return self.accounts.keyring.identify(api_key)[1]
 
     @property
     def keyed(self) -> bool:
-        """Nobody is served without a key."""
+        """Return whether nobody is served without a key."""
         return self.accounts.keyring.required
 
     @property
     def closed_to_strangers(self) -> bool:
-        """No route that does anything serves whoever has no key: there are keys, and `admit` asks for them."""
+        """Return whether no route that does anything serves whoever has no key: there are keys, and `admit` asks for
+        them."""
         return self.keyed and "api-keys" in self.settings.pipeline.admit
 
     def check_store(self) -> None:
-        """Raises `RequestError` where keys have no place to be kept."""
+        """Check that keys have a place to be kept. Raises `RequestError`."""
         if not self.settings.keeps_keys:
             raise RequestError(
                 "this gateway keeps no keys; set [accounts] path or [database] url in its configuration",

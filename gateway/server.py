@@ -98,8 +98,8 @@ def serve(
 def serve_runtime(
     runtime: Runtime, listener: socket.socket | None = None, on_ready: Callable[[], None] | None = None
 ) -> int:
-    """`serve` for a runtime that is composed already; benchmarks put models of their own into it. One of several
-    workers tells `on_ready`, and prints no welcome."""
+    """Serve a runtime that is composed already, as `serve` does; benchmarks put models of their own into it. One of
+    several workers tells `on_ready`, and prints no welcome."""
     settings = runtime.settings
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.freeze()  # what was imported stays; garbage of loading is looked for without it
@@ -216,7 +216,7 @@ def _uvicorn_config(settings: Settings, runtime: Runtime) -> uvicorn.Config:
 
 
 def check_tls(settings: Settings) -> None:
-    """Raises `ConfigurationError`."""
+    """Check the certificates. Raises `ConfigurationError`."""
     certificates_of(settings.server)
 
 
@@ -226,8 +226,9 @@ def _bind(settings: Settings) -> socket.socket:
 
 
 def _listening(listener: socket.socket, settings: Settings) -> list[socket.socket]:
-    """Two that start at once may both take the address: the second one learns of it here. One of several workers
-    listens once it is ready: the kernel would give it requests that another can answer now."""
+    """Listen, and return the sockets. Two gateways that start at once may both take the address: the second one learns
+    of it here. One of several workers listens once it is ready: the kernel would give it requests that another can
+    answer now."""
     server = settings.server
     if server.workers > 1:
         own = [bind(server.host, server.worker_port, ("--host", "[server] worker_port"))] if server.worker_port else []
@@ -263,7 +264,7 @@ async def _reload(runtime: Runtime) -> None:
 
 
 async def _take_secrets(runtime: Runtime) -> None:
-    """Raises what `Reloader.reload` raises."""
+    """Read the configuration again after a secret changed. Raises what `Reloader.reload` raises."""
     for place in (await reload_audited(runtime, "a changed file")).restart:
         log.warning("a secret changed, and with it %s, which needs a restart to count", place)
 
@@ -301,7 +302,7 @@ def settle_process() -> None:
 
 
 def settle_memory() -> None:
-    """Exempt what lives from start-up on from garbage collection, and collect seldom: a full collection stops
+    """Keep what lives from start-up on out of garbage collection, and collect seldom. A full collection stops
     everything for about 60 us a stream, and Python's own thresholds ask for one every few hundred streams."""
     gc.collect()
     gc.freeze()
@@ -319,7 +320,7 @@ EXAMPLE_SCHEMA = {
 def welcome(
     model: str, address: tuple[str, int], *, keyed: bool, console: bool, tls: bool = False, grpc: str = ""
 ) -> str:
-    """Where the gateway is, and a command that works when pasted."""
+    """Return a text that says where the gateway is, with a command that works when pasted."""
     host = f"[{address[0]}]" if ":" in address[0] else address[0]
     url = f"{'https' if tls else 'http'}://{host}:{address[1]}"
     key = '-H "Authorization: Bearer $SLUICEGATE_API_KEY" ' if keyed else ""

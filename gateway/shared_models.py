@@ -50,7 +50,8 @@ class SharedModels:
         """Why a model of the deployment is not served here, by name."""
 
     async def add(self, settings: dict[str, Any], *, replace: bool) -> ServedModel:
-        """Raises what `ModelHost.add_model` raises, and `Overloaded` where the database does not answer."""
+        """Add a model. Raises what `ModelHost.add_model` raises, and `Overloaded` where the database does not
+        answer."""
         async with self._turn:
             await self._kept(self._rows)  # before minutes of loading
             made = await self._host().add_model(settings, replace=replace)
@@ -64,7 +65,7 @@ class SharedModels:
         return made
 
     async def remove(self, name: str) -> None:
-        """Raises `NotFound`, and `Overloaded` where the database does not answer."""
+        """Remove a model. Raises `NotFound`, and `Overloaded` where the database does not answer."""
         async with self._turn:
             await self._kept(self._rows)
             await self._host().remove_model(name)

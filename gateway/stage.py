@@ -40,7 +40,7 @@ class LogRecorder:
 
 
 def _facts(outcome: Outcome, ended: str) -> dict[str, object]:
-    """Of a request, for logs in JSON."""
+    """Return the facts of a request, for logs in JSON."""
     return {
         "request_id": outcome.request.id,
         "trace_id": outcome.trace_id,

@@ -31,7 +31,7 @@ class StageSet:
     """`settings` and `built` are those in place now. `registry` makes a fresh registry of all that is installed."""
 
     def __init__(self, settings: Settings, registry: Callable[[Settings], Registry]) -> None:
-        """Raises `ConfigurationError` or `PluginError`."""
+        """Build all stages. Raises `ConfigurationError` or `PluginError`."""
         self.settings = settings
         self._registry = registry
         self.built = self.build(settings, SLOTS)
@@ -44,12 +44,12 @@ class StageSet:
         return name, router
 
     def build(self, settings: Settings, slots: Sequence[SlotName]) -> Built:
-        """Stages as `settings` say, not started. Raises `ConfigurationError` or `PluginError`."""
+        """Build stages as `settings` say, and do not start them. Raises `ConfigurationError` or `PluginError`."""
         registry = self._registry(settings)
         return {slot: _build(settings, registry, slot) for slot in slots}
 
     def stages(self, router: Router, **shared: Any) -> Stages:
-        """All of them; `router` takes the place of the configured one. Raises `ConfigurationError`."""
+        """Return all stages; `router` takes the place of the configured one. Raises `ConfigurationError`."""
         built = self.built
         return Stages(
             admit=built["admit"],
@@ -68,7 +68,7 @@ class StageSet:
         )
 
     def stages_with(self, old: Stages, built: Built, settings: Settings) -> Stages:
-        """`old` with other rails and other checks of keys. Raises `ConfigurationError`."""
+        """Return `old` with other rails and other checks of keys. Raises `ConfigurationError`."""
         whole = {**self.built, **built}
         return dataclasses.replace(
             old,
@@ -81,7 +81,7 @@ class StageSet:
         )
 
     def exchange(self, built: Built, settings: Settings) -> Built:
-        """From now on; returns what `built` takes the place of, to be closed once nothing uses it."""
+        """Use `built` from now on. Return what it takes the place of, to be closed once nothing uses it."""
         old = {slot: self.built[slot] for slot in built}
         self.settings = settings
         self.built = {**self.built, **built}
@@ -98,7 +98,8 @@ def _build(settings: Settings, registry: Registry, slot: SlotName) -> list[tuple
 
 
 def check_slot(settings: Settings, registry: Registry, slot: SlotName) -> None:
-    """Raises `ConfigurationError` where too few or too many stages are named, or settings of one that there is not."""
+    """Check the stages of a slot. Raises `ConfigurationError` where too few or too many are named, or where settings
+    are of a stage that nobody registered."""
     names = getattr(settings.pipeline, slot)
     if slot == "generate" and not names:
         raise ConfigurationError("[pipeline] generate names no stage; without one nothing can be answered")
@@ -133,7 +134,7 @@ def _generator(parts: list[tuple[str, Any]]) -> tuple[str, Any]:
 
 
 def _fingerprint(settings: Settings, built: Built) -> str:
-    """Of the settings, and of the rules that rails bring themselves."""
+    """Return a digest of the settings, and of the versions of the rules that rails bring themselves."""
     shaping = {
         slot: [(name, settings.of_stage(slot, name), version_of(stage)) for name, stage in built[slot]]
         for slot in SHAPING
@@ -142,6 +143,6 @@ def _fingerprint(settings: Settings, built: Built) -> str:
 
 
 def version_of(stage: object) -> str:
-    """Of the rules that a rail brings itself; empty for what has none."""
+    """Return the version of the rules that a rail brings itself; empty where it has none."""
     properties = properties_of(stage)
     return "" if properties is None else properties.version

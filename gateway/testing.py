@@ -96,11 +96,12 @@ class TestApp:
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """What the recorders were given, request by request; a moment after the client has its answer."""
+        """Return what the recorders were given, request by request, a moment after the client has its answer."""
         return self.recorder.outcomes
 
     def wait_for_outcomes(self, count: int = 1, limit_s: float = 120.0) -> list[Outcome]:
-        """`outcomes`, once there are `count` of them. For `with` only: it would keep the caller's event loop busy."""
+        """Return `outcomes`, once there are `count` of them. For `with` only: it would keep the caller's event loop
+        busy. Raises `TimeoutError` after `limit_s`."""
         deadline = time.monotonic() + limit_s
         while len(self.outcomes) < count:
             if time.monotonic() > deadline:
@@ -109,12 +110,12 @@ class TestApp:
         return self.outcomes
 
     def ask(self, text: str = "Hello", *, stream: bool = True, **fields: Any) -> AppReply:
-        """One chat completion; `fields` are those of its JSON body."""
+        """Ask for one chat completion. `fields` are those of its JSON body."""
         with self.client.stream("POST", "/v1/chat/completions", json=_body(text, stream, fields)) as answer:
             return _read(answer, list(answer.iter_lines()))
 
     async def ask_async(self, text: str = "Hello", *, stream: bool = True, **fields: Any) -> AppReply:
-        """`ask` for `async with`."""
+        """Ask for one chat completion, as `ask`, inside `async with`."""
         answer = await self.client.post("/v1/chat/completions", json=_body(text, stream, fields))
         return _read(answer, answer.text.splitlines())
 

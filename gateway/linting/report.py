@@ -85,7 +85,8 @@ def _tokens(names: Sequence[str]) -> int:
 
 
 def lint(schema: Any, *, compiled: bool = True) -> LintReport:
-    """`compiled`: also say whether it can be served, and what is not enforced; that takes some seconds of imports."""
+    """Report on a schema. `compiled`: also say whether it can be served, and what is not enforced; that takes some
+    seconds of imports."""
     error, notes = _compiled(schema) if compiled else ("", ())
     return LintReport(advise(schema), costs_of(schema), notes, error)
 

@@ -209,7 +209,7 @@ def long_keys(place: SchemaPlace, _: Any) -> Iterator[Advice]:
 
 
 def _in_all(visited: list[SchemaPlace]) -> Iterator[Advice]:
-    """Advice about objects that are large, and a schema that is."""
+    """Yield advice about objects that are large, and about a schema that is."""
     counts = [(place, len(properties_of(place))) for place in visited]
     for place, count in counts:
         if count > MOST_PROPERTIES:

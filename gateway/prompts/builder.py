@@ -34,7 +34,7 @@ async def at_once(nbytes: int, function: Callable[..., Any], *arguments: Any) ->
 
 class PromptBuilder:
     def __init__(self, settings: PromptSettings) -> None:
-        """Raises `ConfigurationError`."""
+        """Read the templates and the order of documents. Raises `ConfigurationError`."""
         self.templates = Templates(settings.folder, settings.templates)
         self._order: Order = settings.order
         self._share = settings.context_share
@@ -135,7 +135,7 @@ class PromptBuilder:
 
 
 def counter(model: ServedModel) -> Count:
-    """How to count tokens of `model`."""
+    """Return a function that counts the tokens of a text for `model`."""
     if model.remote:
         return lambda text: -(-len(text) // CHARS_PER_TOKEN)
     tokenizer: Any = model.tokenizer

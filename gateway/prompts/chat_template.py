@@ -31,7 +31,8 @@ class ChatTemplate:
         return self.assembled(request, model)
 
     def assembled(self, request: Request, model: ServedModel) -> Prompt:
-        """As `assemble`, for a thread: neither rendering nor tokenising waits for anything."""
+        """Assemble the prompt in a thread; otherwise as `assemble`. Neither rendering nor tokenising waits for
+        anything."""
         if request.raw:
             return self._raw(request, model)
         if model.remote:
@@ -59,7 +60,7 @@ class ChatTemplate:
         return self._prompt(text, model, special=False)
 
     def _raw(self, request: Request, model: ServedModel) -> Prompt:
-        """The text as it is, with the special tokens that the tokenizer puts around any text."""
+        """Return the text as it is, with the special tokens that the tokenizer puts around any text."""
         if model.remote:
             raise RequestError(
                 f"model {model.name!r} is served elsewhere, through chat; send messages to /v1/chat/completions",

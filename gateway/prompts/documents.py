@@ -39,8 +39,8 @@ def fitting(documents: Sequence[Document], budget: int, count: Count) -> tuple[l
 
 
 def ordered(documents: Sequence[Document], order: Order, given: Sequence[Document]) -> list[Document]:
-    """`edges`: the best first and last, the worst in the middle, where models overlook it (Liu et al., "Lost in the
-    middle", 2023)."""
+    """Return the documents in `order`. `edges`: the best first and last, the worst in the middle, where models overlook
+    it (Liu et al., "Lost in the middle", 2023)."""
     if order == "given":
         places = {document.text: place for place, document in enumerate(given)}
         return sorted(documents, key=lambda d: places.get(d.text, len(places)))

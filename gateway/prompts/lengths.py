@@ -36,19 +36,20 @@ class Lengths:
         self._longest: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
     def longest(self, tokenizer: Any) -> int:
-        """Bytes of text that one token may stand for; 0 = unknown."""
+        """Return the most bytes of text that one token may stand for; 0 = unknown."""
         found = self._longest.get(tokenizer)
         if found is None:
             found = self._longest[tokenizer] = longest_token(tokenizer)
         return found
 
     def room(self, model: ServedModel) -> int:
-        """Bytes from which on no text fits `model`; 0 = unknown, or the model of another server."""
+        """Return the number of bytes from which on no text fits `model`; 0 = unknown, or the model of another
+        server."""
         return 0 if model.remote else model.context_length * self.longest(model.tokenizer)
 
     def check(self, messages: Iterable[Message], models: Collection[ServedModel]) -> None:
-        """Raises `ContextLengthExceeded` where the messages fit none of `models`. An assistant's messages do not count:
-        templates leave out old thoughts."""
+        """Check that the messages fit one of `models`. Raises `ContextLengthExceeded`. An assistant's messages do not
+        count: templates leave out old thoughts."""
         chars = sum([len(message.content) for message in messages if message.role != "assistant"])
         if chars <= SHORT or not models or any(not 0 < self.room(model) <= chars for model in models):
             return
@@ -81,7 +82,7 @@ class Lengths:
 
 
 def check_sampling(sampling: Sampling) -> None:
-    """Raises `RequestError` for stop strings, forbidden words or biases that would take long to look up."""
+    """Refuse stop strings, forbidden words or biases that would take long to look up: raises `RequestError`."""
     if not (sampling.bad_words or sampling.stop or sampling.logit_bias):
         return
     for name, texts in (("bad_words", sampling.bad_words), ("stop", sampling.stop)):
@@ -150,7 +151,7 @@ def _composed(normalizer: Mapping[str, Any] | None) -> int:
 
 
 def _keeps_bytes(pre_tokenizer: Mapping[str, Any] | None) -> bool:
-    """Whether every byte becomes a letter of some word."""
+    """Return whether every byte becomes a letter of some word."""
     if pre_tokenizer is None:
         return False
     steps = pre_tokenizer["pretokenizers"] if pre_tokenizer["type"] == "Sequence" else [pre_tokenizer]

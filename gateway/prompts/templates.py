@@ -84,7 +84,8 @@ class Templates:
         return sorted(self._templates)
 
     def get(self, wanted: str) -> Template:
-        """`name@version`, or `name` for its newest version. Raises `NotFound` that lists what there is."""
+        """Return the template `name@version`, or the newest version of `name`. Raises `NotFound` that lists what there
+        is."""
         if wanted in self._templates:
             return self._templates[wanted]
         versions = [name for name in self._templates if name.partition("@")[0] == wanted]
@@ -113,7 +114,8 @@ class Templates:
 
 
 def rendered(environment: ImmutableSandboxedEnvironment, text: str, variables: Mapping[str, Any], template: str) -> str:
-    """Raises `RequestError` for a variable that is missing, or a text that grows without end."""
+    """Render `text` with `variables`. Raises `RequestError` for a variable that is missing, or a text that grows
+    without end."""
     pieces, size = [], 0
     try:
         for piece in environment.from_string(text).generate(**variables):

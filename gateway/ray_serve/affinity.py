@@ -51,5 +51,5 @@ class PrefixAffinity(Generic[R]):
 
 
 def _rank(digest: bytes, replica: Hashable) -> bytes:
-    """Rendezvous hashing: ties go to the same replica in every gateway."""
+    """Rank a replica by rendezvous hashing, so that ties go to the same replica in every gateway."""
     return hashlib.blake2b(digest + str(replica).encode(), digest_size=8).digest()

@@ -54,7 +54,7 @@ class EngineReplica:
             yield part
 
     def record_autoscaling_stats(self) -> Mapping[str, float]:
-        """Called by Ray Serve again and again; the names are the fields of `EngineLoad`."""
+        """Return the load. Ray Serve calls this again and again; the names are the fields of `EngineLoad`."""
         stats = self._runtime.pipeline.stages.generate[1].stats()
         since = time.monotonic() - FIRST_TEXTS_S
         late = sorted(took for at, took in self._first_texts if at >= since)
@@ -66,7 +66,7 @@ class EngineReplica:
         }
 
     async def check_health(self) -> None:
-        """Raises where the engine does not come back by itself: Ray Serve then starts another replica."""
+        """Raise where the engine does not come back by itself: Ray Serve then starts another replica."""
         generator = self._runtime.pipeline.stages.generate[1]
         refusing = (
             [one.reason for one in generator.troubles() if one.refuses]

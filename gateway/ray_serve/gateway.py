@@ -29,8 +29,8 @@ class GatewayReplica:
     """Called by Ray Serve, on one event loop; `serve.ingress` gives it the HTTP of Serve's proxy."""
 
     async def __init__(self, settings: Settings, engines: Any = None) -> None:  # type: ignore[misc]  # Ray awaits it
-        """`engines`: the handle of their deployment; None where the configuration has no models of its own. Returns
-        once requests can be served; raises what keeps them from it."""
+        """Start a gateway, and return once requests can be served. `engines`: the handle of their deployment; None
+        where the configuration has no models of its own. Raises what keeps it from serving."""
         begin_log(settings.server.log_level, settings.server.log_form)
         self._bridge = Bridge(EngineHandle(engines)) if engines is not None else None
         models: Mapping[str, EngineModel] = {}
@@ -54,7 +54,7 @@ class GatewayReplica:
         return _without_lifespan(self._app)
 
     async def __del__(self) -> None:
-        """Called by Ray Serve once every open request has ended, or its grace is over."""
+        """Close the gateway. Ray Serve calls this once every open request has ended, or its grace is over."""
         if hasattr(self, "_runtime"):
             await close(self._runtime)
             self._open.close()
@@ -63,7 +63,8 @@ class GatewayReplica:
 
 
 def _without_lifespan(app: ASGIApp) -> ASGIApp:
-    """The replica has started all that the application's own lifespan would, and waited for it."""
+    """Answer the lifespan's events in place of `app`: the replica has started all that the application's own lifespan
+    would, and waited for it."""
 
     async def served(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "lifespan":

@@ -37,7 +37,7 @@ REPLICAS = 1024
 
 
 def check_for_ray(settings: Settings) -> None:
-    """Raises `ConfigurationError` for what several replicas cannot do, or Serve's proxy cannot."""
+    """Refuse settings that several replicas, or Serve's proxy, cannot carry out: raises `ConfigurationError`."""
     server, ray = settings.server, settings.ray
     if settings.grpc.enabled:
         raise ConfigurationError(

@@ -46,7 +46,7 @@ class PrefixRouter(FIFOMixin, RequestRouter):
         self._affinity.forget(replica_id)
 
     def _load(self, replica: RunningReplica) -> int:
-        """Requests there as of the last answer or probe; 0 where none is known."""
+        """Return the requests there as of the last answer or probe; 0 where none is known."""
         return self._replica_queue_len_cache.get(replica.replica_id) or 0
 
 

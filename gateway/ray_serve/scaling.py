@@ -61,7 +61,8 @@ class EngineScaling:
         self._bounds = LoadBounds(**bounds)
 
     def __call__(self, context: Any) -> tuple[int, dict[str, Any]]:
-        """`context`: an `AutoscalingContext`; metrics are by name, then by replica."""
+        """Return how many replicas are wanted. `context`: an `AutoscalingContext`; metrics are by name, then by
+        replica."""
         found: Mapping[str, Mapping[Any, float]] = context.aggregated_metrics or {}
         replicas = {replica for values in found.values() for replica in values}
         loads = [

@@ -25,7 +25,8 @@ class DiskSpace(Collector):
     """Used on the event loop; asks each disk on a thread of its own, since a disk that is away may never answer."""
 
     def __init__(self, folders: Mapping[str, Path], min_free_bytes: int) -> None:
-        """`folders` by what is written there; one that is not made yet is judged by its nearest parent."""
+        """Prepare to watch `folders`, by what is written there. One that is not made yet is judged by its nearest
+        parent."""
         self._folders = dict(folders)
         self._min_free_bytes = min_free_bytes
         self._free: dict[str, int] = {}
@@ -78,7 +79,8 @@ class DiskSpace(Collector):
 
 
 def free_bytes(path: Path) -> int:
-    """Of the disk that `path` is on or would be made on, for users who are not root. Raises `OSError`."""
+    """Return the free bytes of the disk that `path` is on or would be made on, for users who are not root. Raises
+    `OSError`."""
     while True:
         try:
             found = os.statvfs(path)

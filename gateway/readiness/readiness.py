@@ -29,7 +29,7 @@ class Readiness:
 
     @property
     def serves(self) -> bool:
-        """Whether a balancer should send requests here."""
+        """Return whether a balancer should send requests here."""
         return self.state != "not ready"
 
     def as_text(self) -> str:
@@ -67,7 +67,8 @@ class TroubleList:
         return {part: _safely(part, source) for part, source in found.items()}
 
     def assess(self, *, stopping: str, starting: str) -> Readiness:
-        """`stopping`, `starting`: why nothing should come here, whatever the parts report; empty where it may."""
+        """Judge the troubles of all parts. `stopping`, `starting`: why nothing should come here, whatever the parts
+        report; empty where it may."""
         troubles = {part: found for part, found in self.levels().items() if found}
         refusing = [(part, one) for part, found in troubles.items() for one in found if one.refuses]
         if stopping or starting:
@@ -99,7 +100,7 @@ class TroubleMetrics(Collector):
 
 
 def _safely(part: str, source: Source) -> Sequence[Trouble]:
-    """A part that cannot say how it is is a trouble itself, and hides no other's."""
+    """Return the troubles of a part. One that cannot report its state is a trouble itself, and hides no other's."""
     try:
         found = tuple(source())
         if not all(isinstance(one, Trouble) for one in found):

@@ -68,7 +68,7 @@ class RequestRecorder:
         return [Trouble(reason) for reason in (self._reason, self._damaged) if reason]
 
     def note(self, exchange: Exchange) -> None:
-        """Called once for each request that has ended."""
+        """Record a share of the requests. Called once for each request that has ended."""
         request = self._wanted(exchange)
         if request is None or random.random() >= self._settings.share:
             return
@@ -85,8 +85,8 @@ class RequestRecorder:
         self._waiting_bytes += len(body)
 
     def _wanted(self, exchange: Exchange) -> Request | None:
-        """The request as it is to be kept; None where it is not. What is no caller's (shadows, judges, replays) came by
-        no route, and a stranger's must not push out what callers asked."""
+        """Return the request as it is to be kept; None where it is not. A request that no caller sent (a shadow, a
+        judge's, a replay) came by no route and is not kept. A stranger's must not push out what callers asked."""
         if not exchange.entry.route or not exchange.request.messages or exchange.error in _NEVER_KEPT:
             return None
         if self._settings.texts == "received":
@@ -99,7 +99,7 @@ class RequestRecorder:
         return list(await self._call(lambda: self._store.listed(chosen, since_s, limit)))
 
     async def get(self, id: str) -> tuple[ListedRecording, Any]:
-        """Raises `NotFound`."""
+        """Return a recording and its body. Raises `NotFound`."""
         with contextlib.suppress(DatabaseUnavailable):  # what is written can be read while the disk is full
             await self._flush()
         found = await self._call(lambda: self._store.get(id))
@@ -111,7 +111,8 @@ class RequestRecorder:
         return listed, body
 
     async def delete(self, chosen: Chosen) -> int:
-        """What was not written yet is first, so that nothing of them comes later."""
+        """Delete recordings and return how many. What was not written yet is written first, so that nothing of them
+        comes later."""
         await self._call_flush()
         return int(await self._call(lambda: self._store.delete(chosen)))
 
@@ -174,7 +175,7 @@ class RequestRecorder:
 
 
 def facts_of(exchange: Exchange, cost: Costs) -> dict[str, Any]:
-    """Of a request that has ended, what is no text."""
+    """Return the facts of a request that has ended, without any text."""
     model = exchange.model
     return {
         "asked": exchange.request.model,
@@ -195,7 +196,7 @@ def facts_of(exchange: Exchange, cost: Costs) -> dict[str, Any]:
 
 
 def verdict_of(exchange: Exchange) -> str:
-    """What became of it: an error's code, `review`, `refused`, `redacted` or `passed`."""
+    """Return what became of the request: an error's code, `review`, `refused`, `redacted` or `passed`."""
     if exchange.error is not None:
         return exchange.error
     if exchange.review is not None:
@@ -207,7 +208,7 @@ def verdict_of(exchange: Exchange) -> str:
 
 
 def said(exchange: Exchange) -> list[dict[str, Any]]:
-    """The answers, with placeholders where only the caller may see a value."""
+    """Return the answers, with placeholders where only the caller may see a value."""
     return [_said(answer, exchange.safety.restore) for answer in exchange.answers]
 
 
@@ -217,5 +218,5 @@ def _said(answer: Answer, restored: Mapping[str, str]) -> dict[str, Any]:
 
 
 def recorder_of(settings: RecordingSettings, database: Database | None, cost: Costs) -> RequestRecorder | None:
-    """None where nothing is recorded. Raises `ConfigurationError`."""
+    """Make a recorder; None where nothing is recorded. Raises `ConfigurationError`."""
     return RequestRecorder(settings, tables_of(database, settings.path), cost) if settings.enabled else None

@@ -26,8 +26,9 @@ _ABSENT = object()
 async def replayed(
     pipeline: Pipeline, recording: ListedRecording, body: Any, cost: Costs, *, model: str, policy: str, reveal: bool
 ) -> dict[str, Any]:
-    """`model`, `policy`: names, or empty for the model that answered then and the policy that claims the request now.
-    Raises `NotFound` for a model, `RequestError` for a policy that is none, `RecordingDamaged`."""
+    """Run a recorded request again and compare the answers. `model`, `policy`: names, or empty for the model that
+    answered then and the policy that claims the request now. Raises `NotFound` for a model, `RequestError` for an
+    unknown policy, `RecordingDamaged`."""
     facts = recording.facts
     kept, answered = _read(recording, body)
     request = dataclasses.replace(
@@ -52,7 +53,7 @@ async def replayed(
 
 
 def _read(recording: ListedRecording, body: Any) -> tuple[Request, list[Mapping[str, Any]]]:
-    """The request and its answers. Raises `RecordingDamaged` where another release kept other things."""
+    """Read the request and its answers. Raises `RecordingDamaged` where another release kept other things."""
     try:
         answers = [_answer(one) for one in body["answers"]]
         missing = {*COMPARED, "asked", "tenant", "key_id", "team", "route"} - set(recording.facts)
@@ -69,7 +70,8 @@ def _answer(one: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def difference(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """`same`: all answers say the same. `json`: both first ones are JSON, and `fields` what differs between them."""
+    """Compare answers. `same`: all answers say the same. `json`: both first ones are JSON, and `fields` is what differs
+    between them."""
     same = len(before) == len(after) and all(_is_same(one, other) for one, other in zip(before, after, strict=True))
     found: dict[str, Any] = {"same": same, "json": False, "fields": []}
     if not before or not after:
@@ -81,7 +83,7 @@ def difference(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str,
 
 
 def changed_fields(before: Any, after: Any) -> Iterator[dict[str, Any]]:
-    """Leaves by path (RFC 6901) that are new, gone or changed."""
+    """Yield the leaves by path (RFC 6901) that are new, gone or changed."""
     old, new = dict(leaves(before)), dict(leaves(after))
     for path in sorted({*old, *new}):
         if path not in new:
@@ -108,7 +110,7 @@ def _same_text(one: str, other: str) -> bool:
 
 
 def _value(answer: Mapping[str, Any]) -> Any:
-    """An object or a list; the arguments of the first call where there is no text."""
+    """Return the object or list that the answer is. Where there is no text, read the arguments of the first call."""
     calls = answer["calls"]
     found = _parsed(calls[0]["arguments"] if calls and not answer["text"] else answer["text"])
     return found if isinstance(found, dict | list) else _ABSENT

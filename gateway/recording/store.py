@@ -68,13 +68,15 @@ class Chosen:
 
 class RecordingStore:
     def __init__(self, tables: Tables, secret: bytes) -> None:
-        """Raises `ConfigurationError` for a secret that is too short, or without the package cryptography."""
+        """Prepare the store. Raises `ConfigurationError` for a secret that is too short, or without the package
+        cryptography."""
         self._tables = tables
         self._secret = secret
         self._master = TenantSealer(secret)
 
     def add(self, found: Sequence[Recording]) -> list[Recording]:
-        """Those that were left out, as the key of their caller is damaged: what it sealed would be lost with it."""
+        """Add recordings. Return those that were left out because the key of their caller is damaged: what it sealed
+        would be lost with it."""
         left = []
         put = "insert into sluicegate.recordings values (%s, %s, %s, %s, %s, %s) on conflict (id) do nothing"
         with self._tables.transaction() as db:
@@ -91,7 +93,7 @@ class RecordingStore:
         return left
 
     def listed(self, chosen: Chosen, since_s: float, limit: int) -> list[ListedRecording]:
-        """Newest first; without facts where those cannot be read."""
+        """List recordings, newest first; without facts where those cannot be read."""
         where, params = self._where(chosen)
         query = (
             "select id, at_s, size, record from sluicegate.recordings where at_s >= %s and subject in "
@@ -102,7 +104,7 @@ class RecordingStore:
         return [ListedRecording(id, at_s, int(size), _facts(record)) for id, at_s, size, record in rows]
 
     def get(self, id: str) -> tuple[ListedRecording, Any] | None:
-        """With the body as it was. Raises `RecordingDamaged`."""
+        """Return a recording with the body as it was. Raises `RecordingDamaged`."""
         query = (
             "select at_s, size, record, body, subject, sealed from sluicegate.recordings "
             "join sluicegate.recording_keys using (subject) where id = %s"
@@ -120,7 +122,7 @@ class RecordingStore:
         return ListedRecording(id, at_s, int(size), _facts(record)), found
 
     def delete(self, chosen: Chosen) -> int:
-        """All recordings of those callers, with their keys; how many there were."""
+        """Delete all recordings of those callers, with their keys, and return how many there were."""
         where, params = self._where(chosen)
         with self._tables.transaction() as db:
             rows = db.execute(f"delete from sluicegate.recording_keys where {where} returning subject", params)
@@ -149,7 +151,7 @@ class RecordingStore:
             )
 
     def _sealer(self, db: Connection, one: Recording, subject: str) -> TenantSealer:
-        """Under the caller's own key, made where there is none."""
+        """Return a sealer under the caller's own key, which is made where there is none."""
         query = "select sealed from sluicegate.recording_keys where subject = %s"
         row = db.execute(query, (subject,)).fetchone()
         if row is None:
@@ -164,7 +166,7 @@ class RecordingStore:
         return self._digest("subject", one.tenant, one.key_id, one.user)
 
     def _person(self, tenant: str, user: str) -> str:
-        """A user's name is personal: only its digest is kept."""
+        """Return a digest of the user's name. The name is personal, so nothing else of it is kept."""
         return self._digest("person", tenant, user)
 
     def _name(self, tenant: str) -> str:
@@ -185,7 +187,7 @@ class RecordingStore:
 
 
 def _facts(record: str) -> dict[str, Any]:
-    """Empty where they cannot be read: who asks for the recording is told."""
+    """Read the facts; empty where they cannot be read. Whoever asks for the recording gets the error."""
     try:
         found = json.loads(record)
     except UNREADABLE:

@@ -21,13 +21,13 @@ class HttpRetriever:
         self._address = Address(settings.url, api_key=key, max_bytes=settings.max_bytes)
 
     async def start(self) -> None:
-        """Nothing is asked before the first question."""
+        """Do nothing: nothing is asked before the first question."""
 
     async def close(self) -> None:
         await self._address.close()
 
     async def retrieve(self, request: Request, caller: Caller) -> Sequence[Document]:
-        """Raises `httpx.HTTPError`, and `ValueError` for an answer of another shape."""
+        """Ask the address for documents. Raises `httpx.HTTPError`, and `ValueError` for an answer of another shape."""
         asked: dict[str, Any] = {"query": question_of(request), "top_k": self._settings.count}
         if self._settings.send_tenant:
             asked["tenant"] = caller.tenant
@@ -35,7 +35,7 @@ class HttpRetriever:
 
 
 def read_documents(found: Any) -> list[Document]:
-    """Raises `ValueError` for anything but a list of objects with a `text`."""
+    """Read documents. Raises `ValueError` for anything but a list of objects with a `text`."""
     rows = found.get("documents") if isinstance(found, dict) else None
     if not isinstance(rows, list):
         raise ValueError("it answered no list `documents`")

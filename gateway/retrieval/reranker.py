@@ -19,7 +19,8 @@ class AddressReranker:
         self._model = model
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Raises `httpx.HTTPError`, and `ValueError` for an answer that does not score each document once."""
+        """Ask the address for scores. Raises `httpx.HTTPError`, and `ValueError` for an answer that does not score each
+        document once."""
         asked: dict[str, Any] = {"query": query, "documents": list(texts), "top_n": len(texts)}
         found = await self._address.ask(asked | ({"model": self._model} if self._model else {}))
         return read_scores(found, len(texts))
@@ -36,25 +37,25 @@ class ServedReranker:
         self._generator: Generator | None = None
 
     def bind(self, generator: Generator) -> None:
-        """From now on `generator` scores."""
+        """Let `generator` score from now on."""
         self._generator = generator
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Raises what the generator raises, and `ValueError` as `checked_scores`."""
+        """Score with the generator. Raises what the generator raises, and `ValueError` as `checked_scores`."""
         if not isinstance(self._generator, TextScorer):
             raise ValueError("no generator here scores texts")
         found = await self._generator.score(query, texts, model=self.model)
         return checked_scores(found.scores, len(texts))
 
     async def close(self) -> None:
-        """The model is the generator's."""
+        """Do nothing: the model is the generator's."""
 
 
 Reranker = AddressReranker | ServedReranker
 
 
 def make_reranker(named: str, api_key: str | None) -> Reranker | None:
-    """`named`: a model that is served here, `URL` or `URL#MODEL`; empty = none."""
+    """Make a reranker. `named`: a model that is served here, `URL` or `URL#MODEL`; empty = none."""
     if not named:
         return None
     if named.startswith(("http://", "https://")):
@@ -74,7 +75,7 @@ def checked_scores(scores: Sequence[float], count: int) -> list[float]:
 
 
 def read_scores(found: Any, count: int) -> list[float]:
-    """Raises `ValueError` where not each of `count` documents has one finite score."""
+    """Read scores. Raises `ValueError` where not each of `count` documents has one finite score."""
     rows = found.get("results") if isinstance(found, dict) else None
     scores: dict[int, float] = {}
     for row in rows if isinstance(rows, list) else ():

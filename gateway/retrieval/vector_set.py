@@ -30,7 +30,7 @@ class VectorSetRetriever:
     """Slot `retrieve`. `put` fills it."""
 
     def __init__(self, settings: VectorSetSettings) -> None:
-        """Raises `ConfigurationError`. Nothing is connected yet."""
+        """Prepare the embedder and the client. Nothing is connected yet. Raises `ConfigurationError`."""
         self._settings = settings
         key = os.environ.get(settings.embedder_key_env) if settings.embedder_key_env else None
         self.embedder: Embedder = make_embedder(WHERE, settings.embedder, key)
@@ -46,7 +46,8 @@ class VectorSetRetriever:
         await self._client.aclose()
 
     async def retrieve(self, request: Request, caller: Caller) -> Sequence[Document]:
-        """Raises what Redis and the embedder raise, and `ValueError` for elements that are no documents."""
+        """Return the documents nearest to the question. Raises what Redis and the embedder raise, and `ValueError` for
+        elements that are not documents."""
         vector = await self.embedder.embed(question_of(request))
         key, blob = self._key(caller.tenant), vector.astype("<f4").tobytes()
         command = ("VSIM", key, "FP32", blob, "WITHSCORES", "COUNT", self._settings.count)
@@ -74,8 +75,8 @@ class VectorSetRetriever:
         return count
 
     async def _sent(self, *command: Any) -> Any:
-        """Raises `ValueError` for a Redis that does not know the command: its own words repeat the vector, which tells
-        of the question, and would stand in the log."""
+        """Send a command to Redis. Raises `ValueError` for a Redis that does not know the command: Redis's own message
+        repeats the vector, which tells of the question, and would stand in the log."""
         try:
             return await self._client.execute_command(*command)
         except importlib.import_module("redis.exceptions").ResponseError as error:

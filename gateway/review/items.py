@@ -54,7 +54,7 @@ def _requests() -> TypeAdapter[Request]:
 
 
 def request_to_json(request: Request) -> Any:
-    """Everything but the caller's key."""
+    """Return everything of the request but the caller's key, as JSON."""
     return exact_json.read(_requests().dump_json(dataclasses.replace(request, api_key=None)))
 
 

@@ -56,7 +56,7 @@ class ReviewQueue:
         clock: Callable[[], float] = time.time,
         place: Path | None = None,
     ) -> None:
-        """`place`: the file of the store, where it has one of its own."""
+        """Make a queue on `store`. `place`: the file of the store, where it has one of its own."""
         self._running: dict[str, asyncio.Lock] = {}
         """One lock for each approved request that is being answered here now."""
         self._name = uuid.uuid4().hex
@@ -80,7 +80,8 @@ class ReviewQueue:
         return (Trouble(self._reason),) if self._reason else ()
 
     async def hold(self, caller: Caller, request: Request, kind: Kind, rail: str, reason: str, body: Any) -> Item:
-        """On the disk when this returns. Raises what the store raises, or `RequestError` where the queue is full."""
+        """Hold an item; it is on the disk when this returns. Raises what the store raises, or `RequestError` where the
+        queue is full."""
         now, id = self._clock(), f"rev_{uuid.uuid4().hex}"
         expires_s = now + self._settings.ttl_s
         item = Item(id, caller.tenant, caller.key_id, kind, request.model, rail, reason, request.id, now, expires_s)
@@ -96,7 +97,7 @@ class ReviewQueue:
         return item
 
     async def get(self, id: str, tenant: str | None = None) -> tuple[Item, Any]:
-        """Raises `NotFound`, also for another tenant's."""
+        """Return an item and its body. Raises `NotFound`, also for another tenant's."""
         await self._expire()
         found = await self._call(lambda: self._store.get(id))
         if found is None or (tenant is not None and found[0].tenant != tenant):
@@ -108,7 +109,7 @@ class ReviewQueue:
         return await self._call(lambda: self._store.items(status, None, limit))
 
     async def decide(self, id: str, status: Status, by: str, note: str = "") -> Item:
-        """Raises `NotFound`, or `RequestError` where it was decided before."""
+        """Decide an item. Raises `NotFound`, or `RequestError` where it was decided before."""
         item, body = await self.get(id)
         if status == "approved" and isinstance(body, Unreadable):
             raise RequestError(f"nobody can see here what review {id!r} holds: it is {body.reason}", code=UNREADABLE)
@@ -156,14 +157,14 @@ class ReviewQueue:
     # --- false positives ---------------------------------------------------------------------------------------
 
     def remember(self, request: Request, tenant: str, rail: str) -> None:
-        """A request that was refused, until others push it out; never on the disk."""
+        """Remember a request that was refused, until others push it out; never on the disk."""
         text = "\n\n".join(message.content for message in request.messages if message.role == "user")
         self._recent[request.id] = (tenant, rail, text)
         while len(self._recent) > RECENT:
             self._recent.popitem(last=False)
 
     def recall(self, request_id: str, tenant: str) -> tuple[str, str]:
-        """(rail, text) of a refused request. Raises `NotFound`."""
+        """Return (rail, text) of a refused request. Raises `NotFound`."""
         whose, rail, text = self._recent.get(request_id, ("", "", ""))
         if not rail or whose != tenant:
             raise NotFound(
@@ -173,8 +174,8 @@ class ReviewQueue:
         return rail, text
 
     async def report(self, report: Report, text: str, kind: str = "false_positive") -> None:
-        """`kind`: `false_positive`, or `miss`. Raises `QuotaExceeded` where the tenant has reported as much as is
-        kept of one."""
+        """Keep a report. `kind`: `false_positive`, or `miss`. Raises `QuotaExceeded` where the tenant has reported as
+        much as is kept of one."""
 
         def put() -> None:
             count, size = self._store.reported(report.tenant)
@@ -215,7 +216,8 @@ class ReviewQueue:
             log.info("%d reviews expired and are denied", expired)
 
     async def _call(self, work: Callable[[], T]) -> T:
-        """Shielded: a caller who leaves does not stop a write half-way. Raises `Overloaded` without its database."""
+        """Run `work` on the queue's thread, shielded: a caller who leaves does not stop a write half-way. Raises
+        `Overloaded` without its database."""
         try:
             done = await patient(asyncio.get_running_loop().run_in_executor(self._thread, work))
         except (OSError, sqlite3.Error) as error:
@@ -246,7 +248,8 @@ class ReviewQueue:
 def review_queue(
     settings: ReviewSettings, environ: Mapping[str, str], database: Database | None = None
 ) -> ReviewQueue | None:
-    """None where the operator switched it off: what would be escalated is then blocked."""
+    """Make the review queue. Return None where the operator switched it off: what would be escalated is then
+    blocked."""
     if not settings.enabled:
         return None
     sealer = sealer_of(settings.secret, "[review] secret")
@@ -259,7 +262,7 @@ def review_queue(
 
 
 def sealer_of(secret: str, name: str) -> Sealer | None:
-    """None where there is no secret. `name`: of the setting. Raises `ConfigurationError`."""
+    """Make a sealer; None where there is no secret. `name`: of the setting. Raises `ConfigurationError`."""
     if not secret:
         return None
     from sluicegate.cache.stores.sealing import TenantSealer

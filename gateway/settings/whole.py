@@ -97,12 +97,12 @@ class Settings:
 
     @property
     def keeps_keys(self) -> bool:
-        """Whether keys can be made and revoked while the gateway runs."""
+        """Return whether keys can be made and revoked while the gateway runs."""
         return bool(self.accounts.path or self.accounts.url or self.database.url)
 
     @property
     def kept_by_one(self) -> list[str]:
-        """Names of the settings by which this gateway keeps something that others cannot see."""
+        """Return the names of the settings by which this gateway keeps something that others cannot see."""
         places = {
             "[accounts] path": self.accounts.path,
             "[review] path": self.review.path,

@@ -39,24 +39,25 @@ class ReviewStore(Protocol):
     def get(self, id: str) -> tuple[Item, Any] | None: ...
 
     def items(self, status: Status | None, tenant: str | None, limit: int) -> list[tuple[Item, Any]]:
-        """Oldest first. Here, in `get` and in `reports`: a body that does not open is `Unreadable`."""
+        """List items, oldest first. Here, in `get` and in `reports`: a body that does not open is `Unreadable`."""
 
     def reported(self, tenant: str) -> tuple[int, int]:
-        """(reports, bytes of their bodies) of a tenant."""
+        """Return (reports, bytes of their bodies) of a tenant."""
 
     def remove_report(self, id: str) -> bool:
-        """False where there is none."""
+        """Remove a report; return False where there is none."""
 
     def reports(self, limit: int) -> list[tuple[Report, Any]]:
-        """Oldest first."""
+        """List reports, oldest first."""
 
     def decide(self, id: str, status: Status, by: str, note: str, now_s: float) -> bool:
-        """False where it is not pending any more: the first decision stands."""
+        """Decide an item. Return False where it is not pending any more: the first decision stands."""
 
     def replace_body(self, item: Item, body: Any) -> None: ...
 
     def claim(self, id: str, who: str, for_s: float) -> bool:
-        """Whether `who` answers an approved request now, for `for_s` from now; False while another does."""
+        """Claim an approved request for `who` to answer, for `for_s` from now. Return False while another answers
+        it."""
 
     def release(self, id: str, who: str) -> None:
         """Let others claim what `who` has."""

@@ -73,7 +73,8 @@ class PostgresReviewStore:
         return [(report, self._sealing.opened(report, body)) for report, body in found]
 
     def decide(self, id: str, status: Status, by: str, note: str, now_s: float) -> bool:
-        """The row is locked between reading and writing, so that of two who decide at once one is first."""
+        """Decide an item. Its row is locked between reading and writing, so that of two who decide at once one is
+        first."""
         with self._database.transaction() as db:
             query = "select record from sluicegate.reviews where id = %s and status = 'pending' for update"
             row = db.execute(query, (id,)).fetchone()
@@ -113,7 +114,7 @@ class PostgresReviewStore:
         return {**{str(status): int(count) for status, count in rows}, "reports": int(reports)}
 
     def close(self) -> None:
-        """Nothing: the database is closed by who opened it."""
+        """Do nothing: the database is closed by whoever opened it."""
 
     def _read(self, row: tuple[Any, ...]) -> tuple[Item, Any]:
         record, status, decided_s, body = row

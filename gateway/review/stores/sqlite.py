@@ -85,11 +85,11 @@ class SqliteReviewStore:
             self._db.execute("update reviews set body = ? where id = ?", (self._sealing.sealed(item, body), item.id))
 
     def claim(self, id: str, who: str, for_s: float) -> bool:
-        """There is one gateway, whose queue lets one task at a time answer."""
+        """Return True: there is one gateway, whose queue lets one task at a time answer."""
         return True
 
     def release(self, id: str, who: str) -> None:
-        """Nothing was claimed."""
+        """Do nothing: nothing was claimed."""
 
     def expire(self, now_s: float, keep_s: float) -> int:
         late = "update reviews set status = 'expired', decided_s = expires_s where status = 'pending'"
