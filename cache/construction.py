@@ -64,7 +64,7 @@ def _semantic(where: str, own: SemanticSettings | None) -> SemanticTier | None:
 
 
 def _sameness(where: str, own: SemanticSettings) -> Sameness | None:
-    """Raises `ConfigurationError`."""
+    """Make the judge of sameness, if one is configured. Raises `ConfigurationError`."""
     if not own.judge:
         return None
     kind, _, rest = own.judge.partition(":")
@@ -104,7 +104,8 @@ def _imported(where: str, named: str) -> Embedder:
 
 
 def _sealer(secret_env: str) -> EntrySealer | None:
-    """The secret, in hexadecimal digits, is read from the environment so that it stands in no file of settings."""
+    """Make a sealer. The secret, in hexadecimal digits, is read from the environment so that it stands in no file of
+    settings. Raises `ConfigurationError`."""
     if not secret_env:
         return None
     try:

@@ -29,7 +29,8 @@ def label(kind: LabelKind, value: str) -> str:
 
 
 def labels_of(model_version: str, template_version: str, rails: str, tags: Iterable[str] = ()) -> tuple[str, ...]:
-    """Raises `ValueError` where there are more than `MAX_TAGS` tags or one is too long: every label costs a look-up."""
+    """Return the labels of an entry. Raises `ValueError` where there are more than `MAX_TAGS` tags or one is too long:
+    every label costs a look-up."""
     wanted = sorted(set(tags))
     if len(wanted) > MAX_TAGS or any(len(tag) > MAX_LABEL_CHARS for tag in wanted):
         raise ValueError(f"at most {MAX_TAGS} tags of {MAX_LABEL_CHARS} characters each; send fewer or shorter ones")
@@ -98,13 +99,14 @@ class Searching(Protocol):
 
     @property
     def searches(self) -> bool:
-        """False where it cannot after all: rows are then fed to the gateways, as every other store does."""
+        """Return whether the store searches. Where it turns out that it cannot, rows are fed to the gateways, as every
+        other store does."""
 
     async def nearest(self, tenant: str, scope: str, probe: IndexRow, floor: float, count: int) -> list[Near]:
-        """At most `count` rows with the facts of `probe` and a cosine of at least `floor`, nearest first."""
+        """Return at most `count` rows with the facts of `probe` and a cosine of at least `floor`, nearest first."""
 
     async def forget(self, tenant: str, scope: str, digest: str) -> None:
-        """The entry of a row is gone."""
+        """Forget the row of an entry that is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +124,9 @@ class CountingStore(Protocol):
     """Optional for stores: one that can say whose entries it holds."""
 
     async def held(self, tenants: Iterable[str]) -> list[HeldEntries] | None:
-        """Entries by tenant and model; None where they cannot be counted now. `tenants`: the names that are known here,
-        for a store that keeps digests of names only; what belongs to none of them is told under its digest."""
+        """Return the entries by tenant and model; None where they cannot be counted now. `tenants`: the names that are
+        known here, for a store that keeps digests of names only. What belongs to none of them is reported under its
+        digest."""
 
 
 @runtime_checkable
@@ -136,8 +139,8 @@ class Store(Protocol):
     async def put(
         self, key: CacheKey, kept: Kept, epochs: Mapping[str, str] | None, scope: str = "", row: IndexRow | None = None
     ) -> bool:
-        """`epochs` as of the look-up; where a label's epoch has moved on since, nothing is kept. `row`, if any, joins
-        the rows of `scope`. False: not kept."""
+        """Keep an entry and return whether it was kept. `epochs` are as of the look-up; where a label's epoch has moved
+        on since, nothing is kept. `row`, if any, joins the rows of `scope`."""
 
     async def drop(self, key: CacheKey) -> None: ...
 

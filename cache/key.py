@@ -50,8 +50,9 @@ def cache_key(
     rails: str = "",
     scope: Mapping[str, Any] | None = None,
 ) -> CacheKey:
-    """`rails` is the fingerprint of the rail set in force (`fingerprint`); `scope` holds whatever the answer depends on
-    beside the request, as JSON values. Raises `TypeError` where a constraint holds what JSON cannot say."""
+    """Return the key of a request. `rails` is the fingerprint of the rail set in force (`fingerprint`); `scope` holds
+    whatever the answer depends on beside the request, as JSON values. Raises `TypeError` where a constraint holds what
+    JSON cannot say."""
     asked = {
         "model": [model, model_version],
         "template": template_version,
@@ -66,18 +67,19 @@ def cache_key(
 
 
 def fingerprint(value: Any) -> str:
-    """SHA-256 hex of `canonical(value)`."""
+    """Return the SHA-256 of `canonical(value)`, hexadecimal."""
     return hashlib.sha256(canonical(value)).hexdigest()
 
 
 def canonical(value: Any) -> bytes:
-    """UTF-8 JSON with sorted keys and no white space: one text for each JSON value. Raises `TypeError` or
+    """Return UTF-8 JSON with sorted keys and no white space: one text for each JSON value. Raises `TypeError` or
     `ValueError` for what JSON cannot say (NaN, sets, objects), rather than keying on its accidental text."""
     return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
 
 
 def _plain(value: Any) -> Any:
-    """Mappings as dicts and tuples as lists, all the way down. Keys must be strings: `json` would merge 1 and "1"."""
+    """Return mappings as dicts and tuples as lists, all the way down. Keys must be strings: `json` would merge 1 and
+    "1"."""
     if isinstance(value, Mapping):
         return {_name(key, value): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -90,8 +92,8 @@ def _plain(value: Any) -> Any:
 
 
 def _rest(request: Request) -> dict[str, Any]:
-    """What else was asked for, by the name of the field. Only what differs from the defaults, so that a new field
-    leaves the keys of plain requests as they are."""
+    """Return what else was asked for, by the name of the field. Only what differs from the defaults is returned, so
+    that a new field leaves the keys of plain requests as they are."""
     found = {}
     for f in _KEYED:
         value = getattr(request, f.name)
@@ -114,8 +116,8 @@ def _constraint(constraint: Constraint | None) -> Any:
 
 
 def _in_order(value: Any) -> Any:
-    """`value` with its objects as lists of names and values: an answer has its properties in the order of the schema,
-    and a model reads a schema as it is written."""
+    """Return `value` with its objects as lists of names and values. An answer has its properties in the order of the
+    schema, and a model reads a schema as it is written."""
     if isinstance(value, Mapping):
         return {"in order": [[_name(key, value), _in_order(item)] for key, item in value.items()]}
     if isinstance(value, list | tuple):

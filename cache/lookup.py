@@ -80,11 +80,11 @@ def question_of(
     semantic: bool = False,
     threshold: float | None = None,
 ) -> CacheQuestion:
-    """As `cache_key`; `tags` are what the answer can be withdrawn by later, and no part of the key. `semantic` asks for
-    the semantic tier too; it is heeded for one choice without logprobs and a last message that is the user's, and not
-    too long. Whether
-    the likeliest token is always taken, the caller must know: text that is drawn has no business there. Raises
-    `ValueError` for too many tags."""
+    """Return the question for the cache, with a key as from `cache_key`. Raises `ValueError` for too many tags.
+
+    `tags` are what the answer can be withdrawn by later, and no part of the key. `semantic` asks for the semantic tier
+    too. It is used for one choice without logprobs and a last message that is the user's, and not too long. The caller
+    must know whether the likeliest token is always taken: text that is drawn has no business there."""
     parts: dict[str, Any] = {
         "model": model,
         "model_version": model_version,

@@ -44,17 +44,17 @@ class Seat(Generic[T]):
         self._open = role == "leads"
 
     def land(self, answers: T) -> None:
-        """Everyone who waits gets `answers`."""
+        """Give `answers` to everyone who waits."""
         for waiter in self._leave():
             waiter.set_result(Seat(self._flights, self._key, "follows", answers))
 
     def release(self) -> None:
-        """There is nothing to share: everyone who waits goes on alone."""
+        """Let everyone who waits go on alone: there is nothing to share."""
         for waiter in self._leave():
             waiter.set_result(Seat(self._flights, self._key, "alone"))
 
     def abandon(self) -> None:
-        """This one failed or went away: the next in line leads."""
+        """Let the next in line lead: this one failed or went away."""
         if self._open:
             self._open = False
             self._flights._promote(self._key)
@@ -70,14 +70,15 @@ class SingleFlight(Generic[T]):
     """One per gateway; used from one event loop."""
 
     def __init__(self, patience_s: float = 30.0) -> None:
-        """A follower that has waited for `patience_s` goes on alone: a leader may be a stream that a slow client reads,
-        or hang."""
+        """Begin with no flights. A follower that has waited for `patience_s` goes on alone: a leader may be a stream
+        that a slow client reads, or hang."""
         self._patience_s = patience_s
         self._flights: dict[CacheKey, _Flight[T]] = {}
         self._counts = Counts(dict.fromkeys(("led_total", "shared_total", "promoted_total", "impatient_total"), 0))
 
     async def board(self, key: CacheKey) -> Seat[T]:
-        """Returns at once where nobody flies, else when the leader has landed, released or gone, or patience ends."""
+        """Take a seat. Returns at once where nobody flies, else when the leader has landed, released or gone, or
+        patience ends."""
         flight = self._flights.get(key)
         if flight is None:
             self._flights[key] = _Flight()
@@ -110,7 +111,8 @@ class SingleFlight(Generic[T]):
 
     @staticmethod
     def _seat_after(waiter: asyncio.Future[Seat[T]]) -> Seat[T] | None:
-        """The seat that was given in the very moment in which waiting ended; without it the lead would be lost."""
+        """Return the seat that was given in the very moment in which waiting ended. Without it the lead would be
+        lost."""
         return waiter.result() if waiter.done() and not waiter.cancelled() else None
 
     def _land(self, key: CacheKey) -> list[asyncio.Future[Seat[T]]]:

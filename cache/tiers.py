@@ -76,24 +76,24 @@ class TieredCache:
         return self._semantic is not None
 
     def is_semantic_for(self, model: str) -> bool:
-        """Whether requests for `model` are answered by meaning without asking for it."""
+        """Return whether requests for `model` are answered by meaning without asking for it."""
         return self._semantic is not None and not self._semantic.models.isdisjoint((model, "*"))
 
     @property
     def served_embedder(self) -> ServedEmbedder | None:
-        """Where this cache compares by a model that the gateway serves: what has to be bound to it."""
+        """Return the embedder that has to be bound, where this cache compares by a model that the gateway serves."""
         embedder = None if self._semantic is None else self._semantic.embedder
         return embedder if isinstance(embedder, ServedEmbedder) else None
 
     @property
     def served_judge(self) -> ServedSameness | None:
-        """Where a model that the gateway serves judges sameness: what has to be bound to it."""
+        """Return the judge that has to be bound, where a model that the gateway serves judges sameness."""
         sameness = None if self._semantic is None else self._semantic.sameness
         judge = None if sameness is None else sameness.judge
         return judge if isinstance(judge, ServedSameness) else None
 
     async def recall(self, question: CacheQuestion) -> Recall:
-        """Never raises into a request."""
+        """Look the question up, exactly and by meaning. Never raises into a request."""
         place = self._place(question)
         look = await self._store.get(question.key, self._feed(place))
         self._absorb(place, look, question.key)
@@ -107,8 +107,8 @@ class TieredCache:
     async def remember(
         self, question: CacheQuestion, answers: tuple[Answer, ...], recall: Recall, usage: Usage | None = None
     ) -> bool:
-        """Keeps complete answers only: blocked, refused or cut ones are not kept, nor any that was made while a purge
-        of one of its labels ran. `usage` is what they cost. False: not kept."""
+        """Keep complete answers, and return whether they were kept. Blocked, refused or cut ones are not kept, nor any
+        that was made while a purge of one of its labels ran. `usage` is what they cost."""
         if not keepable(answers) or recall.epochs is None or recall.found is not None:
             self._counts.add("refused_total")
             return False
@@ -136,7 +136,7 @@ class TieredCache:
         return deleted
 
     async def report(self, by: Caller, key: CacheKey) -> None:
-        """A hit was wrong: the entry goes, and is counted. `key.digest` is the hit's `entry`."""
+        """Remove an entry that was a wrong hit, and count it. `key.digest` is the hit's `entry`."""
         _check_may(by, key.tenant)
         self._counts.add("false_hit_reports_total")
         log.warning("a false hit was reported: tenant %s, entry %s", key.tenant, key.digest)
@@ -166,7 +166,7 @@ class TieredCache:
         }
 
     async def held(self, tenants: Iterable[str]) -> list[HeldEntries] | None:
-        """Entries by tenant and model; None where the store cannot say."""
+        """Return the entries by tenant and model; None where the store cannot say."""
         return await self._store.held(tenants) if isinstance(self._store, CountingStore) else None
 
     def troubles(self) -> Sequence[Trouble]:
@@ -210,7 +210,7 @@ class TieredCache:
         return recalled
 
     async def _candidates(self, place: Place, probe: Probe, floor: float) -> AsyncIterator[Near]:
-        """Nearest first."""
+        """Yield candidates, nearest first."""
         if self._searcher is not None:
             for near in await self._searcher.nearest(
                 *place, IndexRow("", probe.facts, probe.vector), floor, CANDIDATES
@@ -252,7 +252,7 @@ class TieredCache:
         return self._semantic.feed(place) if here else None  # type: ignore[union-attr,arg-type]
 
     def _absorb(self, place: Place | None, look: Look, key: CacheKey) -> None:
-        """Rows of other gateways; a long backlog is read on in the background."""
+        """Add the rows of other gateways. A long backlog is read on in the background."""
         if place is None or self._semantic is None:
             return
         self._semantic.absorb(place, look)
@@ -281,7 +281,7 @@ class TieredCache:
 
 
 def front(stage: ResponseCache | Store) -> TieredCache:
-    """Whatever fills the slot `recall`, as a `TieredCache`: ours as it is, a store as exact answers only, and a
+    """Return whatever fills the slot `recall` as a `TieredCache`: ours as it is, a store as exact answers only, and a
     stranger's `ResponseCache` without ages, labels and purges."""
     if isinstance(stage, TieredCache):
         return stage

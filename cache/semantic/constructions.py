@@ -38,7 +38,7 @@ TERM = rf"{NO_TERM}((?!(?:in|of|on|at|for|by|if|when)\b)[\w.+#-]+(?: (?!(?:in|of
 
 
 def _either_way(found: re.Match[str]) -> str:
-    """The difference between two things is that between the second and the first."""
+    """Write the difference between two things one way, since it is also that between the second and the first."""
     return "what is difference between " + " and ".join(sorted((found[1].strip(), found[2].strip()))) + " "
 
 

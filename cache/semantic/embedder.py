@@ -32,14 +32,14 @@ class Embedder(Protocol):
 
     @property
     def dim(self) -> int:
-        """0 where it is known only from the first vector on."""
+        """Return the number of dimensions; 0 where it is known only from the first vector on."""
 
     @property
     def threshold(self) -> float:
-        """A cosine below which texts are not worth comparing, unless something else is configured."""
+        """Return the cosine below which texts are not worth comparing, unless something else is configured."""
 
     async def embed(self, text: str) -> Vector:
-        """float32 [dim], of length 1."""
+        """Return the vector of a text: float32 [dim], of length 1."""
 
 
 class HashedNgrams:
@@ -103,7 +103,8 @@ class CallableEmbedder:
         self._in_thread = in_thread
 
     async def embed(self, text: str) -> Vector:
-        """Raises `ValueError` where the function answers something that is no vector of `dim` finite numbers."""
+        """Return the vector of a text. Raises `ValueError` where the function answers something that is not a vector of
+        `dim` finite numbers."""
         made = await asyncio.to_thread(self._call, text) if self._in_thread else self._call(text)
         vector = np.asarray(made, dtype=np.float32)
         if vector.shape != (self.dim,) or not np.isfinite(vector).all():
@@ -114,7 +115,7 @@ class CallableEmbedder:
 
 
 def unit(vector: Vector) -> Vector:
-    """Length 1; a text without any feature becomes the first axis."""
+    """Scale a vector to length 1. That of a text without any feature becomes the first axis."""
     length = float(np.sqrt(vector @ vector))
     if length == 0.0:
         vector = vector.copy()

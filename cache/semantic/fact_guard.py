@@ -48,7 +48,7 @@ _REWORDINGS = [(re.compile(pattern), becomes) for pattern, becomes in known.REWO
 
 
 def signature(text: str, guard: Guard = "words") -> tuple[str, ...] | None:
-    """None where the text is nothing to compare by meaning."""
+    """Return the signature of a text. Return None where the text is nothing to compare by meaning."""
     if not is_comparable(text):
         return None
     plain, quotes = _without_quotes(_plain(text))
@@ -57,7 +57,7 @@ def signature(text: str, guard: Guard = "words") -> tuple[str, ...] | None:
 
 
 def is_comparable(text: str) -> bool:
-    """Whether a text is a question or request in words: not empty, not long, no code and no table."""
+    """Return whether a text is a question or request in words: not empty, not long, no code and no table."""
     return bool(text.strip()) and len(text) <= MAX_CHARS and LAYOUT.search(text) is None
 
 
@@ -77,7 +77,8 @@ def names_of(text: str) -> frozenset[str]:
 
 
 def facts_digest(text: str, scope: str, guard: Guard = "words") -> int | None:
-    """Unsigned 64 bits of the signature; equal where signatures are, and else not but by an accident of 2 in 10^19."""
+    """Return unsigned 64 bits of the signature; None where there is none. They are equal where signatures are, and else
+    not but by an accident of 2 in 10^19."""
     found = signature(text, guard)
     if found is None:
         return None
@@ -86,7 +87,7 @@ def facts_digest(text: str, scope: str, guard: Guard = "words") -> int | None:
 
 
 def _plain(text: str) -> str:
-    """One spelling of quotes, dashes and white space; case is kept."""
+    """Write quotes, dashes and white space in one way. Case is kept."""
     text = unicodedata.normalize("NFC", text)  # NFKC would make 102 of 10²
     text = text.translate({0x2018: "'", 0x2019: "'", 0x2013: "-", 0x2014: "-", 0x2212: "-", 0: " "})
     text = NUMBER.sub(lambda found: found[0].replace(",", ""), text)
@@ -94,7 +95,8 @@ def _plain(text: str) -> str:
 
 
 def _without_quotes(text: str) -> tuple[str, dict[str, str]]:
-    """Quotations as placeholders: what is quoted counts to the letter."""
+    """Replace quotations by placeholders: what is quoted counts to the letter. Return the text, and the quotations by
+    placeholder."""
     quotes: dict[str, str] = {}
 
     def keep(found: re.Match[str]) -> str:
@@ -106,7 +108,8 @@ def _without_quotes(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _tokens(text: str, *, paraphrased: bool) -> Sequence[str]:
-    """`paraphrased`: constructions of one question are made one, and synonyms one word, too."""
+    """Split a text into tokens. `paraphrased`: constructions of one question are made one, and synonyms one word,
+    too."""
     text = _reworded(_lowered(text))
     paraphrased = paraphrased and len(text) <= MAX_QUESTION_CHARS
     if paraphrased:
@@ -120,7 +123,8 @@ def _tokens(text: str, *, paraphrased: bool) -> Sequence[str]:
 
 
 def _lowered(text: str) -> str:
-    """Lower case, but for what may mean something else with a capital letter: that keeps it, or gets a mark."""
+    """Write the text in lower case, but for what may mean something else with a capital letter: that keeps it, or gets
+    a mark."""
     words: list[str] = []
     starts, before = True, ""
     about_letters = not known.ABOUT_LETTERS.isdisjoint(re.findall(r"\w+", text.lower()))
@@ -141,12 +145,12 @@ def _lowered(text: str) -> str:
 
 
 def _is_code(word: str) -> bool:
-    """An identifier, path, acronym or number, whose letters count as they are."""
+    """Return whether a word is an identifier, path, acronym or number, whose letters count as they are."""
     return any(char.isdigit() or char in "/_@\\" for char in word) or any(char.isupper() for char in word[1:])
 
 
 def _opened(text: str) -> str:
-    """Contractions in full, and possessives as "of"."""
+    """Write contractions in full, and possessives with "of"."""
     words = []
     for word in text.split(" "):
         bare = word.rstrip(".,!?;:")
@@ -173,7 +177,7 @@ def _reworded(text: str) -> str:
 
 
 def _shorn(text: str) -> str:
-    """Without courtesies, unless nothing else would be left."""
+    """Remove courtesies, unless nothing else would be left."""
     while True:
         shorter = text
         for pattern in _COURTESIES:
@@ -192,7 +196,7 @@ def _spelling(token: str) -> str:
 
 
 def _with_units(tokens: list[str]) -> list[str]:
-    """A unit after a number has one spelling, and a sign before it goes behind: "$5" and "5 $"."""
+    """Write a unit after a number in one way, and put a sign before it behind: "$5" and "5 $" become the same."""
     found: list[str] = []
     for token in tokens:
         after_number = bool(found) and found[-1][-1:].isdigit()
@@ -207,7 +211,8 @@ def _with_units(tokens: list[str]) -> list[str]:
 
 
 def _names(text: str) -> frozenset[str]:
-    """Words with a capital letter or more, in lower case. The first of a sentence counts unless it is a common one."""
+    """Return words with a capital letter or more, in lower case. The first of a sentence counts unless it is a common
+    one."""
     names = set()
     for sentence in re.split(r"(?<=[.!?])\s+", text):
         for place, word in enumerate(TOKEN.findall(sentence)):
@@ -221,7 +226,7 @@ def _names(text: str) -> frozenset[str]:
 
 
 def _facts(tokens: list[str], names: frozenset[str]) -> list[str]:
-    """Names, numbers, units, quotations and signs in order; then the words that turn a meaning round, sorted."""
+    """Return names, numbers, units, quotations and signs in order; then the words that turn a meaning round, sorted."""
     told, turns = [], []
     for place, token in enumerate(tokens):
         unit = place > 0 and tokens[place - 1][-1:].isdigit() and len(token) <= 8

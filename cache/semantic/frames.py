@@ -73,7 +73,7 @@ NOT_DONE = listed(
 
 
 def _how_done(found: re.Match[str]) -> str:
-    """ "how is cheese made" as "how-to make cheese"."""
+    """Rewrite "how is cheese made" as "how-to make cheese"."""
     verb = base(found[3])
     meant = found[1] in ("can", "could") or verb in MADE
     return f"how-to {verb} {found[2]}{found[4]}" if meant and _is_done(found[3]) else found[0]

@@ -51,11 +51,12 @@ class Partition:
 
     @property
     def nbytes(self) -> int:
-        """Of the arrays, and about 150 bytes a row for its digest."""
+        """Return the bytes of the arrays, and about 150 bytes a row for its digest."""
         return sum(array.nbytes for array in self._arrays()) + 150 * self._count
 
     def add(self, row: IndexRow) -> None:
-        """The row of a digest that is there already replaces it; a vector of another dimension is ignored."""
+        """Add a row. The row of a digest that is there already is replaced; a vector of another dimension is
+        ignored."""
         if row.vector.shape != (self._dim,):
             return
         place = self._places.get(row.digest)
@@ -74,7 +75,7 @@ class Partition:
         self._tails[place] = np.linalg.norm(rotated[self._head :])
 
     def remove(self, digest: str) -> None:
-        """The last row takes its place."""
+        """Remove a row. The last row takes its place."""
         place = self._places.pop(digest, None)
         if place is None:
             return
@@ -89,7 +90,8 @@ class Partition:
         self._oldest = self._oldest % max(last, 1)
 
     def nearest(self, vector: Vector, facts: int, floor: float, without: Iterable[str] = ()) -> Near | None:
-        """The row of the highest cosine among those whose facts are equal and whose cosine is at least `floor`."""
+        """Return the row of the highest cosine among those whose facts are equal and whose cosine is at least
+        `floor`."""
         query = (vector @ rotation(self._dim)).astype(np.float32)
         upper = self._upper_bounds(query, facts, floor, [self._places[d] for d in without if d in self._places])
         places = np.flatnonzero(upper > -2.0)
@@ -104,7 +106,7 @@ class Partition:
         return Near(self._digests[int(places[best])], min(float(cosines[best]), 1.0))
 
     def _upper_bounds(self, query: Vector, facts: int, floor: float, excluded: list[int]) -> Vector:
-        """Of every row that may be the nearest; -2 for all others."""
+        """Return the upper bound of the cosine of every row that may be the nearest, and -2 for all others."""
         upper = np.empty(self._count, np.float32)
         if not self._count:
             return upper
@@ -135,14 +137,14 @@ class Partition:
         return self._count - 1
 
     def _grow(self) -> None:
-        """By a half: at most a third of the memory lies idle."""
+        """Grow by a half, so that at most a third of the memory lies idle."""
         capacity = min(max(FIRST_CAPACITY, self._count + self._count // 2), self._max_rows)
         grown = (_resized(array, capacity) for array in self._arrays())
         self._facts, self._rows, self._heads, self._rests, self._steps, self._tails = grown
 
 
 def warm_up(dim: int) -> None:
-    """Compiles what a search runs and makes the rotation: up to a second, once, and then from the disk."""
+    """Compile what a search runs and make the rotation: up to a second, once, and then from the disk."""
     partition = Partition(dim, 1)
     vector = np.zeros(dim, np.float32)
     vector[0] = 1.0
@@ -158,7 +160,7 @@ def _resized(array: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
 
 @lru_cache(maxsize=4)
 def rotation(dim: int) -> npt.NDArray[np.float32]:
-    """float32 [dim, dim], orthogonal, the same in every process: the Q of a Gaussian matrix of a fixed seed."""
+    """Return the Q of a Gaussian matrix of a fixed seed: float32 [dim, dim], orthogonal, the same in every process."""
     gaussian = np.random.Generator(np.random.PCG64(7)).standard_normal((dim, dim))
     q, r = np.linalg.qr(gaussian)
     turned: npt.NDArray[np.float32] = (q * np.sign(np.diag(r))).astype(np.float32)
@@ -168,7 +170,7 @@ def rotation(dim: int) -> npt.NDArray[np.float32]:
 def _bound_rows(  # type: ignore[no-untyped-def]
     heads, rests, steps, tails, facts, wanted, query, tail, error, floor, upper
 ):
-    """Fills `upper` and returns the highest lower bound, or `floor`. A row of which the head alone shows that it stays
+    """Fill `upper` and return the highest lower bound, or `floor`. A row of which the head alone shows that it stays
     below gets -2."""
     head = heads.shape[1]
     near, far = query[:head], query[head:]

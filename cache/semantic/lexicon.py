@@ -121,7 +121,7 @@ def stem(verb: str) -> str:
 
 
 def _table() -> dict[str, list[tuple[frozenset[str], str]]]:
-    """Of each verb's stem: sets of objects, and the stem that stands for it there."""
+    """Return by each verb's stem: sets of objects, and the stem that stands for the verb with them."""
     found: dict[str, list[tuple[frozenset[str], str]]] = {}
     for row in _ROWS.splitlines():
         verbs, objects = (part.split() for part in row.split("|"))
@@ -135,7 +135,7 @@ _STANDS = {stands for rows in _VERBS.values() for _, stands in rows}
 
 
 def is_known(verb: str) -> bool:
-    """Whether `verb`, a stem, stands in a row."""
+    """Return whether `verb`, a stem, stands in a row."""
     return verb in _VERBS or verb in _STANDS
 
 

@@ -36,7 +36,8 @@ class FolderEmbedder:
     threshold = 0.9
 
     def __init__(self, folder: Path) -> None:
-        """Raises `ConfigurationError` where the folder is none, or asks for more than mean or CLS pooling."""
+        """Load the model of a folder. Raises `ConfigurationError` where there is none, or where it asks for more than
+        mean or CLS pooling."""
         self._pooling = _pooling(folder)
         self._tokenizer, self._model = _loaded(folder)
         self.dim = int(self._model.config.hidden_size)
@@ -110,7 +111,8 @@ class UpstreamEmbedder:
         self._client = httpx.AsyncClient(headers=headers, timeout=UPSTREAM_LIMIT_S, follow_redirects=False)
 
     async def embed(self, text: str) -> Vector:
-        """Raises `httpx.HTTPError`, `TimeoutError` and `ValueError`; the cache counts them and goes on without."""
+        """Ask the API for the vector of a text. Raises `httpx.HTTPError`, `TimeoutError` and `ValueError`; the cache
+        counts them and goes on without."""
         async with asyncio.timeout(UPSTREAM_LIMIT_S):
             body = await self._asked(text)
         vector = read_vector(body)
@@ -120,7 +122,8 @@ class UpstreamEmbedder:
         return unit(vector)
 
     async def _asked(self, text: str) -> bytes:
-        """The body of the answer. Packed ones are not unpacked: nobody asked for them, and few bytes may be many."""
+        """Return the body of the answer. A packed one is refused with `ValueError`: nobody asked for it, and few bytes
+        may be many."""
         asked = {"model": self._model, "input": text}
         body = bytearray()
         async with self._client.stream("POST", self._url, json=asked) as answer:
@@ -134,15 +137,15 @@ class UpstreamEmbedder:
         return bytes(body)
 
     async def start(self) -> None:
-        """Nothing is asked before the first look-up."""
+        """Do nothing: nothing is asked before the first look-up."""
 
     async def close(self) -> None:
         await self._client.aclose()
 
 
 def read_vector(body: bytes) -> Vector:
-    """The one vector of an answer, float32. Raises `ValueError` for anything that is no list of usual numbers: a truth
-    value or a text is none, and neither is NaN."""
+    """Read the one vector of an answer, float32. Raises `ValueError` for anything that is not a list of usual numbers:
+    a truth value or a text is none, and neither is NaN."""
     found = orjson.loads(body)
     data = found.get("data") if type(found) is dict else None
     first = data[0] if type(data) is list and len(data) == 1 else None
@@ -176,7 +179,8 @@ class ServedEmbedder:
         return f"served-{self._identity()}"
 
     def bind(self, embed: Callable[[str], Awaitable[Vector]], identity: Callable[[], str]) -> None:
-        """`identity`: name and version of the model as it is now, since vectors of another one do not compare."""
+        """Use `embed` from now on. `identity` returns name and version of the model as it is now, since vectors of
+        another one do not compare."""
         self._embed, self._identity = embed, identity
 
     async def embed(self, text: str) -> Vector:

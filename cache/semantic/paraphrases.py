@@ -217,7 +217,7 @@ REWORDINGS = [
 
 @cache
 def _rewordings() -> list[tuple[re.Pattern[str], constructions.Becomes]]:
-    """Compiled when first asked for: a gateway without a semantic cache starts without them."""
+    """Compile the rewordings when they are first needed: a gateway without a semantic cache starts without them."""
     return [(re.compile(pattern), becomes) for pattern, becomes in (*REWORDINGS, *constructions.REWORDINGS)]
 
 
@@ -258,7 +258,7 @@ _HOW_TO = re.compile(r"^how-to ([\w-]+)")
 
 
 def reworded(text: str) -> str:
-    """One construction of a question; after "how-to" the verb has no ending, so that "deleting" is "delete"."""
+    """Rewrite a question to one construction. After "how-to" the verb has no ending, so that "deleting" is "delete"."""
     for pattern, becomes in _rewordings():
         text = pattern.sub(becomes, text, count=1)
     for several, verb in PHRASAL:

@@ -55,7 +55,7 @@ PLAIN = re.compile(r"[a-z][a-z-]*")
 
 
 def canonical(tokens: Sequence[str], *, one_clause: bool) -> tuple[str, ...]:
-    """`one_clause`: no sign stood between the words of the text."""
+    """Return the words of a question in one form. `one_clause`: no sign stood between the words of the text."""
     found = _acting(list(tokens))
     opening = next((kind for kind in GENERAL if tuple(found[: len(kind)]) == kind), None)
     if opening is not None:
@@ -83,7 +83,7 @@ def _of_a_kind(words: list[str]) -> list[str]:
 
 
 def _acting(words: list[str]) -> list[str]:
-    """The verb, by what it is done to."""
+    """Replace the verb, by what it is done to."""
     start = next((len(kind) for kind in ACTING if tuple(words[: len(kind)]) == kind), 0)
     if start >= len(words) or not PLAIN.fullmatch(words[start]):
         return words
@@ -98,7 +98,7 @@ def _acting(words: list[str]) -> list[str]:
 
 
 def _compounds(words: list[str]) -> list[str]:
-    """ "status of order" as "order status", for nouns that are always somebody's."""
+    """Rewrite "status of order" as "order status", for nouns that are always somebody's."""
     for at in range(1, len(words) - 2):
         if words[at + 1] == "of" and words[at] in HEADS and (words[at - 1] in BEFORE_HEADS or at == 2):
             end = next((n for n in range(at + 2, len(words)) if words[n] in FREE or words[n] in JOINED), len(words))
@@ -111,7 +111,7 @@ def _compounds(words: list[str]) -> list[str]:
 
 
 def _genre(words: list[str]) -> list[str]:
-    """ "an autumn haiku" as "a haiku about autumn"."""
+    """Rewrite "an autumn haiku" as "a haiku about autumn"."""
     match words:
         case ["write", "a" | "an", about, genre] if (
             genre in GENRES and about not in LANGUAGES and PLAIN.fullmatch(about)
@@ -123,8 +123,8 @@ def _genre(words: list[str]) -> list[str]:
 
 
 def _in_order(words: list[str]) -> list[str]:
-    """Phrases behind the first preposition in an order of their own, where each begins with another free preposition
-    and nothing is joined or counts in order."""
+    """Sort the phrases behind the first preposition, where each begins with another free preposition and nothing is
+    joined or counts in order."""
     if not JOINED.isdisjoint(words[1:]) or len(words) > 16:
         return words
     starts = [at for at, word in enumerate(words) if at > 1 and word in FREE]

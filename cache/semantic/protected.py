@@ -186,7 +186,7 @@ def _negated(words: list[str]) -> int:
 
 
 def _prefixed(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether one has "legal" where the other has "illegal"."""
+    """Return whether one has "legal" where the other has "illegal"."""
     return any(
         prefix + word in theirs and prefix + word not in ours and word not in theirs
         for ours, theirs in ((one, other), (other, one))
@@ -197,13 +197,13 @@ def _prefixed(one: frozenset[str], other: frozenset[str]) -> bool:
 
 
 def _turned(one: frozenset[str], other: frozenset[str], left: frozenset[str], right: frozenset[str]) -> bool:
-    """Whether one says the left alone and the other the right alone."""
+    """Return whether one says the left alone and the other the right alone."""
     says = [(not words.isdisjoint(left), not words.isdisjoint(right)) for words in (one, other)]
     return says in ([(True, False), (False, True)], [(False, True), (True, False)])
 
 
 def _substituted(one: list[str], other: list[str]) -> bool:
-    """Whether two texts are the same but for one word: the form of most near misses."""
+    """Return whether two texts are the same but for one word: the form of most near misses."""
     same = len(one) == len(other) and [a != b for a, b in zip(one, other, strict=True)].count(True) == 1
     longer, shorter = (one, other) if len(one) > len(other) else (other, one)
     more = len(longer) == len(shorter) + 1 and any(
@@ -213,7 +213,7 @@ def _substituted(one: list[str], other: list[str]) -> bool:
 
 
 def _directed(one: list[str], other: list[str]) -> bool:
-    """Whether what follows a preposition changed, or words that both have stand in another order."""
+    """Return whether what follows a preposition changed, or words that both have stand in another order."""
     found = [dict(DIRECTION.findall(" ".join(words))) for words in (one, other)]
     shared = found[0].keys() & found[1].keys()
     swapped = any(

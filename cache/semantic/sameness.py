@@ -75,7 +75,7 @@ class Sameness:
         self._verdicts: OrderedDict[bytes, bool] = OrderedDict()
 
     async def same(self, kept: str, asked: str, entry: str, tenant: str) -> bool:
-        """Whether the answer to `kept` may be that to `asked`. Never raises; what is not known is no."""
+        """Return whether the answer to `kept` may be that to `asked`. Never raises; what is not known is no."""
         if not kept:
             return False
         if signature(kept) == signature(asked) is not None:
@@ -125,7 +125,7 @@ class UpstreamSameness:
         self._client = httpx.AsyncClient(headers=headers, timeout=limit_s, follow_redirects=False, trust_env=False)
 
     async def answer(self, prompt: str, tenant: str) -> str:
-        """Raises `httpx.HTTPError` and `ValueError`."""
+        """Ask the judge and return its answer. Raises `httpx.HTTPError` and `ValueError`."""
         messages = [{"role": "user", "content": prompt}]
         body = {"model": self._model, "messages": messages, "temperature": 0, "max_tokens": 8}
         said = bytearray()
@@ -153,7 +153,7 @@ class ServedSameness:
         self._ask: Callable[[str, str], Awaitable[str]] | None = None
 
     def bind(self, ask: Callable[[str, str], Awaitable[str]]) -> None:
-        """`ask`: of a prompt and the tenant it is asked for."""
+        """Use `ask` from now on, with a prompt and the tenant that it is for."""
         self._ask = ask
 
     async def answer(self, prompt: str, tenant: str) -> str:
@@ -162,4 +162,4 @@ class ServedSameness:
         return await self._ask(prompt, tenant)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""

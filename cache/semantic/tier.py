@@ -56,8 +56,8 @@ class SemanticTier:
         max_rows: int = 400_000,
         models: Iterable[str] = (),
     ) -> None:
-        """`sameness`: a judge of questions that `guard` would not take for the same. `models`: names of those whose
-        requests use this tier unless they decline; "*" stands for all."""
+        """Make an empty tier. `sameness`: a judge of questions that `guard` would not take for the same. `models`:
+        names of those whose requests use this tier unless they decline; "*" stands for all."""
         self.models = frozenset(models)
         by_words = guard == "words" or sameness is not None
         usual = min(embedder.threshold, DECIDED_THRESHOLD) if by_words else embedder.threshold
@@ -91,11 +91,12 @@ class SemanticTier:
             await self._embedder.close()
 
     def scope(self, scope: str) -> str:
-        """The scope as stores are to know it: rows of another embedder or guard are another scope's."""
+        """Return the scope as stores are to know it: rows of another embedder or guard are another scope's."""
         return scope_key(scope, self._embedder.name, self._guard if self.sameness is None else "judged")
 
     async def probe(self, text: str, place: Place) -> Probe | None:
-        """None where the text is nothing to compare by meaning. Raises what the embedder raises."""
+        """Return the probe for a text. Return None where the text is nothing to compare by meaning. Raises what the
+        embedder raises."""
         facts = facts_digest(text, place[1], self._guard) if self.sameness is None else judged_digest(text, place[1])
         if facts is None:
             self._counts.add("not_comparable_total")
@@ -106,7 +107,7 @@ class SemanticTier:
         return Feed(place[1], self._cursors.get(place, ""))
 
     def absorb(self, place: Place, look: Look) -> None:
-        """Rows that others have added."""
+        """Add the rows that others have added."""
         for row in look.rows:
             self.add(place, row)
         if look.cursor and place in self._partitions:
@@ -130,8 +131,8 @@ class SemanticTier:
         return partition.nearest(probe.vector, probe.facts, floor, without)
 
     async def same(self, near: Near, kept: str, asked: str, tenant: str) -> bool:
-        """Whether the question that an entry was kept of is the one asked now; equal digests are enough where no model
-        judges."""
+        """Return whether the question that an entry was kept of is the one asked now. Equal digests are enough where no
+        model judges."""
         return self.sameness is None or await self.sameness.same(kept, asked, near.digest, tenant)
 
     def trusts(self, near: Near) -> bool:
@@ -141,7 +142,7 @@ class SemanticTier:
         return False
 
     def learn(self, trial: Trial, fresh: tuple[Answer, ...]) -> bool:
-        """Whether the fresh answer was the kept one."""
+        """Learn from a trial, and return whether the fresh answer was the kept one."""
         right = self._judge(trial.answers, fresh)
         self._counts.add("trials_agreed_total", right)
         if self._verified is not None:
@@ -149,7 +150,7 @@ class SemanticTier:
         return right
 
     def forget(self, tenant: str, digest: str, scope: str | None = None) -> None:
-        """The row of one entry, in one scope or all of a tenant's."""
+        """Forget the row of one entry, in one scope or all of a tenant's."""
         for place, partition in self._partitions.items():
             if place[0] == tenant and scope in (None, place[1]):
                 partition.remove(digest)

@@ -39,11 +39,11 @@ class Verified:
         self._samples: OrderedDict[str, deque[tuple[float, bool]]] = OrderedDict()
 
     def trusts(self, entry: str, score: float) -> bool:
-        """Draws: serve (True) or let the model answer and call `learn` with what it said."""
+        """Draw whether to serve the entry (True) or let the model answer and call `learn` with what it said."""
         return self._random.random() < self.chance(entry, score)
 
     def chance(self, entry: str, score: float) -> float:
-        """Of being served."""
+        """Return the chance that the entry is served."""
         outcomes = [right for at, right in self._samples.get(entry, ()) if at <= score]
         wrong = 1.0 - confident_share(sum(outcomes), len(outcomes))
         return 1.0 if wrong <= self._bound else self._bound / wrong
@@ -61,8 +61,8 @@ class Verified:
 
 @lru_cache(maxsize=4096)
 def confident_share(right: int, n: int) -> float:
-    """(1 - e) times the lower limit of right/n at confidence 1 - e, where e = 1 / (n + 2): it depends on nothing but n,
-    so that it is not chosen to please the sample. The limit is the p at which the binomial's Chernoff bound
+    """Return (1 - e) times the lower limit of right/n at confidence 1 - e, where e = 1 / (n + 2). e depends on nothing
+    but n, so that it is not chosen to please the sample. The limit is the p at which the binomial's Chernoff bound
     exp(-n KL(right/n || p)) is e."""
     if right == 0:
         return 0.0
@@ -86,7 +86,8 @@ def _divergence(share: float, p: float) -> float:
 
 
 def same_answers(one: tuple[Answer, ...], other: tuple[Answer, ...]) -> bool:
-    """The judge unless another is given: equal as JSON values or, failing that, but for case and white space."""
+    """Judge, unless another judge is given, whether answers are equal as JSON values or, failing that, but for case and
+    white space."""
     return len(one) == len(other) and all(_meant(a.text) == _meant(b.text) for a, b in zip(one, other, strict=True))
 
 

@@ -38,7 +38,8 @@ class EntrySealer(Protocol):
 
 
 def encode(key: CacheKey, kept: Kept, epochs: Mapping[str, str], sealer: EntrySealer | None = None) -> bytes:
-    """`epochs` as of the look-up; those of the entry's labels are kept and must be the same when it is read."""
+    """Encode an entry. `epochs` are as of the look-up; those of the entry's labels are kept and must be the same when
+    it is read."""
     payload = orjson.dumps(
         {
             "a": [_flat(answer) for answer in kept.answers],
@@ -56,7 +57,7 @@ def encode(key: CacheKey, kept: Kept, epochs: Mapping[str, str], sealer: EntrySe
 
 
 def decode(key: CacheKey, data: object, sealer: EntrySealer | None = None) -> tuple[Kept, dict[str, str]]:
-    """Raises `Damaged`, whatever `data` is: a store may hold something else than bytes there."""
+    """Decode an entry. Raises `Damaged`, whatever `data` is: a store may hold something else than bytes there."""
     if not isinstance(data, bytes) or len(data) > MAX_ENTRY_BYTES:
         raise Damaged(f"no bytes, or too many, at key {key.digest[:12]}")
     head_ends = len(MAGIC) + 1 + MARK_BYTES * (data[len(MAGIC)] if len(data) > len(MAGIC) else 0)
@@ -74,7 +75,7 @@ def decode(key: CacheKey, data: object, sealer: EntrySealer | None = None) -> tu
 def read(
     key: CacheKey, data: object, epochs: Mapping[str, str], sealer: EntrySealer | None, counts: Counts
 ) -> Kept | None:
-    """What `data` keeps of `key`, if it is whole and was made under these `epochs`; why not is counted."""
+    """Read what `data` keeps of `key`, if it is whole and was made under these `epochs`. Why it is not is counted."""
     try:
         kept, made_under = decode(key, data, sealer)
     except Damaged:
@@ -91,8 +92,8 @@ def mark(label: str) -> bytes:
 
 
 def has_label(head: object, marked: bytes) -> bool:
-    """Whether an entry that begins with `head` (the first `HEAD_BYTES`, or all of it) has the label of this mark. What
-    is no entry has every label: a sweep may remove it."""
+    """Return whether an entry that begins with `head` (the first `HEAD_BYTES`, or all of it) has the label of this
+    mark. What is not an entry has every label: a sweep may remove it."""
     if not isinstance(head, bytes) or head[: len(MAGIC)] != MAGIC or len(head) <= len(MAGIC):
         return True
     start = len(MAGIC) + 1
@@ -101,13 +102,13 @@ def has_label(head: object, marked: bytes) -> bool:
 
 
 def encode_row(tenant: str, scope: str, row: IndexRow, sealer: EntrySealer | None = None) -> bytes:
-    """The vector as float16: a relative error of 0.05 % of each number, 1e-3 of a cosine at most."""
+    """Encode a row, with the vector as float16: a relative error of 0.05 % of each number, 1e-3 of a cosine at most."""
     flat = bytes.fromhex(row.digest) + row.facts.to_bytes(8, "big") + row.vector.astype("<f2").tobytes()
     return ROW_MAGIC + (flat if sealer is None else sealer.seal(tenant, flat, scope.encode()))
 
 
 def decode_row(tenant: str, scope: str, data: object, sealer: EntrySealer | None = None) -> IndexRow:
-    """Raises `Damaged`."""
+    """Decode a row. Raises `Damaged`."""
     if not isinstance(data, bytes) or len(data) > MAX_ROW_BYTES:
         raise Damaged("no bytes, or too many, for a row of the semantic index")
     if data[: len(ROW_MAGIC)] != ROW_MAGIC:

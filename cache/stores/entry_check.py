@@ -30,7 +30,7 @@ class Damaged(ValueError):
 
 
 def checked(value: Any) -> tuple[Kept, dict[str, str]]:
-    """The entry and the epochs it was made under. Raises `Damaged`."""
+    """Return the entry and the epochs it was made under. Raises `Damaged`."""
     fields = _is(value, dict)
     answers = tuple([_answer(flat) for flat in _items(fields.get("a"), MAX_ANSWERS)])
     if not answers or len({answer.index for answer in answers}) != len(answers):

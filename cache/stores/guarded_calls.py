@@ -53,11 +53,11 @@ class GuardedCalls:
 
     @property
     def is_open(self) -> bool:
-        """True: nothing is called until a probe has succeeded."""
+        """Return whether calls are skipped: while this is True nothing is called until a probe has succeeded."""
         return self._healing is not None and not self._healing.done()
 
     async def call(self, make: Callable[[], Coroutine[Any, Any, T]], otherwise: T, deadline_s: float = 0) -> T:
-        """What the call answers within the deadline (`deadline_s`, if not 0, instead of the usual one), else
+        """Return what the call answers within the deadline (`deadline_s`, if not 0, instead of the usual one), else
         `otherwise`. Cancelling the caller does not cancel the call."""
         if self.is_open:
             self._counts.add("skipped_total")
@@ -84,7 +84,7 @@ class GuardedCalls:
         return task.result()
 
     async def close(self) -> None:
-        """Cancels what is under way."""
+        """Cancel what is under way."""
         tasks = [*self._running, *([self._healing] if self._healing else [])]
         for task in tasks:
             task.cancel()
@@ -124,8 +124,8 @@ class GuardedCalls:
 
 
 async def _settles(task: asyncio.Task[Any]) -> bool:
-    """Whether a task ends within a few turns of the event loop: after the loop itself was held up, the reply may have
-    been lying in the socket all the while, and is not to be held against the other side."""
+    """Return whether a task ends within a few turns of the event loop. After the loop itself was held up, the reply may
+    have been lying in the socket all the while, and is not to be held against the other side."""
     for _ in range(LAST_TURNS):
         if task.done():
             break

@@ -50,8 +50,8 @@ class MemoryCache:
             return entry.answers
 
     async def store(self, key: CacheKey, answers: tuple[Answer, ...]) -> None:
-        """Keeps complete answers only: every choice ended with `stop` and none was refused or withheld. What is
-        larger than the whole budget is not kept either. The last to store a key wins."""
+        """Keep complete answers only: every choice ended with `stop` and none was refused or withheld. What is larger
+        than the whole budget is not kept either. The last to store a key wins."""
         size = entry_bytes(key, answers)
         with self._lock:
             if not keepable(answers) or size > self._budget_bytes:
@@ -65,7 +65,7 @@ class MemoryCache:
             self._counts["stored"] += 1
 
     def stats(self) -> Mapping[str, float]:
-        """Counters since the start, and the gauges `entries` and `bytes`."""
+        """Return counters since the start, and the gauges `entries` and `bytes`."""
         with self._lock:
             return {**self._counts, "entries": len(self._entries), "bytes": self._used_bytes}
 
@@ -92,7 +92,7 @@ def keepable(answers: tuple[Answer, ...]) -> bool:
 
 
 def entry_bytes(key: CacheKey, answers: tuple[Answer, ...]) -> int:
-    """An estimate of the memory that an entry takes, at 4 bytes a character at worst."""
+    """Estimate the memory that an entry takes, at 4 bytes a character at worst."""
     texts = len(key.tenant) + len(key.model) + len(key.digest) + sum(map(_answer_bytes, answers))
     return ENTRY_OVERHEAD_BYTES + texts
 

@@ -76,7 +76,8 @@ class MemoryStore(MemoryCache):
         return {**super().stats(), "purged": self._purged}
 
     def _state(self, tenant: str) -> dict[str, str]:
-        """A purge for one tenant and a purge for all raise two counters; an epoch is both."""
+        """Return the epochs of a tenant. A purge for one tenant and a purge for all raise two counters; an epoch is
+        both."""
         own, everyones = self._epochs.get(tenant, {}), self._epochs.get(None, {})
         return {name: f"{everyones.get(name, 0)}.{own.get(name, 0)}" for name in {*own, *everyones}}
 

@@ -40,9 +40,9 @@ class Tls:
 
 
 def connect(url: str, tls: Tls, *, patience_s: float = 1.0, retries: int = 1) -> Any:
-    """An asyncio client; nothing is connected yet. `patience_s` bounds a connect and a reply, and is what ends a call
-    that its caller no longer waits for. `retries`: how often a call is sent again that got no answer, though it may
-    have been carried out; 0 for what must not happen twice. Raises `ConfigurationError`."""
+    """Make an asyncio client; nothing is connected yet. `patience_s` bounds a connect and a reply, and is what ends a
+    call that its caller no longer waits for. `retries`: how often a call is sent again that got no answer, though it
+    may have been carried out; 0 for what must not happen twice. Raises `ConfigurationError`."""
     scheme, _, rest = url.partition("://")
     if scheme not in SCHEMES or not rest:
         raise ConfigurationError(f"recall.redis: no such URL {_shown(url)!r}; schemes: {', '.join(SCHEMES)}")
@@ -59,7 +59,8 @@ def connect(url: str, tls: Tls, *, patience_s: float = 1.0, retries: int = 1) ->
 
 
 def connect_blocking(url: str, *, patience_s: float = 1.0, retries: int = 1) -> Any:
-    """The same for calls on threads; a Cluster is asked for its nodes at once. Raises `ValueError` for another URL."""
+    """Make a client as `connect`, for calls on threads. A Cluster is asked for its nodes at once. Raises `ValueError`
+    for another URL."""
     library = importlib.import_module("redis")
     options = _options("redis", patience_s, retries)
     scheme, _, rest = url.partition("://")
@@ -74,7 +75,8 @@ def _library() -> Any:
 
 
 def _options(library: str, patience_s: float, retries: int) -> dict[str, Any]:
-    """A retry comes at once: it is for a pooled connection that the server has closed meanwhile."""
+    """Return the options of a client. A retry comes at once: it is for a pooled connection that the server has closed
+    meanwhile."""
     backoff = importlib.import_module("redis.backoff")
     retry = importlib.import_module(f"{library}.retry")
     return {
@@ -104,7 +106,7 @@ def _cluster(library: Any, rest: str, options: dict[str, Any]) -> Any:
 
 
 def _parts(rest: str) -> tuple[dict[str, str], list[tuple[str, int]], str]:
-    """(user and password, hosts, path) of what comes after `://`."""
+    """Split what comes after `://` into (user and password, hosts, path)."""
     authority, _, path = rest.partition("/")
     credentials, _, places = authority.rpartition("@")
     user, _, password = credentials.partition(":")
@@ -120,6 +122,6 @@ def _place(place: str) -> tuple[str, int]:
 
 
 def _shown(url: str) -> str:
-    """Without user and password."""
+    """Return the URL without user and password."""
     scheme, separator, rest = url.partition("://")
     return scheme + separator + rest.rpartition("@")[2]

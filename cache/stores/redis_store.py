@@ -55,7 +55,8 @@ class RedisStore:
         max_rows: int = 100_000,
         vector_sets: bool = False,
     ) -> None:
-        """`vector_sets`: let the server search, where it can; raises `ConfigurationError` together with a sealer."""
+        """Make a store; nothing is connected yet. `vector_sets`: let the server search, where it can; raises
+        `ConfigurationError` together with a sealer."""
         if vector_sets and sealer is not None:
             raise ConfigurationError("recall.redis: search 'server' needs vectors in clear; leave secret_env out")
         self._client = connect(url, tls or Tls())
@@ -124,8 +125,9 @@ class RedisStore:
     # --- what an operator needs --------------------------------------------------------------------------------
 
     async def purge(self, tenant: str | None, label: str | None) -> int:
-        """Raises `Overloaded` where the server did not take the purge: nothing was withdrawn then, and it must be asked
-        for again. Deleting what was withdrawn goes on for `SWEEP_DEADLINE_S` at most; the rest dies of age."""
+        """Withdraw entries and return how many were deleted. Raises `Overloaded` where the server did not take the
+        purge: nothing was withdrawn then, and it must be asked for again. Deleting what was withdrawn goes on for
+        `SWEEP_DEADLINE_S` at most; the rest dies of age."""
         tags = [_tag(tenant)] if tenant is not None else None
         withdrawn = await self._guarded.call(lambda: self._withdraw(tags, label), None, PURGE_DEADLINE_S)
         if withdrawn is None:
@@ -135,7 +137,8 @@ class RedisStore:
         return sum(sweeps)
 
     async def held(self, tenants: Iterable[str]) -> list[HeldEntries] | None:
-        """By tenant alone: the names of entries hold nothing else. None where the server did not answer in time."""
+        """Return the entries by tenant alone: the names of entries hold nothing else. Return None where the server did
+        not answer in time."""
         names = {_tag(name): name for name in tenants}
         return await self._guarded.call(lambda: self._held(names), None, SWEEP_DEADLINE_S)
 
@@ -150,7 +153,7 @@ class RedisStore:
         return (Trouble("Redis fails again and again; answers are made anew until it is back"),)
 
     async def start(self) -> None:
-        """Connects ahead of the first request; a server that is not there is no reason not to start."""
+        """Connect ahead of the first request. A server that is not there is no reason not to start."""
         await self._guarded.call(self._client.ping, None, 1.0)
         if self._sets is not None:
             await self._guarded.call(self._sets.detect, None, 1.0)
@@ -198,8 +201,8 @@ class RedisStore:
         return not isinstance(stored, Exception) and bool(stored)
 
     async def _epochs(self, tag: str, state: Any) -> dict[str, str]:
-        """A tenant without a generation gets one, so that a purge during its first request is noticed too. Empty where
-        the server is too full to keep it: nothing can be put then."""
+        """Return the epochs of a tenant. A tenant without a generation gets one, so that a purge during its first
+        request is noticed too. Empty where the server is too full to keep it: nothing can be put then."""
         epochs = _texts(state)
         if GENERATION in epochs:
             return epochs

@@ -43,7 +43,7 @@ class TenantSealer:
         return nonce + sealed
 
     def open(self, tenant: str, data: bytes, bound: bytes) -> bytes:
-        """Raises `Damaged`."""
+        """Open what was sealed. Raises `Damaged`."""
         try:
             opened: bytes = self._cipher(tenant).decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], bound)
         except (self._invalid, ValueError) as error:

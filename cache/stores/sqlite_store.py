@@ -93,7 +93,8 @@ class SqliteStore:
         await self._call(lambda db: _write(db, f"delete from entries where {OF_KEY}", _place(key)), None)
 
     async def purge(self, tenant: str | None, label: str | None) -> int:
-        """Raises `Overloaded` where the file could not be written: nothing was withdrawn then."""
+        """Withdraw entries and return how many were deleted. Raises `Overloaded` where the file could not be written:
+        nothing was withdrawn then."""
         deleted = await self._call(lambda db: self._purge(db, tenant, label), None, PURGE_DEADLINE_S)
         if deleted is None:
             raise Overloaded("the cache's file could not be written, nothing was withdrawn; ask again", retry_after_s=1)
@@ -101,7 +102,7 @@ class SqliteStore:
         return deleted
 
     async def held(self, tenants: Iterable[str]) -> list[HeldEntries] | None:
-        """Counted in the store's thread; a file of a million entries takes it a second."""
+        """Count the entries in the store's thread. A file of a million entries takes it a second."""
         return await self._call(self._held, None, PURGE_DEADLINE_S)
 
     async def look_up(self, key: CacheKey) -> tuple[Answer, ...] | None:
@@ -115,7 +116,7 @@ class SqliteStore:
         return {**self._counts.values, "open": float(self._guarded.is_open)}
 
     async def start(self) -> None:
-        """Opens the file ahead of the first request."""
+        """Open the file ahead of the first request."""
         await self._guarded.call(self._ping, None, 5.0)
 
     async def close(self) -> None:
@@ -205,7 +206,8 @@ class SqliteStore:
         return [HeldEntries(*row) for row in db.execute(asked, (self._clock(),))]
 
     def _epochs(self, db: sqlite3.Connection, tenant: str) -> dict[str, str]:
-        """A purge for one tenant and a purge for all raise two counters; an epoch is both."""
+        """Return the epochs of a tenant. A purge for one tenant and a purge for all raise two counters; an epoch is
+        both."""
         found: dict[str, list[int]] = {}
         asked = "select tenant, label, epoch from epochs where tenant in (?, ?)"
         for whose, name, epoch in db.execute(asked, (tenant, EVERYONE)):
@@ -244,7 +246,7 @@ class SqliteStore:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._work, ask)
 
     def _work(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """A file that is no longer a database is set aside, once, and a new one begun."""
+        """Run `work`. A file that is no longer a database is set aside, once, and a new one begun."""
         try:
             return work(self._opened())
         except sqlite3.OperationalError:

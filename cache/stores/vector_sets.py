@@ -35,7 +35,7 @@ class VectorSets:
             self._give_up()
 
     async def add(self, name: str, row: IndexRow, ttl_ms: int) -> None:
-        """A set that is full takes no more: its oldest element cannot be told."""
+        """Add a row. A set that is full takes no more: its oldest element cannot be told."""
         facts = orjson.dumps({"f": f"{row.facts:016x}"}).decode()
         blob = row.vector.astype("<f4").tobytes()
         pipe = self._client.pipeline(transaction=False)
@@ -49,7 +49,7 @@ class VectorSets:
             await self._client.pexpire(name, ttl_ms)
 
     async def nearest(self, name: str, vector: Vector, facts: int, floor: float, count: int) -> list[Near]:
-        """At most `count`, nearest first, of equal facts and a cosine of at least `floor`."""
+        """Return at most `count` rows, nearest first, of equal facts and a cosine of at least `floor`."""
         blob = vector.astype("<f4").tobytes()
         equal = f'.f == "{facts:016x}"'
         found = await self._try("VSIM", name, "FP32", blob, "WITHSCORES", "COUNT", count, "FILTER", equal)
@@ -61,7 +61,7 @@ class VectorSets:
         await self._try("VREM", name, digest)
 
     async def _try(self, *command: Any) -> Any:
-        """None where the server does not know the command; raises what else it says."""
+        """Send a command. Return None where the server does not know it; raise what else it says."""
         import redis.exceptions
 
         try:
