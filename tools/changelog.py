@@ -28,7 +28,7 @@ def main() -> int:
 
 
 def gathered(changelog: str, version: str, fragments: list[Path]) -> str:
-    """`changelog` with the fragments at the end of the section of `version`, one list for each kind."""
+    """Return `changelog` with the fragments at the end of the section of `version`, one list for each kind."""
     head, heading, rest = changelog.partition(f"## {version}\n")
     if not heading:
         head, _, rest = changelog.partition("\n## ")
@@ -43,7 +43,7 @@ def gathered(changelog: str, version: str, fragments: list[Path]) -> str:
 
 
 def listed(fragment: str) -> str:
-    """A fragment as an entry of a list; its lines may stay as long as they are."""
+    """Return a fragment as an entry of a list. Its lines may stay as long as they are."""
     return "- " + fragment.strip().replace("\n", "\n  ") + "\n"
 
 

@@ -60,7 +60,7 @@ class Skeletons:
 
 
 def table(skeleton: Callable[[str], str]) -> dict[str, dict[str, list[str]]]:
-    """The characters by ASCII character, in four parts: see `NOTES`."""
+    """Return the characters by ASCII character, in four parts: see `NOTES`."""
     ascii_of = {skeleton(char): char for char in map(chr, range(0x7E, 0x20, -1)) if char not in "0|"}
     ascii_of[skeleton("l")] = "l"
     found: dict[str, dict[str, list[str]]] = {"LETTERS": {}, "ALSO": {}, "MARKS": {}, "LIGATURES": {}}

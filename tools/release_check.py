@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def built(folder: Path) -> tuple[Path, Path]:
-    """The wheel is made from the sdist, so that neither lacks a file."""
+    """Build the sdist, and the wheel from the sdist, so that neither lacks a file. Return the paths of both."""
     python = environment(folder / "build")
     run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "build")
     run(python, "-m", "build", "--outdir", str(folder / "dist"), str(ROOT))
@@ -62,7 +62,7 @@ def built(folder: Path) -> tuple[Path, Path]:
 
 
 def check_contents(sdist: Path, wheel: Path) -> str:
-    """The version that both are of."""
+    """Check what both hold, and return the version that both are of."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         [metadata] = [name for name in names if name.endswith(".dist-info/METADATA")]
@@ -105,7 +105,7 @@ def check_installed(python: Path, version: str) -> None:
 
 
 def run_among_strangers(python: Path, folder: Path) -> None:
-    """`sluicegate demo` and `sluicegate serve` in a folder of packages with our old names."""
+    """Run `sluicegate demo` and `sluicegate serve` in a folder of packages with our old names."""
     for name in GENERIC:
         (folder / name).mkdir(parents=True)
         (folder / name / "__init__.py").write_text("raise ImportError('this is somebody else')\n", "utf-8")
@@ -138,7 +138,7 @@ def answered(url: str, serving: subprocess.Popen[bytes]) -> None:
 
 
 def environment(folder: Path) -> Path:
-    """The Python of a new environment that holds pip alone."""
+    """Make a new environment that holds pip alone, and return its Python."""
     venv.create(folder, with_pip=True)
     return folder / "bin" / "python"
 

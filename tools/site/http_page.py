@@ -60,7 +60,7 @@ def _parameter(one: Tree) -> tuple[str, str, str]:
 
 
 def _fields(schema: Tree, schemas: Tree) -> Iterator[str]:
-    """The fields of a small body; those of large ones are on a page of their own."""
+    """Yield the fields of a small body. Those of large ones are on a page of their own."""
     found = _resolved(schema, schemas)
     properties = found.get("properties", {})
     if 0 < len(properties) <= MOST_FIELDS:

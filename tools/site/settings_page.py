@@ -119,7 +119,7 @@ def _setting_of_gateway(name: str, hint: Any) -> Iterator[str]:
 
 
 def _described(where: str, kinds: tuple[type, ...], level: int, many: bool = False) -> Iterator[str]:
-    """The table of `[where]` (`many`: of each `[[where]]`), and those of the tables in it, each below."""
+    """Yield the table of `[where]` (`many`: of each `[[where]]`), and those of the tables in it, each below."""
     yield f"{'#' * level} `[[{where}]]`\n" if many else f"{'#' * level} `[{where}]`\n"
     if not kinds:
         yield "Takes no settings.\n"
@@ -157,14 +157,14 @@ def _default(field: Field[Any]) -> str:
 
 
 def _dataclass_in(hint: Any) -> type | None:
-    """The dataclass that a hint is, lists, or maps to."""
+    """Return the dataclass that a hint is, lists, or maps to."""
     if is_dataclass(hint):
         return hint if isinstance(hint, type) else None
     return next((found for inner in get_args(hint) if (found := _dataclass_in(inner)) is not None), None)
 
 
 def _plain(hint: Any) -> Any:
-    """Without `None`."""
+    """Return a hint without `None`."""
     rest = [inner for inner in get_args(hint) if inner is not type(None)]
     return rest[0] if type(None) in get_args(hint) else hint
 
@@ -175,13 +175,13 @@ def _is_mapping(hint: Any) -> bool:
 
 
 def _is_told(kind: type) -> bool:
-    """Whether somebody wrote its docstring; `dataclass` makes one of the signature."""
+    """Return whether somebody wrote the docstring of `kind`; `dataclass` makes one of the signature."""
     return bool(kind.__doc__) and not str(kind.__doc__).startswith(f"{kind.__name__}(")
 
 
 @cache
 def documented(kind: type) -> Mapping[str, str]:
-    """The sentences under the fields of a dataclass and of those that it comes from, by field."""
+    """Return the sentences under the fields of a dataclass and of those that it comes from, by field."""
     found: dict[str, str] = {}
     for one in reversed(kind.__mro__[:-1]):
         [definition] = ast.parse(textwrap.dedent(inspect.getsource(one))).body

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """The lines of a table, and an empty one."""
+    """Yield the lines of a table, and an empty one."""
     yield f"| {' | '.join(heads)} |"
     yield f"|{'---|' * len(heads)}"
     for row in rows:
@@ -15,5 +15,5 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
 
 
 def cell(text: str) -> str:
-    """`text` as one cell: on one line, and no bar that ends it."""
+    """Return `text` as one cell: on one line, and no bar that ends it."""
     return " ".join(text.split()).replace("|", "\\|")

@@ -27,7 +27,8 @@ from sluicegate_every_slot.settings import (
 
 
 def register(registry: RegistryLike) -> None:
-    """Stages that wrap another make it with `registry.build`, when they are made themselves."""
+    """Register a stage for every slot. Stages that wrap another make it with `registry.build`, when they are made
+    themselves."""
 
     def rules(own: RulesSettings) -> HouseRules:
         return HouseRules(registry.build("assemble", own.inner, own.settings), own.text)

@@ -34,7 +34,7 @@ class Files:
         return {"errors_total": float(self._errors)}
 
     def _path(self, key: CacheKey) -> Path:
-        """The tenant is part of the name: nobody is given what another was answered."""
+        """Return the path of an entry. The tenant is part of the name: nobody is given what another was answered."""
         name = "\0".join((key.tenant, key.model, key.digest))
         return self._folder / f"{hashlib.sha256(name.encode()).hexdigest()}.json"
 

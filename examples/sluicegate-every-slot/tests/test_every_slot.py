@@ -58,7 +58,7 @@ def register_plain(registry: Any) -> None:
 
 @pytest.fixture
 def registry() -> Registry:
-    """What a gateway would have registered, with doubles in place of the stages that are wrapped."""
+    """Return what a gateway would have registered, with doubles in place of the stages that are wrapped."""
     found = Registry()
     found.add("generate", "scripted", lambda table: ScriptedModel())
     found.add("constrain", "unconstrained", lambda table: Unconstrained())
@@ -69,7 +69,7 @@ def registry() -> Registry:
 
 @pytest.mark.parametrize("slot", SLOTS)
 def test_each_slot_has_a_stage_that_keeps_its_contract(slot: Any, registry: Registry, tmp_path: Path) -> None:
-    """Every slot can be filled from outside."""
+    """Fill every slot from outside."""
     ours = [stage.name for stage in registry.all() if stage.slot == slot and stage.source == "every-slot"]
     assert len(ours) == 1
     table = settings_of(tmp_path).get(slot, {}).get(ours[0], {})
@@ -82,7 +82,7 @@ class TestNoBidi(RailContract):
 
 
 def test_the_quota_is_each_tenants_own_and_begins_anew_each_day() -> None:
-    """The refusal says how long to wait."""
+    """Check that the refusal says how long to wait."""
     now = [86_400.0 * 3 + 86_000]
     quota = DailyQuota(1, lambda: now[0])
     request, one, other = make_request(), Caller("one"), Caller("other")
@@ -96,7 +96,7 @@ def test_the_quota_is_each_tenants_own_and_begins_anew_each_day() -> None:
 
 
 def test_a_cache_that_cannot_be_read_or_written_never_fails_a_request(tmp_path: Path) -> None:
-    """Half a file, a file in place of the folder: counted, and answered with None."""
+    """Check that half a file, and a file in place of the folder, are counted and answered with None."""
     files = Files(str(tmp_path))
     asyncio.run(files.store(KEY, (Answer(0, "kept", "stop"),)))
     assert asyncio.run(files.look_up(KEY)) == (Answer(0, "kept", "stop"),)
@@ -108,7 +108,7 @@ def test_a_cache_that_cannot_be_read_or_written_never_fails_a_request(tmp_path: 
 
 
 def test_a_named_pattern_reaches_the_inner_stage_spelled_out() -> None:
-    """Another name is refused with those that exist."""
+    """Check that another name is refused with those that exist."""
     inner = Unconstrained()
     named = NamedPatterns(inner, {"ticket": "[A-Z]+-[0-9]+"})
     asyncio.run(named.compile(Constraint("regex", "@ticket"), FakeModel()))
@@ -119,7 +119,7 @@ def test_a_named_pattern_reaches_the_inner_stage_spelled_out() -> None:
 
 
 def test_a_generation_past_its_deadline_ends_every_open_choice() -> None:
-    """What was generated in time is kept, the engine's work is cancelled."""
+    """Check that what was generated in time is kept, and the engine's work is cancelled."""
     model = ScriptedModel(["a"] * 1000, delay_s=0.01)
 
     async def run() -> list[Piece]:
@@ -133,7 +133,7 @@ def test_a_generation_past_its_deadline_ends_every_open_choice() -> None:
 
 
 def test_settings_are_checked_by_name_and_by_type() -> None:
-    """The message names what is valid."""
+    """Check that the message names what is valid."""
     registry = Registry()
     registry.register_from("every-slot", register)
     with pytest.raises(ConfigurationError, match="has no 'request'; did you mean 'requests'"):
@@ -143,7 +143,7 @@ def test_settings_are_checked_by_name_and_by_type() -> None:
 
 
 def test_all_ten_run_in_one_gateway(tmp_path: Path) -> None:
-    """Each of them has left its trace on one request or the next."""
+    """Check that each of them has left its trace on one request or the next."""
     pipeline = {slot: list(stages) for slot, stages in settings_of(tmp_path).items()}
     pipeline |= {"route": ["by-length"], "moderate": ["no-bidi"]}
     script = ["OPS-\u202e", "204"]

@@ -75,7 +75,8 @@ class PresidioScreen:
 
 
 def make_analyzer(settings: PresidioSettings) -> Any:
-    """Raises `ConfigurationError` where the spaCy pipeline is not installed: it is never fetched from here."""
+    """Make the analyzer. Raises `ConfigurationError` where the spaCy pipeline is not installed: it is never fetched
+    from here."""
     import spacy
     from presidio_analyzer import AnalyzerEngine, PatternRecognizer, RecognizerRegistry
     from presidio_analyzer.nlp_engine import SpacyNlpEngine

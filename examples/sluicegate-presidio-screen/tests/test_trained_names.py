@@ -36,7 +36,7 @@ HARMLESS = ["How high is the tide today?", "Please ask about the price.", "The o
 
 
 def filled(sentence, drawn):
-    """The text, and (start, end, label) of what was filled in."""
+    """Return the text, and (start, end, label) of what was filled in."""
     text, spans = "", []
     for part in sentence.replace("}", "{").split("{"):
         values = {"PERSON": PEOPLE, "ORG": FIRMS, "GPE": PLACES}.get(part)
@@ -49,7 +49,7 @@ def filled(sentence, drawn):
 
 @pytest.fixture(scope="module")
 def pipeline(tmp_path_factory):
-    """A folder with a pipeline whose recogniser was trained."""
+    """Make a folder with a pipeline whose recogniser was trained."""
     drawn = random.Random(4)
     nlp = spacy.blank("en")
     recogniser = nlp.add_pipe("ner")

@@ -92,7 +92,7 @@ def _result(verdict: Any, request: Request, asked: Sequence[int], sent: Sequence
 
 
 def _redacted(found: Any, request: Request, asked: Sequence[int], sent: Sequence[Message]) -> tuple[Message, ...]:
-    """The request's messages with those that were sent replaced; the service may change texts, never roles."""
+    """Return the request's messages with those that were sent replaced. The service may change texts, never roles."""
     parts = [part for part in found if isinstance(part, dict)] if isinstance(found, list) else []
     texts = [part["content"] for part in parts if isinstance(part.get("content"), str)]
     if [part.get("role") for part in parts] != [message.role for message in sent] or len(texts) != len(sent):

@@ -33,7 +33,7 @@ class RemoteSettings:
             raise ValueError("roles must name at least one")
 
     def token(self, environ: Mapping[str, str]) -> str:
-        """Empty = none. Raises `ConfigurationError`."""
+        """Return the token; empty = none. Raises `ConfigurationError`."""
         if self.token_variable and not environ.get(self.token_variable):
             raise ConfigurationError(f"remote: the environment variable {self.token_variable!r} is not set")
         return environ[self.token_variable] if self.token_variable else ""

@@ -20,7 +20,7 @@ URL = "https://rails.example.com/v1/screen"
 
 
 def service(request: httpx.Request) -> httpx.Response:
-    """Blocks `attack`, blackens `4111`, lets the rest pass."""
+    """Block `attack`, blacken `4111`, let the rest pass."""
     messages = json.loads(request.content)["messages"]
     text = " ".join(message["content"] for message in messages)
     if "attack" in text:
@@ -67,7 +67,7 @@ class TestRemote(ScreenContract):
 
 
 def test_only_the_configured_roles_are_sent_and_nothing_about_the_caller() -> None:
-    """The service sees what it was meant to judge, and the token that is meant for it."""
+    """Check that the service sees what it was meant to judge, and the token that is meant for it."""
     seen: list[httpx.Request] = []
 
     def keep(request: httpx.Request) -> httpx.Response:
@@ -112,7 +112,7 @@ def unreachable(request: httpx.Request) -> httpx.Response:
     ],
 )
 def test_whatever_is_no_verdict_raises(answer: Any, told: str) -> None:
-    """Nothing but a well-formed verdict lets a request through; a redirect is not followed."""
+    """Check that nothing but a well-formed verdict lets a request through. A redirect is not followed."""
     with pytest.raises(Exception, match=told):
         screened(remote(answer, timeout_s=0.1), make_request())
 
@@ -131,13 +131,13 @@ def test_whatever_is_no_verdict_raises(answer: Any, told: str) -> None:
     ],
 )
 def test_wrong_settings_are_refused(table: dict[str, Any], told: str) -> None:
-    """At start-up, with what is expected."""
+    """Check that they are refused at start-up, with what is expected."""
     with pytest.raises(ConfigurationError, match=told):
         read(table).token({})
 
 
 def test_plain_http_is_taken_for_this_machine_alone() -> None:
-    """A sidecar needs no certificate."""
+    """Check that a sidecar needs no certificate."""
     assert read({"url": "http://127.0.0.1:9000/screen"}).url == "http://127.0.0.1:9000/screen"
 
 
@@ -150,7 +150,7 @@ def test_plain_http_is_taken_for_this_machine_alone() -> None:
     ],
 )
 def test_in_a_gateway_no_verdict_means_no_answer(answer: Any, text: str, status: int, code: str | None) -> None:
-    """The model is asked only after the service has said pass."""
+    """Check that the model is asked only after the service has said pass."""
 
     def register(registry: RegistryLike) -> None:
         registry.add("screen", "remote", lambda settings: remote(answer))

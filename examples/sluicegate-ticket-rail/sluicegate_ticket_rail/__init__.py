@@ -10,5 +10,5 @@ __all__ = ["TicketRail", "register"]
 
 
 def register(registry: RegistryLike) -> None:
-    """The door that `pyproject.toml` names."""
+    """Register the rail. `pyproject.toml` names this function as the plug-in's entry point."""
     add_stage(registry, "moderate", "tickets", TicketSettings, TicketRail, api_version=1)

@@ -54,7 +54,7 @@ class TicketSession:
         return self._settle(len(self._text))
 
     def _settle(self, end: int) -> Verdict:
-        """Everything before `end` is decided. A ticket number that touches the end of the text is not: it may go on."""
+        """Decide everything before `end`. A ticket number that touches the end of the text stays open: it may go on."""
         found = [m for m in self._rail.ticket.finditer(self._text, self._settled) if m.start() < end]
         offset, action = self._offset, self._rail.settings.action
         if found and action == "block":
@@ -70,7 +70,8 @@ class TicketSession:
 
 
 def _beginnings(key: str, most: int) -> str:
-    """A pattern for every text that a ticket number of this key can begin with: `O(?:P(?:S(?:-[0-9]{0,7})?)?)?`."""
+    """Return a pattern for every text that a ticket number of this key can begin with:
+    `O(?:P(?:S(?:-[0-9]{0,7})?)?)?`."""
     pattern = f"(?:-[0-9]{{0,{most}}})?"
     for letter in reversed(key[1:]):
         pattern = f"(?:{letter}{pattern})?"
@@ -78,7 +79,8 @@ def _beginnings(key: str, most: int) -> str:
 
 
 def _examples(settings: TicketSettings) -> tuple[RailExample, ...]:
-    """For `sluicegate plugins check`, which knows the settings of an installation only through the rail."""
+    """Return examples for `sluicegate plugins check`, which knows the settings of an installation only through the
+    rail."""
     key, (fewest, most) = settings.prefixes[0], settings.digits
     ticket = f"{key}-{'1' * fewest}"
     return (

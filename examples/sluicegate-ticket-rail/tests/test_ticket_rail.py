@@ -41,13 +41,13 @@ class TestBlocking(RailContract):
 
 
 def test_only_what_may_become_a_ticket_number_waits() -> None:
-    """The text leaves up to the first letter of a project key."""
+    """Check that the text leaves up to the first letter of a project key."""
     trace = drive(rail(), "so OPS-20 x", ["so O", "PS-", "20", " x"]).trace
     assert [step.held for step in trace] == [1, 4, 6, 0, 0]
 
 
 def test_the_operator_chooses_the_replacement() -> None:
-    """Settings reach the client's text."""
+    """Check that settings reach the client's text."""
     assert drive(rail(replacement="#"), "OPS-123 OPS-124").released == "# #"
 
 
@@ -62,14 +62,14 @@ def test_the_operator_chooses_the_replacement() -> None:
     ],
 )
 def test_wrong_settings_are_refused_by_name(settings: dict[str, object], told: str) -> None:
-    """The gateway then does not start, and says why."""
+    """Check that the gateway then does not start, and says why."""
     with pytest.raises(ConfigurationError, match=told):
         read_settings(TicketSettings, settings, "tickets")
 
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_no_ticket_number_leaves_a_real_gateway(stream: bool) -> None:
-    """The model says a number in three pieces; the client gets the replacement."""
+    """Check that a number which the model says in three pieces is replaced for the client."""
     stages = {"moderate": {"tickets": SETTINGS}}
     script = ["That is OP", "S-20", "417, fixed."]
     with TestApp(register, pipeline={"moderate": ["tickets"]}, stages=stages, script=script) as gateway:
