@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any
 
 from sluicegate.grammar.completion.words import ShortWords, Word
+from sluicegate.grammar.json.arrays.plan import ArrayPlan
 from sluicegate.grammar.json.arrays.state import ArrayState, ItemDone
 from sluicegate.grammar.json.layout import Between
 from sluicegate.grammar.json.objects import FreeName, ListedName, MemberDone, ObjectState
@@ -40,6 +41,7 @@ class Costs:
         self.words = ShortWords()
         self.lock = Lock()
         self._values: dict[Conjunction, int] = {}
+        self._counts: dict[tuple[ArrayPlan, int, int], int] = {}
         self._steps: dict[Continuation, int] = {}
         self._asking: set[Any] = set()
         self._assumed = False
@@ -202,14 +204,23 @@ class Costs:
         cost = sum(self.value(state.values, plan.prefix[i]) for i in first)
         if plan.rest is not None and count > len(first):
             cost += (count - len(first)) * self.value(state.values, plan.rest)
-        for wanted, hit in zip(plan.contains, state.hits, strict=True):
+        for k, (wanted, hit) in enumerate(zip(plan.contains, state.hits, strict=True)):
             if hit < wanted.low:
-                places = [*plan.prefix[state.index :], *([] if plan.rest is None else [plan.rest])]
-                each = min(
-                    (self.value(state.values, conjunction((*terms, wanted.term))) for terms in places), default=NEVER
-                )
-                cost += (wanted.low - hit) * (1 + each)
+                cost += (wanted.low - hit) * (1 + self._counted(state, k))
         return cost + count
+
+    def _counted(self, state: ArrayState, k: int) -> int:
+        """Return the cost of an item that counts for `contains` k."""
+        plan = state.plan
+        key = plan, k, min(state.index, len(plan.prefix))
+        found = self._counts.get(key)
+        if found is None:
+            places = [*plan.prefix[state.index :], *([] if plan.rest is None else [plan.rest])]
+            items = [conjunction((*terms, plan.contains[k].term)) for terms in places]
+            found = min([self.value(state.values, terms) for terms in items], default=NEVER)
+            if all(terms in self._values for terms in items):
+                self._counts[key] = found
+        return found
 
 
 def _given(state: ObjectState, index: int) -> bool:

@@ -9,7 +9,7 @@ from sluicegate.grammar.json.layout import Between, Layout, Then, closing
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.guards import Guard
 from sluicegate.grammar.reading.lookahead import Lookahead
-from sluicegate.grammar.reading.reading import Reading
+from sluicegate.grammar.reading.reading import Place, Reading
 from sluicegate.grammar.reading.readings import ByteChoice
 from sluicegate.grammar.reading.value_start import ValueSource
 from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode
@@ -64,15 +64,19 @@ class Container:
         """Return the nodes that whitespace and the next part read at `at`. None: something follows the part inside a
         token, or a guard is asked."""
 
+    def place(self, role: str) -> Place | None:
+        """Return the place of one of the points here, as `role` says; see `reading.Place`."""
+        return None
+
     # --- readings ---
 
     def opened(self) -> tuple[Reading, ...]:
         """Return the readings after the opening bracket."""
         if self._opened is None:
             layout = self.values.layout
-            readings = layout.optional(layout.block, Then(self.parts)) if self.may_go_on() else ()
+            readings = layout.optional(layout.block, self._before_part()) if self.may_go_on() else ()
             if self.may_close():
-                readings = (*readings, *self._close(), *layout.before_close(Then(self._close)))
+                readings = (*readings, *self._close(), *layout.before_close(Then(self._close, self.place("close"))))
             self._opened = readings
         return self._opened
 
@@ -85,7 +89,7 @@ class Container:
             if self.may_close():
                 # Where the check refuses the bracket, a comma may come instead.
                 ending = self._close if self.plan.check is None else self._next_or_close
-                after = (*after, *self.values.layout.before_close(Then(ending)))
+                after = (*after, *self.values.layout.before_close(Then(ending, self.place("close"))))
             self._between = after
         return self._between
 
@@ -94,7 +98,10 @@ class Container:
         closing = self._close() if self.may_close() else ()
         if not self.may_go_on():
             return closing
-        return (ByteChoice({_COMMA: Then(lambda: layout.optional(layout.block, Then(self.parts)))}), *closing)
+        return (ByteChoice({_COMMA: Then(lambda: layout.optional(layout.block, self._before_part()))}), *closing)
+
+    def _before_part(self) -> Then:
+        return Then(self.parts, self.place("part"))
 
     def _close(self) -> tuple[ByteChoice, ...]:
         return tuple([closing(self.bracket, self.plan.check, follow) for follow in self.follow.branches])
@@ -133,6 +140,10 @@ class PartDone(Continuation):
     def __init__(self, state: Container, guard: Guard | None = None) -> None:
         super().__init__(guard)
         self.state = state
+
+    @property
+    def place(self) -> Place | None:  # type: ignore[override]
+        return self.state.place("done")
 
     def after(self, outcome: int) -> tuple[Reading, ...]:
         return self.state.between()

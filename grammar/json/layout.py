@@ -13,7 +13,7 @@ from sluicegate.grammar.reading.continuations import Continuation, outside
 from sluicegate.grammar.reading.guards import Guard, all_of
 from sluicegate.grammar.reading.lookahead import OVER, Lookahead, after_byte, behind, joined, under
 from sluicegate.grammar.reading.mask_builder import MaskBuilder
-from sluicegate.grammar.reading.reading import MANY_BYTES, Reading, Run, of_readings, usual_bytes
+from sluicegate.grammar.reading.reading import MANY_BYTES, Place, Reading, Run, of_readings, usual_bytes
 from sluicegate.grammar.reading.readings import ByteChoice, InLexeme
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode, PunctuationTrie
 from sluicegate.grammar.vocabulary.trie import TrieNode
@@ -29,12 +29,13 @@ _MOST_CLOSED = 20_000
 class Then(Continuation):
     """Continuation given by a function; `readings` is called once."""
 
-    __slots__ = ("_known", "readings")
+    __slots__ = ("_known", "place", "readings")
     in_frame = True
 
-    def __init__(self, readings: Callable[[], tuple[Reading, ...]]) -> None:
+    def __init__(self, readings: Callable[[], tuple[Reading, ...]], place: Place | None = None) -> None:
         super().__init__()
         self.readings = readings
+        self.place = place
         self._known: tuple[Reading, ...] | None = None
 
     def after(self, outcome: int) -> tuple[Reading, ...]:
@@ -79,6 +80,9 @@ class Between(Reading):
 
     def lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
         return of_readings(self.readings(), at, vocabulary)
+
+    def place(self) -> Place | None:
+        return self.done.place
 
     def firsts(self) -> Iterable[int]:
         return [byte for reading in self.readings() for byte in reading.moves]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
+from operator import attrgetter, le
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,10 @@ from sluicegate.plugins.errors import GrammarLimit
 _CAN_STOP = attrgetter("can_stop")
 _KEPT = 4_000
 """Configurations per grammar before it starts afresh; each holds a mask of a few hundred words beside a shared row."""
+
+
+_FEW = 4
+"""Readings among which none is looked for that can do no more than another."""
 
 
 class Doubt(NamedTuple):
@@ -78,6 +82,8 @@ class ParserStates:
     def intern(self, readings: Sequence[Reading]) -> ParserState:
         if len(readings) == 1:
             return self._lone(readings[0])
+        if len(readings) > _FEW:
+            readings = _undominated(readings)
         distinct: dict[Any, Reading] = {}
         starts: list[ValueStart] = []
         for reading in readings:
@@ -230,6 +236,26 @@ class ParserStates:
             return rows[0] if rows else self.vocabulary.blank
         distinct = list({id(row): row for row in rows}.values())
         return distinct[0] if len(distinct) == 1 else np.bitwise_or.reduce(distinct)
+
+
+def _undominated(readings: Sequence[Reading]) -> list[Reading]:
+    """Return those that can do what no other can, see `Place`: what an array of `contains` has counted multiplies with
+    its items, and an item that may count may also be passed over."""
+    kept: list[Reading] = []
+    groups: dict[Any, list[tuple[tuple[int, ...], Reading]]] = {}
+    for reading in readings:
+        place = reading.place()
+        if place is None:
+            kept.append(reading)
+        else:
+            groups.setdefault(place[0], []).append((place[1], reading))
+    for group in groups.values():
+        best: list[tuple[int, ...]] = []
+        for counts, reading in sorted(group, key=lambda each: -sum(each[0])):
+            if not any(counts != more and all(map(le, counts, more)) for more in best):
+                best.append(counts)
+                kept.append(reading)
+    return kept
 
 
 def _merged(starts: list[ValueStart]) -> list[ValueStart]:

@@ -12,7 +12,7 @@ from sluicegate.grammar.classification.openings import opening_of
 from sluicegate.grammar.lexemes.base import Lexeme
 from sluicegate.grammar.reading.guards import Guard
 from sluicegate.grammar.reading.lookahead import Lookahead, behind, joined, under
-from sluicegate.grammar.reading.reading import Reading, Run, by_walk, of_readings
+from sluicegate.grammar.reading.reading import Place, Reading, Run, by_walk, of_readings
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode, numbers
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
@@ -42,6 +42,7 @@ class Continuation:
     """What follows depends on the text, which `finish` looks at; `after` is what follows for any text."""
     in_frame = False
     """The way to the end of the innermost bracket or tag leads through what follows."""
+    place: Place | None = None
 
     def __init__(self, guard: Guard | None = None) -> None:
         self.guard = guard

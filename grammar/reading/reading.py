@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
+from typing import Any
 
 from sluicegate.grammar.budget.meter import look
 from sluicegate.grammar.lexemes.base import QUOTE, Lexeme
@@ -18,6 +19,11 @@ from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 MANY_BYTES = {0, 1}
 """Several bytes: which ones does not matter."""
+
+
+Place = tuple[Any, tuple[int, ...]]
+"""(what situations have in common, what was counted). Of two with the same in common, one that has counted no less of
+anything can go on in every way in which the other can."""
 
 
 class Run:
@@ -82,6 +88,10 @@ class Reading:
     def situation(self, vocabulary: Vocabulary) -> tuple[Lexeme | None, Lookahead] | None:
         """What the mask depends on where only punctuation can come: whitespace that may begin here, and what can be
         read after it, or without it where that is None. None where other tokens may come, or a guard is asked."""
+        return None
+
+    def place(self) -> Place | None:
+        """Return where it stands among readings that differ only in what was counted; None where nothing is."""
         return None
 
     def pointer(self) -> str:

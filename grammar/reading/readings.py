@@ -14,7 +14,7 @@ from sluicegate.grammar.reading.continuations import Continuation, of_lexeme, ou
 from sluicegate.grammar.reading.guards import Guard
 from sluicegate.grammar.reading.lookahead import OVER, Lookahead, after_byte, joined, under
 from sluicegate.grammar.reading.mask_builder import MaskBuilder
-from sluicegate.grammar.reading.reading import MANY_BYTES, Reading, Run, by_walk, of_readings
+from sluicegate.grammar.reading.reading import MANY_BYTES, Place, Reading, Run, by_walk, of_readings
 from sluicegate.grammar.vocabulary.boundary import Ending
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.trie import TrieNode
@@ -168,6 +168,10 @@ class InLexeme(Reading):
         if not lexeme.is_blank or self.state != lexeme.start or follow.guard is not None:
             return None
         return lexeme, follow.lookahead(0, vocabulary.punctuation.root, vocabulary)
+
+    def place(self) -> Place | None:
+        place = self.follow.place
+        return None if place is None else ((id(self.lexeme), self.state, place[0]), place[1])
 
     def firsts(self) -> Iterable[int]:
         if self.lexeme.outcome(self.state) is not None:

@@ -10,7 +10,7 @@ from sluicegate.grammar.lexemes.base import Lexeme
 from sluicegate.grammar.reading.continuations import Continuation, Many, followed
 from sluicegate.grammar.reading.lookahead import HOLE, Lookahead
 from sluicegate.grammar.reading.mask_builder import MaskBuilder
-from sluicegate.grammar.reading.reading import MANY_BYTES, Reading, Run, usual_bytes
+from sluicegate.grammar.reading.reading import MANY_BYTES, Place, Reading, Run, usual_bytes
 from sluicegate.grammar.reading.readings import AT_END, InLexeme
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.trie import TrieNode
@@ -68,6 +68,10 @@ class ValueStart(Reading):
         if self.source.numbers(self.terms):
             return None
         return None, self.lookahead(vocabulary.punctuation.root, vocabulary)
+
+    def place(self) -> Place | None:
+        place = self.follow.place
+        return None if place is None else ((id(self.terms), place[0]), place[1])
 
     def firsts(self) -> Iterable[int]:
         return range(256)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.reading.guards import Guard
 from sluicegate.grammar.schema.containers import Conjunction, Contains, conjunction, negated
+from sluicegate.plugins.errors import GrammarLimit
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +41,7 @@ class ArrayPlan:
     def at(self, index: int) -> Conjunction | None:
         return self.prefix[index] if index < len(self.prefix) else self.rest
 
-    @property
+    @cached_property
     def horizon(self) -> int:
         """Indexes from here on are all alike."""
         starts = [wanted.start for wanted in self.contains]
@@ -47,6 +50,12 @@ class ArrayPlan:
 
 Hits = tuple[int, ...]
 """Items counted so far, by each `contains`."""
+_Situation = tuple[int, Hits]
+_Move = tuple[Hits, Conjunction, Hits]
+_OF_MOVE = 2
+"""Charged for each way to count an item."""
+_MOST_WAYS = 64
+"""Each is followed on its own."""
 _MOST = 20_000
 """Situations looked at for a way to the end; an array that has more is taken to have one."""
 
@@ -58,29 +67,81 @@ class Counting:
         self.plan = plan
         self.satisfiable = satisfiable
         self._ways: dict[Any, list[tuple[Hits, Conjunction]]] = {}
-        self._ends: dict[tuple[int, Hits], bool] = {}
+        self._ends: dict[_Situation, bool] = {}
+        self._known: dict[_Situation, list[_Move]] = {}
 
-    def moves(self, index: int, hits: Hits) -> list[tuple[Hits, Conjunction, Hits]]:
+    def moves(self, index: int, hits: Hits) -> list[_Move]:
         """Ways to count the item at `index`, after which the array can be finished: (which count it, what it then
         satisfies, the new counts)."""
-        return [move for move in self._moves(index, hits) if self.can_end(index + 1, move[2])]
+        here = (min(index, self.plan.horizon), hits)
+        known = self._known.get(here)
+        if known is None:
+            known = [move for move in self._moves(index, hits) if self.can_end(index + 1, move[2])]
+            self._known[here] = known
+        return known
 
     def can_end(self, index: int, hits: Hits) -> bool:
         """Return whether the counts `hits` after `index` items can still be met."""
+        known = self._at_a_glance(index, hits)
+        if known is not None:
+            return known
         first = (min(index, self.plan.horizon), hits)
         if first not in self._ends:
-            seen, stack = {first}, [first]
-            while stack and len(seen) < _MOST and not self._is_end(*stack[-1]):
-                at, counted = stack.pop()
-                for _, _, after in self._moves(at, counted):
-                    situation = (min(at + 1, self.plan.horizon), after)
-                    if situation not in seen and self._ends.get(situation, True):
-                        seen.add(situation)
+            before: dict[_Situation, _Situation | None] = {first: None}
+            stack = [first]
+            while stack and len(before) < _MOST and not self._is_end(*stack[-1]):
+                here = stack.pop()
+                for situation in self._after(*here):
+                    if situation not in before:
+                        before[situation] = here
                         stack.append(situation)
             if not stack:
-                self._ends.update(dict.fromkeys(seen, False))
-            self._ends[first] = bool(stack)
+                self._ends.update(dict.fromkeys(before, False))
+            way = stack[-1] if stack else None
+            while way is not None:  # what leads there ends as well
+                self._ends[way] = True
+                way = before[way]
         return self._ends[first]
+
+    def _at_a_glance(self, index: int, hits: Hits) -> bool | None:
+        """Answer as `can_end`: there is room to meet one count after the other, or not even for several at once; None
+        where a search must tell."""
+        plan = self.plan
+        missing = sum([max(wanted.low - hit, 0) for wanted, hit in zip(plan.contains, hits, strict=True)])
+        if plan.high is not None and missing > self._most_at_once * (plan.high - index):
+            return False
+        if not self._one_by_one:
+            return None
+        begin = max(index, len(plan.prefix), *(wanted.start for wanted in plan.contains))
+        return True if plan.high is None or begin + missing <= plan.high else None
+
+    @cached_property
+    def _most_at_once(self) -> int:
+        """Return how many counts one item adds to at most."""
+        plan = self.plan
+        items = dict.fromkeys((*plan.prefix, *(() if plan.rest is None else (plan.rest,))))
+        return max((sum(hit) for terms in items for hit, _ in self._ways_of(plan.horizon, terms)), default=0)
+
+    @cached_property
+    def _one_by_one(self) -> bool:
+        """Return whether each item may count for nothing, and all but the first ones for any one `contains` alone."""
+        plan, none = self.plan, (0,) * len(self.plan.contains)
+        if plan.rest is None or not all(self._counts(terms, none) for terms in (*plan.prefix, plan.rest)):
+            return False
+        return all(self._counts(plan.rest, (*none[:k], 1, *none[k + 1 :])) for k in range(len(none)))
+
+    def _counts(self, terms: Conjunction, hit: Hits) -> bool:
+        """Return whether an item that satisfies `terms` may count for `hit` alone."""
+        return any(hit == counted for counted, _ in self._ways_of(self.plan.horizon, terms))
+
+    def _after(self, index: int, hits: Hits) -> Iterator[_Situation]:
+        """Yield where the items at `index` may lead, the most counts last."""
+        after = min(index + 1, self.plan.horizon)
+        moves = self._moves(index, hits)
+        charge(_OF_MOVE * (1 + len(moves)))
+        for _, _, counted in moves:
+            if self._ends.get((after, counted), True):
+                yield after, counted
 
     def _is_end(self, index: int, hits: Hits) -> bool:
         if self._ends.get((index, hits)):
@@ -88,7 +149,7 @@ class Counting:
         plan = self.plan
         return index >= plan.low and all(hit >= wanted.low for hit, wanted in zip(hits, plan.contains, strict=True))
 
-    def _moves(self, index: int, hits: Hits) -> list[tuple[Hits, Conjunction, Hits]]:
+    def _moves(self, index: int, hits: Hits) -> list[_Move]:
         plan = self.plan
         terms = plan.at(index)
         if terms is None or (plan.high is not None and index >= plan.high):
@@ -119,5 +180,10 @@ class Counting:
                     if counts:
                         longer.append(((*hit, 1), conjunction((*facts, wanted.term))))
                 ways = [way for way in longer if self.satisfiable(way[1])]
+                if len(ways) > _MOST_WAYS:
+                    raise GrammarLimit(
+                        f"an item of this array may count for {len(self.plan.contains)} `contains` in more than "
+                        f"{_MOST_WAYS} ways; ask for items that exclude one another, or for fewer"
+                    )
             self._ways[key] = ways
         return self._ways[key]

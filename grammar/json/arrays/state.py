@@ -11,7 +11,7 @@ from sluicegate.grammar.lexemes.literals import literals
 from sluicegate.grammar.lexemes.words import Words
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.guards import DistinctItem
-from sluicegate.grammar.reading.reading import Reading, Run
+from sluicegate.grammar.reading.reading import Place, Reading, Run
 from sluicegate.grammar.reading.readings import ByteChoice, InLexeme
 from sluicegate.grammar.schema.containers import Conjunction, Fact, conjunction
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
@@ -63,6 +63,14 @@ class ArrayState(Container):
         if used == before:
             return self
         return self.values.array_state(self.plan, self.index, self.hits, used, self.follow)
+
+    def place(self, role: str) -> Place | None:
+        plan = self.plan
+        if not plan.contains:
+            return None
+        least = tuple([hit for hit, wanted in zip(self.hits, plan.contains, strict=True) if wanted.high is None])
+        exact = tuple([hit for hit, wanted in zip(self.hits, plan.contains, strict=True) if wanted.high is not None])
+        return (role, plan, self.index, self.used, self.follow, exact), least
 
     def may_close(self) -> bool:
         plan = self.plan
