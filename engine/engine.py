@@ -6,28 +6,25 @@ The steps are computed by one engine thread (`engine.loop.worker`); nothing here
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Any
 
 from sluicegate.engine.checkpoints.progress import LoadProgress, OnProgress
-from sluicegate.engine.construction import load_adapter, load_for, make_core
-from sluicegate.engine.kernel_list import kernels_of
+from sluicegate.engine.construction import load_adapter, load_for
+from sluicegate.engine.cores import Cores
 from sluicegate.engine.loop.admission import load_of, max_length, refuse_too_late
 from sluicegate.engine.loop.core import EngineCore
 from sluicegate.engine.loop.guard_text import GuardText, refuse_closing, refuse_guard
-from sluicegate.engine.loop.metrics import gauges, totals
 from sluicegate.engine.loop.requests import Submission
 from sluicegate.engine.loop.worker import Worker
 from sluicegate.engine.model.embedding import EmbeddingTask, Texts, read_texts
 from sluicegate.engine.model.loading import load_lora
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import GuardModel, LoadedModel
-from sluicegate.engine.parallel.team import SharingTeam
-from sluicegate.engine.registry import ModelRegistry
+from sluicegate.engine.replacement import CoreReplacement
 from sluicegate.engine.sampling.params import check_choices, draw_rule
 from sluicegate.engine.search.best_of import BestOf, widen
 from sluicegate.engine.sequences.delivery import LiveGeneration
@@ -35,7 +32,6 @@ from sluicegate.engine.settings import EngineSettings, ModelSettings
 from sluicegate.plugins import (
     Capacity,
     Embeddings,
-    GenerationFailed,
     Job,
     Load,
     Overloaded,
@@ -43,11 +39,7 @@ from sluicegate.plugins import (
     ServedModel,
     Trouble,
 )
-from sluicegate.plugins.compiled.beside import BESIDE
 
-_LOG = logging.getLogger(__name__)
-LONGEST_PAUSE_S = 60.0
-"""Between two attempts to start the processes of a shared model."""
 UNWATCHED_S = 120.0
 """Half of this is too long for one step where no watchdog says what is."""
 
@@ -58,23 +50,17 @@ class Engine:
 
     def __init__(self, settings: EngineSettings, models: Sequence[LoadedModel] = ()) -> None:
         self._settings = settings
-        self._worker = Worker(settings)
-        self._registry = ModelRegistry()
-        self._leaving: list[EngineCore] = []
-        """Cores without a name whose last requests still run."""
-        self._dropped: dict[str, float] = {}
-        """Totals of cores that are gone."""
-        self._loading = asyncio.Lock()
+        self._cores = Cores(settings)
+        self._registry = self._cores.registry
+        self._replacement = CoreReplacement(self._cores, settings)
         self._progress: LoadProgress | None = None
-        self._restarts = 0
-        self._switches = 0
-        """How often a model went over from its own code to compiled loops."""
-        self._regroupings = 0
-        """How often the processes of a shared model were started again."""
-        self._switching: set[asyncio.Task[None]] = set()
-        self._watching: asyncio.Task[None] | None = None
         for model in models:
-            self._take_in(self._core(model))
+            self._cores.take_in(self._cores.make(model))
+
+    @property
+    def _worker(self) -> Worker:
+        """Return the engine thread of now: the watchdog may replace it."""
+        return self._cores.worker
 
     # --- the contract, on the event loop -----------------------------------------------------------------------
 
@@ -90,11 +76,7 @@ class Engine:
                 await self.add_model(wanted, on_progress=self._note)
             self._progress = None
         self._worker.start()
-        for core in self._registry.cores:
-            self._await_compiled(core)
-            self._await_loss(core)
-        if self._settings.watchdog_s is not None and self._watching is None:
-            self._watching = asyncio.create_task(self._watch(self._settings.watchdog_s))
+        self._replacement.start()
 
     def starting(self) -> str:
         """Return which model `start` loads, and how much of it is in memory."""
@@ -106,9 +88,7 @@ class Engine:
 
     async def close(self) -> None:
         """Refuse new jobs, let running ones finish for `drain_s`, cancel the rest, stop the thread."""
-        for task in (self._watching, *self._switching):
-            if task is not None:
-                task.cancel()
+        self._replacement.close()
         await self._worker.close()
 
     async def generate(self, job: Job) -> LiveGeneration | BestOf:
@@ -134,7 +114,7 @@ class Engine:
         )
         _refuse_lost(core)
         longest = max_length(job, core)
-        self._refuse_overload(core, self._waiting())
+        self._refuse_overload(core, self._cores.waiting())
         refuse_too_late(job, (adapter or core.model).version, self.load(job.model))
         generation = LiveGeneration(job, lambda g: worker.post(lambda: core.requests.cancel(g)))
         seed = secrets.randbits(64) if job.sampling.seed is None else job.sampling.seed
@@ -187,15 +167,7 @@ class Engine:
 
     def stats(self) -> Mapping[str, float]:
         """Return gauges, and totals since the start (names ending in `_total`); times are in seconds."""
-        cores = [*self._registry.cores, *self._leaving]
-        counts = gauges(cores, self._worker.arriving, self._restarts) | totals(cores, self._dropped)
-        computed = [core.is_compiled for core in self._registry.cores]
-        return counts | {
-            "adapters_loaded": float(self._registry.adapter_count),
-            "models_uncompiled": float(len(computed) - sum(computed)),
-            "compiled_switches_total": float(self._switches),
-            "shared_model_restarts_total": float(self._regroupings),
-        }
+        return {**self._cores.stats(), **self._replacement.stats()}
 
     def troubles(self) -> Sequence[Trouble]:
         """Report an engine thread that has died, or that computes one step for longer than half of what the watchdog
@@ -228,21 +200,20 @@ class Engine:
         `ConfigurationError`, `ModelLoadError`, `NotFound` where there is no such base, or `RequestError` where the name
         is taken; then nothing has changed."""
         wanted = ModelSettings.of(settings)
-        async with self._loading:
+        async with self._cores.changing:
             names = wanted.served_name, wanted.other_names
             self._registry.refuse_taken(*names, replace=replace, adapter=wanted.base is not None)
             if wanted.base is not None:
                 return await self._add_adapter(wanted, wanted.base)
             model = await asyncio.to_thread(self._load, wanted, _on_this_loop(on_progress))
-            core = await asyncio.to_thread(self._core, model)
+            core = await asyncio.to_thread(self._cores.make, model)
             moved = await asyncio.to_thread(_reload_adapters, self._registry.adapters_of(model.name), model)
-            before = self._take_in(core, wanted.aliases)
+            before = self._cores.take_in(core, wanted.aliases)
             self._registry.renew_adapters(moved)
             if self._worker.is_serving:
-                self._await_compiled(core)
-                self._await_loss(core)
+                self._replacement.follow(core)
         if before is not None:
-            await self._let_go(before, self._settings.drain_s)
+            await self._cores.let_go(before, self._settings.drain_s)
         return model
 
     async def _add_adapter(self, wanted: ModelSettings, base: str) -> Adapter:
@@ -259,17 +230,7 @@ class Engine:
         if isinstance(gone, Adapter):
             await self._finish(gone, drain_s)
         else:
-            await self._let_go(gone, drain_s)
-
-    def _take_in(self, core: EngineCore, aliases: Sequence[str] = ()) -> EngineCore | None:
-        self._worker.adopt(core)
-        return self._registry.put(core, aliases)
-
-    async def _let_go(self, core: EngineCore, drain_s: float) -> None:
-        self._leaving.append(core)
-        await self._worker.dismiss(core, drain_s)
-        self._leaving.remove(core)
-        self._dropped = totals([core], self._dropped)
+            await self._cores.let_go(gone, drain_s)
 
     async def _finish(self, adapter: Adapter, drain_s: float) -> None:
         """Wait for the requests that run with an adapter, for so long; then cancel them."""
@@ -283,124 +244,7 @@ class Engine:
     def _load(self, wanted: ModelSettings, on_progress: OnProgress | None) -> LoadedModel:
         return load_for(self._settings, wanted, on_progress)
 
-    def _core(self, model: LoadedModel) -> EngineCore:
-        compiled = BESIDE.builder is None or all(one.load() for one in kernels_of(model, self._settings))
-        return make_core(model, self._settings, self._worker.outbox, compiled=compiled)
-
-    # --- from the model's own code to the compiled ---------------------------------------------------------------
-
-    def _await_compiled(self, core: EngineCore) -> None:
-        """Have the loops of a core that does without compiled beside it; new requests go to another core then."""
-        builder = BESIDE.builder
-        if core.is_compiled or builder is None:
-            return
-        loop = asyncio.get_running_loop()
-
-        def then(failed: Mapping[str, str]) -> None:
-            if not failed and not loop.is_closed():
-                loop.call_soon_threadsafe(lambda: self._begin(self._switch(core)))
-
-        builder.want_all(kernels_of(core.model, self._settings), then)
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        if self._worker.is_closing:
-            work.close()
-            return
-        self._switching.add(task := asyncio.create_task(work))
-        task.add_done_callback(self._switching.discard)
-
-    async def _switch(self, core: EngineCore) -> None:
-        """Send new requests of a model to a core that computes by compiled loops. Requests that `core` has finish
-        there: no answer is computed by both, and no block of KV is shared. Where that core cannot be made all stays."""
-        async with self._loading:
-            if core not in self._registry.cores:
-                return
-            try:
-                made = await asyncio.to_thread(self._compiled_core, core)
-            except Exception:
-                _LOG.exception("model %s goes on by its own code: the compiled core could not be made", core.model.name)
-                return
-            self._worker.adopt(made)
-            self._registry.exchange(core, made)
-            self._switches += 1
-        _LOG.info("model %s: new requests are computed by the compiled loops from now on", core.model.name)
-        await self._let_go(core, inf)
-
-    def _compiled_core(self, core: EngineCore) -> EngineCore:
-        return make_core(core.model, self._settings, self._worker.outbox, expected=core.expected)
-
-    # --- models of several processes ---------------------------------------------------------------------------
-
-    def _await_loss(self, core: EngineCore) -> None:
-        """Start the processes of a shared model again when one of them ends."""
-        if (team := core.model.team) is None:
-            return
-        loop, model = asyncio.get_running_loop(), core.model
-
-        def lost() -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(lambda: self._begin(self._regroup(model)))
-
-        team.watch(lost)
-
-    async def _regroup(self, model: LoadedModel) -> None:
-        """Start the processes of `model` again, as often as it takes, with KV pools of their own: requests that ran
-        have failed with the old ones."""
-        pause_s = 1.0
-        while True:
-            async with self._loading:
-                core = next((one for one in self._registry.cores if one.model is model), None)
-                if core is None or model.team is None or model.team.fate is None:
-                    return
-                _LOG.error("model %s: %s; its processes are started again", model.name, model.team.fate)
-                try:
-                    made = await asyncio.to_thread(self._renewed, model, model.team)
-                    break
-                except Exception:
-                    _LOG.exception("model %s: its processes could not be started", model.name)
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-        self._worker.adopt(made)
-        self._registry.exchange(core, made)
-        self._regroupings += 1
-        await self._let_go(core, inf)
-
-    def _renewed(self, model: LoadedModel, team: SharingTeam) -> EngineCore:
-        team.restart(model.version.rpartition("+")[2])
-        return self._core(model)
-
-    # --- the watchdog ------------------------------------------------------------------------------------------
-
-    async def _watch(self, limit_s: float) -> None:
-        """Replace an engine thread that is stuck in one turn for longer than `limit_s`, or has died."""
-        while True:
-            await asyncio.sleep(min(1.0, limit_s / 4))
-            if not self._worker.is_closing and (stuck_s := self._worker.stuck_s()) > limit_s:
-                self._replace_worker(stuck_s)
-
-    def _replace_worker(self, stuck_s: float) -> None:
-        """Fail the requests of the old thread and start a new one. The models stay in memory, with new KV pools: the
-        old thread may still write to the old ones."""
-        old, self._worker = self._worker, Worker(self._settings)
-        _LOG.critical("the engine thread stood still for %.1f s and is replaced; it is at\n%s", stuck_s, old.where())
-        message = f"the engine made no progress for {stuck_s:.1f} s and was restarted; send the request again"
-        old.abandon(GenerationFailed(message))
-        self._restarts += 1
-        self._dropped = totals(self._registry.cores, self._dropped)
-        for core in self._registry.cores:
-            core.give_up_device()
-            if core.model.team is not None:
-                core.model.team.lose(f"a step took longer than {self._settings.watchdog_s} s")
-        self._registry.renew(lambda core: self._core(core.model))
-        for core in self._registry.cores:
-            self._worker.adopt(core)
-        self._worker.start()
-
     # --- checks before the queue -------------------------------------------------------------------------------
-
-    def _waiting(self) -> int:
-        queued = sum(core.scheduler.waiting_count for core in self._registry.cores)
-        return queued + self._worker.arriving
 
     def _named_or_first(self, model: str | None) -> EngineCore:
         return self._registry.find(model or next(iter(self._registry.models), ""))

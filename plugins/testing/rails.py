@@ -236,7 +236,7 @@ def _tail(found: Driven, offset: int, after: int) -> tuple[list[tuple[int, int, 
 
 
 def _growth(rail: OutputRail, declared: RailProperties) -> Iterator[Fault]:
-    """Feeding by character must cost the same per character however long the text has become."""
+    """Check that a character costs the same however long the text has become, fed by character."""
     channel = _first(declared)
     ratio = GROWTH + 1
     for _ in range(3):

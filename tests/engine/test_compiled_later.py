@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pytest
 
-from sluicegate.engine import LoadedModel
-from sluicegate.engine import engine as engines
+from sluicegate.engine import LoadedModel, cores
 from sluicegate.engine.kernel_list import kernels_of
 from sluicegate.engine.settings import EngineSettings
 from sluicegate.plugins.compiled.beside import BESIDE, Compilable, Types
@@ -49,7 +48,7 @@ class Missing:
 def missing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Missing]:
     found = Missing()
     monkeypatch.setattr(BESIDE, "builder", found)
-    monkeypatch.setattr(engines, "kernels_of", lambda *_: [found])
+    monkeypatch.setattr(cores, "kernels_of", lambda *_: [found])
     return found
 
 

@@ -357,7 +357,7 @@ async def test_a_text_goes_on_where_its_guard_gets_another_core_and_not_another_
         reading = engine.open_reading("guard", "t")
         found = list(await reading.judge(ids[:30], 30))
         [old] = engine._registry.cores
-        made = engine._core(old.model)
+        made = engine._cores.make(old.model)
         engine._worker.adopt(made)
         engine._registry.exchange(old, made)  # as once its loops are compiled
         found += await reading.judge(ids[30:], 20)

@@ -1,0 +1,102 @@
+"""Hold what computes the models: cores under their names, cores that leave, and the thread that steps them all."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+
+from sluicegate.engine.construction import make_core
+from sluicegate.engine.kernel_list import kernels_of
+from sluicegate.engine.loop.core import EngineCore
+from sluicegate.engine.loop.metrics import gauges, totals
+from sluicegate.engine.loop.worker import Worker
+from sluicegate.engine.model.model import LoadedModel
+from sluicegate.engine.registry import ModelRegistry
+from sluicegate.engine.settings import EngineSettings
+from sluicegate.plugins import GenerationFailed
+from sluicegate.plugins.compiled.beside import BESIDE, Compilable
+
+_LOG = logging.getLogger(__name__)
+
+
+class Cores:
+    """Used on the event loop, but for `make`."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self.registry = ModelRegistry()
+        self.worker = Worker(settings)
+        self.changing = asyncio.Lock()
+        """Held by whoever puts a core in the place of another, or loads one."""
+        self._settings = settings
+        self._leaving: list[EngineCore] = []
+        """Cores without a name whose last requests still run."""
+        self._dropped: dict[str, float] = {}
+        """Totals of cores that are gone."""
+        self._restarts = 0
+
+    def make(self, model: LoadedModel) -> EngineCore:
+        """Make a core; without compiled loops where these are still to be built beside it. On any thread."""
+        compiled = BESIDE.builder is None or all(one.load() for one in self.kernels(model))
+        return make_core(model, self._settings, self.worker.outbox, compiled=compiled)
+
+    def kernels(self, model: LoadedModel) -> Sequence[Compilable]:
+        """Return the compiled loops that a model's core calls where they are there."""
+        return kernels_of(model, self._settings)
+
+    def make_compiled(self, core: EngineCore) -> EngineCore:
+        """Make what takes the place of `core` now that its model's loops are built. On any thread."""
+        return make_core(core.model, self._settings, self.worker.outbox, expected=core.expected)
+
+    def take_in(self, core: EngineCore, aliases: Sequence[str] = ()) -> EngineCore | None:
+        """Serve a core under its model's name and `aliases`; return the core that had the name before."""
+        self.worker.adopt(core)
+        return self.registry.put(core, aliases)
+
+    def exchange(self, old: EngineCore, new: EngineCore) -> None:
+        """Send new requests to `new`; those that run stay with `old`."""
+        self.worker.adopt(new)
+        self.registry.exchange(old, new)
+
+    async def let_go(self, core: EngineCore, drain_s: float) -> None:
+        """Let the requests of a core that has no name finish for `drain_s`, cancel the rest, and free its memory."""
+        self._leaving.append(core)
+        await self.worker.dismiss(core, drain_s)
+        self._leaving.remove(core)
+        self._dropped = totals([core], self._dropped)
+
+    def replace_worker(self, stuck_s: float, reason: str) -> None:
+        """Fail the requests of the thread, which stood still for `stuck_s`, and start a new one. The models stay in
+        memory, with new KV pools: the old thread may still write to the old ones. `reason`: for processes that share
+        a model."""
+        old, self.worker = self.worker, Worker(self._settings)
+        _LOG.critical("the engine thread stood still for %.1f s and is replaced; it is at\n%s", stuck_s, old.where())
+        message = f"the engine made no progress for {stuck_s:.1f} s and was restarted; send the request again"
+        old.abandon(GenerationFailed(message))
+        self._restarts += 1
+        self._dropped = totals(self.registry.cores, self._dropped)
+        for core in self.registry.cores:
+            core.give_up_device()
+            if core.model.team is not None:
+                core.model.team.lose(reason)
+        self.registry.renew(lambda core: self.make(core.model))
+        for core in self.registry.cores:
+            self.worker.adopt(core)
+        self.worker.start()
+
+    def waiting(self) -> int:
+        """Count the requests that wait for a first step."""
+        return self.worker.arriving + sum(core.scheduler.waiting_count for core in self.registry.cores)
+
+    def stats(self) -> Mapping[str, float]:
+        """Return gauges, and totals since the start (names ending in `_total`); times are in seconds."""
+        cores = [*self.registry.cores, *self._leaving]
+        computed = [core.is_compiled for core in self.registry.cores]
+        return (
+            gauges(cores, self.worker.arriving, self._restarts)
+            | totals(cores, self._dropped)
+            | {
+                "adapters_loaded": float(self.registry.adapter_count),
+                "models_uncompiled": float(len(computed) - sum(computed)),
+            }
+        )

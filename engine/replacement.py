@@ -1,0 +1,147 @@
+"""Put new cores in the place of old ones while requests run: with compiled loops once these are built, with new
+processes where those of a shared model have ended, and with a new engine thread where the old one hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from math import inf
+from typing import Any
+
+from sluicegate.engine.cores import Cores
+from sluicegate.engine.loop.core import EngineCore
+from sluicegate.engine.model.model import LoadedModel
+from sluicegate.engine.parallel.team import SharingTeam
+from sluicegate.engine.settings import EngineSettings
+from sluicegate.plugins.compiled.beside import BESIDE
+
+_LOG = logging.getLogger(__name__)
+LONGEST_PAUSE_S = 60.0
+"""Between two attempts to start the processes of a shared model."""
+
+
+class CoreReplacement:
+    """Watches the cores of an engine that has started. Used on the event loop."""
+
+    def __init__(self, cores: Cores, settings: EngineSettings) -> None:
+        self._cores = cores
+        self._settings = settings
+        self._switches = 0
+        """How often a model went over from its own code to compiled loops."""
+        self._regroupings = 0
+        """How often the processes of a shared model were started again."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._watching: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Watch the cores that are served now, and the engine thread where a watchdog is set. May be called again."""
+        for core in self._cores.registry.cores:
+            self.follow(core)
+        if self._settings.watchdog_s is not None and self._watching is None:
+            self._watching = asyncio.create_task(self._watch(self._settings.watchdog_s))
+
+    def follow(self, core: EngineCore) -> None:
+        """Replace a core when its loops are compiled, or when processes that compute it have ended."""
+        self._await_compiled(core)
+        self._await_loss(core)
+
+    def close(self) -> None:
+        """Replace nothing any more."""
+        for task in (self._watching, *self._tasks):
+            if task is not None:
+                task.cancel()
+
+    def stats(self) -> Mapping[str, float]:
+        """Return totals since the start."""
+        return {
+            "compiled_switches_total": float(self._switches),
+            "shared_model_restarts_total": float(self._regroupings),
+        }
+
+    def _begin_soon(self, work: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+        """Return what has `work` done on this event loop, called on any thread."""
+        loop = asyncio.get_running_loop()
+
+        def begin() -> None:
+            if not self._cores.worker.is_closing:
+                self._tasks.add(task := asyncio.create_task(work()))
+                task.add_done_callback(self._tasks.discard)
+
+        def post() -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(begin)
+
+        return post
+
+    # --- from the model's own code to the compiled ---------------------------------------------------------------
+
+    def _await_compiled(self, core: EngineCore) -> None:
+        """Have the loops of a core that does without compiled beside it; new requests go to another core then."""
+        if core.is_compiled or BESIDE.builder is None:
+            return
+        switch = self._begin_soon(lambda: self._switch(core))
+
+        def then(failed: Mapping[str, str]) -> None:
+            if not failed:
+                switch()
+
+        BESIDE.builder.want_all(self._cores.kernels(core.model), then)
+
+    async def _switch(self, core: EngineCore) -> None:
+        """Send new requests of a model to a core that computes by compiled loops. Requests that `core` has finish
+        there: no answer is computed by both, and no block of KV is shared. Where that core cannot be made all stays."""
+        async with self._cores.changing:
+            if core not in self._cores.registry.cores:
+                return
+            try:
+                made = await asyncio.to_thread(self._cores.make_compiled, core)
+            except Exception:
+                _LOG.exception("model %s goes on by its own code: the compiled core could not be made", core.model.name)
+                return
+            self._cores.exchange(core, made)
+            self._switches += 1
+        _LOG.info("model %s: new requests are computed by the compiled loops from now on", core.model.name)
+        await self._cores.let_go(core, inf)
+
+    # --- models of several processes ---------------------------------------------------------------------------
+
+    def _await_loss(self, core: EngineCore) -> None:
+        """Start the processes of a shared model again when one of them ends."""
+        if (team := core.model.team) is not None:
+            team.watch(self._begin_soon(lambda: self._regroup(core.model)))
+
+    async def _regroup(self, model: LoadedModel) -> None:
+        """Start the processes of `model` again, as often as it takes, with KV pools of their own: requests that ran
+        have failed with the old ones."""
+        pause_s = 1.0
+        while True:
+            async with self._cores.changing:
+                core = next((one for one in self._cores.registry.cores if one.model is model), None)
+                if core is None or model.team is None or model.team.fate is None:
+                    return
+                _LOG.error("model %s: %s; its processes are started again", model.name, model.team.fate)
+                try:
+                    made = await asyncio.to_thread(self._renewed, model, model.team)
+                    break
+                except Exception:
+                    _LOG.exception("model %s: its processes could not be started", model.name)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        self._cores.exchange(core, made)
+        self._regroupings += 1
+        await self._cores.let_go(core, inf)
+
+    def _renewed(self, model: LoadedModel, team: SharingTeam) -> EngineCore:
+        team.restart(model.version.rpartition("+")[2])
+        return self._cores.make(model)
+
+    # --- the watchdog ------------------------------------------------------------------------------------------
+
+    async def _watch(self, limit_s: float) -> None:
+        """Replace an engine thread that is stuck in one turn for longer than `limit_s`, or has died."""
+        while True:
+            await asyncio.sleep(min(1.0, limit_s / 4))
+            worker = self._cores.worker
+            if not worker.is_closing and (stuck_s := worker.stuck_s()) > limit_s:
+                self._cores.replace_worker(stuck_s, f"a step took longer than {limit_s} s")
