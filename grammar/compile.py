@@ -28,7 +28,7 @@ def compile_json_schema(
     options: GrammarOptions | None = None,
     documents: Mapping[str, Any] | None = None,
 ) -> LazyGrammar:
-    """JSON texts that `schema` (any draft from 4 to 2020-12, as a value or as JSON text) allows.
+    """Compile the JSON texts that `schema` (any draft from 4 to 2020-12, as a value or as JSON text) allows.
 
     `documents`: other schemas that `$ref` may lead to, by URI without a fragment; nothing is ever fetched.
 
@@ -82,17 +82,17 @@ def _compile(
 
 
 def compile_json_object(vocabulary: Vocabulary, *, options: GrammarOptions | None = None) -> LazyGrammar:
-    """Any JSON object."""
+    """Compile the texts of any JSON object."""
     return compile_json_schema({"type": "object"}, vocabulary, options=options)
 
 
 def compile_text(vocabulary: Vocabulary, *, options: GrammarOptions | None = None) -> LazyGrammar:
-    """Any text: of use with a blocklist."""
+    """Compile any text: of use with a blocklist."""
     return _of_texts(CharDfa.any_string(), vocabulary, "text", options)
 
 
 def compile_regex(pattern: str, vocabulary: Vocabulary, *, options: GrammarOptions | None = None) -> LazyGrammar:
-    """Texts that the Python regular expression `pattern` matches from end to end."""
+    """Compile the texts that the Python regular expression `pattern` matches from end to end."""
     with within((options or GrammarOptions()).limits.cpu_s):
         texts = CharDfa.from_pattern(pattern, dialect="python", anchored=True)
         return _of_texts(texts, vocabulary, "pattern", options)
@@ -101,7 +101,8 @@ def compile_regex(pattern: str, vocabulary: Vocabulary, *, options: GrammarOptio
 def compile_choices(
     choices: Sequence[str], vocabulary: Vocabulary, *, options: GrammarOptions | None = None
 ) -> LazyGrammar:
-    """Exactly one of `choices`."""
+    """Compile exactly one of `choices`. Raises `InvalidGrammar` where they are no list of strings, `Unsatisfiable`
+    where none is left."""
     if isinstance(choices, str) or not all(isinstance(choice, str) for choice in choices):
         raise InvalidGrammar("choices must be a list of strings")
     if not choices:

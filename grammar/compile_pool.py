@@ -50,7 +50,8 @@ class CompileJob:
     aside: bool = False
 
     def pause(self) -> None:
-        """Called by the working thread every millisecond or so. Raises `Abandoned`; gives up the seat; rests."""
+        """Give up the seat after a while, and rest. The working thread calls this every millisecond or so. Raises
+        `Abandoned` where nobody waits any more."""
         if self.waiters == 0:
             raise Abandoned
         now = time.perf_counter()

@@ -50,7 +50,7 @@ class GrammarConstrainer:
     """
 
     def __init__(self, settings: GrammarSettings) -> None:
-        """Raises `ConfigurationError` for options that are none."""
+        """Check the options of `settings`; compile nothing yet. Raises `ConfigurationError` for invalid ones."""
         blocked = {"blocklist": list(settings.blocklist), "blocklist_patterns": list(settings.blocklist_patterns)}
         self._blocked = {name: phrases for name, phrases in blocked.items() if phrases}
         self._options = dict(settings.options)
@@ -72,7 +72,7 @@ class GrammarConstrainer:
         self._compile_s = 0.0
 
     def stats(self) -> Mapping[str, float]:
-        """Totals since the start, and how many grammars are kept."""
+        """Return the totals since the start, and how many grammars are kept."""
         return {
             "compiled_total": float(self._compiled),
             "compile_seconds_total": self._compile_s,
@@ -81,11 +81,12 @@ class GrammarConstrainer:
         }
 
     async def compile(self, constraint: Constraint, model: ServedModel) -> LazyGrammar:
-        """Raises a `GrammarError`; never blocks the event loop."""
+        """Compile `constraint` for `model`. Raises a `GrammarError`; never blocks the event loop."""
         return await self.compile_for("", constraint, model)
 
     async def compile_for(self, tenant: str, constraint: Constraint, model: ServedModel) -> LazyGrammar:
-        """`compile`, in the turn of `tenant`. Raises `RateLimited` too, where too much of its work waits."""
+        """Compile as `compile` does, in the turn of `tenant`. Raises `RateLimited` too, where too much of its work
+        waits."""
         key = (f"{model.name}\0{model.version}", _canonical(constraint))
         while True:
             found = self._grammars.get(key)
@@ -112,10 +113,11 @@ class GrammarConstrainer:
         await asyncio.to_thread(self._vocabularies.keep)
 
     async def start(self) -> None:
-        """Nothing to do: vocabularies are prepared with their first grammar, or by `warm`."""
+        """Do nothing: vocabularies are prepared with their first grammar, or by `warm`."""
 
     def _resolved(self, given: Mapping[str, Any]) -> GrammarOptions:
-        """A request may block more than the operator does, never less. Raises `InvalidGrammar`."""
+        """Join the options of a request with the operator's. A request may block more than the operator does, never
+        less. Raises `InvalidGrammar`."""
         options = {**self._options, **given}
         for name, blocked in self._blocked.items():
             options[name] = [*blocked, *options.get(name, [])]
@@ -149,7 +151,8 @@ _KINDS: dict[str, Callable[[Any, Vocabulary, GrammarOptions], LazyGrammar]] = {
 
 
 def _canonical(constraint: Constraint) -> str:
-    """Same text, same grammar. Property order is kept: by default it is part of what a schema means."""
+    """Return the text by which grammars are kept. Property order stays: by default it is part of what a schema means.
+    Raises `InvalidGrammar` for a constraint that is not JSON."""
     try:
         return json.dumps([constraint.kind, constraint.value, dict(constraint.options)], ensure_ascii=False)
     except (TypeError, ValueError) as error:

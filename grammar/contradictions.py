@@ -98,7 +98,8 @@ def _bounds(schemas: Sequence[Schema]) -> str:
 
 
 def _exclusive(schemas: Sequence[Schema]) -> str:
-    """A flag in draft 4, beside a bound; a number since."""
+    """Say which bounds leave no number where one of them is exclusive; "" where they leave some. `exclusiveMinimum` and
+    `exclusiveMaximum` are flags beside a bound in draft 4, numbers since."""
     lows = [(s[name], name) for s in schemas for name in ("minimum", "exclusiveMinimum") if _is_number(s.get(name))]
     highs = [(s[name], name) for s in schemas for name in ("maximum", "exclusiveMaximum") if _is_number(s.get(name))]
     if not lows or not highs or (max(lows)[0] < min(highs)[0]):
@@ -128,7 +129,7 @@ def _names(schemas: Sequence[Schema]) -> str:
 
 
 def _matches(pattern: str, name: str) -> bool:
-    """Whether a pattern may allow the name: also where `re` reads it in another way."""
+    """Return whether a pattern may allow the name; True where `re` cannot read the pattern."""
     try:
         return re.search(pattern, name) is not None
     except re.error:

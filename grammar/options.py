@@ -67,7 +67,7 @@ class GrammarOptions:
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any], limits: GrammarLimits | None = None) -> GrammarOptions:
-        """`limits` are the most that `given` may ask for.
+        """Read options by name. `limits` are the most that `given` may ask for.
 
         Raises `InvalidGrammar` for an unknown name, listing the valid ones, and for a limit above the most.
         """

@@ -12,7 +12,7 @@ def register(registry: RegistryLike) -> None:
 
 
 def make_constrainer(settings: GrammarSettings) -> Constrainer:
-    """Raises `ConfigurationError` for options that are none."""
+    """Make the stage. Raises `ConfigurationError` for invalid options."""
     from sluicegate.grammar.constrainer import GrammarConstrainer  # numba: only those who serve need it
 
     return GrammarConstrainer(settings)

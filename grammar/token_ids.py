@@ -10,7 +10,7 @@ NO_IDS: I32 = np.empty(0, np.int32)
 
 
 def join(parts: list[I32]) -> I32:
-    """All of `parts` in one array, which may be the only one of them."""
+    """Return all of `parts` in one array, which may be the only one of them."""
     if not parts:
         return NO_IDS
     return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -24,7 +24,7 @@ class CharDfa:
     table: Table
 
     def __init__(self, table: Table) -> None:
-        """`table` must be canonical (`table.minimal`); it is kept, not copied."""
+        """Keep `table` without a copy; it must be canonical (`table.minimal`)."""
         self.table = table
         self._digest: bytes | None = None
 
@@ -92,7 +92,7 @@ class CharDfa:
 
     @property
     def digest(self) -> bytes:
-        """16 bytes that name the language."""
+        """Return 16 bytes that name the language."""
         if self._digest is None:
             self._digest = self.table.digest()
         return self._digest
@@ -137,8 +137,8 @@ class CharDfa:
         return words.count(self.table, limit)
 
     def has_many(self, begun: str, high: int | None, limit: int) -> bool:
-        """Whether more than `limit` texts begin with `begun` and go on with up to `high` characters (None: any number),
-        as far as the next 64 characters tell."""
+        """Return whether more than `limit` texts begin with `begun` and go on with up to `high` characters (None: any
+        number), as far as the next 64 characters tell."""
         return words.has_many(self.table, self._behind(begun), high, limit)
 
     def enumerate(self, limit: int) -> Iterator[str]:

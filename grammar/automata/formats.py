@@ -37,7 +37,7 @@ _OFFSET = r"([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)"
 
 
 def _leap_seconds() -> str:
-    """`23:59:60` of UTC as clocks with an offset of whole or half hours show it."""
+    """Return a pattern of `23:59:60` of UTC as clocks with an offset of whole or half hours show it."""
     forms = [r"23:59:60(\.\d+)?[Zz]"]
     for offset in range(0, 24 * 60, 30):
         for sign, local in (("+", 23 * 60 + 59 + offset), ("-", 23 * 60 + 59 - offset)):
@@ -59,7 +59,8 @@ _LS32 = rf"({_H16}:{_H16}|{_IPV4})"
 
 
 def _ipv6() -> str:
-    """RFC 3986, rule IPv6address: `before` groups, `::`, and at most 7 - `before` groups behind it."""
+    """Return a pattern of RFC 3986, rule IPv6address: `before` groups, `::`, and at most 7 - `before` groups behind
+    it."""
     full = rf"({_H16}:){{6}}{_LS32}"
     forms = [full]
     for behind in range(5, -1, -1):
@@ -172,8 +173,8 @@ def _idn_hostname() -> CharDfa:
 
 @lru_cache(maxsize=1)
 def _stable_letters() -> Ranges:
-    """Letters that RFC 5892 finds valid for being unchanged by NFKC and case folding, and its exceptions (`ß` is one of
-    them); left to right only (RFC 5893)."""
+    """Return the letters that RFC 5892 finds valid for being unchanged by NFKC and case folding, and its exceptions
+    (`ß` is one of them); left to right only (RFC 5893)."""
 
     def stable(c: str) -> bool:
         return (

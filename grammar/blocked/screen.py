@@ -72,7 +72,7 @@ class Screen:
 
     @property
     def start(self) -> ScreenState:
-        """Where texts begin."""
+        """Return the scan state where texts begin."""
         return self._spot(self.reader.start)
 
     def _spot(self, standing: ScanState) -> ScreenState:

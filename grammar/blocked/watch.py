@@ -78,6 +78,6 @@ class Watch:
         return True
 
     def is_clear(self, text: bytes) -> bool:
-        """Whether nothing is blocked in `text`, which is not on the tape yet."""
+        """Return whether nothing is blocked in `text`, which is not on the tape yet."""
         spot = self.spot
         return not spot.screen.reader.after(spot.standing, text).found

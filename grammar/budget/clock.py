@@ -34,7 +34,7 @@ gc.callbacks.append(_note)
 
 
 def worked_s() -> float:
-    """Seconds of CPU time of the calling thread, from an arbitrary start, without collections."""
+    """Return the seconds of CPU time of the calling thread, from an arbitrary start, without collections."""
     return time.thread_time() - _collected.total_s
 
 

@@ -48,7 +48,7 @@ class Allowance:
         now_s: float | None = None,
         charges: float = math.inf,
     ) -> None:
-        """`now_s`: what `worked_s` says now, where it was just asked."""
+        """Allow `seconds` of CPU time from now on. `now_s`: what `worked_s` says now, where it was just asked."""
         self.charges = charges
         self.until = (worked_s() if now_s is None else now_s) + seconds
         self.error = error
@@ -100,7 +100,7 @@ def look() -> None:
 
 
 def tick() -> None:
-    """`look`, once in 256 calls: for steps of a few microseconds."""
+    """Call `look` once in 256 calls: for steps of a few microseconds."""
     allowance = current.get()
     if allowance is not None:
         allowance.ticks -= 1

@@ -31,13 +31,13 @@ class RootClass(NamedTuple):
 
 
 def keep(vocabulary: Vocabulary, key: Any, found: RootClass) -> RootClass:
-    """`found`, remembered under `key`."""
+    """Remember `found` under `key`, and return it."""
     vocabulary.classes.put(key, found, size_of(found))
     return found
 
 
 def size_of(found: RootClass) -> int:
-    """Bytes of its arrays."""
+    """Return how many bytes the arrays of `found` take."""
     size = found.ids.nbytes + (0 if found.row is None else found.row.nbytes)
     return size + sum(end.closers.nbytes + end.numbers.nbytes + end.tokens.nbytes for end in found.endings)
 
@@ -69,8 +69,8 @@ def _walk(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> RootClass:
 
 
 def _ending(vocabulary: Vocabulary, part: VocabularySlice | None, exits: bytes, closers: I32) -> Ending:
-    """Of the tokens that close, and those that go on from the nodes `exits` (int32) of the trie that was walked: few
-    sets of nodes for all automata there are."""
+    """Make the ending of the tokens that close and of those that go on from the nodes `exits` (int32) of the trie that
+    was walked. All automata together have few sets of such nodes."""
     if not exits:
         return Ending(0, closers, NO_IDS, NO_IDS)
     key = (0 if part is None else id(part), exits)
@@ -86,8 +86,9 @@ def _ending(vocabulary: Vocabulary, part: VocabularySlice | None, exits: bytes, 
 
 
 def of_general(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int, wanted: bytes) -> tuple[RootClass, TrieNode]:
-    """The same for a lexeme that anything may follow: the remainders of tokens that begin with a `wanted` byte, as a
-    small trie of their own. Such a lexeme may end wherever it accepts, also where it can go on."""
+    """Classify the tokens for a lexeme that anything may follow, which may end wherever it accepts, also where it can
+    go on. Returns the class, and the remainders of tokens that begin with a `wanted` byte, as a small trie of their
+    own."""
     key = ("general", lexeme.key(state), wanted)
     known = vocabulary.classes.get(key)
     if known is None:

@@ -33,7 +33,8 @@ def of_counted(vocabulary: Vocabulary, lexeme: Counted, state: CountedState) -> 
 
 
 def _fitting(vocabulary: Vocabulary, lexeme: Counted, state: CountedState, wanted: int, room: int) -> RootClass:
-    """Tokens of the pattern that add at most `room` characters, and that end the string after at least `wanted`."""
+    """Classify the tokens of the pattern that add at most `room` characters, and that end the string after at least
+    `wanted`."""
     base = of_automaton(vocabulary, lexeme.inner, state.inner)
     chars = _characters(vocabulary, lexeme.every, state.char)
     endings = []
@@ -66,7 +67,7 @@ def _with_longer(
 
 
 def _longer(vocabulary: Vocabulary, lexeme: Counted, state: CountedState, free: int, room: int) -> I32:
-    """Tokens of more than `free` characters, and no more than `room`, that the pattern takes."""
+    """Return the tokens of more than `free` characters, and no more than `room`, that the pattern takes."""
     sizes, order = _by_characters(vocabulary, lexeme.every, state.char)
     longer = order[np.searchsorted(sizes, free, "right") : np.searchsorted(sizes, room, "right")]
     base = of_automaton(vocabulary, lexeme.inner, state.inner)
@@ -77,7 +78,7 @@ def _longer(vocabulary: Vocabulary, lexeme: Counted, state: CountedState, free: 
 
 
 def _walk(vocabulary: Vocabulary, lexeme: Counted, state: CountedState) -> I32:
-    """Tokens that stay inside, looked at one character after the other."""
+    """Return the tokens that stay inside, looked at one character after the other."""
     bounds, trie, inner, every = lexeme.bounds, vocabulary.trie, lexeme.inner, lexeme.every
     assert bounds is not None
     alive = bounds.alive_after(state.size)
@@ -103,7 +104,7 @@ def _between(ids: I32, chars: I32, wanted: int, room: int) -> I32:
 
 
 def _characters(vocabulary: Vocabulary, every: DfaLexeme, char: int) -> I32:
-    """int32[V]: characters by which each token lengthens a string whose automaton is in state `char`."""
+    """Return int32[V]: the characters by which each token lengthens a string whose automaton is in state `char`."""
     key = ("characters", every.key(char))
     known: I32 | None = vocabulary.classes.get(key)
     if known is None:
@@ -118,7 +119,7 @@ def _characters(vocabulary: Vocabulary, every: DfaLexeme, char: int) -> I32:
 
 
 def _by_characters(vocabulary: Vocabulary, every: DfaLexeme, char: int) -> tuple[I32, I32]:
-    """Ascending counts of characters, and the tokens that have them, for those that fit into a string at all."""
+    """Return ascending counts of characters, and the tokens that have them, for those that fit into a string at all."""
     key = ("by characters", every.key(char))
     known: tuple[I32, I32] | None = vocabulary.classes.get(key)
     if known is None:
@@ -131,7 +132,7 @@ def _by_characters(vocabulary: Vocabulary, every: DfaLexeme, char: int) -> tuple
 
 
 def _short_enough(vocabulary: Vocabulary, every: DfaLexeme, char: int, room: int) -> I32:
-    """Bitmask of the tokens that lengthen the string by at most `room` characters."""
+    """Return the bitmask of the tokens that lengthen the string by at most `room` characters."""
     key = ("short", every.key(char), room)
     known: I32 | None = vocabulary.classes.get(key)
     if known is None:

@@ -18,7 +18,7 @@ Opening = tuple[int, tuple[tuple[int, int], ...]]
 
 
 def of_scalar(lexeme: Lexeme, punctuation: PunctuationTrie) -> tuple[int, int]:
-    """(nodes inside the lexeme, nodes where it may end with any outcome)."""
+    """Return (nodes inside the lexeme, nodes where it may end with any outcome)."""
     read, ended = opening_of(lexeme, punctuation)
     if len(ended) == 1:
         return read, ended[0][1]
@@ -60,7 +60,7 @@ def of_automaton(lexeme: DfaLexeme, start: PunctuationNode, punctuation: Punctua
 
 
 def by_steps(lexeme: Lexeme, start: PunctuationNode) -> Opening:
-    """The same for any lexeme, byte by byte."""
+    """Find the opening of any lexeme byte by byte."""
     inside = HERE | 1 << start.number
     ended: dict[int, int] = {}
     pending = [(lexeme.start, start)]
@@ -92,7 +92,7 @@ def _of_literals(lexeme: Literals, punctuation: PunctuationTrie) -> Opening:
 
 
 def of_word(word: bytes, punctuation: PunctuationTrie) -> tuple[int, int]:
-    """(nodes inside the string spelled `word`, closing quote included, nodes where it ends)."""
+    """Return (nodes inside the string spelled `word`, closing quote included, nodes where it ends)."""
     found = punctuation.words.get(word)
     if found is None:
         start = punctuation.root.below(QUOTE)
@@ -110,8 +110,8 @@ def of_word(word: bytes, punctuation: PunctuationTrie) -> tuple[int, int]:
 
 
 def _plainly(word: bytes, start: PunctuationNode) -> tuple[int, int] | None:
-    """`of_word` without a look at escapes, of which a token spells at most the backslash. None where more escapes are
-    met on the way."""
+    """Find what `of_word` does without a look at escapes, of which a token spells at most the backslash. None where
+    more escapes are met on the way."""
     inside = HERE | 1 << start.number
     escape = start.below(BACKSLASH)
     if escape is not None:

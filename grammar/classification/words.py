@@ -33,8 +33,8 @@ class Rest(NamedTuple):
 
 
 def rests(vocabulary: Vocabulary, lexeme: WordList, state: State) -> list[tuple[int, Rest]] | None:
-    """(outcome, what is left) for each word that `state` may still become, remembered by spelling. None where more than
-    64 words are left, or a character is spelled with a backslash."""
+    """Return (outcome, what is left) for each word that `state` may still become, remembered by spelling. None where
+    more than 64 words are left, or a character is spelled with a backslash."""
     window = lexeme.window(state)
     if window is None or window[1] - window[0] > _APART:
         return None
@@ -92,7 +92,8 @@ class _Tokens:
         return RootClass(None, join(self.inside), tuple(endings))
 
     def _close(self, outcome: int, closers: I32 | None, node: int) -> None:
-        """`closers` end with the word; tokens below `node` of the vocabulary's trie go on after it."""
+        """Add `closers`, which end with the word, and the tokens below `node` of the vocabulary's trie, which go on
+        after it."""
         all_closers, numbers, tokens = self.ended.setdefault(outcome, ([], [], []))
         if closers is not None:
             all_closers.append(closers)
@@ -117,7 +118,7 @@ class _Tokens:
             self._close(self.lexeme.outcomes[word], trie.at(node), node)
 
     def add_by_steps(self, start: State) -> None:
-        """Inside a character: step down the vocabulary by the few bytes that are possible."""
+        """Add tokens from inside a character: step down the vocabulary by the few bytes that are possible."""
         trie, lexeme = self.vocabulary.trie, self.lexeme
         pending: list[tuple[State, int]] = [(start, -1)]
         while pending:

@@ -25,7 +25,7 @@ class LayoutSource(ValueSource, Protocol):
 class ContainerPlan(Protocol):
     @property
     def check(self) -> Guard | None:
-        """Asked of the whole container when it is closed."""
+        """Return the guard that is asked of the whole container when it is closed."""
 
 
 class Container:
@@ -152,8 +152,8 @@ class PartDone(Continuation):
         return self.state.follow
 
     def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
-        """Away from the root: what is known of the root, or, while that is being worked out, `at` alone, so that a
-        search through tokens that hold whole names ends."""
+        """Find the lookahead. Away from the root it is what is known of the root, or, while that is being worked out,
+        that of `at` alone, so that a search through tokens that hold whole names ends."""
         root = vocabulary.punctuation.root
         if at is root:
             return self.state.between_lookahead(vocabulary) or super()._find(outcome, at, vocabulary)

@@ -105,7 +105,7 @@ class Layout:
         return (*follow.after(0), InLexeme(lexeme, lexeme.start, follow))
 
     def before_close(self, close: Then) -> tuple[Reading, ...]:
-        """Whitespace, not empty, and then the closing bracket."""
+        """Return the readings of whitespace, not empty, and then the closing bracket."""
         return () if self.block is None else (InLexeme(self.block, self.block.start, close),)
 
     def spaced(self, lexeme: DfaLexeme | None, found: int, punctuation: PunctuationTrie) -> int:
@@ -155,7 +155,8 @@ def _lexemes(whitespace: str) -> tuple[DfaLexeme | None, DfaLexeme | None]:
 
 
 def _space_lexeme(pattern: str) -> DfaLexeme | None:
-    """Non-empty matches of `pattern`. Raises `InvalidGrammar` if it can match what JSON does not take for blank."""
+    """Return the lexeme of the non-empty matches of `pattern`. Raises `InvalidGrammar` if it can match what JSON does
+    not take for blank."""
     blank = CharDfa.from_pattern(r"[ \t\r\n]+", anchored=True)
     found = CharDfa.from_pattern(pattern, anchored=True)
     if not found.difference(CharDfa.from_literal("")).is_subset(blank):

@@ -70,8 +70,8 @@ def compile_lark(text: str, vocabulary: Vocabulary, *, options: GrammarOptions |
 def parser_of(
     text: str, *, in_string: bool = False
 ) -> Callable[[Continuation | None], Callable[[], tuple[Reading, ...]]]:
-    """The grammar read and checked: from what follows a whole text to the readings at its first byte. `in_string`: its
-    texts stand inside a JSON string."""
+    """Read and check a grammar. Returns a function from what follows a whole text to the readings at its first byte.
+    `in_string`: its texts stand inside a JSON string."""
     grammar = read(text, GrammarOptions(), string_body if in_string else utf8)
     if grammar.regions:
         raise UnsupportedGrammar("%json inside a part of a structural tag; make it a json_schema part of its own")

@@ -44,7 +44,7 @@ class Rules:
         self._symbols = 0
 
     def read(self, root: str) -> tuple[list[Production], dict[str, DfaLexeme]]:
-        """Rules that `root` needs, and their lexemes. Raises `GrammarLimit`."""
+        """Return the rules that `root` needs, and their lexemes. Raises `GrammarLimit`."""
         pending = [root]
         while pending:
             name = pending.pop()
@@ -169,7 +169,7 @@ class Rules:
         return ((False, name),)
 
     def _inlined(self, node: Node) -> Node:
-        """Without references."""
+        """Replace every reference inside `node` with the tree of its rule."""
         if isinstance(node, RuleRef):
             return self._inlined(self._trees[node.name])
         if isinstance(node, Seq):

@@ -84,7 +84,7 @@ class Source:
         return cuts
 
     def _imports(self) -> list[str]:
-        """Lines that import from Lark's library. Raises for others."""
+        """Return the lines that import from Lark's library. Raises `UnsupportedGrammar` for other imports."""
         found = []
         for piece in self.pieces:
             if piece.kind != "directive" or piece.text != "%import":
@@ -99,7 +99,7 @@ class Source:
         return found
 
     def _renamed(self) -> dict[str, str]:
-        """Names for those with hyphens, which Lark does not read."""
+        """Return new names for those with hyphens, which Lark does not read."""
         written = {piece.text for piece in self.pieces if piece.kind == "name"}
         found: dict[str, str] = {}
         for name in sorted(name for name in written if "-" in name):
@@ -135,7 +135,7 @@ class Source:
         return out + self._parts(self.pieces[at:], True)
 
     def _odd_terminals(self) -> set[str]:
-        """Terminals that Lark cannot read, and those made of them."""
+        """Return the terminals that Lark cannot read, and those made of them."""
         bodies = {each.name: solid(self.pieces[each.body : each.last]) for each in self.definitions if each.is_terminal}
         odd = {name for name, body in bodies.items() if any(map(_is_odd, body)) or _negates(body)}
         while more := {
@@ -314,7 +314,7 @@ def _is_odd(piece: GrammarPiece) -> bool:
 
 
 def _negates(body: list[GrammarPiece]) -> bool:
-    """Whether some `~` stands before an item instead of a number."""
+    """Return whether some `~` stands before an item instead of a number."""
     return any(
         piece.text == "~" and piece.kind == "mark" and (i + 1 == len(body) or body[i + 1].kind != "number")
         for i, piece in enumerate(body)

@@ -58,7 +58,7 @@ class TerminalSets:
         return known
 
     def _imported(self, name: str, at: int) -> CharDfa:
-        """Of Lark's own library."""
+        """Return the texts of a terminal of Lark's own library. Raises `InvalidGrammar` where no import names it."""
         line = next((text for text in self.source.imports if re.search(rf"(?<!\w){name}(?!\w)", text)), None)
         if line is None:
             self.source.refuse(InvalidGrammar, f"terminal {name} is used but not defined", at)
@@ -202,7 +202,7 @@ class _TerminalReader:
         return CharDfa.from_pattern(f"[{re.escape(low)}-{re.escape(high)}]", dialect="python", anchored=True)
 
     def _structured(self, piece: GrammarPiece) -> CharDfa:
-        """`%regex {...}`."""
+        """Return the texts of `%regex {...}`."""
         value = piece.value
         chunks: object = None
         if isinstance(value, dict) and len(value) == 1:

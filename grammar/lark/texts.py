@@ -80,7 +80,8 @@ def refuse_context(tree: Node) -> None:
 
 
 def _check(node: Node, before: int, after: int) -> None:
-    """`before`, `after`: characters that every match has on both sides of `node`."""
+    """Refuse what looks past the edges of a match: raises `UnsupportedGrammar`. `before`, `after`: characters that
+    every match has on both sides of `node`."""
     if isinstance(node, Seq):
         least = [_widths(item)[0] for item in node.items]
         for i, item in enumerate(node.items):

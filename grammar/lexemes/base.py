@@ -40,20 +40,21 @@ class Lexeme(Protocol):
     def next(self, state: State, byte: int) -> State | None: ...
 
     def outcome(self, state: State) -> int | None:
-        """Which of several words ended, 0 where there is one; None where the lexeme may not end in this state."""
+        """Return which of several words ended, 0 where there is one; None where the lexeme may not end in this
+        state."""
 
     def grows(self, state: State) -> bool:
-        """Some byte is possible in this state."""
+        """Return whether some byte is possible in this state."""
 
     def run(self, state: State, text: bytes) -> State | None:
         """Step over all of `text`. None where a byte is refused, or where the lexeme ends for good before the last byte
         or with it; for a general one also where it may end before a byte, which makes two readings."""
 
     def next_bytes(self, state: State) -> set[int]:
-        """Bytes that may come next."""
+        """Return the bytes that may come next."""
 
     def usual_bytes(self, state: State) -> set[int]:
-        """`next_bytes` without escapes of what can be spelled plainly; may be empty inside an escape."""
+        """Return `next_bytes` without escapes of what can be spelled plainly; may be empty inside an escape."""
 
     def key(self, state: State) -> Hashable | None:
         """Name of the residual language, the same in every schema; None where sharing would not pay."""
@@ -102,12 +103,12 @@ class DfaLexeme:
 
     @cached_property
     def distances(self) -> list[int]:
-        """Bytes from each state to the nearest one in which the lexeme may end."""
+        """Return for each state how many bytes lead to the nearest one in which the lexeme may end."""
         found: list[int] = distances_of(self.table, self.accepting).tolist()
         return found
 
     def row(self, state: int) -> list[int]:
-        """Next state by byte, -1 = refused."""
+        """Return the next state by byte, -1 = refused."""
         found = self._rows[state]
         if found is None:
             found = self._rows[state] = self.table[state].tolist()
@@ -157,7 +158,8 @@ class DfaLexeme:
 
 
 def _closed(dfa: ByteDfa) -> I32:
-    """int32[states + 1, 256]: the transitions of `dfa`, and a last state that the quote leads to where it accepts."""
+    """Return int32[states + 1, 256]: the transitions of `dfa`, and a last state that the quote leads to where it
+    accepts."""
     size = dfa.state_count
     table = np.full((size + 1, 256), -1, np.int32)
     table[:size] = dfa.transitions

@@ -73,7 +73,8 @@ class Counted:
     usual_bytes = next_bytes
 
     def room(self, state: CountedState) -> tuple[int, int]:
-        """Characters still wanted, and still allowed; both cut off where no token can tell."""
+        """Return how many characters are still wanted, and how many still allowed; both cut off where no token can
+        tell."""
         wanted = min(max(self.low - state.size, 0), LONGEST)
         room = LONGEST if self.high is None else min(self.high - state.size, LONGEST)
         return wanted, room
@@ -87,8 +88,8 @@ class Counted:
         return (*key, self.low - state.size, None if self.high is None else self.high - state.size)
 
     def uncounted(self, chars: int) -> tuple[DfaLexeme, bool] | None:
-        """What reads the same from the beginning on for as long as no more than `chars` characters have begun, and
-        whether the string may end by then; None where the count can be felt."""
+        """Return the lexeme that reads the same from the beginning on, as long as no more than `chars` characters have
+        begun, and whether the string may end by then. None where the count can be felt."""
         free = LONGEST if self.bounds is None else self.bounds.free(0)
         if free < chars or (self.high is not None and self.high < chars) or 0 < self.low <= chars:
             return None

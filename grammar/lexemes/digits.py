@@ -55,10 +55,11 @@ def _mentioned(part: Numbers) -> list[Fraction]:
 
 @lru_cache(maxsize=64)
 def _spellings(whole: int, fraction: int) -> ByteDfa:
-    """Texts of a number's bytes with so many digits before and behind the point (0 = any number), and an exponent of
-    three digits, up to 307: readers turn larger ones into infinity, which is no JSON value.
+    """Return the texts of a number's bytes with so many digits before and behind the point (0 = any number), and an
+    exponent of three digits, up to 307: readers turn larger ones into infinity, which is no JSON value.
 
-    The last of many digits behind the point is no 0: the next item of an array of unique ones can always differ."""
+    The last of many digits behind the point is no 0: the next item of an array of unique ones can always differ.
+    """
     before = rf"\d{{1,{whole}}}" if whole else r"\d+"
     behind = rf"\d{{1,{fraction}}}" if fraction else r"\d+"
     if (zeros := most_zeros(fraction)) < fraction:

@@ -37,20 +37,21 @@ class LengthBounds:
         self._free: dict[int, int] = {}
 
     def _fitting(self, size: int) -> int:
-        """States of the pattern, as a bit set, that are alive after `size` characters."""
+        """Return the states of the pattern, as a bit set, that are alive after `size` characters."""
         if self.high is not None and size > self.high:
             return 0
         return self.lengths.within(max(self.low - size, 0), None if self.high is None else self.high - size)
 
     def alive(self, inner: int, char: int, size: int) -> bool:
-        """`size` whole characters were read; inside one, some way to complete it must be alive."""
+        """Return whether some way to complete the text is alive after `size` whole characters, also inside another one
+        that has begun."""
         if char == self.every.start:
             return bool(self._fitting(size) >> self.number[inner] & 1)
         fitting = self._fitting(size + 1)
         return any(fitting >> end & 1 for end in self.ends(inner, char))
 
     def ends(self, inner: int, char: int) -> tuple[int, ...]:
-        """States of the pattern after the character that is begun."""
+        """Return the states of the pattern after the character that is begun."""
         known = self._ends.get((inner, char))
         if known is None:
             found: set[int] = set()
@@ -66,7 +67,7 @@ class LengthBounds:
         return known
 
     def free(self, size: int) -> int:
-        """How many more characters keep every state alive, whichever they are; -1 if not even none."""
+        """Return how many more characters keep every state alive, whichever they are; -1 if not even none."""
         known = self._free.get(size)
         if known is None:
             known = -1
@@ -76,8 +77,8 @@ class LengthBounds:
         return known
 
     def alive_after(self, size: int) -> npt.NDArray[np.bool_]:
-        """bool[states of `inner`, `LONGEST` + 1]: some text is alive there when n more than `size` characters were
-        read."""
+        """Return bool[states of `inner`, `LONGEST` + 1]: whether some text is alive there when n more than `size`
+        characters were read."""
         columns = LONGEST + 1
         alive = np.zeros((self.inner.table.shape[0], columns), np.bool_)
         sets = np.array([_members(self._fitting(size + n), len(self.number)) for n in range(columns + 1)])
@@ -89,7 +90,7 @@ class LengthBounds:
 
     @cached_property
     def _reached(self) -> list[tuple[int, int]]:
-        """States of `inner`, each with the state of `every` that it goes with."""
+        """Return the states of `inner`, each with the state of `every` that it goes with."""
         pending = [(self.inner.start, self.every.start)]
         seen = set(pending)
         while pending:
@@ -111,7 +112,7 @@ def _lengths(dfa: CharDfa) -> LengthSets:
 
 
 def _numbers(dfa: CharDfa, inner: DfaLexeme) -> dict[int, int]:
-    """States of `dfa` by the states of `inner` that stand between characters."""
+    """Return the states of `dfa` by the states of `inner` that stand between characters."""
     table = dfa.table
     spelled = {c: _spelled(chr(start)) for start, c in zip(table.starts, table.classes, strict=True) if c >= 0}
     numbers = {inner.start: 0}

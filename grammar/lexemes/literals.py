@@ -30,7 +30,7 @@ class Window(NamedTuple):
 
 
 def plain(text: str) -> bytes:
-    """The spelling that `json.dumps(ensure_ascii=False)` gives; a lone surrogate has only its escape."""
+    """Return the spelling that `json.dumps(ensure_ascii=False)` gives; a lone surrogate has only its escape."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return text.encode()
     if not any(map(_is_surrogate, text)):
@@ -71,7 +71,7 @@ class Literals(WordList):
         return Window(low, end, -1)
 
     def _between(self, state: Window) -> bool:
-        """At the beginning of a character."""
+        """Return whether `state` is at the beginning of a character."""
         return not 0x80 <= self.words[state.low][state.at] < 0xC0
 
     def _next_escaped(self, state: Window, byte: int) -> Window | None:
@@ -86,7 +86,8 @@ class Literals(WordList):
         return Window(low, high, at, begun) if found else None
 
     def _characters(self, low: int, high: int, at: int) -> Iterator[tuple[int, int, int]]:
-        """For each character that the words `low` to `high` have at byte `at`: its words, and the bytes it takes."""
+        """Yield, for each character that the words `low` to `high` have at byte `at`: its words (from, to), and the
+        bytes it takes."""
         words = self.words
         while low < high:
             size = _escapes_at(words[low], at)[0]
@@ -140,7 +141,7 @@ class Literals(WordList):
 
 
 def _bytes_at(words: Sequence[bytes], low: int, high: int, at: int) -> set[int]:
-    """The bytes that the sorted words `low` to `high`, alike before byte `at`, have there."""
+    """Return the bytes that the sorted words `low` to `high`, alike before byte `at`, have there."""
     found = set()
     while low < high:
         found.add(words[low][at])
@@ -149,7 +150,7 @@ def _bytes_at(words: Sequence[bytes], low: int, high: int, at: int) -> set[int]:
 
 
 def _with_byte(words: Sequence[bytes], low: int, high: int, at: int, byte: int) -> tuple[int, int]:
-    """Those of the words `low` to `high` that have `byte` at `at`, from and to."""
+    """Return from where to where those of the words `low` to `high` stand that have `byte` at `at`."""
     wanted = bytes([byte])
     if high - low > _LONG:
         low = bisect_left(words, wanted, low, high, key=lambda word: word[at : at + 1])
@@ -162,7 +163,7 @@ def _with_byte(words: Sequence[bytes], low: int, high: int, at: int, byte: int) 
 
 
 def _behind(words: Sequence[bytes], low: int, high: int, at: int, part: bytes) -> int:
-    """Where those of the words `low` to `high` end that have `part` at `at`, as word `low` has."""
+    """Return where those of the words `low` to `high` end that have `part` at `at`, as word `low` has."""
     size = at + len(part)
     if high - low > _LONG:
         return bisect_right(words, part, low, high, key=lambda word: word[at:size])
@@ -173,23 +174,23 @@ def _behind(words: Sequence[bytes], low: int, high: int, at: int, part: bytes) -
 
 
 def sorted_spellings(words: Iterable[str]) -> list[tuple[bytes, int]]:
-    """Usual spellings with the closing quote, each with its index in `words`, sorted."""
+    """Return the usual spellings with the closing quote, each with its index in `words`, sorted."""
     return sorted((plain(word) + b'"', number) for number, word in enumerate(words))
 
 
 def literals(words: Iterable[str]) -> Literals:
-    """The lexeme of `words`; outcomes are indices."""
+    """Return the lexeme of `words`; outcomes are indices."""
     return Literals(sorted_spellings(words))
 
 
 def _escapes_at(word: bytes, at: int) -> tuple[int, tuple[bytes, ...]]:
-    """The character spelled at offset `at`: how many bytes its usual spelling takes, and its spellings with `\\`."""
+    """Return how many bytes the usual spelling of the character at offset `at` takes, and its spellings with `\\`."""
     char = _character(word, at)
     return len(plain(char)) or 1, escapes_of(char) if char else ()
 
 
 def _character(word: bytes, at: int) -> str:
-    """The character spelled at offset `at`; "" at the closing quote."""
+    """Return the character spelled at offset `at`; "" at the closing quote."""
     lead = word[at]
     if lead == QUOTE:
         return ""
@@ -201,7 +202,7 @@ def _character(word: bytes, at: int) -> str:
 
 @lru_cache(maxsize=4_000)
 def escapes_of(char: str) -> tuple[bytes, ...]:
-    """Spellings of one character with a backslash, hex digits in lower case."""
+    """Return the spellings of one character with a backslash, hex digits in lower case."""
     code = ord(char)
     if code >= 0x10000:
         high, low = 0xD800 + ((code - 0x10000) >> 10), 0xDC00 + ((code - 0x10000) & 0x3FF)
@@ -212,7 +213,7 @@ def escapes_of(char: str) -> tuple[bytes, ...]:
 
 
 def _expects_hex(begun: bytes) -> bool:
-    """A digit of a \\u escape comes next, or of the second one of a pair."""
+    """Return whether a digit of a \\u escape comes next, or of the second one of a pair."""
     return begun[:2] == b"\\u" and len(begun) not in (6, 7)
 
 

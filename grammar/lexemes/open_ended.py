@@ -36,5 +36,5 @@ def _of_automaton(lexeme: DfaLexeme) -> DfaLexeme:
 
 
 def _prefixed(words: Iterable[bytes]) -> bool:
-    """Whether one of the sorted `words` begins another."""
+    """Return whether one of the sorted `words` begins another."""
     return any(after.startswith(before) for before, after in pairwise(words))

@@ -32,7 +32,7 @@ class SharedWords:
         self._kept: OrderedDict[int, Left] = OrderedDict()
 
     def left(self, chosen: int) -> Left:
-        """Those whose outcome's bit is set in `chosen`."""
+        """Return the words whose outcome's bit is set in `chosen`."""
         found = self._kept.get(chosen)
         if found is None:
             found = self._kept[chosen] = self._find(chosen)

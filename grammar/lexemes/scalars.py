@@ -27,8 +27,8 @@ _SPELLED = 2_000
 
 @lru_cache(maxsize=1_000)
 def string_automaton(dfa: CharDfa) -> DfaLexeme:
-    """From after the opening quote. Strings of a large automaton are spelled without needless escapes, in a tenth of
-    the states."""
+    """Make the lexeme of the strings of `dfa`, from after the opening quote. Strings of a large automaton are spelled
+    without needless escapes, in a tenth of the states."""
     if dfa.state_count <= _SPELLED:
         try:
             return DfaLexeme(string_table(dfa))
@@ -54,7 +54,7 @@ def _string_lexeme(part: Strings) -> Lexeme | None:
 
 
 def string_lexemes(parts: StringSet) -> tuple[Lexeme, ...]:
-    """One lexeme for each part that is not empty, from after the opening quote."""
+    """Return one lexeme for each part that is not empty, from after the opening quote."""
     if parts == strings.EVERY:
         return (every_string(),)
     found = (_string_lexeme(part) for part in parts)
@@ -63,7 +63,8 @@ def string_lexemes(parts: StringSet) -> tuple[Lexeme, ...]:
 
 @lru_cache(maxsize=500)
 def number_lexemes(parts: NumberSet, digits: NumberDigits = NumberDigits()) -> tuple[Lexeme, ...]:
-    """Lexemes of the numbers of `parts`, with no more digits than `digits` where the schema asks for no more."""
+    """Return the lexemes of the numbers of `parts`, with no more digits than `digits` where the schema asks for no
+    more."""
     if not parts:
         return ()
     listed = [part for part in parts if part.values is not None]
@@ -86,8 +87,8 @@ def number_lexemes(parts: NumberSet, digits: NumberDigits = NumberDigits()) -> t
 
 
 def spellings(value: Fraction, only_plain: bool = False, few: bool = False) -> list[bytes]:
-    """The usual JSON spellings of a constant: `1`, `1.0`; unless `few`: `0.001`, `1e-3`, `1e-03`. Not trailing zeros
-    without end."""
+    """Return the usual JSON spellings of a constant: `1`, `1.0`; unless `few`: `0.001`, `1e-3`, `1e-03`. Trailing
+    zeros, which have no end, are not among them."""
     plain = numbers.plain_text(value)
     if only_plain:
         return [plain.encode()]
@@ -123,7 +124,7 @@ def _exponent_forms(value: Fraction, digits: str) -> set[str]:
 
 @lru_cache(maxsize=1)
 def shared_automata() -> tuple[DfaLexeme, ...]:
-    """The automata that most schemas share, built once per process (a quarter of a second)."""
+    """Return the automata that most schemas share, built once per process (a quarter of a second)."""
     whole = (Numbers(step=Fraction(1)),)
     shared = [every_string(), *number_lexemes(numbers.EVERY), *number_lexemes(whole)]
     for name in ("date-time", "date", "time", "email", "uri", "hostname", "ipv4", "ipv6", "uuid"):

@@ -25,7 +25,7 @@ class SortedWords:
         self.data = np.frombuffer(b"".join(words) or b"\0", np.uint8).copy()
 
     def of(self, places: npt.NDArray[np.int64]) -> SortedWords:
-        """Those at `places`, ascending, of the same bytes."""
+        """Return the words at `places`, ascending, of the same bytes."""
         found = SortedWords.__new__(SortedWords)
         found.data, found.starts, found.ends = self.data, self.starts[places], self.ends[places]
         return found
@@ -55,8 +55,8 @@ class WordList:
         return None
 
     def window(self, state: Any) -> tuple[int, int, int] | None:
-        """(low, high, at): the usual continuations are those of the words `low` to `high` from byte `at` on. None
-        where the state has no usual continuation: inside a character spelled with a backslash."""
+        """Return (low, high, at): the usual continuations are those of the words `low` to `high` from byte `at` on.
+        None where the state has no usual continuation: inside a character spelled with a backslash."""
         raise NotImplementedError
 
     def next(self, state: Any, byte: int) -> Any: ...
@@ -72,11 +72,11 @@ class WordList:
         raise NotImplementedError
 
     def usual_bytes(self, state: Any) -> set[int]:
-        """Bytes that may come next in the usual spelling; none inside an escape."""
+        """Return the bytes that may come next in the usual spelling; none inside an escape."""
         return self.next_bytes(state)
 
     def characters(self, state: Any) -> set[str]:
-        """Characters that may come next, of strings alone; none inside a character."""
+        """Return the characters that may come next, of strings alone; none inside a character."""
         return set()
 
 

@@ -16,11 +16,11 @@ _MOST_TEXT = 20_000
 
 
 def forced_text(states: ParserStates, state: ParserState, tape: Tape | None) -> tuple[bytes, set[int]]:
-    """The bytes that must come next, as far as they are sure and in their usual spelling, and those that may follow
-    them, or more.
+    """Return the bytes that must come next, as far as they are sure and in their usual spelling, and those that may
+    follow them, or more.
 
-    A known string may always be spelled with escapes too; these spell the same text and are no choice. Stops
-    wherever the text may end or a guard must be asked.
+    A known string may always be spelled with escapes too; these spell the same text and are no choice. Stops wherever
+    the text may end or a guard must be asked.
     """
     found = bytearray()
     while len(found) < _MOST_BYTES and not state.can_stop:
@@ -38,7 +38,7 @@ def forced_text(states: ParserStates, state: ParserState, tape: Tape | None) -> 
 
 
 def _next_byte(state: ParserState) -> int:
-    """The one byte that the text can go on with, -1 if there are several; remembered."""
+    """Return the one byte that the text can go on with, -1 if there are several; remembered."""
     if state.forced is None:
         only = usual_bytes(state.readings)
         state.forced = only.pop() if len(only) == 1 else -1
@@ -46,9 +46,9 @@ def _next_byte(state: ParserState) -> int:
 
 
 def canonical_tokens(vocabulary: Vocabulary, tokens: list[int], forced: bytes, following: set[int]) -> list[int]:
-    """What the tokenizer writes for `forced` after the text of `tokens`, as far as that is the same whatever comes
-    next; `following`: bytes that may. Where `tokens` end inside one of the tokenizer's (a model may spell as it likes),
-    the rest of that one is spelled by itself, and all after it as the tokenizer would.
+    """Return what the tokenizer writes for `forced` after the text of `tokens`, as far as that is the same whatever
+    comes next; `following`: bytes that may. Where `tokens` end inside one of the tokenizer's (a model may spell as it
+    likes), the rest of that one is spelled by itself, and all after it as the tokenizer would.
 
     Where BPE and unigram tokenizers end a token, they have written what stands before as if nothing followed. So either
     a token begins somewhere in `forced` and goes on past its end, or one ends with it: the prefix common to all these
@@ -75,7 +75,7 @@ def canonical_tokens(vocabulary: Vocabulary, tokens: list[int], forced: bytes, f
 
 
 def _added(vocabulary: Vocabulary, tokens: list[int], before: bytes, forced: bytes) -> list[int]:
-    """Tokens that spell `forced` after `tokens`, whose text is `before`; [] where that is not sure."""
+    """Return the tokens that spell `forced` after `tokens`, whose text is `before`; [] where that is not sure."""
     spelled = _spelled(vocabulary, before + forced)
     if spelled is None or spelled[: len(tokens)] == tokens:
         return [] if spelled is None else spelled[len(tokens) :]
@@ -88,7 +88,7 @@ def _added(vocabulary: Vocabulary, tokens: list[int], before: bytes, forced: byt
 
 
 def _cuts(vocabulary: Vocabulary, forced: bytes, following: set[int]) -> Iterator[int]:
-    """Where in `forced` a token may begin that ends after it, from its beginning on; and its end."""
+    """Yield where in `forced` a token may begin that ends after it, from its beginning on; and its end."""
     trie = vocabulary.trie
     for begin in range(max(0, len(forced) - vocabulary.longest + 1), len(forced)):
         node = trie.find(forced[begin:])
@@ -98,7 +98,8 @@ def _cuts(vocabulary: Vocabulary, forced: bytes, following: set[int]) -> Iterato
 
 
 def _spelled(vocabulary: Vocabulary, text: bytes) -> list[int] | None:
-    """None where the text breaks off inside a character, whose parts nothing is known of."""
+    """Return the tokenizer's tokens for `text`. None where it breaks off inside a character, whose parts nothing is
+    known of."""
     assert vocabulary.encode is not None
     try:
         return vocabulary.encode(text.decode())
@@ -107,5 +108,5 @@ def _spelled(vocabulary: Vocabulary, text: bytes) -> list[int] | None:
 
 
 def _alike(left: list[int], right: list[int]) -> int:
-    """How many tokens both begin with."""
+    """Return how many tokens both lists begin with."""
     return next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))

@@ -57,7 +57,9 @@ class LazyGrammar:
         screens: Screens | None = None,
         doubtful: bool = False,
     ) -> None:
-        """`tape` makes the text of a matcher; `trailing`: tokens that may end a JSON value and go on with no JSON;
+        """Keep what `start` begins as a grammar over `vocabulary`.
+
+        `tape` makes the text of a matcher; `trailing`: tokens that may end a JSON value and go on with no JSON;
         `screens`: what no text may hold. With `doubtful`, raises `Unsatisfiable` where these leave no way to the end.
         """
         self.vocabulary = vocabulary.warm()
@@ -82,7 +84,7 @@ class LazyGrammar:
         return states, states.intern(self._start())
 
     def matcher(self) -> LazyMatcher:
-        """A new matcher. What earlier ones worked out is shared until it is too much; then it is left to them."""
+        """Make a new matcher. What earlier ones worked out is shared until it is too much; then it is left to them."""
         if self._states.full:
             self._states, self._first = self._begin()
         return LazyMatcher(self, self._states, self._first)
@@ -111,10 +113,10 @@ class LazyMatcher:
             self._watch = Watch(grammar.screens, self._tape)
 
     def bound(self, cpu_s: float, *, wait: bool = True, pause: Callable[[], None] | None = None) -> None:
-        """From now on `fill_mask` and `accept` raise `GrammarTooCostly` past so much CPU time of a call (where this is
-        never called: 2 s, and less than 50 ms of work with rules of Lark or GBNF), and then
-        nothing has changed but what is remembered: the same call may be made again. What else is asked gives up
-        then. See `CallLimits`."""
+        """Limit the CPU time of each later call of `fill_mask` and `accept`, which then raise `GrammarTooCostly` past
+        `cpu_s`. Where this is never called, the limit is 2 s, and less than 50 ms of work with rules of Lark or GBNF. A
+        call that raises has changed nothing but what is remembered: it may be made again. What else is asked gives up
+        at that time. See `CallLimits`."""
         self._bounds = CallLimits(cpu_s, wait, pause)
 
     def _within(self, act: Callable[..., Any], *arguments: object) -> Any:
@@ -164,7 +166,7 @@ class LazyMatcher:
         )
 
     def _narrow(self, mask: Mask, row: Row) -> None:
-        """To what the text so far leaves."""
+        """Narrow `row` to what the text so far leaves."""
         for doubt in mask.doubts:
             self._decide(doubt, row)
         watch = self._watch
@@ -223,7 +225,7 @@ class LazyMatcher:
         self._at = known
 
     def _accept_new(self, token_id: int) -> None:
-        """The same where nobody has been before."""
+        """Accept a token that nobody has accepted in this state before."""
         vocabulary = self._grammar.vocabulary
         if token_id in vocabulary.eos_token_ids:
             if not (self._finished or self._at.can_stop):
@@ -261,7 +263,8 @@ class LazyMatcher:
         self._at = after
 
     def _stay(self, token_id: int, word: bytes) -> ParserState | None:
-        """After a token that stays inside the open string, without a look at the clock: it takes a few microseconds."""
+        """Return the state after a token that stays inside the open string, or None. Does not look at the clock: it
+        takes a few microseconds."""
         tape, lock, at = self._tape, self._grammar.lock, self._at
         readings = at.readings
         if (tape is not None and tape.mode != 1) or len(readings) > _FEW or type(readings[0]) is not InLexeme:
@@ -316,7 +319,7 @@ class LazyMatcher:
                 self._watch.spot = spot
 
     def fork(self) -> LazyMatcher:
-        """An independent matcher in the same state; costs a copy of the list of accepted tokens."""
+        """Return an independent matcher in the same state; costs a copy of the list of accepted tokens."""
         other = LazyMatcher.__new__(LazyMatcher)
         other._grammar, other._states, other._bounds = self._grammar, self._states, self._bounds
         other.worked_s = self.worked_s
@@ -329,7 +332,7 @@ class LazyMatcher:
     # --- looking ------------------------------------------------------------------------------------------------
 
     def forced_tokens(self) -> list[int]:
-        """Tokens of the text that must come next, as the tokenizer itself would write them; often [].
+        """Return the tokens of the text that must come next, as the tokenizer itself would write them; often [].
 
         Offered only as far as the tokenizer would write them whatever follows. Known strings are forced in their usual
         spelling: an escape would spell the same text.
@@ -355,8 +358,8 @@ class LazyMatcher:
                 self._tape.restore(checkpoint)
 
     def shortest_completion(self) -> Completion | None:
-        """A text that finishes what was begun, as short as could be found, and the tokens to accept for it; None where
-        the search gave up. Nothing is moved. Empty once the text may stop."""
+        """Return a text that finishes what was begun, as short as could be found, and the tokens to accept for it. None
+        where the search gave up. Moves nothing. Empty once the text may stop."""
         if self._finished:
             return Completion(b"", ())
         grammar = self._grammar

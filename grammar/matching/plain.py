@@ -18,7 +18,7 @@ _READINGS = 256
 def plain_grammar(
     vocabulary: Vocabulary, start: Callable[[], tuple[Reading, ...]], options: GrammarOptions | None
 ) -> LazyGrammar:
-    """The grammar whose readings `start` makes. Raises `Unsatisfiable` where the blocklist leaves no text."""
+    """Make the grammar whose readings `start` makes. Raises `Unsatisfiable` where the blocklist leaves no text."""
     screens = Screens.of(options.blocked if options is not None else None, vocabulary, json=False, plain=True)
     return LazyGrammar(
         vocabulary,

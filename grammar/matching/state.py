@@ -76,7 +76,7 @@ class ParserStates:
 
     @property
     def full(self) -> bool:
-        """More is remembered than is worth it: whoever starts a new text should start afresh."""
+        """Return whether more is remembered than is worth it: whoever starts a new text should start afresh."""
         return len(self._known) + len(self._alone) > _KEPT
 
     def intern(self, readings: Sequence[Reading]) -> ParserState:
@@ -108,7 +108,7 @@ class ParserStates:
         return found
 
     def _lone(self, reading: Reading) -> ParserState:
-        """`intern` of one reading, the common case."""
+        """Do `intern` for one reading, the common case."""
         key = _key(reading)
         found = self._alone.get(key)
         if found is None:
@@ -118,7 +118,8 @@ class ParserStates:
     # --- stepping -----------------------------------------------------------------------------------------------
 
     def step(self, state: ParserState, byte: int, run: Run) -> ParserState | None:
-        """After `byte`, which is on the tape already; None = refused. Remembered unless a guard was asked."""
+        """Return the state after `byte`, which is on the tape already; None = refused. Remembered unless a guard was
+        asked."""
         steps = state.steps
         if byte in steps:
             return steps[byte]
@@ -134,7 +135,8 @@ class ParserStates:
         return after
 
     def take(self, state: ParserState, word: bytes, tape: Tape | None) -> tuple[ParserState | None, bool]:
-        """After all of `word`; and whether the outcome depends on the text. Pushes the bytes on `tape`."""
+        """Return the state after all of `word` (None = refused), and whether the outcome depends on the text. Pushes
+        the bytes on `tape`."""
         if tape is None or tape.mode == 1:
             inside = self.stay(state, word)
             if inside is not None:
@@ -153,7 +155,8 @@ class ParserStates:
         return at, run.asked
 
     def stay(self, state: ParserState, word: bytes) -> ParserState | None:
-        """The common case: the word stays inside the one lexeme that is open, or inside all strings that may be."""
+        """Return the state in the common case: the word stays inside the one lexeme that is open, or inside all strings
+        that may be. Otherwise None."""
         readings = state.readings
         if len(readings) == 1:
             after = readings[0].run(word)
@@ -189,8 +192,9 @@ class ParserStates:
         return found
 
     def _situation(self, state: ParserState) -> tuple[Lexeme | None, int, int] | None:
-        """What the mask depends on where only punctuation can come, the same in every grammar: the whitespace that may
-        come, what can be read after it, and what without it. None where anything else may come, or a guard is asked."""
+        """Return what the mask depends on where only punctuation can come, the same in every grammar: the whitespace
+        that may come, what can be read after it, and what without it. None where anything else may come, or a guard is
+        asked."""
         blank = None
         read = spaced = 0
         for reading in state.readings:
@@ -220,7 +224,8 @@ class ParserStates:
         return Mask(self._base(builder.rows), join(builder.sure), doubts, empty)
 
     def _doubts(self, builder: MaskBuilder) -> tuple[Doubt, ...]:
-        """Tokens that hold a second string are asked for one by one: `refused` knows what the first one may be."""
+        """Return the tokens that guards must decide on. Those that hold a second string are asked for one by one:
+        `refused` knows what the first one may be."""
         found: list[Doubt] = []
         for (guards, direct), parts in builder.doubtful.items():
             ids = join(parts)
@@ -259,7 +264,7 @@ def _undominated(readings: Sequence[Reading]) -> list[Reading]:
 
 
 def _merged(starts: list[ValueStart]) -> list[ValueStart]:
-    """One start for each set of terms, with all that may follow."""
+    """Return one start for each set of terms, with all that may follow."""
     groups: dict[int, list[ValueStart]] = {}
     for start in starts:
         groups.setdefault(id(start.terms), []).append(start)

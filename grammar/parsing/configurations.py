@@ -152,11 +152,11 @@ class Configurations:
         return (*self.frames.opened(frame).terminals, *self.ignored)
 
     def leads_outside(self, frame: ParseFrame) -> bool:
-        """One of the terminals outside may come next, or a hole."""
+        """Return whether one of the terminals outside may come next, or a hole."""
         return not self._outside.isdisjoint(self.frames.opened(frame).terminals)
 
     def may_leave(self, frame: ParseFrame) -> bool:
-        """What is outside may come next, or the end of the text, if something follows that."""
+        """Return whether what is outside may come next, or the end of the text, if something follows that."""
         return (self.open_end and self.frames.opened(frame).is_whole) or self.leads_outside(frame)
 
     def step(self, at: Configuration, byte_class: int) -> Configuration | None:

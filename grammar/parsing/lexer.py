@@ -27,7 +27,7 @@ class LexemeTable:
     """
 
     def __init__(self, lexemes: Sequence[DfaLexeme | None]) -> None:
-        """By terminal; None for one that is no lexeme."""
+        """Join the tables of `lexemes`, listed by terminal; None for a terminal that is no lexeme."""
         self.lexemes = lexemes
         self.offsets: list[int] = []
         tables = [np.full((1, 256), -1, np.int32)]

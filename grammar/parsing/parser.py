@@ -108,7 +108,7 @@ class Parser:
 
     @property
     def restarts(self) -> bool:
-        """Whether a text may begin with a JSON value."""
+        """Return whether a text may begin with a JSON value."""
         return self.begins_value(self.starting)
 
     def before(self, frame: ParseFrame) -> tuple[Reading, ...]:
@@ -148,7 +148,7 @@ class Parser:
         return found
 
     def begins_value(self, frame: ParseFrame) -> bool:
-        """A JSON value may come next."""
+        """Return whether a JSON value may come next."""
         return bool(self.tables.values) and not self.tables.values.keys().isdisjoint(
             self.frames.opened(frame).terminals
         )
@@ -237,7 +237,8 @@ class ParserReading(Reading):
         return found
 
     def run(self, text: bytes) -> ParserReading | None:
-        """After all of `text`, if nothing outside the automaton can read it as well."""
+        """Return the reading after all of `text`. None where it is refused, or where something outside the automaton
+        can read it as well."""
         parser = self.parser
         if parser.goes_on or parser.tables.values:
             return None
@@ -296,7 +297,7 @@ class ParserReading(Reading):
         return found
 
     def _bytes(self) -> list[int]:
-        """Bytes that the automaton can read next."""
+        """Return the bytes that the automaton can read next."""
         classes = self.parser.tables.lexer.classes
         row = self.parser.configurations.row(self.at)
         found: list[int] = np.flatnonzero((row != REFUSED)[classes]).tolist()
@@ -336,7 +337,7 @@ class ParserReading(Reading):
 
 
 def _is_written(name: str) -> bool:
-    """Whether a name is one of those in the grammar's text: a hint, for messages."""
+    """Return whether a name is one of those in the grammar's text: a hint, for messages."""
     return bool(_WRITTEN.fullmatch(name)) and not name.startswith("_")
 
 

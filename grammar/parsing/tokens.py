@@ -215,7 +215,7 @@ class TokenParts:
         states: I32,
         most: int,
     ) -> VocabularyWalk:
-        """See `walk_known`. Raises `Exhausted` where that ends early."""
+        """Walk as `walk_known` does, in room that is kept. Raises `Exhausted` where that ends early."""
         vocabulary, lexer = self.vocabulary, self.configurations.lexer
         kinds = int(np.bitwise_or.reduce(lexer.kinds_of_bytes[wanted], initial=0))
         row = np.zeros(vocabulary.row_words, np.int32)

@@ -52,32 +52,32 @@ class Continuation:
 
     @abstractmethod
     def after(self, outcome: int) -> tuple[Reading, ...]:
-        """Readings at what follows `outcome`; `guard` is not asked."""
+        """Return the readings at what follows `outcome`; `guard` is not asked."""
 
     def __call__(self) -> tuple[Reading, ...]:
-        """As the move of a `ByteChoice`."""
+        """Return `after(0)`: a continuation can be the move of a `ByteChoice`."""
         return self.after(0)
 
     def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
-        """`after`, if `guard` agrees; `end_offset` as in `Run.passes`."""
+        """Return `after`, or nothing where `guard` refuses; `end_offset` as in `Run.passes`."""
         if self.guard is not None and not run.passes(self.guard, end_offset):
             return ()
         return self.after(outcome)
 
     def pointer(self) -> str:
-        """Pointer to the schema of what ends here or comes next, for messages; "" where this is unknown."""
+        """Return the pointer to the schema of what ends here or comes next, for messages; "" where this is unknown."""
         return ""
 
     def label(self) -> str:
-        """`pointer`, or the name of the terminal that ends here."""
+        """Return `pointer`, or the name of the terminal that ends here."""
         return self.pointer()
 
     def least(self, words: Callable[[Any, Any], Any]) -> int | None:
-        """Least number of bytes to the end, where this is known; `words`: short ends of a lexeme's state."""
+        """Return the least number of bytes to the end, where this is known; `words`: short ends of a lexeme's state."""
         return None
 
     def lookahead(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
-        """What can be read after `outcome`, see `Reading.lookahead`; remembered for the root."""
+        """Return what can be read after `outcome`, see `Reading.lookahead`; remembered for the root."""
         if not self.by_outcome:
             outcome = 0
         known = self._lookahead.get(outcome)
@@ -106,15 +106,15 @@ class Continuation:
         return of_readings(self.after(outcome), at, vocabulary)
 
     def outer(self) -> Continuation | None:
-        """What surrounds the innermost bracket, where this is known."""
+        """Return what surrounds the innermost bracket, where this is known."""
         return None
 
     def is_known(self) -> bool:
-        """`lookahead` is answered for outcome 0, or being answered."""
+        """Return whether `lookahead` is answered for outcome 0, or being answered."""
         return 0 in self._lookahead or self._asked == 0
 
     def is_asked(self, outcome: int) -> bool:
-        """`lookahead` is being answered for the root, perhaps further out on the stack of calls."""
+        """Return whether `lookahead` is being answered for the root, perhaps further out on the stack of calls."""
         if not self.by_outcome:
             outcome = 0
         return self._asked == outcome and outcome not in self._lookahead
@@ -141,7 +141,7 @@ class Many(Continuation):
 
 
 def of_lexeme(lexeme: Lexeme, follow: Continuation, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
-    """What `lexeme`, not begun, can read at `at`, and what follows it."""
+    """Return what `lexeme`, not begun, can read at `at`, and what follows it."""
     read, ended = opening_of(lexeme, vocabulary.punctuation)
     parts = [Lookahead(read)]
     for outcome, ends in ended:
@@ -152,7 +152,7 @@ def of_lexeme(lexeme: Lexeme, follow: Continuation, at: PunctuationNode, vocabul
 def followed(
     value: Lookahead, follow: Continuation, outcome: int, at: PunctuationNode, vocabulary: Vocabulary
 ) -> Lookahead:
-    """`value`, of a value at `at`, with what `follow` reads behind its ends."""
+    """Return `value`, the lookahead of a value at `at`, with what `follow` reads behind its ends."""
     parts = [Lookahead(value.read)]
     if value.ends:
         parts += _following(value.ends, follow, outcome, at, vocabulary)
@@ -166,7 +166,7 @@ def followed(
 def _following(
     ends: int, follow: Continuation, outcome: int, at: PunctuationNode, vocabulary: Vocabulary, direct: bool = False
 ) -> list[Lookahead]:
-    """What comes behind `ends` of a value at `at`, for each continuation."""
+    """Return what comes behind `ends` of a value at `at`, for each continuation."""
     tick()
     if at is not vocabulary.punctuation.root:
         ends &= at.domain
@@ -187,8 +187,8 @@ def _behind(ends: int, follow: Continuation, outcome: int, at: PunctuationNode, 
 
 
 def outside(follow: Continuation, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
-    """What can be read after a closing bracket, at `at`. Surrounding brackets are asked from the outermost inwards, so
-    that they may nest as deep as they like."""
+    """Return what can be read after a closing bracket, at `at`. Surrounding brackets are asked from the outermost
+    inwards, so that they may nest as deep as they like."""
     root = vocabulary.punctuation.root
     if follow.is_asked(0):
         return follow.lookahead(0, at, vocabulary)

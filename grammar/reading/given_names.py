@@ -30,7 +30,8 @@ class NameSet:
         return len(self._names)
 
     def rests(self, begun: str, among: Container[str]) -> list[str]:
-        """Rests of the names that begin with `begun`, those that are in `among`: a vocabulary's, which stays."""
+        """Return the rests of the names that begin with `begun`, those that are in `among`: a vocabulary's, which
+        stays."""
         names = self._sorted
         if names is None:
             names = self._sorted = sorted(self._names)
@@ -68,7 +69,7 @@ class GivenNames:
         return frozenset().union(*self._parts)
 
     def rests(self, begun: str, among: Container[str]) -> list[str]:
-        """As `NameSet.rests`."""
+        """Return what `NameSet.rests` does, of all sets together."""
         return [rest for part in self._parts for rest in part.rests(begun, among)]
 
     def __contains__(self, name: object) -> bool:

@@ -16,11 +16,11 @@ _REMEMBERED = 64
 
 class Guard(Protocol):
     def allows(self, tape: Tape, end: int) -> bool:
-        """The value that ends at offset `end` passes."""
+        """Return whether the value that ends at offset `end` passes."""
 
     def refused(self, tape: Tape, among: Container[str]) -> Collection[str] | None:
-        """Those of `among` that complete the open string and that `allows` would refuse; where none is open, strings
-        that it would refuse next. None = ask `allows` for each token."""
+        """Return those of `among` that complete the open string and that `allows` would refuse; where none is open,
+        strings that it would refuse next. None = ask `allows` for each token."""
 
 
 class DistinctKey:
@@ -35,7 +35,8 @@ class DistinctKey:
         return name not in self.listed and name not in tape.open.keys
 
     def refused(self, tape: Tape, among: Container[str]) -> list[str] | None:
-        """Takes as long as there are such names among those that begin alike; what many share is remembered."""
+        """Return the rests of names given before. Takes as long as there are such names among those that begin alike;
+        what many share is remembered."""
         assert tape.open is not None
         begun = "" if tape.mode == 0 else tape.begun_string()
         if begun is None:
@@ -123,5 +124,5 @@ def all_of(*guards: Guard | None) -> Guard | None:
 
 
 def _rests(begun: str, names: Iterable[str]) -> frozenset[str]:
-    """Rests of those `names` that begin with `begun`."""
+    """Return the rests of those `names` that begin with `begun`."""
     return frozenset([name[len(begun) :] for name in names if name.startswith(begun)])

@@ -36,7 +36,7 @@ HOLE = Lookahead(0, HERE)
 
 
 def joined(parts: Iterable[Lookahead]) -> Lookahead:
-    """The union of `parts`."""
+    """Return the union of `parts`."""
     read = ends = 0
     doubtful: tuple[Doubtful, ...] = ()
     for part in parts:
@@ -48,7 +48,7 @@ def joined(parts: Iterable[Lookahead]) -> Lookahead:
 
 
 def under(guard: Guard | None, found: Lookahead, direct: bool = False) -> Lookahead:
-    """`found`, if `guard` agrees."""
+    """Make all of `found` depend on `guard`."""
     if guard is None:
         return found
     doubtful: list[Doubtful] = [((guard,), direct, found.read, found.ends)]
@@ -57,7 +57,7 @@ def under(guard: Guard | None, found: Lookahead, direct: bool = False) -> Lookah
 
 
 def after_byte(node: PunctuationNode, found: Lookahead) -> Lookahead:
-    """`found` behind `node`, which is a single byte."""
+    """Return `found` behind `node`, which is a single byte."""
     if not found.ends and not found.doubtful:
         return Lookahead(node.lift(found.read))
     plain = node.path[0] not in _NESTING
@@ -66,7 +66,7 @@ def after_byte(node: PunctuationNode, found: Lookahead) -> Lookahead:
 
 
 def behind(punctuation: PunctuationTrie, ends: int, found: Lookahead) -> Lookahead:
-    """`found` behind each of `ends`."""
+    """Return `found` behind each of `ends`."""
     if not found.ends and not found.doubtful:
         return Lookahead(punctuation.behind(ends, found.read))
     doubtful = [(g, False, punctuation.behind(ends, r), punctuation.behind(ends, e)) for g, _, r, e in found.doubtful]
@@ -74,5 +74,5 @@ def behind(punctuation: PunctuationTrie, ends: int, found: Lookahead) -> Lookahe
 
 
 def _possible(doubtful: list[Doubtful]) -> tuple[Doubtful, ...]:
-    """Without what no token spells: few guards can be met in one token."""
+    """Drop what no token spells: few guards can be met in one token."""
     return tuple([each for each in doubtful if each[2] or each[3]])

@@ -36,7 +36,8 @@ class Run:
         self.asked = False
 
     def passes(self, guard: Guard, end_offset: int) -> bool:
-        """`end_offset`: 0 if the value ended with the last byte, 1 if that byte is already the next one's."""
+        """Ask `guard`, and note that one was asked. `end_offset`: 0 if the value ended with the last byte, 1 if that
+        byte is already the next one's."""
         self.asked = True
         assert self.tape is not None
         look()
@@ -58,7 +59,7 @@ class Reading:
 
     @abstractmethod
     def step(self, byte: int, run: Run) -> tuple[Reading, ...]:
-        """Readings after `byte`, which is already on the tape."""
+        """Return the readings after `byte`, which is already on the tape."""
 
     @abstractmethod
     def root(self, builder: MaskBuilder) -> None:
@@ -70,24 +71,26 @@ class Reading:
 
     @abstractmethod
     def lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
-        """What `walk` would collect from the trie of punctuation. Below `at` the answer must be right; it may hold more
-        elsewhere."""
+        """Return what `walk` would collect from the trie of punctuation. Below `at` the answer must be right; it may
+        hold more elsewhere."""
 
     @abstractmethod
     def firsts(self) -> Iterable[int]:
-        """Bytes that `step` may accept; a superset is allowed."""
+        """Return the bytes that `step` may accept; a superset is allowed."""
 
     def run(self, text: bytes) -> Reading | None:
-        """The one reading after all of `text`, where this is cheaper to find than byte by byte; else None."""
+        """Return the one reading after all of `text`, where this is cheaper to find than byte by byte; else None."""
         return None
 
     def usual_bytes(self) -> set[int]:
-        """Bytes that may come next in the usual spelling; several, whichever they are, where that is not sure."""
+        """Return the bytes that may come next in the usual spelling; several, whichever they are, where that is not
+        sure."""
         return MANY_BYTES
 
     def situation(self, vocabulary: Vocabulary) -> tuple[Lexeme | None, Lookahead] | None:
-        """What the mask depends on where only punctuation can come: whitespace that may begin here, and what can be
-        read after it, or without it where that is None. None where other tokens may come, or a guard is asked."""
+        """Return what the mask depends on where only punctuation can come: the whitespace that may begin here, and what
+        can be read after it, or without it where that is None. None where other tokens may come, or a guard is
+        asked."""
         return None
 
     def place(self) -> Place | None:
@@ -95,23 +98,23 @@ class Reading:
         return None
 
     def pointer(self) -> str:
-        """Pointer to the schema of what is read, for messages; "" where this is unknown."""
+        """Return the pointer to the schema of what is read, for messages; "" where this is unknown."""
         return ""
 
     def label(self) -> str:
-        """`pointer`, or the name of the terminal that is read."""
+        """Return `pointer`, or the name of the terminal that is read."""
         return self.pointer()
 
 
 def of_readings(readings: tuple[Reading, ...], at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
-    """What `readings`, at `at`, can read behind it; may hold more elsewhere."""
+    """Return what `readings`, at `at`, can read behind it; may hold more elsewhere."""
     if len(readings) == 1:
         return readings[0].lookahead(at, vocabulary)
     return joined([reading.lookahead(at, vocabulary) for reading in readings])
 
 
 def by_walk(reading: Reading, vocabulary: Vocabulary) -> Lookahead:
-    """`reading.lookahead` by a walk down the trie of punctuation: works for all readings, slowly."""
+    """Find `reading.lookahead` by a walk down the trie of punctuation: works for all readings, slowly."""
     builder = MaskBuilder(vocabulary)
     root = vocabulary.punctuation.root
     start = root.below(QUOTE) if reading.in_string else root
@@ -123,7 +126,7 @@ def by_walk(reading: Reading, vocabulary: Vocabulary) -> Lookahead:
 
 
 def usual_bytes(readings: Iterable[Reading]) -> set[int]:
-    """The bytes that `readings` go on with in the usual spelling; several where one of them is not sure."""
+    """Return the bytes that `readings` go on with in the usual spelling; several where one of them is not sure."""
     found: set[int] = set()
     for reading in readings:
         found |= reading.usual_bytes()

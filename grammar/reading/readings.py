@@ -62,14 +62,14 @@ class InLexeme(Reading):
         return () if ended is None else self._over(ended, byte, run)
 
     def _over(self, outcome: int, byte: int, run: Run) -> tuple[Reading, ...]:
-        """The lexeme ended before `byte`."""
+        """Return the readings after `byte`, where the lexeme ended before it."""
         readings: tuple[Reading, ...] = ()
         for reading in self.follow.finish(outcome, run, 1):
             readings += reading.step(byte, run)
         return readings
 
     def run(self, text: bytes) -> InLexeme | None:
-        """After all of `text`, if that stays inside without ever being able to end."""
+        """Return the reading after all of `text`, if that stays inside without ever being able to end."""
         if self.lexeme.outcome(self.state) is not None:
             return None
         after = self.lexeme.run(self.state, text)
@@ -96,7 +96,7 @@ class InLexeme(Reading):
             self._end_root([(outcome, rest.ending) for outcome, rest in words if rest.ending is not None], builder)
 
     def _end_root(self, endings: list[tuple[int, Ending]], builder: MaskBuilder) -> None:
-        """Tokens that end the lexeme and what may follow it, or that follow where it has ended."""
+        """Add the tokens that end the lexeme and what may follow it, or that follow where it has ended."""
         ended = self.lexeme.outcome(self.state)
         in_string, vocabulary = self.lexeme.is_string, builder.vocabulary
         outer = builder.guards
@@ -116,7 +116,7 @@ class InLexeme(Reading):
             builder.guards = outer
 
     def _general_root(self, builder: MaskBuilder) -> None:
-        """Outside JSON, where anything may follow a lexeme."""
+        """Add the tokens outside JSON, where anything may follow a lexeme."""
         assert isinstance(self.lexeme, DfaLexeme)
         follows = self.follow.after(0)
         wanted = bytes(sorted({byte for reading in follows for byte in reading.firsts()}))
@@ -191,7 +191,8 @@ class InLexeme(Reading):
 
 
 def _first_string(path: bytes) -> bool:
-    """A token's string that begins at the end of `path` is its first, and in the bracket that is open before it."""
+    """Return whether a token's string that begins at the end of `path` is its first, and in the bracket that is open
+    before it."""
     return path.count(b'"') == 1 and not _BRACKETS.intersection(path)
 
 
@@ -210,7 +211,7 @@ class ByteChoice(Reading):
         self._lookahead: Lookahead | None = None
 
     def go(self, byte: int) -> tuple[Reading, ...]:
-        """Readings after `byte`; its guard is not asked."""
+        """Return the readings after `byte`; its guard is not asked."""
         known = self._known.get(byte)
         if known is None:
             move = self.moves.get(byte)

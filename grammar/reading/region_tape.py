@@ -43,7 +43,7 @@ class RegionTape(Tape):
             super().push_all(word)
 
     def restart(self, end_offset: int) -> None:
-        """A region begins here, or, with `end_offset` 1, at the last byte."""
+        """Begin a region here, or, with `end_offset` 1, at the last byte."""
         self.mode, self.open, self.since = 0, None, len(self.text) - end_offset
         if end_offset:
             self.push(self.text.pop())

@@ -97,12 +97,13 @@ class Tape:
             self.mode, self.string = 0, (self.string[0], at + 1)
 
     def last_string(self) -> str:
-        """The string that was closed last, decoded."""
+        """Return the string that was closed last, decoded."""
         begin, end = self.string
         return _decoded(self.text[begin + 1 : end - 1])
 
     def begun_string(self) -> str | None:
-        """What the open string spells so far, decoded; None where the last character is not whole or none is open."""
+        """Return what the open string spells so far, decoded; None where the last character is not whole or none is
+        open."""
         if self.mode != 1:
             return None
         try:
@@ -111,7 +112,7 @@ class Tape:
             return None
 
     def array_start(self, end: int) -> int:
-        """Where the innermost open array begins, one of whose items ends before offset `end`."""
+        """Return where the innermost open array begins, one of whose items ends before offset `end`."""
         after = self.text[end] if end < len(self.text) else 0
         if after in b"]}":
             return self.closed[0]  # a number ends with the bracket that closes its array, or with a wrong one
@@ -120,17 +121,17 @@ class Tape:
         return around.start
 
     def items(self, end: int) -> list[Any]:
-        """Items of the innermost open array, the last one ending before offset `end`."""
+        """Return the items of the innermost open array, the last one ending before offset `end`."""
         items: list[Any] = json.loads(bytes(self.text[self.array_start(end) : end]) + b"]")
         return items
 
     def last_item(self, end: int) -> Any:
-        """The item of the innermost open array that ends before offset `end`."""
+        """Return the item of the innermost open array that ends before offset `end`."""
         start = self.array_start(end)
         return self.array_items(start).last(bytes(self.text[start:end]))
 
     def array_items(self, start: int) -> ArrayItems:
-        """What was read of the array that begins at `start`."""
+        """Return what was read of the array that begins at `start`."""
         found = self._arrays.get(start)
         if found is None:
             if len(self._arrays) >= _ARRAYS_KEPT:
@@ -157,7 +158,8 @@ class PlainTape(Tape):
 
 
 def _decoded(body: bytearray) -> str:
-    """The string whose spelling between the quotes is `body`. Raises `ValueError` where it breaks off inside one."""
+    """Return the string whose spelling between the quotes is `body`. Raises `ValueError` where it breaks off inside a
+    character."""
     if 0x5C not in body:
         return body.decode()
     text: str = json.loads(b'"' + body + b'"')

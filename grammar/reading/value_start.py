@@ -55,7 +55,7 @@ class ValueStart(Reading):
             reading.walk(node, builder)
 
     def lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
-        """All that can be read but numbers."""
+        """Return all that can be read but numbers."""
         if self._lookahead is not None:
             return self._lookahead
         value = self.source.value_lookahead(self.terms, at, vocabulary)
@@ -103,12 +103,12 @@ class ValueSource(Protocol):
     def value_lookahead(self, terms: Any, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead: ...
 
     def numbers(self, terms: Any) -> tuple[Lexeme, ...]:
-        """Lexemes of the numbers that satisfy `terms`."""
+        """Return the lexemes of the numbers that satisfy `terms`."""
 
     def start(self, terms: Any, follow: Continuation) -> ValueStart:
-        """The same object for the same arguments, as long as it is kept."""
+        """Return the start for these arguments: the same object every time, as long as it is kept."""
 
     def many(self, branches: tuple[Continuation, ...]) -> Many: ...
 
     def pointer(self, terms: Any) -> str:
-        """Pointer to the first schema among `terms`, for messages; "" if there is none."""
+        """Return the pointer to the first schema among `terms`, for messages; "" if there is none."""

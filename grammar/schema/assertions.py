@@ -22,7 +22,7 @@ def exact(number: int | float) -> Fraction:
 
 
 def numbers_of(node: Subschema) -> NumberSet:
-    """What the keywords about numbers allow."""
+    """Return the numbers that the keywords about numbers allow."""
     found = numbers.EVERY
     for keyword, read in NUMBERS.items():
         if keyword in node.value:
@@ -31,7 +31,7 @@ def numbers_of(node: Subschema) -> NumberSet:
 
 
 def strings_of(node: Subschema, limits: GrammarLimits) -> StringSet:
-    """What the keywords about strings allow. Raises a `GrammarError` for a pattern."""
+    """Return the strings that the keywords about strings allow. Raises a `GrammarError` for a pattern."""
     found = strings.EVERY
     for keyword, read in STRINGS.items():
         if keyword in node.value:
@@ -40,7 +40,7 @@ def strings_of(node: Subschema, limits: GrammarLimits) -> StringSet:
 
 
 def _low(node: Subschema) -> Numbers:
-    """In draft 4 a flag beside the bound says that it is excluded."""
+    """Read `minimum`. In draft 4 a flag beside the bound says that it is excluded."""
     return Numbers(low=(exact(node.value["minimum"]), node.value.get("exclusiveMinimum") is True))
 
 
@@ -63,7 +63,7 @@ def _pattern(node: Subschema, limits: GrammarLimits) -> Strings:
 
 
 def _format(node: Subschema, limits: GrammarLimits) -> Strings:
-    """Unknown formats annotate only."""
+    """Return the strings of a format. Unknown formats annotate only."""
     name = node.value["format"]
     return Strings(dfa=format_dfa(name)) if name in FORMAT_NAMES else Strings()
 
@@ -86,7 +86,7 @@ STRINGS: dict[str, Callable[[Subschema, GrammarLimits], Strings]] = {
 
 
 def object_of(node: Subschema, names: StringSet) -> Object:
-    """`names`: what `propertyNames` allows."""
+    """Return the constraint on objects that `node` states. `names`: what `propertyNames` allows."""
     schema = node.value
     named = tuple((name, (SchemaRef(node.child("properties", name)),)) for name in schema.get("properties", ()))
     patterns = tuple(

@@ -31,7 +31,7 @@ class Checks:
 
     @cached_property
     def _readable(self) -> tuple[Any, dict[str, Any]]:
-        """The document, and those it refers to."""
+        """Return the document, and those it refers to, in a form that the library reads."""
         return _readable(self.document.schema), _readable(self.document.others)
 
     def validator(self, fact: Fact) -> Callable[[Any], bool]:
@@ -82,6 +82,6 @@ def _readable_part(key: str, value: Any) -> Any:
 
 
 def _reference(root: str, pointer: str) -> str:
-    """Pointers into other documents begin with their URI."""
+    """Return the reference to `pointer`. Pointers into other documents begin with their URI."""
     uri, _, fragment = pointer.partition("#") if pointer and pointer[0] != "/" else (root, "", pointer)
     return f"{uri}#{quote(fragment, safe=_PLAIN)}"

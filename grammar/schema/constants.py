@@ -14,7 +14,7 @@ from sluicegate.grammar.schema.value_set import NOTHING, ValueSet, only
 
 
 def json_text(value: Any) -> str:
-    """JSON text of a constant; the order of properties is kept."""
+    """Return the JSON text of a constant; the order of properties is kept."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -41,7 +41,7 @@ def constant_set(text: str) -> ValueSet:
 
 
 def canonical(value: Any) -> Any:
-    """Equal for equal JSON values and for these only: 1 and 1.0 are equal, 1 and true are not."""
+    """Return a key that is equal for equal JSON values and for these only: 1 and 1.0 are equal, 1 and true are not."""
     if isinstance(value, bool) or value is None:
         return (str(value),)
     if isinstance(value, list):

@@ -119,7 +119,7 @@ class Object(_Hashed):
         return None if met.contradicts() else met
 
     def contradicts(self) -> bool:
-        """Whether this is obviously empty."""
+        """Return whether this is obviously empty."""
         low = max(self.low, len(self.required))
         return (
             (self.high is not None and low > self.high)

@@ -68,7 +68,7 @@ class Subschema:
         return node
 
     def equals(self, other: Subschema) -> bool:
-        """Whether this is the same schema, or a copy at a place where references mean the same."""
+        """Return whether this is the same schema, or a copy at a place where references mean the same."""
         if self is other:
             return True
         return (
@@ -121,7 +121,7 @@ class SchemaDocument:
     def __init__(
         self, schema: Json, root_uri: str = "", most: int = 200_000, given: Mapping[str, Json] | None = None
     ) -> None:
-        """Raises `GrammarLimit` for more than `most` objects and arrays."""
+        """Index `schema`. Raises `GrammarLimit` for more than `most` objects and arrays."""
         self.schema = schema
         self._given = {} if given is None else given
         self.others: dict[str, Json] = {}
@@ -343,12 +343,12 @@ def _is_named(schema: dict[str, Json]) -> bool:
 
 
 def _joined(base: str, reference: str) -> str:
-    """`urljoin`, which does not know that a URN has fragments too."""
+    """Do `urljoin`, which does not know that a URN has fragments too."""
     return urldefrag(base)[0] + reference if reference.startswith("#") else urljoin(base, reference)
 
 
 def identifier(schema: Json, draft: int) -> str | None:
-    """`$id` (draft 4: `id`); beside `$ref` older drafts ignore it."""
+    """Return `$id` (draft 4: `id`), or None where there is none; beside `$ref` older drafts ignore it."""
     if not isinstance(schema, dict) or (draft <= 7 and "$ref" in schema):
         return None
     name = schema.get("id" if draft <= 4 else "$id")

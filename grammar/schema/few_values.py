@@ -59,7 +59,7 @@ def _arrays(value_set_of: ValueSetOf, spec: Array, depth: int) -> set[Any]:
 
 
 def _objects(value_set_of: ValueSetOf, spec: Object, depth: int) -> set[Any]:
-    """Of objects whose names are all required."""
+    """List the objects whose names are all required. Raises `_Many` where there may be others."""
     named: dict[str, Conjunction] = {}
     for part in spec.parts:
         for name, terms in part.named:

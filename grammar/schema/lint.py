@@ -155,7 +155,8 @@ class SchemaLint:
                 self._descend(node, key, below, depth + 1)
 
     def _note_unknown(self, key: str, node: Subschema) -> None:
-        """JSON Schema lets any key stand for a note of the author; one that is nearly a keyword was meant as that."""
+        """Note a key that is nearly a keyword: it was meant as that. JSON Schema lets any other key stand for a note of
+        the author."""
         self._unknown.add(key)
         if len(self._unknown) > _MOST_UNKNOWN or len(key) > _LONGEST_KEYWORD:
             return

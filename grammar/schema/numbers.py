@@ -86,7 +86,7 @@ def _intersect(a: Numbers, b: Numbers) -> Numbers:
 
 
 def _hopeless(part: Numbers) -> bool:
-    """Whether the set is obviously empty."""
+    """Return whether the set is obviously empty."""
     if part.values is not None:
         return not any(part.has(n) for n in part.values)
     if part.step is not None and any((part.step / step).denominator == 1 for step in part.not_steps):

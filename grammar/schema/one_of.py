@@ -23,7 +23,7 @@ class OneOf(ValueSetAlgebra):
     def exactly_one(
         self, value_sets: list[ValueSet], origin: Subschema, thorough: bool = False, given: tuple[str, ...] = ()
     ) -> ValueSet:
-        """Values in just one of `value_sets`, the branches of `origin`'s `oneOf`.
+        """Return the values in just one of `value_sets`, the branches of `origin`'s `oneOf`.
 
         Objects and arrays of branches that overlap in too many ways are left to a check that `origin` holds. `given`:
         properties that the caller requires of every object anyway; of objects without them, the answer says nothing.
@@ -73,8 +73,8 @@ class OneOf(ValueSetAlgebra):
         return result
 
     def _told_apart(self, branches: list[tuple[Object, ...]], given: tuple[str, ...]) -> bool:
-        """Whether a property that all have surely has another value in each branch, such as a `const`. Linear, where a
-        look at each pair would be quadratic."""
+        """Return whether a property that all have surely has another value in each branch, such as a `const`. Linear,
+        where a look at each pair would be quadratic."""
         branches = [branch for branch in branches if branch]
         names = (*given, *branches[0][0].required) if branches else ()
         return any(self._tells_apart(name, branches, name in given) for name in dict.fromkeys(names))
@@ -171,7 +171,7 @@ class OneOf(ValueSetAlgebra):
         return tuple(dict.fromkeys(kept))
 
     def apart(self, a: object, b: object, given: tuple[str, ...] = ()) -> bool:
-        """Whether surely no value is in both, or no object with the `given` properties."""
+        """Return whether surely no value is in both, or no object with the `given` properties."""
         if isinstance(a, Object) and isinstance(b, Object):
             return self._objects_apart(a, b, given)
         if isinstance(a, Array) and isinstance(b, Array):

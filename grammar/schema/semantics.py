@@ -293,8 +293,8 @@ class Semantics(OneOf):
 
 
 def _contradict(facts: Conjunction) -> bool:
-    """Whether one fact denies another, also through a reference or for a copy. Of arrays and nested objects only a
-    check of the whole value would find that out, too late."""
+    """Return whether one fact denies another, also through a reference or for a copy. Of arrays and nested objects only
+    a check of the whole value would find that out, too late."""
     denied = [fact for fact in facts if not fact.positive]
     if not denied:
         return False
@@ -316,7 +316,7 @@ def member(spec: Object, name: str) -> Conjunction:
 
 
 def is_empty(value_set: ValueSet) -> bool:
-    """Whether the set obviously has no value."""
+    """Return whether the set obviously has no value."""
     return not (
         value_set.null
         or value_set.booleans

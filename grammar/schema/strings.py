@@ -82,7 +82,7 @@ class Strings:
         return self.reduced.words == frozenset()
 
     def _is_large(self) -> bool:
-        """Whether the automaton has more texts than are taken out, found without taking them out."""
+        """Return whether the automaton has more texts than are taken out, found without taking them out."""
         return self.dfa is not None and len(self.minus) <= _FEW and _has_many(self.dfa)
 
     def automaton(self) -> CharDfa:
@@ -237,7 +237,7 @@ def finite_words(parts: StringSet) -> frozenset[str] | None:
 
 
 def can_grow(part: Strings) -> bool:
-    """Whether every string of the set is a prefix of another one of it."""
+    """Return whether every string of the set is a prefix of another one of it."""
     part = part.reduced
     if part.words is not None or part.high is not None:
         return part.words == frozenset()
@@ -248,12 +248,12 @@ def can_grow(part: Strings) -> bool:
 
 
 def ends_at(parts: Iterable[Strings], text: str) -> bool:
-    """Whether `text` is in one of `parts` and no prefix of another string of it."""
+    """Return whether `text` is in one of `parts` and no prefix of another string of it."""
     return any(part.has(text) and not _goes_on(part.reduced, text) for part in parts)
 
 
 def _goes_on(part: Strings, text: str) -> bool:
-    """Whether a longer string of `part`, which is reduced, begins with `text`."""
+    """Return whether a longer string of `part`, which is reduced, begins with `text`."""
     if part.words is not None:
         return any(word.startswith(text) and word != text for word in part.words)
     room = None if part.high is None else part.high - len(text) - 1
@@ -274,8 +274,8 @@ def _lengths(dfa: CharDfa) -> LengthSets:
 
 
 def has_room(part: Strings, text: str) -> bool:
-    """Whether a million strings of `part` begin with `text`, one of its strings, so that no array of unique items gives
-    them all."""
+    """Return whether a million strings of `part` begin with `text`, one of its strings, so that no array of unique
+    items gives them all."""
     if part.words is not None or (part.high is not None and part.high < len(text) + 2):
         return False
     high = None if part.high is None else part.high - len(text)

@@ -10,7 +10,7 @@ from sluicegate.grammar.schema.value_set import ValueSet
 
 
 def without_unevaluated(node: Subschema, value_set: ValueSet) -> ValueSet:
-    """`value_set`, what else `node` says, under its `unevaluatedProperties` and `unevaluatedItems`."""
+    """Narrow `value_set`, what else `node` says, by its `unevaluatedProperties` and `unevaluatedItems`."""
     schema = node.value
     if "unevaluatedProperties" in schema:
         rest = (SchemaRef(node.child("unevaluatedProperties")),)

@@ -197,7 +197,7 @@ class ValueSetAlgebra(ABC):
         """Return the names that `pattern` matches."""
 
     def hopeless_member(self, spec: Object, name: str) -> bool:
-        """Whether property `name` of `spec` surely has no value. Overridden where schemas are known."""
+        """Return whether property `name` of `spec` surely has no value. Overridden where schemas are known."""
         return False
 
 

@@ -27,7 +27,7 @@ class Folder(CacheFolder):
         super().__init__(path, most_bytes)
 
     def read(self, name: str) -> Arrays | None:
-        """None where nothing usable is kept under `name`."""
+        """Return the arrays kept under `name`. None where nothing usable is kept."""
         body = self.read_bytes(name)
         if body is None:
             return None
@@ -39,7 +39,7 @@ class Folder(CacheFolder):
             return None
 
     def write(self, name: str, arrays: Arrays) -> bool:
-        """False, with a log line, where it cannot be kept."""
+        """Keep `arrays` under `name`. Returns False, with a log line, where they cannot be kept."""
         body = io.BytesIO()
         np.savez(body, allow_pickle=False, **arrays)
         return self.write_bytes(name, body.getvalue())

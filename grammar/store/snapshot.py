@@ -38,7 +38,7 @@ class Unusable(ValueError):
 
 
 def name_of(vocabulary: Vocabulary) -> str:
-    """The same for equal vocabularies, as long as nobody changes the code that reads them."""
+    """Return a name that is the same for equal vocabularies, as long as nobody changes the code that reads them."""
     digest = blake2b(
         f"{sys.byteorder} {np.__version__} {vocabulary.size} {vocabulary.eos_token_ids}".encode(), digest_size=16
     )
@@ -126,7 +126,8 @@ def _words(arrays: Arrays) -> list[bytes]:
 
 
 def _of_classes(vocabulary: Vocabulary) -> Arrays:
-    """Classes by the name of their state. Others, whose keys mean something in this process only, are left out."""
+    """Return the classes by the name of their state. Others, whose keys mean something in this process only, are left
+    out."""
     kept: list[tuple[Any, RootClass]] = []
     size = 0
     for key, found in reversed(vocabulary.classes.items()):
@@ -158,7 +159,8 @@ _ENDING = ("closers", "numbers", "tokens")
 
 
 def _number_of(key: Any) -> int | None:
-    """-1 for the name of a state, the number of the state beside the name of its automaton; None for other keys."""
+    """Return -1 for the name of a state, the number of the state beside the name of its automaton, None for other
+    keys."""
     if not (isinstance(key, tuple) and isinstance(key[0], bool) and isinstance(key[1], bytes) and len(key[1]) == 16):
         return None
     if len(key) == 2:

@@ -35,7 +35,8 @@ class Vocabularies:
         self._lock = threading.Lock()
 
     def of(self, model: ServedModel) -> Vocabulary:
-        """Takes about a second for 128,000 tokens the first time, and seconds more on a machine where it never ran."""
+        """Return the vocabulary of `model`. The first time takes about a second for 128,000 tokens, and seconds more on
+        a machine where it never ran."""
         with self._lock:
             key = (model.name, model.version)
             found = self._made.get(key) or self._of_same_tokenizer(model)
@@ -52,14 +53,15 @@ class Vocabularies:
                     snapshot.keep(made.vocabulary, self._folder)
 
     def _of_same_tokenizer(self, model: ServedModel) -> _Made | None:
-        """Adapters have the very tokenizer of the model they stand beside: its tables serve them all."""
+        """Return what was made for a model with the same tokenizer, or None. Adapters have the very tokenizer of the
+        model they stand beside: its tables serve them all."""
         facts = model.vocab_size, model.eos_token_ids
         return next(
             (one for one in self._made.values() if one.tokenizer is model.tokenizer and one.facts == facts), None
         )
 
     def _make(self, model: ServedModel) -> _Made:
-        """Says what takes how long: somebody is waiting for the server."""
+        """Prepare the vocabulary of `model`. Logs what takes how long: somebody is waiting for the server."""
         began = time.perf_counter()
         log.info("grammar: loading compiled loops (some seconds the first time on this machine)")
         kernels.warm()

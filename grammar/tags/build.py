@@ -108,7 +108,8 @@ class Builder:
         return follow
 
     def _repeat(self, node: formats.RepeatFormat, count: int, follow: Continuation) -> Continuation:
-        """`count` times stand before; each is some text, so that following them ends."""
+        """Return the rest of a repetition of which `count` times stand before. Each is some text, so that following
+        them ends."""
         low, high = self._bounds(node)
         if high is not None and count >= high:
             return follow
@@ -195,7 +196,7 @@ class Builder:
     # --- several tags ---
 
     def _text(self, node: formats.TriggeredFormat, count: int, follow: Continuation) -> Continuation:
-        """Free text after `count` tags."""
+        """Return the place of free text after `count` tags."""
         return self._step((node, "text", count, follow), lambda: self._text_readings(node, count, follow))
 
     def _text_readings(self, node: formats.TriggeredFormat, count: int, follow: Continuation) -> tuple[Reading, ...]:
@@ -232,7 +233,7 @@ class Builder:
         return self._text(node, count, follow) if node.after else self._next_tag(node, count, follow)
 
     def _next_tag(self, node: formats.TriggeredFormat, count: int, follow: Continuation) -> Continuation:
-        """No text: the next tag at once, or what follows."""
+        """Return the place where no text may come: the next tag at once, or what follows."""
         low, high = self._bounds(node)
         if high is not None and count >= high:
             return follow
@@ -244,7 +245,7 @@ class Builder:
         return self._step((node, "tag", count, follow), readings, count >= low and restarts(follow))
 
     def _separated(self, node: formats.SeparatedFormat, count: int, follow: Continuation) -> Continuation:
-        """`count` tags stand before; their separator too."""
+        """Return the place where `count` tags stand before, and their separator too."""
 
         def readings() -> tuple[Reading, ...]:
             after = self._after_separated(node, count + 1, follow)
@@ -275,7 +276,7 @@ class Builder:
 
 
 def _leads(node: formats.TriggeredFormat, trigger: str) -> bool:
-    """Whether some tag begins with `trigger`; else it is only kept out of the text."""
+    """Return whether some tag begins with `trigger`; else it is only kept out of the text."""
     return any(tag.begin.startswith(trigger) for tag in node.tags)
 
 

@@ -175,7 +175,7 @@ def _refuse_blocked(nodes: list[Format], blocked: Blocklist | None) -> None:
 
 
 def _open_ended(nodes: list[Format]) -> bool:
-    """Whether a JSON value may be followed by something else than a literal or the end."""
+    """Return whether a JSON value may be followed by something else than a literal or the end."""
     return any(
         (isinstance(node, formats.TagFormat) and "" in node.ends)
         or (isinstance(node, formats.SeparatedFormat) and not node.separator)

@@ -36,7 +36,7 @@ Fields = dict[str, Any]
 
 
 def read_structural_tag(value: Any) -> Format:
-    """Raises `InvalidGrammar` or `GrammarLimit` with a pointer into `value`."""
+    """Read `value` into a tree. Raises `InvalidGrammar` or `GrammarLimit` with a pointer into `value`."""
     fields = _object(value, "")
     if fields.get("type", "structural_tag") != "structural_tag":
         raise InvalidGrammar(f"a structural tag has the type 'structural_tag', not {fields['type']!r}", pointer="/type")
@@ -92,7 +92,7 @@ def _repeat(fields: Fields, at: str) -> RepeatFormat:
 
 
 def _dispatch(fields: Fields, at: str) -> TriggeredFormat:
-    """Free text in which a pattern begins a format: tags without an end."""
+    """Read a format of free text in which a pattern begins another one: tags without an end."""
     tags = []
     for i, rule in enumerate(_list(fields, "rules", at, MOST_TAGS)):
         place = f"{at}/rules/{i}"
@@ -144,7 +144,7 @@ def _tag(fields: Fields, at: str) -> TagFormat:
 
 
 def _among_tags(value: Any, at: str) -> TagFormat:
-    """A tag in a list of tags, where its type may be left out."""
+    """Read a tag in a list of tags, where its type may be left out."""
     fields = _object(value, at)
     if fields.get("type", "tag") != "tag":
         raise InvalidGrammar(f"only formats of the type 'tag' stand here, not {fields['type']!r}", pointer=f"{at}/type")
@@ -153,7 +153,7 @@ def _among_tags(value: Any, at: str) -> TagFormat:
 
 
 def _structure(value: Any, at: str) -> TagFormat:
-    """The older spelling of a tag: its content is always a schema."""
+    """Read the older spelling of a tag: its content is always a schema."""
     fields = _object(value, at)
     _only(fields, at, ("begin", "schema", "end"))
     return TagFormat(_literal(fields, "begin", at), _schema(fields.get("schema"), f"{at}/schema"), _ends(fields, at))
@@ -180,7 +180,8 @@ def _tags(fields: Fields, at: str, name: str = "tags") -> tuple[TagFormat, ...]:
 
 
 def _triggered(fields: Fields, at: str, name: str = "tags") -> TriggeredFormat:
-    """`name`: the field that holds the tags."""
+    """Read a format of tags with triggers. `name`: the field that holds the tags. Raises `InvalidGrammar` where a tag
+    does not begin with exactly one of the triggers."""
     tags = _tags(fields, at, name)
     triggers = _literals(fields, "triggers", at)
     for i, tag in enumerate(tags):

@@ -68,7 +68,7 @@ def fork(ways: Iterable[Continuation]) -> Continuation:
 
 
 def spelled(heads: Iterable[Head]) -> tuple[Reading, ...]:
-    """Readings at the first byte of `heads`; those that begin alike share one as far as they do."""
+    """Return the readings at the first byte of `heads`; those that begin alike share one as far as they do."""
     readings: list[Reading] = []
     groups: dict[str, list[Head]] = {}
     for text, follow in heads:

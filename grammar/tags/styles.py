@@ -92,7 +92,7 @@ def _properties(schema: Any, style: str, at: str) -> dict[str, Any]:
 
 
 def _with_definitions(inner: Any, schema: dict[str, Any]) -> Any:
-    """A property's schema with what its references lead to."""
+    """Return a property's schema with what its references lead to."""
     if not isinstance(inner, dict):
         return inner
     return {**{name: schema[name] for name in _DEFINED if name in schema}, **inner}

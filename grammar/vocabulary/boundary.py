@@ -21,7 +21,8 @@ _SECOND_STRING = re.compile(rb',[ \t\r\n]*"(?:[^"\\]|\\.)*"')
 
 
 def plausible(text: bytes) -> bool:
-    """Could stand in some JSON text where no string is open: whole lexemes, then perhaps the beginning of one.
+    """Return whether `text` could stand in some JSON text where no string is open: whole lexemes, then perhaps the
+    beginning of one.
 
     Wider than JSON: order is not looked at.
     """
@@ -29,7 +30,8 @@ def plausible(text: bytes) -> bool:
 
 
 def crosses_strings(text: bytes) -> bool:
-    """Could end or hold a string, and holds a whole one after a comma: guards may be asked of both."""
+    """Return whether `text` could end or hold a string, and holds a whole one after a comma: guards may be asked of
+    both."""
     return _SECOND_STRING.search(text) is not None
 
 
@@ -45,7 +47,7 @@ class BoundaryTokens:
         self._known: dict[int, I32] = {}
 
     def taken(self, found: int) -> I32:
-        """Those that lead to one of the nodes of `found`."""
+        """Return the tokens that lead to one of the nodes of `found`."""
         if self._all is None:
             flags = np.zeros(int(self.numbers.max(initial=0)) + 1, np.bool_)
             flags[self.numbers] = True

@@ -26,8 +26,8 @@ class EscapeTokens:
         self._known: dict[tuple[str, bytes], tuple[I32, bool]] = {}
 
     def of(self, char: str, after: TrieNode | None = None) -> tuple[I32, bool]:
-        """Tokens that spell, after the text of `after` in `tokens`, a beginning of one escape of `char` or the whole
-        of it; and whether no token goes on after such an escape."""
+        """Return the tokens that spell, after the text of `after` in `tokens`, a beginning of one escape of `char` or
+        the whole of it; and whether no token goes on after such an escape."""
         after = after or self.tokens
         known = self._known.get((char, after.path))
         if known is None:
@@ -46,8 +46,9 @@ class EscapeTokens:
         return known
 
     def beginnings(self, text: bytes) -> list[I32] | None:
-        """Tokens that spell a beginning of `text`, a plainly spelled rest of a string with its closing quote, and end
-        in one escape. None where a token could go on after the escape, or a character has several bytes."""
+        """Return the tokens that spell a beginning of `text`, a plainly spelled rest of a string with its closing
+        quote, and end in one escape. None where a token could go on after the escape, or a character has several
+        bytes."""
         found: list[I32] = []
         node: TrieNode | None = self.tokens
         for byte in text:
@@ -65,7 +66,7 @@ class EscapeTokens:
 
 
 def _cases(spelling: bytes) -> Iterator[bytes]:
-    """An escape with its hex digits in every mixture of cases."""
+    """Yield an escape with its hex digits in every mixture of cases."""
     if len(spelling) < 6:
         yield spelling
         return

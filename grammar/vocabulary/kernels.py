@@ -15,7 +15,8 @@ from sluicegate.plugins.compiled.kernels import kernel
 def walk_general(  # type: ignore[no-untyped-def]
     byte, depth, skip, first, exact, ids, transitions, accepting, start, wanted, inside, exits
 ):
-    """`pruning.walk` for a lexeme that anything may follow: it may end wherever it accepts, also where it can go on.
+    """Walk as `pruning.walk` does, for a lexeme that anything may follow: it may end wherever it accepts, also where it
+    can go on.
 
     Exits are the nodes, but for those of depth 1, before which the lexeme accepts and whose byte is `wanted`
     (bool[256]). Returns how many exits and inside tokens there are.
@@ -51,7 +52,7 @@ def walk_general(  # type: ignore[no-untyped-def]
 def walk_lengths(  # type: ignore[no-untyped-def]
     byte, depth, skip, first, exact, ids, transitions, start, rest, final, chars
 ):
-    """Characters that each token adds to a string whose automaton rests in state `rest` between characters.
+    """Count the characters that each token adds to a string whose automaton rests in state `rest` between characters.
 
     `chars` int32[V]: how many the string grows by, a begun character counted in full; -1 where the token is refused.
     Tokens that reach `final`, the closing quote, count what stands before it. From a `start` inside a character, that
@@ -128,7 +129,8 @@ def walk_counted(  # type: ignore[no-untyped-def]
 
 @kernel("(int32[:, ::1], int64, int32[:, ::1], int64, int32[::1], int32[::1])", python=True)
 def pairs_reached(table, state, text, start, mine, at):  # type: ignore[no-untyped-def]
-    """Pairs of a state of `table` and one of `text` that are reached from (`state`, `start`) by what `text` can read.
+    """Find the pairs of a state of `table` and one of `text` that are reached from (`state`, `start`) by what `text`
+    can read.
 
     They are written to `mine` and `at`; returns how many, or 0 if `table` refuses a byte that `text` takes, or if they
     do not fit.
@@ -188,7 +190,7 @@ def walk_punctuation(byte, depth, skip, root, transitions, accepting, start, ins
 
 @kernel("(int32[::1], int32[::1])", python=True)
 def set_bits(row, ids):  # type: ignore[no-untyped-def]
-    """`for t in ids: row[t // 32] |= 1 << (t % 32)`."""
+    """Do `for t in ids: row[t // 32] |= 1 << (t % 32)`."""
     for k in range(ids.size):
         token = ids[k]
         row[token >> 5] |= np.int32(1) << np.int32(token & 31)
@@ -196,7 +198,7 @@ def set_bits(row, ids):  # type: ignore[no-untyped-def]
 
 @kernel("(int32[::1], int32[::1], int32[::1])", python=True)
 def set_bits_except(row, ids, others):  # type: ignore[no-untyped-def]
-    """`set_bits` for those of `ids` that are not in `others`."""
+    """Do `set_bits` for those of `ids` that are not in `others`."""
     were_set = np.empty(others.size, np.bool_)
     for j in range(others.size):
         were_set[j] = row[others[j] >> 5] >> np.int32(others[j] & 31) & 1
@@ -263,7 +265,7 @@ def follow_words(  # type: ignore[no-untyped-def]
 
 @kernel("(int32[::1], int32[::1], int32[::1], int32[::1], int64, int32[::1])", python=True)
 def ids_at(first, exact, ids, nodes, count, out):  # type: ignore[no-untyped-def]
-    """Tokens spelled exactly by the first `count` of `nodes`; returns how many were written to `out`."""
+    """Write the tokens spelled exactly by the first `count` of `nodes` to `out`; return how many they are."""
     n = 0
     for k in range(count):
         node = nodes[k]
@@ -287,7 +289,7 @@ def taken(bits, numbers, tokens, out):  # type: ignore[no-untyped-def]
 
 @kernel("(int32[::1], int32[::1], int32[::1])", python=True)
 def put_row(row, base, ids):  # type: ignore[no-untyped-def]
-    """`row[:] = base`, and then `set_bits(row, ids)`."""
+    """Do `row[:] = base`, and then `set_bits(row, ids)`."""
     for k in range(row.size):
         row[k] = base[k]
     for k in range(ids.size):
@@ -297,7 +299,7 @@ def put_row(row, base, ids):  # type: ignore[no-untyped-def]
 
 @kernel("(int32[::1], int32[::1])", python=True)
 def clear_bits(row, ids):  # type: ignore[no-untyped-def]
-    """The opposite of `set_bits`."""
+    """Clear the bits of `ids`: the opposite of `set_bits`."""
     for k in range(ids.size):
         row[ids[k] >> 5] &= ~(np.int32(1) << np.int32(ids[k] & 31))
 

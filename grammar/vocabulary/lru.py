@@ -24,7 +24,7 @@ class SizedLru:
         return len(self._entries)
 
     def get(self, key: Hashable) -> Any:
-        """None where nothing is kept under `key`."""
+        """Return what is kept under `key`, or None."""
         found = self._entries.get(key)
         if found is None:
             return None
@@ -35,12 +35,12 @@ class SizedLru:
         return found[0]
 
     def items(self) -> list[tuple[Hashable, Any]]:
-        """All that is kept now, the least recently used first."""
+        """Return all that is kept now, the least recently used first."""
         with self._lock:
             return [(key, value) for key, (value, _) in self._entries.copy().items()]
 
     def put(self, key: Hashable, value: Any, size: int) -> None:
-        """`size`: bytes of the arrays that are kept for `value` alone."""
+        """Keep `value` under `key`. `size`: bytes of the arrays that are kept for `value` alone."""
         size += _OVERHEAD
         with self._lock:
             old = self._entries.pop(key, None)

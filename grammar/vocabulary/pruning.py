@@ -33,7 +33,7 @@ _MOST_PAIRS = 100
 
 
 def kinds_of(letters: bytes) -> int:
-    """Kinds of which all letters are among `letters`, as bits."""
+    """Return the kinds of which all letters are among `letters`, as bits."""
     return sum(1 << number for number, kind in enumerate(_KINDS) if set(kind) <= set(letters))
 
 
@@ -45,8 +45,8 @@ def _by_byte() -> np.ndarray:
 
 
 def _non_ascii() -> np.ndarray:
-    """int32[S, 256]: from state 0, between characters, the UTF-8 of one character beyond ASCII that is no blank leads
-    to state 0 again; -1 = refused."""
+    """Return int32[S, 256]: from state 0, between characters, the UTF-8 of one character beyond ASCII that is no blank
+    leads to state 0 again; -1 = refused."""
     blanks = {chr(c).encode() for c in (*range(0x80, 0xA1), *range(0x2000, 0x200B))}
     blanks |= {char.encode() for char in "\u1680\u2028\u2029\u202f\u205f\u3000\ufeff"}
     begun = {blank[:size] for blank in blanks for size in range(1, len(blank))}
@@ -145,7 +145,7 @@ def describe(byte, depth, first, exact, letters, nodes):  # type: ignore[no-unty
 
 @kernel(python=True)
 def _non_ascii_leads(table, state, goal):  # type: ignore[no-untyped-def]
-    """Every character of `NON_ASCII` leads from `state` to `goal`."""
+    """Return whether every character of `NON_ASCII` leads from `state` to `goal`."""
     mine = np.empty(_MOST_PAIRS, np.int32)
     text = np.empty(_MOST_PAIRS, np.int32)
     mine[0] = state
@@ -181,7 +181,7 @@ def _non_ascii_leads(table, state, goal):  # type: ignore[no-untyped-def]
 
 @kernel(python=True)
 def _steadiness(table, state):  # type: ignore[no-untyped-def]
-    """int64: kinds under which `state` is steady, and the state they lead to; `state` itself is preferred."""
+    """Return int64: kinds under which `state` is steady, and the state they lead to; `state` itself is preferred."""
     goals = np.empty(_ASCII, np.int32)
     goal = -1
     for kind in range(_ASCII):
@@ -210,7 +210,8 @@ def _steadiness(table, state):  # type: ignore[no-untyped-def]
     python=True,
 )
 def takes_below(table, state, kinds, tall, steady):  # type: ignore[no-untyped-def]
-    """All texts of at most `tall` characters of `kinds` stay inside from `state` on. False where this is not known.
+    """Return whether all texts of at most `tall` characters of `kinds` stay inside from `state` on. False where this is
+    not known.
 
     `steady` int64[S]: what is known of the states, 0 = nothing yet; written to.
     """

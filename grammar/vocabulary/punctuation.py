@@ -55,7 +55,7 @@ class PunctuationNode(TrieNode):
         return self.children.get(byte)
 
     def lift(self, found: int) -> int:
-        """The nodes of `found`, which can be read behind this one, as read from where this one begins."""
+        """Return the nodes of `found`, which can be read behind this one, as read from where this one begins."""
         found &= self.domain
         known = self._lifted.get(found)
         if known is None:
@@ -111,12 +111,12 @@ class PunctuationTrie:
         node.ids = np.array([node.number], np.int32)
 
     def number(self, text: bytes) -> int | None:
-        """None where no token goes on with `text`."""
+        """Return the number of the node that spells `text`. None where no token goes on with it."""
         found = self.by_path.get(text)
         return None if found is None else found.number
 
     def behind(self, ends: int, found: int) -> int:
-        """`found`, read behind each of `ends`."""
+        """Return `found`, read behind each of `ends`."""
         if ends == HERE or not found:
             return found if ends else 0
         known = self._behind.get((ends, found))
@@ -131,12 +131,12 @@ class PunctuationTrie:
 
 
 def bits_of(flags: npt.NDArray[np.bool_]) -> int:
-    """The set of nodes whose flag is set."""
+    """Return the set of nodes whose flag is set."""
     return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
 
 
 def numbers(found: int) -> Iterator[int]:
-    """The bits of `found`."""
+    """Yield the numbers of the bits that are set in `found`."""
     while found:
         low = found & -found
         yield low.bit_length() - 1
@@ -150,7 +150,7 @@ def _subtree(node: PunctuationNode) -> Iterator[PunctuationNode]:
 
 
 def _rests(word: bytes) -> Iterator[bytes]:
-    """`word`, and what is left of it after each lexeme that it spells."""
+    """Yield `word`, and what is left of it after each lexeme that it spells."""
     at = 0
     while at < len(word):
         yield word[at:]

@@ -51,7 +51,7 @@ class VocabularySlice:
     """Nodes of the whole vocabulary's trie by nodes of `rest`, as far as asked for."""
 
     def node_of(self, node: int, words: Sequence[bytes], trie: FlatTrie) -> int:
-        """The node of the whole trie that spells what `node` of `rest` spells."""
+        """Return the node of the whole trie that spells what `node` of `rest` spells."""
         found = self.main.get(node)
         if found is None:
             token = int(self.rest.ids[self.rest.first[node]])
@@ -60,13 +60,13 @@ class VocabularySlice:
 
 
 def make_slices(words: WordBytes, trie: FlatTrie, row_words: int) -> tuple[VocabularySlice, ...]:
-    """From the widest alphabet to the narrowest."""
+    """Make the slices, from the widest alphabet to the narrowest."""
     return tuple(_slice(text, kinds, words, trie, row_words) for text, kinds in alphabets())
 
 
 @lru_cache(maxsize=1)
 def alphabets() -> tuple[tuple[DfaLexeme, int], ...]:
-    """Their automata and kinds, from the widest to the narrowest."""
+    """Return the automata and kinds of the alphabets, from the widest to the narrowest."""
     found = []
     for letters, beyond in _ALPHABETS:
         ranges = re.escape(letters.decode()) + (r"\u0080-\U0010ffff" if beyond else "")
@@ -101,8 +101,8 @@ def _inside(text: DfaLexeme, words: WordBytes) -> npt.NDArray[np.int64]:
 
 
 def taken(lexeme: DfaLexeme, state: int, slices: tuple[VocabularySlice, ...]) -> VocabularySlice | None:
-    """The first of `slices` of which every text, of as many bytes as its tokens have at most, stays inside `lexeme`
-    from `state` on."""
+    """Return the first of `slices` of which every text, of as many bytes as its tokens have at most, stays inside
+    `lexeme` from `state` on."""
     if not lexeme.is_string:
         return None
     for part in slices:
@@ -112,7 +112,7 @@ def taken(lexeme: DfaLexeme, state: int, slices: tuple[VocabularySlice, ...]) ->
 
 
 def _closed(lexeme: DfaLexeme, state: int, part: VocabularySlice) -> bool:
-    """Every text over the alphabet of `part`, however long, stays inside."""
+    """Return whether every text over the alphabet of `part`, however long, stays inside."""
     known = lexeme.taken.setdefault(id(part.text), {})
     answer = known.get(state)
     if answer is None:

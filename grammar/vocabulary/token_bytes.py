@@ -14,7 +14,8 @@ _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 @cache
 def byte_alphabet() -> dict[str, int]:
-    """GPT-2's printable stand-ins for bytes: printable Latin-1 stands for itself, the rest for U+0100 onwards."""
+    """Return GPT-2's printable stand-ins for bytes: printable Latin-1 stands for itself, the rest for U+0100
+    onwards."""
     plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [b for b in range(256) if b not in plain]
     return {chr(b): b for b in plain} | {chr(0x100 + i): b for i, b in enumerate(others)}
@@ -45,9 +46,9 @@ def _sentence_piece(token: str, marks: list[str]) -> bytes:
 
 
 def token_bytes(tokenizer: Any) -> list[bytes]:
-    """One entry per token id; b"" for special tokens and for holes in the numbering.
+    """Return one entry per token id; b"" for special tokens and for holes in the numbering.
 
-    Told by the tokenizer's own decoder: `ByteLevel`, or any of `ByteFallback`, `Metaspace` and a `Replace` of the
+    The tokenizer's own decoder tells them: `ByteLevel`, or any of `ByteFallback`, `Metaspace` and a `Replace` of the
     space mark. Raises `InvalidGrammar` for other decoders (word-piece joins tokens in ways that bytes cannot tell).
     """
     backend = getattr(tokenizer, "backend_tokenizer", None)

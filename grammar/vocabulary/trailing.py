@@ -15,7 +15,8 @@ _ENDS = rb'(?:[}\]"0-9]|true|false|null|\A(?:rue|ue|e|alse|lse|se|ull|ll|l))'
 
 
 def trailing_tokens(vocabulary: Vocabulary, ends: frozenset[str], anything: bool) -> TrieNode:
-    """`ends`: literals that may follow a value; `anything`: any text may."""
+    """Return the trie of the tokens that may end a JSON value and go on. `ends`: literals that may follow a value;
+    `anything`: any text may."""
     key = ("beyond", ends, anything)
     known: TrieNode | None = vocabulary.classes.get(key)
     if known is None:
@@ -28,7 +29,7 @@ def trailing_tokens(vocabulary: Vocabulary, ends: frozenset[str], anything: bool
 
 
 def _beginnings(end: bytes) -> bytes:
-    """A pattern for `end`, or a beginning of it at the end of the token."""
+    """Return a pattern for `end`, or for a beginning of it at the end of the token."""
     pattern = b""
     for i in range(len(end) - 1, -1, -1):
         letter = re.escape(end[i : i + 1])

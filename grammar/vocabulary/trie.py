@@ -42,25 +42,25 @@ class FlatTrie:
 
     @cached_property
     def most(self) -> int:
-        """No word is spelled by more tokens than this."""
+        """Return how many tokens at most spell the same word."""
         return max(1, int(self.exact.max(initial=0)))
 
     @cached_property
     def nodes(self) -> tuple[U8, I32]:
-        """The same as walks read it, see `pruning.describe`."""
+        """Return the trie in the form that walks read, see `pruning.describe`."""
         letters, nodes = np.empty(self.size + 1, np.uint8), np.empty((self.size + 1, 8), np.int32)
         describe(self.byte, self.depth, self.first, self.exact, letters, nodes)
         return letters, nodes
 
     def at(self, node: int) -> I32:
-        """Tokens spelled exactly by `node`; none by -1."""
+        """Return the tokens spelled exactly by `node`; none by -1."""
         if node < 0:
             return self.ids[:0]
         first = self.first[node]
         return self.ids[first : first + self.exact[node]]
 
     def child(self, node: int, byte: int) -> int:
-        """Node below `node` (-1: the root) for `byte`, or -1."""
+        """Return the node below `node` (-1: the root) for `byte`, or -1."""
         if node < 0:
             return int(self.roots[byte])
         below, end = node + 1, int(self.skip[node])
@@ -69,7 +69,7 @@ class FlatTrie:
         return below if below < end and self.byte[below] == byte else -1
 
     def find(self, word: bytes, node: int = -1) -> int:
-        """Node that spells `word`, from the root or from `node` on; -1 where there is none."""
+        """Return the node that spells `word`, from the root or from `node` on; -1 where there is none."""
         for byte in word:
             node = self.child(node, byte)
             if node < 0:
@@ -117,7 +117,7 @@ def _build(data, starts, ends, byte, depth, skip, first, exact):  # type: ignore
 
 @kernel("(Array(uint8, 1, 'C', True), int64[::1], int64[::1], int32[::1])", python=True)
 def _is_sorted(data, starts, ends, order):  # type: ignore[no-untyped-def]
-    """Each word stands before the next, or is the same and of a token with a smaller number."""
+    """Return whether each word stands before the next, or is the same and of a token with a smaller number."""
     for i in range(1, starts.size):
         size, other = ends[i - 1] - starts[i - 1], ends[i] - starts[i]
         limit = min(size, other)
@@ -183,7 +183,7 @@ def order_of(words: Sequence[bytes]) -> I32:
 
 
 def build_flat(words: WordBytes, order: I32) -> FlatTrie:
-    """`order`: the tokens, or some of them, in the order of `order_of`."""
+    """Build the trie of the tokens in `order`: all, or some of them, in the order of `order_of`."""
     starts, ends = words.starts[order], words.ends[order]
     room = int((ends - starts).sum()) + 1
     byte, depth, skip = np.empty(room, np.uint8), np.empty(room, np.int32), np.empty(room, np.int32)
@@ -213,7 +213,7 @@ def _flat(byte: U8, depth: I32, skip: I32, first: I32, exact: I32, ids: I32, n: 
 
 
 def is_in_order(words: WordBytes, order: I32) -> bool:
-    """Whether `order` is what `order_of` returns for `words`; its numbers must be tokens of `words`."""
+    """Return whether `order` is what `order_of` returns for `words`; its numbers must be tokens of `words`."""
     starts, ends = words.starts[order], words.ends[order]
     whole = order.size == np.count_nonzero(words.sizes) and bool((starts < ends).all())
     return whole and bool(_is_sorted(words.data, starts, ends, order))
@@ -230,7 +230,7 @@ class TrieNode:
 
     @property
     def only_blanks(self) -> bool:
-        """Below is nothing but whitespace."""
+        """Return whether nothing but whitespace is below."""
         if self._only_blanks is None:
             self._only_blanks = all(b in b" \t\r\n" and below.only_blanks for b, below in self.children.items())
         return self._only_blanks

@@ -98,7 +98,8 @@ class Vocabulary:
     def from_tokenizer(
         cls, tokenizer: Any, vocab_size: int | None = None, *, eos_token_ids: Iterable[int] | None = None
     ) -> Vocabulary:
-        """From a fast `transformers` tokenizer: byte-level BPE, or SentencePiece with byte fallback.
+        """Prepare the vocabulary of a fast `transformers` tokenizer: byte-level BPE, or SentencePiece with byte
+        fallback.
 
         Raises `InvalidGrammar` for a tokenizer whose tokens have no bytes of their own.
         """
@@ -116,7 +117,7 @@ class Vocabulary:
     def from_tiktoken(
         cls, path: str | Path, *, special_tokens: int = 256, eos_offsets: Iterable[int] = (1, 9)
     ) -> Vocabulary:
-        """From a rank file (lines of base64 and rank). Special tokens follow the ranks; `eos_offsets` count from there
+        """Read a rank file (lines of base64 and rank). Special tokens follow the ranks; `eos_offsets` count from there
         (the defaults are those of Llama 3: end_of_text and eot_id)."""
         ranks = {}
         for line in Path(path).read_bytes().splitlines():
@@ -131,7 +132,7 @@ class Vocabulary:
 
     @cached_property
     def blank(self) -> I32:
-        """A row that allows nothing, one for all masks that begin with none; not to be written to."""
+        """Return a row that allows nothing, one for all masks that begin with none; not to be written to."""
         return np.zeros(self.row_words, np.int32)
 
     @cached_property
@@ -144,12 +145,12 @@ class Vocabulary:
 
     @cached_property
     def punctuation(self) -> PunctuationTrie:
-        """All that tokens spell outside strings."""
+        """Return the trie of all that tokens spell outside strings."""
         return self.punctuation_of(self._remainders)
 
     @cached_property
     def structural(self) -> BoundaryTokens:
-        """Tokens that can stand where JSON expects punctuation, a literal or a string's opening quote."""
+        """Return the tokens that can stand where JSON expects punctuation, a literal or a string's opening quote."""
         numbers = [self.punctuation.by_path[word].number for word in self._structural.values()]
         return BoundaryTokens(np.array(numbers, np.int32), np.array(list(self._structural), np.int32))
 
@@ -167,17 +168,17 @@ class Vocabulary:
 
     @cached_property
     def closing(self) -> dict[str, I32]:
-        """Tokens that close a string, by what they add to it first, decoded."""
+        """Return the tokens that close a string, by what they add to it first, decoded."""
         return self._by_string(_CLOSING)
 
     @cached_property
     def quoted(self) -> dict[str, I32]:
-        """Tokens that spell a whole string outside others, by the first one's decoded text."""
+        """Return the tokens that spell a whole string outside others, by the first one's decoded text."""
         return self._by_string(_QUOTED)
 
     @cached_property
     def _with_quotes(self) -> list[tuple[int, bytes]]:
-        """Tokens with a quote, a few thousand of them: whatever ends or holds a string."""
+        """Return the tokens with a quote, a few thousand of them: whatever ends or holds a string."""
         return self._words_of(self.spelled.holding(QUOTE[0]))
 
     def _by_string(self, pattern: re.Pattern[bytes]) -> dict[str, I32]:
@@ -194,13 +195,13 @@ class Vocabulary:
 
     @cached_property
     def is_crossing(self) -> npt.NDArray[np.bool_]:
-        """bool[tokens]: those that may end a string and hold a whole one behind it."""
+        """Return bool[tokens]: those that may end a string and hold a whole one behind it."""
         found = np.zeros(len(self.words), np.bool_)
         found[[token for token, word in self._with_quotes if crosses_strings(word)]] = True
         return found
 
     def beginnings(self, text: bytes) -> list[int]:
-        """Tokens that spell a proper beginning of `text`."""
+        """Return the tokens that spell a proper beginning of `text`."""
         numbers, twins = self._by_spelling
         found: list[int] = []
         for size in range(1, min(len(text), self.longest + 1)):
@@ -213,7 +214,7 @@ class Vocabulary:
 
     @cached_property
     def _by_spelling(self) -> tuple[dict[bytes, int], dict[bytes, list[int]]]:
-        """The first token of each spelling, and the others where there are several."""
+        """Return the first token of each spelling, and the others where there are several."""
         count = len(self.words)
         first = dict(zip(reversed(self.words), range(count - 1, -1, -1), strict=True))
         others: dict[bytes, list[int]] = {}
@@ -227,12 +228,12 @@ class Vocabulary:
 
     @cached_property
     def longest(self) -> int:
-        """Bytes of the longest token."""
+        """Return how many bytes the longest token has."""
         return int(self.spelled.sizes.max(initial=0))
 
     @cached_property
     def closings(self) -> dict[bytes, Ending]:
-        """Tokens that close a string spelled plainly, by what they spell of it, the quote included."""
+        """Return the tokens that close a string spelled plainly, by what they spell of it, the quote included."""
         parts: dict[bytes, tuple[list[int], list[int], list[int]]] = {}
         for token, word in self._with_quotes:
             at = word.find(QUOTE) + 1
@@ -258,7 +259,7 @@ class Vocabulary:
 
     @cached_property
     def trails(self) -> Scratch:
-        """Room for one walk of `parsing.kernels`: tokens, and pairs (node, state)."""
+        """Return room for one walk of `parsing.kernels`: tokens, and pairs (node, state)."""
         size = self.trie.size + 1
         return Scratch(np.empty(2_000, np.int32), np.empty((size, 2), np.int32), np.empty((4 * size, 2), np.int32))
 
@@ -270,7 +271,7 @@ class Vocabulary:
 
     @property
     def remainder_words(self) -> list[bytes]:
-        """What tokens can spell after the end of a lexeme they began inside, in order."""
+        """Return what tokens can spell after the end of a lexeme they began inside, in order."""
         return sorted(self._remainders)
 
     def punctuation_of(self, remainders: Iterable[bytes]) -> PunctuationTrie:
@@ -283,12 +284,12 @@ class Vocabulary:
 
     @cached_property
     def _remainder_numbers(self) -> dict[bytes, int]:
-        """Their nodes of `punctuation`."""
+        """Return the nodes of `punctuation` that spell `remainder_words`."""
         return {rest: self.punctuation.by_path[rest].number for rest in self._remainders}
 
     @cached_property
     def _remainders_from(self) -> list[list[tuple[bytes, int]]]:
-        """The same by first byte, in order."""
+        """Return the remainders and their nodes by first byte, in order."""
         found: list[list[tuple[bytes, int]]] = [[] for _ in range(256)]
         for rest, number in sorted(self._remainder_numbers.items()):
             found[rest[0]].append((rest, number))
@@ -299,7 +300,8 @@ class Vocabulary:
         return {}
 
     def pairs_at(self, node: int) -> tuple[I32, I32]:
-        """(remainder numbers, tokens) of the subtree at `node` of the flat trie, a remainder beginning with it."""
+        """Return (remainder numbers, tokens) of the subtree at `node` of the flat trie, a remainder beginning with
+        it."""
         found = self._pairs_at.get(node)
         if found is None:
             trie = self.trie
@@ -322,7 +324,8 @@ class Vocabulary:
         return found
 
     def pairs_after(self, node: int) -> tuple[I32, I32]:
-        """The same for what follows `node`: its subtree without itself. -1: nothing follows."""
+        """Return (remainder numbers, tokens) of what follows `node`: its subtree without itself. -1: nothing
+        follows."""
         key = -2 - node
         found = self._pairs_at.get(key)
         if found is None:

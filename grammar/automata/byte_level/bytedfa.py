@@ -25,13 +25,13 @@ class ByteDfa:
     """
 
     def __init__(self, segments: Sequence[Segments], accepting: Sequence[bool]) -> None:
-        """Both must already be canonical (`ByteDfa.of_table`, `canonical_bytes`); they are kept."""
+        """Keep both arguments; they must already be canonical (`ByteDfa.of_table`, `canonical_bytes`)."""
         self.segments = segments
         self._accepts = accepting
 
     @classmethod
     def of_table(cls, table: Table) -> ByteDfa:
-        """From a canonical table over 0..255."""
+        """Make the automaton of a canonical table over 0..255."""
         rows = [tuple(algebra.ranges_of(table, state, _SYMBOLS)) for state in range(len(table.rows))]
         return cls(rows, table.accepting)
 
@@ -50,12 +50,12 @@ class ByteDfa:
 
     @cached_property
     def accepting(self) -> npt.NDArray[np.bool_]:
-        """bool [S]."""
+        """Return bool [S]: whether each state accepts."""
         return _frozen(np.array(self._accepts, dtype=np.bool_))
 
     @cached_property
     def transitions(self) -> npt.NDArray[np.int32]:
-        """int32 [S, 256]: the next state, -1 = dead. Built on first use: 1 KiB a state."""
+        """Return int32 [S, 256]: the next state, -1 = dead. The table is built on first use: 1 KiB a state."""
         dense = np.full(self.state_count * _SYMBOLS, -1, dtype=np.int32)
         flat = [(state * _SYMBOLS + low, high - low + 1, target) for state, low, high, target in self._edges()]
         if flat:
@@ -67,7 +67,7 @@ class ByteDfa:
 
     @cached_property
     def digest(self) -> bytes:
-        """16 bytes that name the language."""
+        """Return 16 bytes that name the language."""
         flat = [self.state_count, *self._accepts, *map(len, self.segments)]
         flat.extend(chain.from_iterable(chain.from_iterable(self.segments)))
         return blake2b(np.array(flat, dtype="<i4").tobytes(), digest_size=16).digest()
@@ -116,7 +116,7 @@ class ByteDfa:
 
 
 def canonical_bytes(rows: Sequence[Segments], accepting: Sequence[bool]) -> ByteDfa:
-    """Number trimmed, minimal rows with merged segments, start at 0, in canonical order."""
+    """Number the states of trimmed, minimal rows in canonical order. The rows have merged segments, and start at 0."""
     number = {0: 0}
     queue = [0]
     for state in queue:

@@ -47,7 +47,7 @@ def string_body(dfa: CharDfa, *, budget: Budget = STRING_BUDGET) -> ByteDfa:
 
 
 def spelled(dfa: CharDfa, way: Way, meter: WorkMeter) -> ByteDfa:
-    """The texts of `dfa`, spelled in one way. Node k < n of the result is state k of `dfa`; later ones stand inside a
+    """Spell the texts of `dfa` in one way. Node k < n of the result is state k of `dfa`; later ones stand inside a
     character.
 
     States whose sets have the same shape differ only in where they lead: one fragment is made and filled in for each.
@@ -84,7 +84,8 @@ def _fill_in(
 
 @lru_cache(maxsize=512)
 def fragment(way: Way, spans: tuple[tuple[int, int, int], ...], exits: int) -> _Fragment:
-    """Rows of the nodes inside one character, each after those it leads to; references below `exits` lead out."""
+    """Return the rows of the nodes inside one character, each after those it leads to; references below `exits` lead
+    out."""
     builder = _FragmentBuilder(exits)
     segments = {"raw": builder.raw, "every": builder.every_spelling, "one": builder.one_spelling}[way](list(spans))
     own = merged(segments)
@@ -133,7 +134,7 @@ class _FragmentBuilder:
                 yield from self.blocks(part, 0, 64**depth, lead, depth)
 
     def blocks(self, spans: _Spans, base: int, unit: int, lead: int, depth: int) -> Iterator[tuple[int, int, int]]:
-        """Segments over the byte that selects a block of `unit` code points, `depth` bytes before the end."""
+        """Yield segments over the byte that selects a block of `unit` code points, `depth` bytes before the end."""
         for first, last, target, parts in _cut(spans, base, unit):
             if parts is None:
                 yield lead + first, lead + last, self.uniform_tail(target, depth)
@@ -142,7 +143,7 @@ class _FragmentBuilder:
                 yield lead + first, lead + first, self.node(inner)
 
     def uniform_tail(self, target: int, depth: int) -> int:
-        """Any `depth` continuation bytes, then `target`."""
+        """Return the node that reads any `depth` continuation bytes, then leads to `target`."""
         if depth == 0:
             return target
         found = self.tails.get((target, depth))
@@ -151,7 +152,7 @@ class _FragmentBuilder:
         return found
 
     def escape(self, spans: _Spans) -> int:
-        """What follows a backslash."""
+        """Return the node that reads what follows a backslash."""
         segments = [(ord(letter), ord(letter), t) for c, letter in _SHORT.items() for _, _, t in _clip(spans, c, c)]
         segments.append((ord("u"), ord("u"), self.hexadecimal(self.code_units(spans), 0, 3)))
         return self.node(segments)
@@ -164,7 +165,8 @@ class _FragmentBuilder:
         return self.node(segments)
 
     def code_units(self, spans: _Spans) -> _Spans:
-        """Spans over 16-bit units: BMP characters lead home, high surrogates to the node that reads the low one."""
+        """Return spans over 16-bit units: BMP characters lead home, high surrogates to the node that reads the low
+        one."""
         units = _clip(spans, 0, 0xD7FF)
         beyond = _clip(spans, 0x10000, 0x10FFFF)
         for first, last, target, parts in _cut(beyond, 0x10000, 0x400):
@@ -178,7 +180,7 @@ class _FragmentBuilder:
         return self.node([(_BACKSLASH, _BACKSLASH, after_backslash)])
 
     def hexadecimal(self, spans: _Spans, base: int, left: int, lower_only: bool = False) -> int:
-        """The node that reads one hexadecimal digit with `left` more to come."""
+        """Return the node that reads one hexadecimal digit with `left` more to come."""
         unit = 16**left
         segments: list[tuple[int, int, int]] = []
         for first, last, target, parts in _cut(spans, base, unit):
@@ -190,7 +192,7 @@ class _FragmentBuilder:
         return self.node(segments)
 
     def uniform_digits(self, target: int, left: int) -> int:
-        """Any `left` hexadecimal digits, then `target`."""
+        """Return the node that reads any `left` hexadecimal digits, then leads to `target`."""
         if left == 0:
             return target
         found = self.digits.get((target, left))
@@ -201,7 +203,7 @@ class _FragmentBuilder:
 
 
 def _hex_bytes(first: int, last: int, target: int, lower_only: bool) -> _Spans:
-    """Digits `first` to `last` as bytes."""
+    """Return the hexadecimal digits `first` to `last` as spans of bytes."""
     out = []
     if first < 10:
         out.append((0x30 + first, 0x30 + min(last, 9), target))
@@ -214,13 +216,13 @@ def _hex_bytes(first: int, last: int, target: int, lower_only: bool) -> _Spans:
 
 
 def _clip(spans: _Spans, low: int, high: int) -> _Spans:
-    """The part of `spans` within `low`..`high`."""
+    """Return the part of `spans` within `low`..`high`."""
     return [(max(a, low), min(b, high), t) for a, b, t in spans if a <= high and b >= low]
 
 
 def _cut(spans: _Spans, base: int, unit: int) -> Iterator[tuple[int, int, int, _Spans | None]]:
-    """Blocks of `unit` from `base`: `(first, last, target, None)` for a run of whole blocks with one target, else
-    `(block, block, -1, parts)` for a block that holds `parts`."""
+    """Cut `spans` into blocks of `unit` from `base`. Yield `(first, last, target, None)` for a run of whole blocks with
+    one target, `(block, block, -1, parts)` for a block that holds `parts`."""
     pending: _Spans = []
     block = -1
     for low, high, target in spans:

@@ -111,7 +111,7 @@ def _pattern(pattern: str) -> Table:
 
 
 def _grammar(integer: bool, plain: bool, exponents: bool) -> Table:
-    """Unsigned spellings."""
+    """Return the table of the unsigned spellings."""
     if integer:
         fraction = "" if plain else _ZERO_FRACTION
         small, large = _WHOLE_EXPONENTS

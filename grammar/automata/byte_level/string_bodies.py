@@ -56,12 +56,12 @@ class StringTable:
 
     @cached_property
     def _inside(self) -> dict[int, bytes]:
-        """Names of states inside a character; they are few."""
+        """Return the names of states inside a character; they are few."""
         return {}
 
     @cached_property
     def digest(self) -> bytes:
-        """16 bytes that name the language."""
+        """Return 16 bytes that name the language."""
         return _hash(self.way.encode() + self.texts.digest)
 
     @cached_property
@@ -81,7 +81,8 @@ def _hash(said: bytes) -> bytes:
 
 
 def string_table(texts: CharDfa, *, escapes: bool = True, budget: Budget = STRING_BUDGET) -> StringTable:
-    """Every spelling of the texts, or with `escapes` False only that of `json.dumps(..., ensure_ascii=False)`.
+    """Make the table of every spelling of the texts, or with `escapes` False only that of `json.dumps(...,
+    ensure_ascii=False)`.
 
     Raises `GrammarLimit` past `budget`.
     """
@@ -102,8 +103,11 @@ def string_table(texts: CharDfa, *, escapes: bool = True, budget: Budget = STRIN
 
 @lru_cache(maxsize=512)
 def _decoder(way: Way, starts: tuple[int, ...], classes: tuple[int, ...]) -> tuple[I32, I32]:
-    """int32[D, C]: rows, each after those it leads to, the last one between characters; a number below the count of
-    classes is a class, a larger one a row before, -1 = refused. int32[256]: the column of each byte."""
+    """Return the decoder of one character and the column of each byte.
+
+    int32[D, C]: rows, each after those it leads to, the last one between characters. A number below the count of
+    classes is a class, a larger one a row before, -1 = refused. int32[256]: the column of each byte.
+    """
     spans = [(low, end - 1, c) for low, end, c in zip(starts, (*starts[1:], 0x110000), classes, strict=True) if c >= 0]
     rows = fragment(way, tuple(spans), max(classes) + 1)
     dense = np.full((len(rows), 256), -1, np.int32)
@@ -195,7 +199,7 @@ def _dense_by_numpy(rows: I32, count: int, columns: I32, accepting: npt.NDArray[
 
 @kernel("(int32[:, ::1], int64, int32[::1], boolean[::1])", python=_dense_by_numpy)
 def _dense(rows, count, columns, accepting):  # type: ignore[no-untyped-def]
-    """int32[count + 1, 256]: `rows` by byte, and one that the quote leads to from where a text may end."""
+    """Return int32[count + 1, 256]: `rows` by byte, and one row that the quote leads to from where a text may end."""
     table = np.empty((count + 1, 256), np.int32)
     for state in range(count):
         for byte in range(256):

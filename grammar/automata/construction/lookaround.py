@@ -75,7 +75,7 @@ class _GraphBuilder:
         return len(graph.free) - 1
 
     def final(self) -> int:
-        """A state that accepts whatever follows."""
+        """Add a state that accepts whatever follows."""
         state = self.state()
         self.graph.reads[state] = (0, state)
         self.graph.finals.add(state)

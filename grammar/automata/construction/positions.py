@@ -51,7 +51,7 @@ class Positions:
     __slots__ = ("_kinds", "_meter", "_numbers", "_word", "alphabet", "first", "follow", "last", "nullable", "sets")
 
     def __init__(self, tree: Node, meter: WorkMeter, anchored: bool = True) -> None:
-        """`anchored`: `tree` may have anchors."""
+        """Build the automaton of `tree`. `anchored`: `tree` may have anchors."""
         self._meter = meter
         self._word = _word_set(tree) if anchored else None
         self._numbers: dict[Ranges, int] = {}
@@ -151,7 +151,7 @@ class Positions:
 
 
 def _halves(ranges: Ranges, word: Ranges) -> list[tuple[int, Ranges]]:
-    """The word characters and the others of a set, where there are some."""
+    """Return the word characters and the others of a set, where there are some."""
     halves = ((_WORD, intersect(ranges, word)), (_OTHER, intersect(ranges, negate(word))))
     return [(kind, half) for kind, half in halves if half]
 
@@ -164,7 +164,7 @@ def _either(parts: list[_Part]) -> _Part:
 
 
 def _under(masked: _Masked, condition: int) -> _Masked:
-    """The same positions with `condition` required as well."""
+    """Return the same positions with `condition` required as well."""
     if condition == _ALWAYS:
         return masked
     out: _Masked = {}
@@ -184,7 +184,8 @@ def _merge(left: _Masked, right: _Masked) -> _Masked:
 
 
 def _word_set(tree: Node) -> Ranges | None:
-    """The set that `\\b` asks about, None if there is no `\\b`."""
+    """Return the set that `\\b` asks about, None if there is no `\\b`. Raises `UnsupportedGrammar` where there are
+    several."""
     found = {edge.word: edge for edge in _edges(tree)}
     if len(found) > 1:
         position = max(edge.position for edge in found.values())

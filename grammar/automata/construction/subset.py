@@ -13,7 +13,7 @@ _SMALL = 4_000
 
 
 def compile_tree(tree: Node, meter: WorkMeter, anchored: bool = False) -> Table:
-    """The canonical table of a tree without lookaround; `anchored`: with anchors."""
+    """Return the canonical table of a tree without lookaround; `anchored`: with anchors."""
     table = minimal(_determinise(Positions(tree, meter, anchored), meter), meter)
     meter.result(len(table.rows))
     return table

@@ -79,12 +79,12 @@ ANYTHING = Repeat(Chars(EVERY), 0, None)  # any text at all, line breaks include
 
 
 def sequence(items: list[Node]) -> Node:
-    """A `Seq`, unless there is just one item."""
+    """Make a `Seq`, or return the item itself if there is just one."""
     return items[0] if len(items) == 1 else Seq(items)
 
 
 def has_anchor(node: Node, kinds: tuple[type[Node], ...] = (StartAnchor, EndAnchor, WordBoundary, Lookaround)) -> bool:
-    """Does a node of one of `kinds` occur anywhere inside?"""
+    """Return whether a node of one of `kinds` occurs anywhere inside."""
     if isinstance(node, kinds):
         return True
     if isinstance(node, (Seq, Alt)):

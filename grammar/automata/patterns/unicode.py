@@ -119,19 +119,19 @@ def unicode_property(text: str) -> Ranges | None:
 
 @lru_cache(maxsize=1)
 def python_digit() -> Ranges:
-    """`\\d` of a Python `str` pattern."""
+    """Return `\\d` of a Python `str` pattern."""
     return category("Nd") or ()
 
 
 @lru_cache(maxsize=1)
 def python_word() -> Ranges:
-    """`\\w` of a Python `str` pattern: `str.isalnum` and the underscore."""
+    """Return `\\w` of a Python `str` pattern: `str.isalnum` and the underscore."""
     return union(_where(str.isalnum), ((0x5F, 0x5F),))
 
 
 @lru_cache(maxsize=1)
 def python_space() -> Ranges:
-    """`\\s` of a Python `str` pattern: `str.isspace`."""
+    """Return `\\s` of a Python `str` pattern: `str.isspace`."""
     return _where(str.isspace)
 
 

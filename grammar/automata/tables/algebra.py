@@ -11,7 +11,7 @@ _DEAD = -1
 
 
 def ranges_of(table: Table, state: int, limit: int) -> Iterator[tuple[int, int, int]]:
-    """`(low, high, target)` of a state, sorted and merged. `limit` is one past the last symbol."""
+    """Yield the `(low, high, target)` of a state, sorted and merged. `limit` is one past the last symbol."""
     row = table.rows[state]
     pending: tuple[int, int, int] | None = None
     ends = [*table.starts[1:], limit]
@@ -28,7 +28,8 @@ def ranges_of(table: Table, state: int, limit: int) -> Iterator[tuple[int, int, 
 
 
 def joint_alphabet(left: Table, right: Table) -> tuple[list[int], list[int], list[tuple[int, int]]]:
-    """Intervals that neither side splits; each class is a pair of classes, one of either side (-1: dead there)."""
+    """Return the intervals that neither side splits; each class is a pair of classes, one of either side (-1: dead
+    there)."""
     starts = sorted({*left.starts, *right.starts})
     pairs: dict[tuple[int, int], int] = {}
     classes = []
@@ -52,7 +53,7 @@ def intersection(left: Table, right: Table, meter: WorkMeter) -> Table:
 
 
 def difference(left: Table, right: Table, meter: WorkMeter) -> Table:
-    """Words of `left` that are not in `right`."""
+    """Return the table of the words of `left` that are not in `right`."""
     return _product(left, right, meter, lambda a, b: a and not b, need_left=True, need_right=False)
 
 
@@ -65,7 +66,8 @@ def _product(
     need_left: bool,
     need_right: bool,
 ) -> Table:
-    """Pairs of states; a side that has died is -1, and a pair goes on only while every needed side lives."""
+    """Build the table of pairs of states. A side that has died is -1, and a pair goes on only while every needed side
+    lives."""
     starts, classes, pairs = joint_alphabet(left, right)
     left_rows: list[Row] = [*left.rows, {}]
     right_rows: list[Row] = [*right.rows, {}]
@@ -90,7 +92,7 @@ def _product(
 
 
 def concat(left: Table, right: Table, meter: WorkMeter) -> Table:
-    """Pairs of a state of `left` (-1 once it died) and the set of states of `right` begun so far."""
+    """Build the table of pairs: a state of `left` (-1 once it died) and the set of states of `right` begun so far."""
     starts, classes, pairs = joint_alphabet(left, right)
     queue = [_begun(left, right, left.start, frozenset())]
     number = {queue[0]: 0}

@@ -103,7 +103,8 @@ def _moore(rows: Sequence[Row], accepting: Sequence[bool]) -> list[int]:
 
 
 def _hopcroft(rows: Sequence[Row], accepting: Sequence[bool], meter: WorkMeter) -> list[int]:
-    """Blocks are sets of states; `before[c][t]` are the states that go to `t` by class `c`."""
+    """Return for each state the number of its block: states in one block accept the same words. Hopcroft's algorithm;
+    `before[c][t]` are the states that go to `t` by class `c`."""
     before: dict[int, dict[int, list[int]]] = {}
     for state, row in enumerate(rows):
         for c, target in row.items():

@@ -43,7 +43,7 @@ def _shared(trie: Table) -> Table:
 
 
 def _trie(texts: list[str], number: dict[str, int], meter: WorkMeter) -> tuple[list[Row], list[bool]]:
-    """Sorted input keeps the keys of every row in ascending order."""
+    """Build the trie of `texts`. They are sorted, so that the keys of every row are in ascending order."""
     rows: list[Row] = [{}]
     accepting = [False]
     for text in sorted(texts):

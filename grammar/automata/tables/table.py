@@ -36,7 +36,7 @@ class Table:
         return self.classes[bisect_right(self.starts, symbol) - 1]
 
     def is_empty(self) -> bool:
-        """Whether a trimmed table accepts nothing."""
+        """Return whether a trimmed table accepts nothing."""
         return not any(self.accepting)
 
     def digest(self) -> bytes:

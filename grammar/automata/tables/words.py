@@ -112,8 +112,8 @@ def count(table: Table, limit: int) -> int | None:
 
 
 def has_many(table: Table, state: int, high: int | None, limit: int) -> bool:
-    """Whether `state` accepts more than `limit` words of up to `high` symbols (None: no bound), as far as some ten
-    thousand transitions and words of 64 symbols tell. `state` -1: none."""
+    """Return whether `state` accepts more than `limit` words of up to `high` symbols (None: no bound). The answer goes
+    as far as some ten thousand transitions and words of 64 symbols tell. `state` -1: none."""
     sizes, found, looked = _class_sizes(table), 0, 0
     ways = {state: 1} if state >= 0 else {}
     for _ in range(_FAR if high is None else min(high + 1, _FAR)):
@@ -154,7 +154,8 @@ def enumerate_words(table: Table, limit: int) -> Iterator[str]:
 
 
 def _of_length(table: Table, length: int, ends_after: list[set[int]]) -> Iterator[str]:
-    """Depth-first; `ends_after[k]` are the states from which some word of exactly `k` characters is left."""
+    """Yield the words of `length` characters, depth-first; `ends_after[k]` are the states from which some word of
+    exactly `k` characters is left."""
     if table.start not in ends_after[length]:
         return
     if length == 0:

@@ -34,7 +34,7 @@ class Blocklist:
 
     @cached_property
     def texts(self) -> CharDfa | None:
-        """The texts without the patterns; None where there are no patterns."""
+        """Return the texts without the patterns; None where there are no patterns."""
         return _without(self.patterns) if self.patterns else None
 
     @cached_property
@@ -61,7 +61,7 @@ class Blocklist:
         return without_phrases(texts, self._classes, least, most)
 
     def holds(self, text: str) -> bool:
-        """Whether a phrase or a pattern is in `text`."""
+        """Return whether a phrase or a pattern is in `text`."""
         short = len(text) < self._least and text.isascii()  # other characters may be spelled by several symbols
         if not short and self.machine is not None and self.machine.step(0, symbols_of(text, SPACE)[0]) == Phrases.FOUND:
             return True

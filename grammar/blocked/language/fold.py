@@ -49,7 +49,7 @@ def kind_of(symbol: str) -> int:
 
 
 def _unspaced(symbol: str) -> bool:
-    """Whether `symbol` is of a script without spaces between words, where every place is a border."""
+    """Return whether `symbol` is of a script without spaces between words, where every place is a border."""
     return bool(bisect_right(_CUTS, ord(symbol)) & 1)
 
 
@@ -111,7 +111,8 @@ def _extend(runs: list[tuple[int, Symbols]], code: int, symbols: Symbols) -> Non
 
 
 def _is_plain(text: str) -> bool:
-    """Whether all characters of a block are of one kind and fold to themselves, as Chinese and unassigned ones."""
+    """Return whether all characters of a block are of one kind and fold to themselves, as Chinese and unassigned
+    ones."""
     if set(map(unicodedata.category, text)) <= _PLAIN:
         return True
     return (

@@ -74,7 +74,7 @@ class Classes:
         return found
 
     def refusable(self, numbers: frozenset[int]) -> bool:
-        """Whether characters of all these classes may be refused in the same place."""
+        """Return whether characters of all these classes may be refused in the same place."""
         known = self._refusable.get(numbers)
         if known is None:
             known = self._refusable[numbers] = self._ask(numbers)
@@ -93,7 +93,8 @@ class Classes:
 
     @cached_property
     def blocks(self) -> tuple[list[int], list[int], list[int]]:
-        """Characters that begin like some that may finish a phrase, block after block; their classes; blocks' sizes."""
+        """Return the characters that begin like some that may finish a phrase, block after block; their classes; the
+        blocks' sizes."""
         alike = [range(b * _BLOCK, (b + 1) * _BLOCK) for b in {code // _BLOCK for code in self.hot}]
         codes = [code for block in (*alike, _ESCAPED) for code in block]
         numbers = [self.numbers[bisect_right(self.starts, code) - 1] for code in codes]
@@ -168,7 +169,7 @@ def _sure(table: Table, wide: set[int]) -> Table:
 
 
 def _goes_on(table: Table, wide: set[int], least: bool, counted: bool) -> bool:
-    """Whether the end is reached from every state by classes of which some character is allowed.
+    """Return whether the end is reached from every state by classes of which some character is allowed.
 
     `counted`: no later than by others; `least`: each target is reached so.
     """
@@ -220,7 +221,8 @@ def _blocks(table: Table, classes: Classes) -> set[_Block]:
 
 
 def _leaves_some(table: Table, classes: Classes, counted: bool) -> bool:
-    """Whether every state that allows some characters of a block always allows one; `counted`: to each target."""
+    """Return whether every state that allows some characters of a block always allows one; `counted`: to each
+    target."""
     ways = {frozenset(row.items()) if counted else frozenset((c, 0) for c in row) for row in table.rows}
     return all(_leaves_some_of(dict(row), block, classes) for block in _blocks(table, classes) for row in ways)
 

@@ -113,7 +113,7 @@ class _Loops:
 
     @cached_property
     def _users(self) -> dict[Symbol, dict[str, None]]:
-        """Names by each name that stands in their rules."""
+        """Return for each name the names in whose rules it stands."""
         found: dict[Symbol, dict[str, None]] = {}
         for name, rows in self._ways.items():
             for symbol in {symbol for row in rows for symbol in row if not symbol[0]}:
@@ -128,8 +128,8 @@ class _Loops:
         return {names[at]: number for number, group in enumerate(components(edges)) for at in group}
 
     def _is_loop(self, name: str) -> bool:
-        """Whether two texts of `name` in a row are one: where a rule says so, or it repeats others and no more. Others
-        are not looked for."""
+        """Return whether two texts of `name` in a row are one: where a rule says so, or it repeats others and no more.
+        Other ways to this are not looked for."""
         rows = self._ways[name]
         if any(self._doubles((False, name), row) for row in rows) or self._repeats(name):
             return True
@@ -138,7 +138,7 @@ class _Loops:
         return alone and self._repeats(bodies[0][0][1])
 
     def _doubles(self, me: Symbol, row: Way) -> bool:
-        """`row` is two of `me`, or one and a repetition of it, beside what may be empty."""
+        """Return whether `row` is two of `me`, or one and a repetition of it, beside what may be empty."""
         if me not in row or not all(symbol == me or self._may_vanish(symbol) for symbol in row):
             return False
         count = row.count(me)
@@ -151,7 +151,7 @@ class _Loops:
         return not symbol[0] and symbol[1] in self._empty
 
     def _repeats(self, name: str) -> bool:
-        """The rules are `n: n x | n y` and some of `n: x | y |`, or the same from the right."""
+        """Return whether the rules are `n: n x | n y` and some of `n: x | y |`, or the same from the right."""
         rows = self._ways[name]
         for side, body in ((0, slice(1, None)), (-1, slice(None, -1))):
             repeated = {row[body] for row in rows if row and row[side] == (False, name)}

@@ -82,7 +82,7 @@ class _Networks:
                 self._make(group)
 
     def _edges(self, name: Code) -> list[Code]:
-        """Names of the same kind that texts of `name` begin or end with."""
+        """Return the names of the same kind that texts of `name` begin or end with."""
         return [
             symbol
             for way in self._ways[name]
