@@ -13,5 +13,5 @@ BuiltIn = MatchScreen | Pseudonyms | DetectionScreen
 
 
 def is_built_in(rail: object) -> TypeGuard[BuiltIn]:
-    """Whether its answers need no checking: it is ours, and no class derived from it."""
+    """Return whether the answers of `rail` need no checking: it is ours, and no class derived from it."""
     return type(rail) in (MatchScreen, Pseudonyms, DetectionScreen)

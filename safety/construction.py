@@ -32,7 +32,7 @@ Table = Mapping[str, Any]
 
 
 def moderate(name: str, table: Table) -> MatchRail:
-    """A rail of rules for streams."""
+    """Make a rail of rules for streams."""
     where = f"stages.moderate.{name}"
     kind, compile_rules = _RULES[name]
     own, common = read_both(kind, OutputSettings, table, where)
@@ -41,7 +41,7 @@ def moderate(name: str, table: Table) -> MatchRail:
 
 
 def screen(name: str, table: Table) -> MatchScreen:
-    """The same for requests."""
+    """Make a rail of rules for requests."""
     where = f"stages.screen.{name}"
     kind, compile_rules = _RULES[name]
     own, common = read_both(kind, InputSettings, table, where)

@@ -39,11 +39,11 @@ class RailPolicy:
 
     @property
     def may_fail(self) -> bool:
-        """Its failure stops nothing."""
+        """Return whether its failure stops nothing."""
         return self.failure_mode == "open" or self.mode == "shadow"
 
     def action(self, action: str, score: float | None) -> str:
-        """What to do where a rail said `action` and gave `score`; a redaction stays one below the thresholds."""
+        """Return what to do where a rail said `action` and gave `score`; a redaction stays one below the thresholds."""
         if score is not None and (self.block is not None or self.escalate is not None):
             action = self._by_score(action, score)
         return "escalate" if action == "block" and self.on_block == "escalate" else action

@@ -47,12 +47,12 @@ _FITNESS = np.array([np.roll(np.log(_PER_MILLE), n) for n in range(26)])
 
 
 def word_gain(before: str, after: str) -> int:
-    """How many more common words of three letters and more `after` has than `before`."""
+    """Return how many more common words of three letters and more `after` has than `before`."""
     return _common(after.lower()) - _common(before.lower())
 
 
 def decodings(text: str) -> Iterator[tuple[str, str]]:
-    """(label, decoded) for each passage that a cipher turns into words."""
+    """Yield (label, decoded) for each passage that a cipher turns into words."""
     plain = _LEET_WORD.sub(_from_leet, text)
     if plain != text and word_gain(text, plain) >= 2:
         yield "leet", plain
@@ -65,13 +65,14 @@ def decodings(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _passages(text: str) -> list[str]:
-    """The beginning of the whole text, and what stands in quotation marks or after a colon."""
+    """Return the beginning of the whole text, and what stands in quotation marks or after a colon."""
     quoted = (next(filter(None, found.groups())) for found in _QUOTED.finditer(text[: 4 * MAX_CHARS]))
     return [text[:MAX_CHARS], *(part for part, _ in zip(quoted, range(MAX_PASSAGES - 1), strict=False))]
 
 
 def _shifted(passage: str) -> Iterator[tuple[str, str]]:
-    """Nothing for a passage that reads as English already; else the likeliest shift, or the reversal, if it does."""
+    """Yield the likeliest shift and the reversal of a passage, as far as they read as English. Nothing for a passage
+    that reads as English already."""
     lower = passage.lower()
     words = _WORD.findall(lower)
     if len(words) < 4 or not lower.isascii() or 5 * sum(w in _COMMON for w in words) >= len(words):
@@ -87,7 +88,7 @@ def _shifted(passage: str) -> Iterator[tuple[str, str]]:
 
 
 def _likeliest_shift(lower: str) -> int:
-    """By how much letters were moved, judged by how often each occurs; 0 for plain text. `lower` is ASCII."""
+    """Return by how much letters were moved, judged by how often each occurs; 0 for plain text. `lower` is ASCII."""
     codes = np.frombuffer(lower.encode("ascii"), dtype=np.uint8)
     letters = codes[(codes >= 97) & (codes <= 122)] - 97
     return int(np.argmax(_FITNESS @ np.bincount(letters, minlength=26)))
@@ -98,7 +99,7 @@ def _common(lower: str) -> int:
 
 
 def _from_leet(found: re.Match[str]) -> str:
-    """Letters for digits and signs, in a word that has letters too; a number stays a number."""
+    """Put letters for digits and signs, in a word that has letters too; a number stays a number."""
     word = found[0]
     return word if word.isalpha() or not any(char.isalpha() for char in word) else word.translate(_LEET)
 

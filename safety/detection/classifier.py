@@ -52,7 +52,7 @@ class FeatureShare:
 
     @property
     def squared(self) -> float:
-        """The squared length of the score's gradient in the weights."""
+        """Return the squared length of the score's gradient in the weights."""
         times = [np.unique(part, return_counts=True)[1].astype(np.float64) for part in (self.words, self.chars)]
         return float((times[0] ** 2).sum() * self.word_share**2 + (times[1] ** 2).sum() * self.char_share**2)
 
@@ -71,7 +71,7 @@ class Head:
     document_midpoint: float = 0.0
 
     def scores(self, found: TextFeatures, windows: Windows, context: Floats | None = None) -> Floats:
-        """Raw score of each window; `context` [n, len(CONTEXT)] where windows are segments of a document."""
+        """Return the raw score of each window; `context` [n, len(CONTEXT)] where windows are segments of a document."""
         bounds = np.asarray(windows, dtype=np.int64).reshape(-1, 2)
         words = _sums(self.words[found.words], found.word_at, bounds) / _word_roots(found, bounds)
         chars = _sums(self.chars[found.chars], found.char_at, bounds)
@@ -91,7 +91,7 @@ class Head:
         return FeatureShare(found.words[words], found.chars[chars], *shares)
 
     def probability(self, score: float, *, document: bool = False) -> float:
-        """Between 0 and 1, monotone in `score`; 0.5 at the midpoint."""
+        """Return a number between 0 and 1, monotone in `score`; 0.5 at the midpoint."""
         midpoint = self.document_midpoint if document else self.midpoint
         return float(1.0 / (1.0 + np.exp(-np.clip(self.slope * (score - midpoint), -30.0, 30.0))))
 
@@ -104,12 +104,12 @@ def _sums(weights: Floats, at: Integers, bounds: Integers) -> npt.NDArray[np.flo
 
 
 def _word_roots(found: TextFeatures, bounds: Integers) -> npt.NDArray[np.float64]:
-    """Root of how many words each window holds, in a short one of `LEAST_WORDS`."""
+    """Return the root of how many words each window holds, in a short one of `LEAST_WORDS`."""
     return np.sqrt(np.maximum(_counts(found.starts, bounds), LEAST_WORDS))
 
 
 def _char_roots(found: TextFeatures, bounds: Integers) -> npt.NDArray[np.float64]:
-    """Root of about how many characters each window holds, in a short one of `LEAST_CHARACTERS`."""
+    """Return the root of about how many characters each window holds, in a short one of `LEAST_CHARACTERS`."""
     return np.sqrt(np.maximum(_counts(found.char_at, bounds) / NGRAMS_PER_CHARACTER, LEAST_CHARACTERS))
 
 
@@ -127,7 +127,7 @@ class Classifier:
     about: Mapping[str, Any]
 
     def save(self, path: Path) -> None:
-        """Weights as int8 with one scale for each array."""
+        """Write the weights as int8 with one scale for each array."""
         arrays: dict[str, npt.NDArray[Any]] = {}
         for name, head in self.heads.items():
             for part in ("words", "chars"):
@@ -147,7 +147,7 @@ def _to_int8(weights: Floats) -> tuple[npt.NDArray[np.int8], Floats]:
 
 
 def load(path: Path = WEIGHTS) -> Classifier:
-    """Raises `ConfigurationError` for a file that is missing or of another format."""
+    """Load the weights. Raises `ConfigurationError` for a file that is missing or of another format."""
     try:
         with np.load(path, allow_pickle=False) as arrays:
             about = json.loads(arrays["about"].tobytes())

@@ -43,7 +43,7 @@ def guard(own: GuardSettings) -> DetectionScreen:
 
 
 def _patient(stage: str, own: DetectionSettings) -> JudgePolicy:
-    """A model may take longer than a dot product."""
+    """Make the policy of a judge that runs a model, which may take longer than a dot product."""
     return policy(stage, own, ("user", "tool"), _MODEL_BUDGET_S)
 
 
@@ -61,7 +61,8 @@ def _detector(path: Path, state: tuple[int, ...]) -> Detector:
 def policy(
     stage: str, own: DetectionSettings, roles: tuple[Role, ...], budget_s: float = JudgePolicy().time_budget_s
 ) -> JudgePolicy:
-    """`roles` and `budget_s` hold where the settings leave them out. Raises `ConfigurationError`."""
+    """Make the policy of a judge. `roles` and `budget_s` hold where the settings leave them out. Raises
+    `ConfigurationError`."""
     where = f"stages.{stage}"
     pair = _pair(where, own, (Thresholds(), Thresholds()))
     return JudgePolicy(
@@ -80,7 +81,7 @@ def policy(
 
 
 def _pair(where: str, own: ThresholdSettings, default: tuple[Thresholds, Thresholds]) -> tuple[Thresholds, Thresholds]:
-    """For the user's words, and for documents."""
+    """Return the thresholds for the user's words, and those for documents."""
     return (
         _thresholds(where, "", own.escalate, own.block, default[0]),
         _thresholds(where, "document_", own.document_escalate, own.document_block, default[1]),

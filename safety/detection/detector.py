@@ -43,16 +43,16 @@ class Detector:
         self.classifier = classifier
 
     def injection(self, text: str) -> Finding:
-        """Text in the user's own words that tries to overrule the operator."""
+        """Find text in the user's own words that tries to overrule the operator."""
         return self._worst(views(text), ("injection",), document=False)
 
     def harm(self, text: str) -> Finding:
-        """A request for something harmful."""
+        """Find a request for something harmful."""
         found = [self._head("harm", view, document=False) for view in views(text)]
         return max(found, key=lambda finding: finding.score, default=NOTHING)
 
     def document(self, text: str) -> Finding:
-        """Untrusted text that gives orders."""
+        """Find orders in an untrusted text."""
         return self._worst(views(text), ("document", "injection"), document=True)
 
     def by_head(self, name: str, text: str, *, rings: float) -> tuple[float, bool]:
@@ -80,11 +80,11 @@ class Detector:
         return Finding(self.classifier.heads[name].probability(score, document=document), _named(name, view))
 
     def window_score(self, name: str, text: str) -> float:
-        """Raw score of head `name`: the worst window of folded `text`."""
+        """Return the raw score of head `name`: the worst window of folded `text`."""
         return float(self.classifier.heads[name].scores(features(text), windows(len(text))).max())
 
     def segment_score(self, text: str) -> float:
-        """Raw score of head `document`: the worst line or sentence of folded `text`."""
+        """Return the raw score of head `document`: the worst line or sentence of folded `text`."""
         found, cut, context = document_features(text)
         if not cut:
             return -30.0
@@ -92,7 +92,7 @@ class Detector:
 
 
 def windows(length: int) -> list[tuple[int, int]]:
-    """The whole text if it is short; else windows that overlap by half and reach its end."""
+    """Return the whole text as one window if it is short; else windows that overlap by half and reach its end."""
     if length <= WINDOW:
         return [(0, max(length, 1))]
     starts = range(0, length - WINDOW + STRIDE, STRIDE)
@@ -102,7 +102,7 @@ def windows(length: int) -> list[tuple[int, int]]:
 def document_features(
     text: str,
 ) -> tuple[TextFeatures, list[tuple[int, int]], np.ndarray[tuple[int, int], np.dtype[np.float32]]]:
-    """Features that do not cross segments, the segments' bounds, and their context [n, len(CONTEXT)]."""
+    """Return features that do not cross segments, the segments' bounds, and their context [n, len(CONTEXT)]."""
     cut = segments(text)
     edges = sorted({edge for segment in cut for edge in (segment.start, segment.end)})
     context = np.array([segment.context for segment in cut], dtype=np.float32)

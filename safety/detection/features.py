@@ -62,8 +62,8 @@ class TextFeatures:
 
 
 def features(text: str, cuts: Sequence[int] = ()) -> TextFeatures:
-    """`text` is folded already (`normalise.fold`). No feature crosses an offset of `cuts` (ascending), and a sentence
-    begins at each. Linear in the length of `text`; no limit is applied here."""
+    """Hash the features of `text`, which is folded already (`normalise.fold`). No feature crosses an offset of `cuts`
+    (ascending), and a sentence begins at each. Linear in the length of `text`; no limit is applied here."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.uint64)
     kinds = np.fromiter((_KINDS[char] for char in text), dtype=np.uint8, count=len(text))
     codes[(codes >= 48) & (codes <= 57)] = 48
@@ -77,7 +77,8 @@ def features(text: str, cuts: Sequence[int] = ()) -> TextFeatures:
 
 
 def _quoted(text: str) -> _Hashes:
-    """[len(text)] a salt where the text stands in quotation marks, else 0: what is quoted is a feature of its own."""
+    """Return [len(text)] a salt where the text stands in quotation marks, else 0: what is quoted is a feature of its
+    own."""
     salt = np.zeros(len(text), dtype=np.uint64)
     for found in _QUOTED.finditer(text):
         salt[found.start() + 1 : found.end() - 1] = _QUOTED_SALT
@@ -85,7 +86,7 @@ def _quoted(text: str) -> _Hashes:
 
 
 def _bucket(hashes: _Hashes, seed: int) -> Integers:
-    """Finaliser of MurmurHash3 (public domain, Austin Appleby), then the top bits."""
+    """Mix hashes by the finaliser of MurmurHash3 (public domain, Austin Appleby), then take the top bits."""
     mixed = hashes ^ np.uint64(seed * 0xC2B2AE3D27D4EB4F & 0xFFFFFFFFFFFFFFFF)
     mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
     mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
@@ -100,7 +101,8 @@ def _powers(base: int, n: int) -> _Hashes:
 
 
 def _word_hashes(codes: _Hashes, begin: Integers, end: Integers) -> _Hashes:
-    """Polynomial hash of each codes[begin:end], from one prefix sum modulo 2**64 (the base is odd, so invertible)."""
+    """Return the polynomial hash of each codes[begin:end], from one prefix sum modulo 2**64 (the base is odd, so
+    invertible)."""
     prefix = np.zeros(len(codes) + 1, dtype=np.uint64)
     np.cumsum((codes + np.uint64(1)) * _powers(_BASE, len(codes)), out=prefix[1:])
     back = _powers(pow(_BASE, -1, 1 << 64), len(codes) + 1)
@@ -127,7 +129,8 @@ def _word_features(
 def _word_ngrams(
     words: _Hashes, begin: Integers, first: npt.NDArray[np.bool_], part: Integers
 ) -> tuple[Integers, Integers]:
-    """Words, pairs, triples, pairs over a gap; words and pairs that begin a sentence once more under another seed."""
+    """Hash words, pairs, triples, pairs over a gap; words and pairs that begin a sentence once more under another
+    seed."""
     k = np.uint64(0x100000001B3)
     pair = words[:-1] * k + words[1:]
     triple = pair[:-1] * k + words[2:]

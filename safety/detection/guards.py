@@ -72,7 +72,8 @@ class GuardFormat:
         return f"{before}{text}{behind}"
 
     def read(self, answer: str) -> GuardAnswer:
-        """Raises `ValueError` for an answer that is none; callers may come to see its message, which quotes nothing."""
+        """Read an answer. Raises `ValueError` where it is not one; callers may come to see its message, which quotes
+        nothing."""
         found = self.answer.match(answer)
         if found is None:
             raise ValueError(f"expected {self.expected}, found {len(answer)} characters of something else")
@@ -83,7 +84,7 @@ class GuardFormat:
         return GuardAnswer(score, tuple(self.categories.get(code, code) for code in codes) if score else (), label)
 
     def _turn(self, role: str, text: str) -> str:
-        """Messages of other roles are told apart from answers alone: a guard knows two."""
+        """Write a message as a turn. Messages of other roles are told apart from answers alone: a guard knows two."""
         return self.turns["assistant" if role == "assistant" else "user"].replace("{text}", text)
 
 
@@ -113,7 +114,7 @@ def _format(name: str, table: Mapping[str, Any]) -> GuardFormat:
 
 
 def defused(text: str, special: Iterable[str]) -> str:
-    """`text` with the tokenizer's control tokens broken up, so that it cannot end its own turn."""
+    """Break up the tokenizer's control tokens in `text`, so that it cannot end its own turn."""
     for token in special:
         if len(token) > 1:
             text = text.replace(token, f"{token[0]} {token[1:]}")

@@ -32,7 +32,8 @@ class ClassifierJudge:
     inline_chars = 0
 
     def __init__(self, model: str, categories: Mapping[str, str], *, window: int = 512, overlap: int = 64) -> None:
-        """`categories` maps labels to what they are reported as; empty = every label but the harmless ones."""
+        """Load `model`. `categories` maps labels to what they are reported as; empty = every label but the harmless
+        ones."""
         self._tokenizer, self._model = _loaded(model, "AutoModelForSequenceClassification")
         self._bad = _bad_labels(model, self._model.config.id2label, categories)
         self._window = min(window, _longest(self._tokenizer, self._model))
@@ -118,7 +119,7 @@ class GuardJudge:
         return self._guard.read(self._tokenizer.decode(produced[0, ids.shape[1] :], skip_special_tokens=True))
 
     def _prompt(self, text: str) -> str:
-        """Through the checkpoint's own template where it has one and the policy is its own."""
+        """Write the prompt through the checkpoint's own template where it has one and the policy is its own."""
         safe = defused(text, self._tokenizer.all_special_tokens)
         if self._tokenizer.chat_template and not self._policy:
             messages = [{"role": "user", "content": safe}]
@@ -126,7 +127,8 @@ class GuardJudge:
         return self._guard.prompt(safe, self._policy)
 
     def _share(self, logits: Any) -> float:
-        """Probability of the first word of `choice` against the second, from the next token's `logits` [V]."""
+        """Return the probability of the first word of `choice` against the second, from the next token's `logits`
+        [V]."""
         assert self._guard.choice is not None
         first, second = (self._first_token(word) for word in self._guard.choice)
         return float(logits[[first, second]].float().softmax(dim=0)[0])
@@ -136,7 +138,8 @@ class GuardJudge:
 
 
 def _loaded(model: str, kind: str) -> tuple[Any, Any]:
-    """(tokenizer, model) on the CPU, in evaluation mode."""
+    """Return (tokenizer, model) on the CPU, in evaluation mode. Raises `ConfigurationError` where it cannot be loaded
+    or lacks tensors."""
     try:
         import transformers
 
@@ -157,7 +160,8 @@ def _loaded(model: str, kind: str) -> tuple[Any, Any]:
 
 
 def _bad_labels(model: str, labels: Mapping[int, str], categories: Mapping[str, str]) -> dict[int, str]:
-    """Index -> category of the labels that count."""
+    """Return index -> category of the labels that count. Raises `ConfigurationError` for a label that the model lacks,
+    and where the names do not tell which are bad."""
     unknown = sorted(set(categories) - set(labels.values()))
     if unknown:
         raise ConfigurationError(f"{model}: no label {unknown[0]!r}; the model has {', '.join(labels.values())}")
@@ -172,7 +176,7 @@ def _bad_labels(model: str, labels: Mapping[int, str], categories: Mapping[str, 
 
 
 def _longest(tokenizer: Any, model: Any) -> int:
-    """Tokens that both can take; what has no limit says so with a huge number."""
+    """Return how many tokens both can take; what has no limit says so with a huge number."""
     return int(min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", 512)))
 
 

@@ -52,7 +52,7 @@ class TextView:
 
 
 def views(text: str) -> list[TextView]:
-    """The plain view first; then whatever was found under it. Deterministic."""
+    """Return the plain view first, then whatever was found under it. Deterministic."""
     found = [TextView("plain", fold(text))]
     seen = {found[0].text}
     layer = [("", text)]
@@ -70,7 +70,8 @@ def views(text: str) -> list[TextView]:
 
 
 def fold(text: str) -> str:
-    """NFKC, without invisible characters and stray marks, look-alikes of mixed words as Latin letters, lower case."""
+    """Fold to NFKC, without invisible characters and stray marks, look-alikes of mixed words as Latin letters, lower
+    case."""
     if text.isascii():
         return text.lower()
     composed = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).translate(_VISIBLE))
@@ -104,14 +105,14 @@ _LOOK_ALIKES = _LookAlikes()
 
 
 def _latinised(word: str) -> str:
-    """A word that mixes Latin letters with look-alikes of them is meant to be read as Latin; a Russian one is not."""
+    """Read a word that mixes Latin letters with look-alikes of them as Latin; a Russian one stays."""
     if word.isascii() or not any("a" <= char <= "z" or "A" <= char <= "Z" for char in word):
         return word
     return word.translate(_LOOK_ALIKES)
 
 
 def _decodings(text: str) -> Iterator[tuple[str, str]]:
-    """(label, decoded) of every disguise that is recognised in `text`, cheapest first."""
+    """Yield (label, decoded) of every disguise that is recognised in `text`, cheapest first."""
     if not text.isascii():
         yield from _hidden_tags(text)
         yield from _whole_look_alikes(text)
@@ -128,7 +129,7 @@ def _decodings(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _hidden_tags(text: str) -> Iterator[tuple[str, str]]:
-    """ASCII spelt with the invisible tag characters of Unicode, or bytes as variation selectors."""
+    """Yield ASCII spelt with the invisible tag characters of Unicode, or bytes as variation selectors."""
     tags = "".join(_TAG_CHARACTERS.findall(text))
     if len(tags) >= 4:
         yield "tags", "".join(chr(ord(char) - 0xE0000) for char in tags)
@@ -143,7 +144,7 @@ def _selector_byte(char: str) -> int:
 
 
 def _whole_look_alikes(text: str) -> Iterator[tuple[str, str]]:
-    """Whole words of look-alikes: read as Latin only where that makes words of them."""
+    """Yield `text` with look-alikes read as Latin, where that makes words of them."""
     read = text.translate(_LOOK_ALIKES)
     if read != text and ciphers.word_gain(text, read) >= 2:
         yield "look-alikes", read
@@ -188,7 +189,8 @@ def _from_base64(text: str) -> str:
 
 
 def _readable(data: bytes) -> str:
-    """`data` as text, or "" where it is none: not UTF-8, or more than a tenth of it is no letter, digit or space."""
+    """Return `data` as text, or "" where it is none: not UTF-8, or more than a tenth of it is no letter, digit or
+    space."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:

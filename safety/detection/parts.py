@@ -57,7 +57,7 @@ class PartReader:
         self._opener = opener(document_tags)
 
     def parts(self, request: Request, texts: Sequence[Text]) -> list[Part]:
-        """In order; none is empty. `texts`: those of `request`."""
+        """Return the parts that are judged, in order; none is empty. `texts`: those of `request`."""
         inside = [text for text in texts if text.role in self._roles and text.kind != "arguments"]
         own = [part for text in inside for part in self._of_message(request, text) if part.text.strip()]
         return [*own, *_beside([text for text in texts if text.role is None])]
@@ -77,7 +77,7 @@ _NAME = re.compile(r"[\w. /:@-]{1,64}")
 
 
 def _source(request: Request, message: Message) -> str:
-    """Whose text it is, in words for operators; a name that is more than a name is left out."""
+    """Say whose text it is, in words for operators; a name that is more than a name is left out."""
     calls = (call for other in request.messages for call in other.tool_calls)
     called = next((call.name for call in calls if call.id == message.tool_call_id), None)
     kind, name = ("result of", called or message.name) if message.role == "tool" else ("document", message.name)
@@ -85,12 +85,13 @@ def _source(request: Request, message: Message) -> str:
 
 
 def _said(text: str) -> str:
-    """What tools answer is mostly JSON, and whoever wrote it spelled some letters by their numbers."""
+    """Decode the escapes in what a tool answers: mostly JSON, some letters of which its author spelled by their
+    numbers."""
     return Unescaped(text).text if "\\u" in text else text
 
 
 def _beside(texts: list[Text]) -> Iterator[Part]:
-    """Variables one by one; of a tool, or of the constraint, all that can be read as words."""
+    """Yield variables one by one; of a tool, or of the constraint, all that can be read as words."""
     for path, found in groupby(texts, key=_together):
         if path == ("parts", "variables"):
             yield from (Part(text.place, (text.text,), "user") for text in found if text.is_free)
@@ -103,7 +104,7 @@ def _together(text: Text) -> Path:
 
 
 def _words(text: str) -> str:
-    """`text` where it reads as words; a long identifier as the words it is made of; empty for anything else."""
+    """Return `text` where it reads as words; a long identifier as the words it is made of; "" for anything else."""
     if text.count(" ") >= 2 or _BLOB.fullmatch(text):
         return text
     found = _BETWEEN.split(text)
@@ -111,7 +112,7 @@ def _words(text: str) -> str:
 
 
 def alone(texts: Sequence[str]) -> Iterator[str]:
-    """Of what stands beside the messages: the texts that are judged one by one, and batches of the others."""
+    """Yield what stands beside the messages: the texts that are judged one by one, and batches of the others."""
     said = list(dict.fromkeys(text for text in texts if text.count(" ") >= LEAST_WORDS - 1 or _BLOB.fullmatch(text)))
     yield from said[:MOST_ALONE]
     rest = "\n".join(said[MOST_ALONE:])
@@ -119,7 +120,7 @@ def alone(texts: Sequence[str]) -> Iterator[str]:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The whole of a text that is not too long; else pieces that overlap and reach its end."""
+    """Yield the whole of a text that is not too long; else pieces that overlap and reach its end."""
     if len(text) <= PIECE:
         yield text
         return
@@ -133,7 +134,7 @@ def opener(tags: tuple[str, ...]) -> re.Pattern[str] | None:
 
 
 def split_documents(text: str, opener: re.Pattern[str] | None) -> tuple[str, list[str]]:
-    """(the user's own words, what stands between tags). A tag that is never closed marks nothing. Linear."""
+    """Return (the user's own words, what stands between tags). A tag that is never closed marks nothing. Linear."""
     lower, own, documents, at = text.lower(), [], [], 0
     unclosed: set[str] = set()
     for found in opener.finditer(text) if opener else ():

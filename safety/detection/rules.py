@@ -80,7 +80,7 @@ _QUOTES = "\"'“”‘’«»„`「」"
 
 
 def hits(text: str, *, document: bool) -> list[tuple[str, float]]:
-    """(label, certainty) of the rules that fire on folded `text`, quoted phrases left out."""
+    """Return (label, certainty) of the rules that fire on folded `text`, quoted phrases left out."""
     return [
         (rule.label, rule.certainty)
         for rule in RULES
@@ -91,7 +91,8 @@ def hits(text: str, *, document: bool) -> list[tuple[str, float]]:
 
 
 def _quoted(text: str, match: re.Match[str]) -> bool:
-    """A quotation mark opens just before the phrase, or within its beginning. One before a sentence's end closes."""
+    """Return whether a quotation mark opens just before the phrase, or within its beginning. One before a sentence's
+    end closes."""
     start = match.start()
     low = start + 1 if text[start] in ".!?;:" else max(start - 2, 0)
     return any(mark in text[low : start + 3] for mark in _QUOTES)

@@ -111,8 +111,8 @@ class DetectionScreen:
         self._findings: Remembered[Finding] = Remembered()
 
     async def screen(self, request: Request, caller: Caller) -> ScreenResult:
-        """Raises `RequestTooLarge` for more text than may be judged, `StageFailed` where the judge failed or the time
-        ran out, unless told to fail open."""
+        """Judge the messages of `request`. Raises `RequestTooLarge` for more text than may be judged, `StageFailed`
+        where the judge failed or the time ran out, unless the rail is set to fail open."""
         texts = texts_of(request)
         chars = sum(len(text.text) for text in texts)
         if chars <= self.inline_chars:
@@ -125,8 +125,8 @@ class DetectionScreen:
             return self._late()
 
     def screen_now(self, request: Request, texts: Sequence[Text], caller: Caller) -> ScreenResult:
-        """The same, in the thread that calls it. `texts`: those of `request`, as `texts_of` lists them. The time is
-        looked at between pieces of `PIECE` characters."""
+        """Do what `screen` does in the thread that calls it. `texts`: those of `request`, as `texts_of` lists them. The
+        time is looked at between pieces of `PIECE` characters."""
         parts = self._reader.parts(request, texts)
         chars = sum(len(part.text) for part in parts)
         if chars > self.policy.max_chars:
@@ -140,12 +140,12 @@ class DetectionScreen:
         return self._in_shadow(result) if self.policy.shadow else result
 
     def budget_s(self, chars: int) -> float:
-        """`time_budget_s` for up to `USUAL_CHARS`, and as much again for each as many more."""
+        """Return `time_budget_s` for up to `USUAL_CHARS`, and as much again for each as many more."""
         return self.policy.time_budget_s * max(1.0, chars / USUAL_CHARS)
 
     def _decide(self, parts: list[Part], model: str, tenant: str, until: float) -> ScreenResult:
-        """The worst action over all parts; among equals the highest score. What is no more than usual beside the
-        messages counts for nothing."""
+        """Return the worst action over all parts; among equals the one with the highest score. What is no more than
+        usual beside the messages counts for nothing. Raises `TimeoutError` past `until`."""
         user, document = self.policy.thresholds(model)
         thresholds = {"user": user, "document": document, "beside": self.policy.beside}
         worst, severity = ScreenResult(score=0.0), (0, 0.0)
@@ -160,7 +160,8 @@ class DetectionScreen:
         return worst
 
     def _finding(self, part: Part, tenant: str, until: float) -> Finding:
-        """Of the worst piece. What was judged in one of the tenant's last requests is not judged again."""
+        """Return the finding of the worst piece. What was judged in one of the tenant's last requests is not judged
+        again. Raises `TimeoutError` past `until`."""
         key = self._findings.key(tenant, (part.read_as, *part.texts))
         found = self._findings.find(key)
         if found is None:

@@ -36,7 +36,7 @@ class TextSegment:
 
 
 def segments(text: str) -> list[TextSegment]:
-    """In order, without empty ones. `text` is folded."""
+    """Return the segments in order, without empty ones. `text` is folded."""
     spans = [span for line in _lines(text) for span in _sentences(text, *line)]
     pieces = [text[start:end] for start, end in spans]
     shapes = [_shape(piece) for piece in pieces]
@@ -55,7 +55,7 @@ def _lines(text: str) -> list[tuple[int, int]]:
 
 
 def _sentences(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Sentences of one line; a row of a table stays whole."""
+    """Return the sentences of one line; a row of a table stays whole."""
     line = text[start:end]
     cuts = [] if line.count("|") >= 2 else [(m.start(), m.end()) for m in _SENTENCE.finditer(line)]
     begins = [0, *(b for _, b in cuts)]

@@ -39,7 +39,7 @@ class CascadeJudge:
                 await judge.close()
 
     def stats(self) -> Mapping[str, float]:
-        """`units_total` were judged, `asked_total` of them by the second."""
+        """Return counters: `units_total` were judged, `asked_total` of them by the second."""
         second = self.second.stats() if isinstance(self.second, StatsReporter) else {}
         return {**second, **self._counts}
 
@@ -63,7 +63,7 @@ class CascadeReading:
             self.first.look(size, probed)
 
     def so_far(self, end: int) -> Assessment:
-        """A token alone stops nothing: the second decides, about whole units."""
+        """Return no score. A token alone stops nothing: the second decides, about whole units."""
         return Assessment()
 
     async def judge(self, unit: str) -> Assessment:

@@ -39,7 +39,7 @@ def guard(own: AnswerGuardSettings) -> JudgeRail:
 
 
 def guard_service(own: GuardServiceSettings) -> JudgeRail:
-    """Raises `ConfigurationError` where the key is missing."""
+    """Make the rail of a guard behind an address. Raises `ConfigurationError` where the key is missing."""
     return rail("guard-service", _service(own), own, own.form)
 
 
@@ -49,13 +49,14 @@ def token_guard(own: TokenGuardSettings) -> JudgeRail:
 
 
 def probe(own: AnswerProbeSettings) -> JudgeRail:
-    """Its version is that of its settings: probes belong to the model, whose own version counts anyway."""
+    """Make the rail of the model's own probes. Its version is that of its settings: probes belong to the model, whose
+    own version counts anyway."""
     judge = ProbeAnswerJudge(own.labels, own.token_window)
     return rail("probe", judge, own, "1", token_limit=own.token_block)
 
 
 def cascade(own: CascadeSettings) -> JudgeRail:
-    """Raises `ConfigurationError`."""
+    """Make the rail of two judges. Raises `ConfigurationError`."""
     first = ProbeAnswerJudge(own.labels) if own.first == "probe" else _classifier(AnswerHarmSettings())
     second = _guard(own.guard) if own.guard is not None else _service(cast(GuardServiceSettings, own.service))
     form = own.guard.form if own.guard is not None else cast(GuardServiceSettings, own.service).form
@@ -88,8 +89,8 @@ def rail(
     *,
     token_limit: float | None = None,
 ) -> JudgeRail:
-    """`version`: of what the judge goes by. `token_limit`: from which a token's score stops an answer. Raises
-    `ConfigurationError`."""
+    """Make a rail around `judge`. `version`: of what the judge goes by. `token_limit`: from which a token's score stops
+    an answer. Raises `ConfigurationError`."""
     made = policy(f"stages.moderate.{name}", own)
     if token_limit is not None:
         made = replace(made, tokens=ScoreLimits(block=token_limit))

@@ -40,10 +40,10 @@ class GuardModelAccess(Protocol):
 
     @property
     def tokenizer(self) -> Any:
-        """A `transformers` tokenizer."""
+        """Return a `transformers` tokenizer."""
 
     async def answer(self, token_ids: tuple[int, ...], max_tokens: int, top: int | None, caller: Caller) -> GuardOutput:
-        """The likeliest continuation. Raises what the engine raises."""
+        """Return the likeliest continuation. Raises what the engine raises."""
 
 
 class GuardAnswerJudge:
@@ -75,7 +75,7 @@ class GuardAnswerJudge:
         return _GuardReading(self, self._access, caller, before + lead, behind)
 
     async def ask(self, access: GuardModelAccess, token_ids: tuple[int, ...], caller: Caller) -> Assessment:
-        """Raises `ValueError` for an answer that is none."""
+        """Ask the guard about the prompt `token_ids`. Raises `ValueError` for an answer that cannot be read."""
         choice = self._form.choice
         most, top = (self._max_new_tokens, None) if choice is None else (1, TOP)
         said = await access.answer(token_ids, most, top, caller)
@@ -87,7 +87,8 @@ class GuardAnswerJudge:
         return Assessment({"unsafe": _share(said.top, *[_first(access.tokenizer, word) for word in choice])})
 
     def _around(self, tokenizer: Any, history: Sequence[Turn]) -> tuple[str, str]:
-        """By the checkpoint's own template where it says the judged text once, and the policy is its own."""
+        """Return what stands before the judged text and behind it. The checkpoint's own template writes it where that
+        says the judged text once, and the policy is its own."""
         safe = [(role, defused(text, tokenizer.all_special_tokens)) for role, text in history]
         if tokenizer.chat_template and not self._policy:
             messages = [{"role": role, "content": text} for role, text in [*safe, ("assistant", MARK)]]
@@ -137,7 +138,7 @@ def conversation(request: Request, most_chars: int) -> list[Turn]:
 
 
 def assessment(answer: GuardAnswer) -> Assessment:
-    """Every category that the guard named has its score; one that names none is `unsafe`."""
+    """Return the score of every category that the guard named; an answer that names none is `unsafe`."""
     categories = answer.categories or (("unsafe",) if answer.score else ())
     return Assessment(dict.fromkeys(categories, answer.score))
 

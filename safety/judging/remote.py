@@ -150,7 +150,8 @@ class ModerationsJudge:
 
 
 def _scored(result: Any) -> Assessment:
-    """A category that is flagged counts as certain, whatever its score. Raises `ValueError` for what is no score."""
+    """Read the scores of a result. A category that is flagged counts as certain, whatever its score. Raises
+    `ValueError` for what is no score."""
     scores, flags = dict(result["category_scores"]), dict(result.get("categories") or {})
     if len(scores) > MOST_CATEGORIES or not isinstance(result["flagged"], bool):
         raise ValueError("no result")

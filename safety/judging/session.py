@@ -105,7 +105,7 @@ class JudgingPolicy:
         return self._under(terms, self.categories.get(category, self.limits))
 
     def _under(self, terms: JudgingTerms, own: ScoreLimits) -> ScoreLimits:
-        """The policy of a request, where it says something, holds for every category."""
+        """Return the limits under the policy of a request, which holds for every category, where it says something."""
         if terms.escalate is None and terms.block is None:
             return own
         escalate = own.escalate if terms.escalate is None else terms.escalate
@@ -198,7 +198,7 @@ class JudgeRail:
         version: str,
         budget_s: float,
     ) -> None:
-        """`budget_s`: for one judgement, where the policy of a request says nothing."""
+        """Make a rail around `judge`. `budget_s`: for one judgement, where the policy of a request says nothing."""
         self.name = name
         self.judge = judge
         self.policy = policy
@@ -206,7 +206,8 @@ class JudgeRail:
 
     @property
     def reads_states(self) -> bool:
-        """Whether its judge goes by the model's states: it then judges answers as they are generated, and no texts."""
+        """Return whether its judge goes by the model's states: it then judges answers as they are generated, and no
+        texts."""
         return bool(getattr(self.judge, "reads_states", False))
 
     async def start(self) -> None:

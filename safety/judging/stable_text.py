@@ -80,12 +80,12 @@ def _in_text(text: str, composed: str, begins: Sequence[int], compose: Callable[
 
 
 def _by_space(text: str) -> list[int]:
-    """White space belongs to the word behind it."""
+    """Return where parts begin. White space belongs to the word behind it."""
     return [0, *(at for at in range(1, len(text)) if text[at].isspace() and not text[at - 1].isspace())]
 
 
 def _composes(before: str, char: str) -> bool:
-    """Whether `char` is written on the character before it, or becomes one with it."""
+    """Return whether `char` is written on the character before it, or becomes one with it."""
     if char < "\u0300":
         return False
     return combining(char) != 0 or len(normalize("NFC", before + char)) < len(normalize("NFC", before)) + len(

@@ -94,7 +94,8 @@ class ProbedText:
         return Assessment(found)
 
     async def judge(self, unit: str) -> Assessment:
-        """Raises `ValueError` for a unit part of which no probe has looked at."""
+        """Judge the next unit. Raises `ValueError` for a unit part of which no probe has looked at, or where the model
+        lacks a probe."""
         end = self._judged + len(unit)
         covering = [part for part in self._parts if part.start < end and part.end > self._judged]
         if unit and (not covering or covering[-1].end < end or not all(part.odds for part in covering)):

@@ -33,7 +33,7 @@ class TokenGuardAccess(Protocol):
 
     @property
     def tokenizer(self) -> Any:
-        """A `transformers` tokenizer with a chat template."""
+        """Return a `transformers` tokenizer with a chat template."""
 
     def open(self, caller: Caller) -> TokenReading: ...
 
@@ -53,7 +53,8 @@ class TokenGuardJudge:
         self.counts = {"tokens_total": 0.0, "questions_total": 0.0, "begun_again_total": 0.0}
 
     def stats(self) -> Mapping[str, float]:
-        """`tokens_total` of answers were judged, `begun_again_total` texts were longer than the guard's context."""
+        """Return counters: `tokens_total` of answers were judged, `begun_again_total` texts were longer than the
+        guard's context."""
         return self.counts
 
     def bind(self, access: TokenGuardAccess) -> None:

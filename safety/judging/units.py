@@ -38,7 +38,7 @@ class UnitCutter:
     """Mutable, for one text. Keeps what is not cut yet."""
 
     def __init__(self, least: int, most: int) -> None:
-        """Characters of a unit, `least` < `most`; the last one of a text may be shorter."""
+        """Cut units of `least` to `most` characters, `least` < `most`; the last one of a text may be shorter."""
         self._least = least
         self._most = most
         self._rest = ""

@@ -95,14 +95,14 @@ class Automaton:
         self.prefilter = None if nfa.openings is None else Prefilter([*nfa.shapes, *nfa.openings], fold)
 
     def idle_after(self, before: str) -> AutomatonState:
-        """The state with nothing live after the text `before`, of which a few characters are enough."""
+        """Return the state with nothing live after the text `before`, of which a few characters are enough."""
         context = "edge"
         for symbol in "".join(map(self.fold, before)):
             context = _context(context, symbol)
         return self._intern((), context)
 
     def step(self, state: AutomatonState, char: str) -> AutomatonState:
-        """The arrow for `char`; an arrow that changes no register is the next state itself."""
+        """Return the arrow for `char`; an arrow that changes no register is the next state itself."""
         at, actions = state, []
         for n, symbol in enumerate(self.fold(char)):
             action, at = self._read(at, symbol, inside=n > 0)
@@ -117,13 +117,14 @@ class Automaton:
         return arrow
 
     def at_end(self, state: AutomatonState) -> list[MatchEvent]:
-        """Matches that the end of the text completes."""
+        """Return the matches that the end of the text completes."""
         if state.ends is None:
             state.ends = self._accepted(state, "")
         return state.ends
 
     def unfinished(self, state: AutomatonState) -> list[tuple[int, int, int]]:
-        """(group, rule, symbols missing at least) of matches that have begun and would tell too much if cut short."""
+        """Return (group, rule, symbols missing at least) of matches that have begun and would tell too much if cut
+        short."""
         if self._distances is None:
             self._distances = self._nfa.distances()
         found = [
@@ -154,7 +155,8 @@ class Automaton:
         return action, self._intern((*groups, *fresh), _context(state.context, symbol))
 
     def _accepted(self, state: AutomatonState, symbol: str, *, inside: bool = False) -> list[MatchEvent]:
-        """Rules that exclude come first: what they take away is then not reported at all."""
+        """Return the matches that end before `symbol`. Rules that exclude come first: what they take away is then not
+        reported at all."""
         events = [
             MatchEvent(index, accept.rule, accept.back, inside)
             for index, (positions, _) in enumerate(state.groups)
@@ -164,7 +166,7 @@ class Automaton:
         return sorted(events, key=lambda event: not self.rules[event.rule].excludes)
 
     def _parted(self, reached: frozenset[int], seen: set[int]) -> Iterator[Group]:
-        """The positions that no older group holds, by the limit of their sliding."""
+        """Yield the positions that no older group holds, by the limit of their sliding."""
         fresh = reached - seen
         table = self._nfa.positions
         seen.update(q for q in fresh if not table[q].checked)
@@ -198,7 +200,7 @@ class Automaton:
         return found
 
     def _forget(self) -> None:
-        """States in use by sessions stay valid: they only lose their arrows, and find new ones."""
+        """Forget all states. Those in use by sessions stay valid: they only lose their arrows, and find new ones."""
         states, self._states, self._moves, self._begins = self._states, {}, {}, {}
         for state in states.values():
             state.clear()
@@ -209,8 +211,8 @@ _NO_ACTION = Action((), None, (), 0)
 
 
 def _by_age(groups: tuple[Group, ...]) -> list[int]:
-    """Sliding groups last: what they let go now has begun later than what stands fixed. (Or earlier, for the head of an
-    address; but nothing else holds positions of its rest.)"""
+    """Order groups with sliding ones last: what they let go now has begun later than what stands fixed. (Or earlier,
+    for the head of an address; but nothing else holds positions of its rest.)"""
     return sorted(range(len(groups)), key=lambda index: groups[index][1] is not None)
 
 
@@ -223,7 +225,8 @@ def _accept_order(accept: Accept) -> tuple[int, int]:
 
 
 def _context(before: str, symbol: str) -> str:
-    """What a start looks back on: `digit`, `point` (point, comma or dash after a digit), `word`, `open` (no matter)."""
+    """Return what a start looks back on: `digit`, `point` (point, comma or dash after a digit), `word`, `open` (no
+    matter)."""
     if symbol.isdecimal():
         return "digit"
     if symbol in ".,-" and before == "digit":
@@ -240,7 +243,7 @@ def _may_precede(left: str, context: str) -> bool:
 
 
 def _may_follow(right: str, symbol: str) -> bool:
-    """Whether a match may end before `symbol`; the empty symbol is the end of the text."""
+    """Return whether a match may end before `symbol`; the empty symbol is the end of the text."""
     if not symbol or right == "any":
         return True
     if right == "digitless":

@@ -52,7 +52,7 @@ _NAME = re.compile(
 
 
 def pairs() -> dict[str, str]:
-    """The Latin letter, in lower case, by the letter that looks like it, in lower case where it has one."""
+    """Return the Latin letter, in lower case, by the letter that looks like it, in lower case where it has one."""
     found = {char.lower(): letter for char, letter in _named()}
     for letter, chars in BY_LETTER.items():
         found |= {_key(char): letter for char in chars}
@@ -60,12 +60,14 @@ def pairs() -> dict[str, str]:
 
 
 def _named() -> list[tuple[str, str]]:
-    """Latin letters that a reader takes for a plain one and no normalisation form does."""
+    """Return the Latin letters that a reader takes for a plain one and no normalisation form does, each with that
+    one."""
     chars = (chr(code) for first, end in _LATIN for code in range(first, end))
     named = ((char, _NAME.fullmatch(unicodedata.name(char, ""))) for char in chars)
     return [(char, name[1].lower()) for char, name in named if name]
 
 
 def _key(char: str) -> str:
-    """Cherokee is written in capitals alone, mostly; its small letters fold to them."""
+    """Return `char` in the case by which it is found. Cherokee is written in capitals alone, mostly; its small letters
+    fold to them."""
     return char if char.casefold() == char else char.lower()

@@ -47,7 +47,7 @@ _LETTER_RUNS = ((0x1F150, "A"), (0x1F170, "A"), (0x1F1E6, "A"))  # negative circ
 
 
 def look_alike(char: str) -> str:
-    """The Latin character that `char` resembles, of the same case; `char` itself where there is none."""
+    """Return the Latin character that `char` resembles, of the same case; `char` itself where there is none."""
     found = _PAIRS.get(char.lower()) or _PAIRS.get(char)
     if found is not None:
         return found.upper() if char.isupper() else found

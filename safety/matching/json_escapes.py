@@ -20,8 +20,8 @@ _SHORT = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": 
 
 
 def find_spelled(automaton: Automaton, text: str, layers: int = LAYERS) -> list[Match]:
-    """As `find_all`, with what is spelled by escapes. No match begins or ends inside of an escape, so that JSON stays
-    JSON where it is replaced."""
+    """Find what `find_all` does, and what is spelled by escapes. No match begins or ends inside of an escape, so that
+    JSON stays JSON where it is replaced."""
     found = find_all(automaton, text)
     if not layers or "\\" not in text or not (layer := Unescaped(text)).changed:
         return found
@@ -61,7 +61,7 @@ class Unescaped:
         return place if not before else self._ends[before - 1] + place - self._at[before - 1] - 1
 
     def around(self, match: Match) -> Match:
-        """`match` in the text as spelled, made longer by what it has of escapes."""
+        """Return `match` in the text as spelled, made longer by what it has of escapes."""
         return Match(self._edge(match.start, self._begins), self._edge(match.end, self._ends), match.label)
 
     def _edge(self, place: int, edges: list[int]) -> int:
@@ -77,7 +77,7 @@ def _character(escape: str) -> str:
 
 
 def _whole(found: list[Match], layer: Unescaped, text: str) -> list[Match]:
-    """Without those that took a part of an escape for letters, if the text is JSON; else longer."""
+    """Drop matches that took a part of an escape for letters, if the text is JSON; else make them longer."""
     wider = [layer.around(match) for match in found]
     if wider != found and _is_json(text):
         return [match for match, wide in zip(found, wider, strict=True) if match == wide]
@@ -93,7 +93,7 @@ def _is_json(text: str) -> bool:
 
 
 def joined(matches: list[Match]) -> list[Match]:
-    """In order; overlapping ones as one, with the label of the first."""
+    """Return the matches in order, overlapping ones as one, with the label of the first."""
     found: list[Match] = []
     for match in sorted(matches, key=lambda one: (one.start, -one.end)):
         if found and match.start < found[-1].end:

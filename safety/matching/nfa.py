@@ -93,7 +93,7 @@ class Nfa:
 
     @property
     def fingerprint(self) -> str:
-        """Of all that was added, in order; the same in every process."""
+        """Return a digest of all that was added, in order; the same in every process."""
         return self._written.hexdigest()
 
     def _note(self, *parts: object) -> None:
@@ -113,10 +113,13 @@ class Nfa:
     def add_pattern(
         self, rule: int, pattern: str, *, left: str = "", right: str = "", cue: str = "", tails: tuple[str, ...] = ()
     ) -> None:
-        """`left` and `right` override the anchors written in the pattern (`number`: beside no digit, also not past a
-        point or dash). `cue` is a pattern that must come right before, `tails` are texts one of which must follow;
-        neither is part of the match, and a cue alone holds nothing back. Raises `ConfigurationError` for what
-        `safety.matching.regex` refuses or a pattern too large."""
+        """Add a pattern.
+
+        `left` and `right` override the anchors written in it (`number`: beside no digit, also not past a point or
+        dash). `cue` is a pattern that must come right before, `tails` are texts one of which must follow; neither is
+        part of the match, and a cue alone holds nothing back. Raises `ConfigurationError` for what
+        `safety.matching.regex` refuses or a pattern too large.
+        """
         self._note("pattern", rule, pattern, left, right, cue, tails)
         parsed = parse(pattern)
         self._check_bound(rule, pattern, parsed)
@@ -133,7 +136,7 @@ class Nfa:
         self.entries.append(NfaEntry(left or parsed.left, entry))
 
     def add_address(self, rule: int, *, plain: str, dotted: str, rest: str, limits: tuple[int, int]) -> None:
-        """Addresses `head@rest`, where the head is the longest run before the sign: of `plain` characters up to
+        """Add addresses `head@rest`, where the head is the longest run before the sign: of `plain` characters up to
         `limits[0]`, or with `dotted` ones among them up to `limits[1]`. Both are patterns of one character."""
         self._note("address", rule, plain, dotted, rest, limits)
         entry, run, broken = self._position(), self._position(), self._position()
@@ -153,10 +156,11 @@ class Nfa:
         self.entries.append(NfaEntry("any", entry))
 
     def add_phrase(self, rule: int, phrase: str, *, borders: bool = True, evasions: bool = True) -> None:
-        """Matches however it is written: `safety.matching.symbols.wide` of both sides. With `evasions`, in phrases
-        of enough
-        letters also digits for letters, emphasis marks inside, and all letters spaced out. Raises
-        `ConfigurationError` for a phrase that folds to nothing."""
+        """Add a phrase, which matches however it is written: `safety.matching.symbols.wide` of both sides.
+
+        With `evasions`, phrases of enough letters also match with digits for letters, emphasis marks inside, and all
+        letters spaced out. Raises `ConfigurationError` for a phrase that folds to nothing.
+        """
         self._note("phrase", rule, phrase, borders, evasions)
         symbols = " ".join("".join(map(text.wide, phrase)).split())
         if not symbols:
@@ -172,7 +176,7 @@ class Nfa:
             self._spell(f"{left} spaced", left, apart, accept, evasions=True)
 
     def _note_opening(self, symbols: str, *, evasions: bool) -> None:
-        """The first few symbols, with anything between them that a phrase may have there."""
+        """Note the first few symbols, with anything between them that a phrase may have there."""
         if self.openings is None:
             return
         between = RegexRepeat(characters(_written(" ", evasions=evasions) + (_EMPHASIS + _SPACERS) * evasions), 0, None)
@@ -196,14 +200,14 @@ class Nfa:
         return bool(self._roots)
 
     def closure(self, position: int) -> frozenset[int]:
-        """Positions reached without reading; only those that read or accept."""
+        """Return the positions reached without reading; only those that read or accept."""
         found = self._closures.get(position)
         if found is None:
             found = self._closures[position] = self._closure(position)
         return found
 
     def distances(self) -> list[tuple[int, int] | None]:
-        """For each position: how many symbols a match needs at least from there, and of which rule."""
+        """Return for each position how many symbols a match needs at least from there, and of which rule."""
         sources: list[list[tuple[int, int]]] = [[] for _ in self.positions]  # (symbols read, position) by target
         for q, position in enumerate(self.positions):
             for target in position.empty:
@@ -275,7 +279,8 @@ class Nfa:
         self.positions[at].accepts += (Accept(rule, "word", back=len(tail)),)
 
     def _led(self, cue: str, body: int, left: str) -> tuple[int, str]:
-        """Positions for `cue`, which end where `body` may begin. All of them slide: a match has not begun there yet."""
+        """Add positions for `cue`, which end where `body` may begin. All of them slide: a match has not begun there
+        yet. Returns the first one, and the context it may begin in."""
         parsed = parse(cue)
         entry = self._position()
         self._waiting(self._build(parsed.node, entry), body)
@@ -284,7 +289,7 @@ class Nfa:
         return entry, left or parsed.left
 
     def _waiting(self, before: int, body: int) -> int:
-        """A position after `before` that reads what `body` reads first; nothing in the body comes back to it."""
+        """Add a position after `before` that reads what `body` reads first; nothing in the body comes back to it."""
         waiting = self._fork(before)
         for q in self._closure(body):
             self.positions[waiting].sets += self.positions[q].sets
@@ -299,7 +304,7 @@ class Nfa:
         return len(self.positions) - 1
 
     def _build(self, node: Node, entry: int) -> int:
-        """Wire `node` from `entry`; the position after it."""
+        """Wire `node` from `entry`; return the position after it."""
         if isinstance(node, CharSet):
             target = self._position()
             self.positions[entry].sets.append((node, target))
@@ -355,7 +360,7 @@ _POINT = CharSet(ranges=((ord(","), ord(",")), (ord("-"), ord("-")), (ord("."), 
 
 @lru_cache(maxsize=4096)
 def _written(symbol: str, *, evasions: bool) -> str:
-    """The symbols that a phrase's symbol may be found as."""
+    """Return the symbols that a phrase's symbol may be found as."""
     if symbol == _SPACE:
         return _SPACERS
     tables = (AMBIGUOUS, LEET) if evasions else (AMBIGUOUS,)

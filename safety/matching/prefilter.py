@@ -76,7 +76,7 @@ class Candidates:
         self._pattern, self._data, self._raw, self._places = pattern, data, raw, places
 
     def next(self, at: int) -> tuple[int, int] | None:
-        """Start and end, in the text, of the first place from `at` on where a match may begin."""
+        """Return start and end, in the text, of the first place from `at` on where a match may begin."""
         found = self._pattern.search(self._data, self._to_bytes(at))
         if found is None:
             return None
@@ -88,7 +88,8 @@ class Candidates:
         return self._places[i] + at - self._raw[i]
 
     def _to_text(self, place: int) -> int:
-        """Of several characters that share a place the first; within the symbols of one character its own offset."""
+        """Return the offset in the text of a place. Of several characters that share a place it is the first; within
+        the symbols of one character its own offset."""
         i = bisect_right(self._places, place) - 1
         while i > 0 and self._places[i] == place:
             i -= 1
@@ -116,7 +117,7 @@ def _squeeze(symbol: str) -> str:
 
 
 def written(node: Node) -> str:
-    """`node` in RE2's notation over squeezed bytes."""
+    """Write `node` in RE2's notation over squeezed bytes."""
     if isinstance(node, CharSet):
         return _class(node)
     if isinstance(node, RegexRepeat):

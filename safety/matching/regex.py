@@ -56,12 +56,12 @@ class ParsedPattern:
 
 
 def parse(pattern: str) -> ParsedPattern:
-    """Raises `ConfigurationError` that points at the place."""
+    """Parse `pattern`. Raises `ConfigurationError` that points at the place."""
     return _PatternParser(pattern).parse()
 
 
 def longest(node: Node) -> int | None:
-    """Characters of the longest match; None where there is no bound."""
+    """Return how many characters the longest match has; None where there is no bound."""
     if isinstance(node, CharSet):
         return 1
     if isinstance(node, RegexRepeat):

@@ -16,7 +16,8 @@ SHORT = 64
 
 
 def find_all(automaton: Automaton, whole: str) -> list[Match]:
-    """Every match, in order; overlapping ones are joined, and carry the label of the rule that was added first."""
+    """Return every match, in order; overlapping ones are joined, and carry the label of the rule that was added
+    first."""
     if automaton.prefilter is not None and len(whole) >= SHORT:
         candidates = automaton.prefilter.candidates(whole)
         first = candidates.next(0)
@@ -27,7 +28,7 @@ def find_all(automaton: Automaton, whole: str) -> list[Match]:
 
 
 def scan_all(automaton: Automaton, whole: str) -> list[Match]:
-    """The same, by reading every character: what `find_all` must equal."""
+    """Find all matches by reading every character: what `find_all` must equal."""
     scanner = Scanner(automaton)
     return [*scanner.feed(whole), *scanner.close()]
 
@@ -47,7 +48,7 @@ class Scanner:
         self.clear_to = 0
 
     def feed(self, piece: str) -> list[Match]:
-        """Matches that this piece settled."""
+        """Read `piece`; return the matches that it settled."""
         self._text += piece
         state, at, starts = self._state, self._end, self._starts
         for char in piece:
@@ -80,7 +81,7 @@ class Scanner:
         return self._settle(self._end)
 
     def cut(self) -> list[Match]:
-        """As `close`, for a text that was cut short: what has begun at its end and would tell too much is a match."""
+        """Close a text that was cut short: what has begun at its end and would tell too much is a match."""
         for group, rule, missing in self.automaton.unfinished(self._state):
             start, tells = self._start(group), self.automaton.rules[rule].tells
             if tells is not None and tells(self._end - start, missing):
@@ -88,7 +89,7 @@ class Scanner:
         return self.close()
 
     def _start(self, group: int) -> int:
-        """Where group `group` begins, if nothing more is read."""
+        """Return where group `group` begins, if nothing more is read."""
         limit = self._state.groups[group][1]
         return self._starts[group] if limit is None else self._bounded(self._starts[group], self._end, limit)
 
@@ -109,8 +110,9 @@ class Scanner:
         self._settle(self._earliest())
 
     def search(self, whole: str, candidates: Candidates, found: tuple[int, int] | None) -> list[Match]:
-        """All matches of a text that comes as a whole. Reads only from where the automaton's prefilter points until
-        nothing is live; there, the state depends on the characters just before alone. `found`: the first candidate."""
+        """Return all matches of a text that comes as a whole. Reads only from where the automaton's prefilter points
+        until nothing is live; there, the state depends on the characters just before alone. `found`: the first
+        candidate."""
         self._text = whole
         while found is not None:
             start, end = found
@@ -120,7 +122,7 @@ class Scanner:
         return self.close()
 
     def _read_until_idle(self, start: int, end: int) -> int:
-        """From `start` to `end` and on while anything is live; where it stopped."""
+        """Read from `start` to `end` and on while anything is live; return where it stopped."""
         state, at = self._state, start
         while at < len(self._text) and (at < end or state.groups):
             state = state[self._text[at]]
@@ -132,7 +134,7 @@ class Scanner:
         return at
 
     def _act(self, arrow: AutomatonState, at: int) -> None:
-        """Same as `_run` of its actions."""
+        """Do what `_run` does for each action of `arrow`."""
         if arrow.moves is None:
             for action in arrow.actions or ():
                 self._run(action, at)
@@ -172,7 +174,7 @@ class Scanner:
             self._add(start, end, rule)
 
     def _add(self, start: int, end: int, rule: int) -> None:
-        """`_found` stays in order and apart; what is new overlaps its last ones, if any."""
+        """Add a match. `_found` stays in order and apart; what is new overlaps its last ones, if any."""
         found, later = self._found, []
         while found and found[-1][1] > start:
             other = found.pop()
@@ -184,7 +186,7 @@ class Scanner:
         found.extend(reversed(later))
 
     def _trimmed(self, start: int, end: int, back: int) -> int:
-        """`end` moved before `back` symbols and what is invisible before it; marks stay with their character."""
+        """Return `end` moved before `back` symbols and what is invisible before it; marks stay with their character."""
         while end > start + 1:
             char = self._text[end - 1 - self._base]
             if self.automaton.fold(char):
@@ -197,7 +199,7 @@ class Scanner:
         return end
 
     def _bounded(self, start: int, at: int, limit: int) -> int:
-        """The later of `start` and the place `limit` symbols before `at`."""
+        """Return the later of `start` and the place `limit` symbols before `at`."""
         if at - start <= limit:
             return start
         fold, place = self.automaton.fold, at
@@ -207,7 +209,7 @@ class Scanner:
         return place
 
     def _earliest(self) -> int:
-        """Where the earliest live thread began."""
+        """Return where the earliest live thread began."""
         if not self._starts:
             return self._end
         if not self._state.slides:
@@ -230,7 +232,7 @@ class Scanner:
         return settled
 
     def _split(self, earliest: int) -> tuple[list[Match], int]:
-        """Matches that nothing live can reach, and the offset that the text is clear to."""
+        """Return the matches that nothing live can reach, and the offset that the text is clear to."""
         settled: list[Match] = []
         waiting: list[tuple[int, int, int]] = []
         for start, end, rule in self._found:
@@ -244,7 +246,7 @@ class Scanner:
 
 
 def _visible_before(automaton: Automaton, whole: str, at: int) -> str:
-    """Characters before `at` with two symbols or more, as far as there are any."""
+    """Return the characters before `at` with two symbols or more, as far as there are any."""
     start, symbols = at, 0
     while start > 0 and symbols < 2:
         start -= 1

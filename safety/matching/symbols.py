@@ -38,8 +38,8 @@ _UNSPACED = (
 
 @lru_cache(maxsize=8192)
 def narrow(char: str) -> str:
-    """Symbols of `char`: compatibility decomposition without marks and invisible characters; any script's decimal
-    digits as ASCII, any dash as `-`, any space as a space, look-alikes as the Latin letter. Case is kept."""
+    """Return the symbols of `char`: compatibility decomposition without marks and invisible characters; any script's
+    decimal digits as ASCII, any dash as `-`, any space as a space, look-alikes as the Latin letter. Case is kept."""
     if "\x20" <= char < "\x7f":
         return char
     return "".join(_symbol(part) for part in unicodedata.normalize("NFKD", char))
@@ -47,7 +47,7 @@ def narrow(char: str) -> str:
 
 @lru_cache(maxsize=8192)
 def wide(char: str) -> str:
-    """As `narrow`, with case folded and every white space, line breaks too, as a space."""
+    """Do what `narrow` does, with case folded and every white space, line breaks too, as a space."""
     if "\x20" <= char < "\x7f":
         return char.lower()
     # Twice, since a folded letter may look like a capital (Cherokee).
@@ -71,13 +71,14 @@ def _symbol(char: str) -> str:
 
 
 def is_mark(char: str) -> bool:
-    """A combining mark: it belongs to the character before it, and goes with it when that is redacted."""
+    """Return whether `char` is a combining mark: it belongs to the character before it, and goes with it when that is
+    redacted."""
     return unicodedata.category(char) in ("Mn", "Me")
 
 
 def is_word(symbol: str) -> bool:
-    """Letters and digits of scripts that put spaces between words. Not the underscore: `_word_` is in italics,
-    and `ssn_123` holds a number."""
+    """Return whether `symbol` is a letter or digit of a script that puts spaces between words. The underscore is none:
+    `_word_` is in italics, and `ssn_123` holds a number."""
     return symbol.isalnum() and not is_unspaced(symbol)
 
 

@@ -43,11 +43,11 @@ class ProvenanceRail:
         self._sorted: OrderedDict[int, tuple[Request, ProvenanceTexts]] = OrderedDict()
 
     def open(self, request: Request, caller: Caller, channel: Channel) -> RailSession:
-        """For a string whose place is not known: what it is must show by itself."""
+        """Open a session for a string whose place is not known: what it is must show by itself."""
         return ProvenanceSession(self, request, named=False) if channel == "tool_arguments" else PassSession()
 
     def at_place(self, tool: str, path: tuple[str | int, ...]) -> Placed:
-        """The rail for the string at `path` of a call of `tool`."""
+        """Return the rail for the string at `path` of a call of `tool`."""
         return Placed(self, tool, path)
 
     def sources(self, request: Request) -> ProvenanceTexts:
@@ -119,6 +119,6 @@ class ProvenanceSession:
 
 
 def _said(target: CallTarget, source: ForeignText, at: int) -> str:
-    """For operators: what kind of target came from where. The value itself stays out of logs."""
+    """Say for operators what kind of target came from where. The value itself stays out of logs."""
     name = f" ({source.name})" if _NAME.fullmatch(source.name) else ""
     return f"{target.kind} from {source.place}{name}, characters {at} to {at + len(target.value)}"

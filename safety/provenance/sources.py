@@ -55,7 +55,7 @@ class Spelled:
 
     @cached_property
     def urls(self) -> tuple[str, ...]:
-        """Web addresses without scheme and `www.`, and bare hosts."""
+        """Return web addresses without scheme and `www.`, and bare hosts."""
         found = re.findall(
             r"(?:[a-z][a-z0-9+.-]{0,20}://)?(?:www\.)?((?:[\w-]{1,63}\.){1,8}[a-z]{2,24}(?::\d+)?(?:/[^\s\"'<>)\]]*)?)",
             self.text,
@@ -63,7 +63,7 @@ class Spelled:
         return tuple(url.rstrip(".,;:!?/") for url in found)
 
     def find(self, target: CallTarget) -> int:
-        """The offset, in the compared spelling, or -1."""
+        """Return the offset of `target`, in the compared spelling, or -1."""
         value = spelled(target.value)
         if target.kind == "number":
             bare = re.sub(r"[\s().+-]", "", value)
@@ -78,7 +78,7 @@ class Spelled:
 
 
 def _bounded(text: str, value: str) -> int:
-    """Where `value` stands by itself: no letter or digit goes on with it."""
+    """Return where `value` stands by itself: no letter or digit goes on with it. -1 where it does not."""
     at = text.find(value)
     while at >= 0:
         before, behind = text[at - 1 : at], text[at + len(value) : at + len(value) + 1]
@@ -89,13 +89,14 @@ def _bounded(text: str, value: str) -> int:
 
 
 def spelled(text: str) -> str:
-    """One spelling: see the head of this file. Linear: white space is single before the patterns look at it."""
+    """Return `text` in one spelling: see the head of this file. Linear: white space is single before the patterns look
+    at it."""
     text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).lower().replace("hxxp", "http").replace("\\", "/")
     return " ".join(_DOT.sub(".", _AT.sub("@", " ".join(text.split()))).split())
 
 
 def bare_url(url: str) -> str:
-    """Without scheme, `www.`, query and the last slash."""
+    """Return `url` without scheme, `www.`, query and the last slash."""
     bare = re.sub(r"^[a-z][a-z0-9+.-]*:(?://)?|^//", "", url).removeprefix("www.").rpartition("@")[2]
     return re.split(r"[?#]", bare)[0].rstrip("/")
 
@@ -120,7 +121,8 @@ class ProvenanceTexts:
         self.trusted = [Spelled(text) for text in trusted]
 
     def culprit(self, targets: Iterable[CallTarget]) -> tuple[CallTarget, ForeignText, int] | None:
-        """The first target that came from an untrusted text and from no trusted one, its source and offset there."""
+        """Return the first target that came from an untrusted text and from no trusted one, its source and offset
+        there."""
         for target in targets:
             for part in (target, *_parts(target)):
                 if found := self._found(part):
@@ -146,7 +148,7 @@ class ProvenanceTexts:
         return False
 
     def _sorted(self, text: Text) -> tuple[list[str], list[ForeignText]]:
-        """(trusted, untrusted) parts of one text."""
+        """Return the (trusted, untrusted) parts of one text."""
         if text.role is None and text.kind != "document":
             return [text.text], []
         message = self._request.messages[int(text.path[1])] if text.path[0] == "messages" else None
@@ -164,7 +166,8 @@ class ProvenanceTexts:
 
 
 def _parts(target: CallTarget) -> Iterator[CallTarget]:
-    """What of a target came from a text although the whole did not: the domain of an address, the host of a URL."""
+    """Yield what of a target came from a text although the whole did not: the domain of an address, the host of a
+    URL."""
     if target.kind == "address":
         yield CallTarget("host", target.value.rpartition("@")[2])
     elif target.kind == "url":
@@ -172,12 +175,12 @@ def _parts(target: CallTarget) -> Iterator[CallTarget]:
 
 
 def _leads(url: str, bare: str) -> bool:
-    """Whether somebody who named `url` named all that lies under it, `bare` too."""
+    """Return whether somebody who named `url` named all that lies under it, `bare` too."""
     return bare == url or (bare.startswith(url) and bare[len(url)] in "/:")
 
 
 def _folders(path: str) -> Iterator[str]:
-    """The folders that a path lies in, but the root; none where it climbs."""
+    """Yield the folders that a path lies in, but the root; none where it climbs."""
     parts = re.split(r"[/\\]", path)
     if ".." not in parts:
         yield from ("/".join(parts[:n]) for n in range(len(parts) - 1, 0, -1) if len("/".join(parts[:n])) >= LEAST)

@@ -137,7 +137,7 @@ _PARTED = re.compile(r"\s*(?:&&|\|\||[;|&\n])\s*")
 
 
 def is_named(argument: str, names: frozenset[str]) -> bool:
-    """Whether an argument's name, or a word of it, is one of `names`."""
+    """Return whether an argument's name, or a word of it, is one of `names`."""
     words = [word.lower() for word in _WORDS.findall(argument)]
     return argument.lower() in names or not names.isdisjoint(words) or not names.isdisjoint(map(_singular, words))
 
@@ -147,7 +147,8 @@ def _singular(word: str) -> str:
 
 
 def targets_of(value: str, *, named: bool) -> list[CallTarget]:
-    """The parts of an argument that say where or what. Empty for running text under a name that tells nothing."""
+    """Return the parts of an argument that say where or what. Empty for running text under a name that tells
+    nothing."""
     text = value.strip()
     if not text or len(text) > LONGEST:
         return []
@@ -165,7 +166,7 @@ def targets_of(value: str, *, named: bool) -> list[CallTarget]:
 
 
 def _shape(text: str) -> Kind | None:
-    """What a string is as a whole; a display name may stand around a mail address."""
+    """Return what a string is as a whole; a display name may stand around a mail address."""
     found = _ADDRESS.search(text)
     if found and re.fullmatch(r"[\w\s.,'\"-]{0,60}<?" + re.escape(found[0]) + r">?", text) and len(text.split()) <= 6:
         return "address"
@@ -176,7 +177,8 @@ def _shape(text: str) -> Kind | None:
 
 
 def _is_command(text: str) -> bool:
-    """A sentence may begin with "find" or "make"; a command line has what a sentence has not."""
+    """Return whether `text` has what a command line has and a sentence, which may begin with "find" or "make", has
+    not."""
     return re.search(r"\s-{1,2}\w|[|&;<>$`/\\=*]|\w\.\w", text) is not None
 
 
@@ -199,7 +201,8 @@ _INSIDE: tuple[tuple[Kind, re.Pattern[str]], ...] = (
 
 
 def _inside(text: str) -> list[CallTarget]:
-    """Every address, URL, host, account number and path, each once; what is inside of another is not told apart."""
+    """Return every address, URL, host, account number and path, each once; what is inside of another is not told
+    apart."""
     found: list[CallTarget] = []
     for kind, pattern in _INSIDE:
         found += [CallTarget(kind, match[0].strip().rstrip(".,").lower()) for match in pattern.finditer(text)]
@@ -208,7 +211,8 @@ def _inside(text: str) -> list[CallTarget]:
 
 
 def _items(text: str) -> list[CallTarget]:
-    """What the items of an argument with a telling name hold, or else the item itself: somebody's name, a file."""
+    """Return what the items of an argument with a telling name hold, or else the item itself: somebody's name, a
+    file."""
     found: list[CallTarget] = []
     for item in (part for part in _SEPARATED.split(text) if part):
         found += _inside(item) or [CallTarget("name", " ".join(item.lower().split()))]
@@ -216,7 +220,7 @@ def _items(text: str) -> list[CallTarget]:
 
 
 def _of_command(text: str) -> list[CallTarget]:
-    """What a command line names, and its commands one by one."""
+    """Return what a command line names, and its commands one by one."""
     lines = [text, *(part for part in _PARTED.split(text) if part != text)]
     return [
         *_inside(text),

@@ -20,7 +20,8 @@ Piece = tuple[Text, int, str]
 
 
 def across(automaton: Automaton, request: Request, texts: Iterable[Text]) -> list[tuple[Text, Match]]:
-    """The share that each text has in a match over several of them. `texts`: those of `request` that are read."""
+    """Return the share that each text has in a match over several of them. `texts`: those of `request` that are
+    read."""
     found: list[tuple[Text, Match]] = []
     for run in _runs(request, texts):
         for match in find_all(automaton, "\n".join([piece for _, _, piece in run])):
@@ -40,7 +41,7 @@ def _shares(run: Sequence[Piece], match: Match) -> Iterator[tuple[Text, Match]]:
 
 
 def _runs(request: Request, texts: Iterable[Text]) -> Iterator[list[Piece]]:
-    """Messages of one role in a row; one that is long ends a run and begins another."""
+    """Yield runs of messages of one role; one that is long ends a run and begins another."""
     run: list[Piece] = []
     last: Text | None = None
     for text in texts:
@@ -61,5 +62,5 @@ def _runs(request: Request, texts: Iterable[Text]) -> Iterator[list[Piece]]:
 
 
 def _is_one_turn(request: Request, first: int, last: int) -> bool:
-    """Whether all messages from one to the other have the same role; those without text are no border."""
+    """Return whether all messages from one to the other have the same role; those without text are no border."""
     return len({_SAME.get(message.role, message.role) for message in request.messages[first : last + 1]}) == 1

@@ -63,7 +63,7 @@ class MatchPolicy:
 
 
 def version(automaton: Automaton, policy: MatchPolicy) -> str:
-    """Changes when the rules or what is done about them change, and only then."""
+    """Return a version that changes when the rules or what is done about them change, and only then."""
     said = (policy.action, sorted((policy.actions or {}).items()), policy.replacement)
     return hashlib.sha256(f"{automaton.fingerprint} {said}".encode()).hexdigest()[:16]
 
@@ -77,7 +77,8 @@ class MatchSession:
         self._escalated = False
 
     def clears(self, text: str) -> bool:
-        """There is nothing to say of `text`, if it is the whole of the channel. Reads nothing into the session."""
+        """Return whether there is nothing to say of `text`, if it is the whole of the channel. Reads nothing into the
+        session."""
         return not find_all(self._scanner.automaton, text)
 
     def feed(self, text: str) -> Verdict:
@@ -88,11 +89,11 @@ class MatchSession:
         return self._verdict(self._scanner.close())
 
     def cut(self) -> Verdict:
-        """As `close`, for a text that was cut short within a match."""
+        """Close a text that was cut short within a match."""
         return self._verdict(self._scanner.cut())
 
     def after(self, lead: str) -> MatchSession:
-        """A session for what follows `lead`."""
+        """Return a session for what follows `lead`."""
         return _MatchContinuation(self._scanner, self._policy, lead)
 
     @property
@@ -193,7 +194,7 @@ class MatchRail:
 
 
 def _with_names(channels: frozenset[Channel]) -> frozenset[Channel]:
-    """Whoever has the arguments of calls looked at has their names looked at: older settings know no names."""
+    """Add the names of calls where their arguments are looked at: older settings know no names."""
     return channels | {"tool_name"} if "tool_arguments" in channels else channels
 
 
@@ -225,7 +226,8 @@ class MatchScreen:
     text_chars = 0
 
     def __init__(self, name: str, automaton: Automaton, policy: MatchPolicy, roles: frozenset[str]) -> None:
-        """`roles`: whose messages are read; what stands beside the messages always is."""
+        """Make an input rail over `automaton`. `roles`: whose messages are read; what stands beside the messages always
+        is."""
         self.name = name
         self.properties = RailProperties(version(automaton, policy), reads="texts")
         self._automaton = automaton
@@ -234,14 +236,15 @@ class MatchScreen:
         self._clean: Remembered[bool] = Remembered()
 
     async def screen(self, request: Request, caller: Caller) -> ScreenResult:
-        """Long requests are read in a thread, so that others' streams go on."""
+        """Look for matches in the messages of `request`. Long requests are read in a thread, so that others' streams go
+        on."""
         texts = texts_of(request)
         if sum(len(text.text) for text in texts) > LONG:
             return await asyncio.to_thread(self.screen_now, request, texts, caller)
         return self.screen_now(request, texts, caller)
 
     def screen_now(self, request: Request, texts: Sequence[Text], caller: Caller) -> ScreenResult:
-        """The same, in the thread that calls it. `texts`: those of `request`, as `texts_of` lists them."""
+        """Do what `screen` does in the thread that calls it. `texts`: those of `request`, as `texts_of` lists them."""
         changes: list[tuple[Text, str]] = []
         asked: dict[str, str] = {}
         marks: list[Mark] = []
@@ -260,7 +263,7 @@ class MatchScreen:
         return dataclasses.replace(self._result(request, changes, asked), marks=tuple(marks)) if marks else PASSED
 
     def _result(self, request: Request, changes: list[tuple[Text, str]], asked: dict[str, str]) -> ScreenResult:
-        """`asked`: the first place by action and label."""
+        """Return the result of what did not block. `asked`: the first place by action and label."""
         worst: Literal["redact", "escalate"] = (
             "escalate" if any(key.startswith("escalate ") for key in asked) else "redact"
         )
@@ -274,7 +277,8 @@ class MatchScreen:
         return f"{self.name}: {', '.join(f'{label} in {place}' for label, place in sorted(labels.items()))}"
 
     def _found(self, request: Request, texts: list[Text], tenant: str) -> Iterator[tuple[Text, list[Match]]]:
-        """Texts with matches, each once. What was clean in one of the tenant's last requests is not read again."""
+        """Yield the texts with matches, each once. What was clean in one of the tenant's last requests is not read
+        again."""
         shared: dict[Path, list[Match]] = {}
         for text, match in across(self._automaton, request, (text for text in texts if text.role in self._roles)):
             shared.setdefault(text.path, []).append(match)
@@ -296,8 +300,8 @@ class MatchScreen:
             yield from found
 
     def _matches(self, text: Text) -> list[Match]:
-        """A phrase is found in an identifier, too, where words cannot have spaces between them; such a match says
-        that there is one, and not where."""
+        """Find matches in one text. A phrase is found in an identifier, too, where words cannot have spaces between
+        them; such a match says that there is one, and not where."""
         found = find_spelled(self._automaton, text.text)
         if found or text.is_free or not self._automaton.has_phrases:
             return found
@@ -314,17 +318,18 @@ class MatchScreen:
 
 
 def _groups(texts: Sequence[Text], roles: frozenset[str]) -> list[list[Text]]:
-    """Each text of a message by itself; what stands beside the messages together, as applications send it again."""
+    """Return each text of a message by itself, and what stands beside the messages together, as applications send it
+    again."""
     beside = [text for text in texts if text.role is None]
     groups = [[text] for text in texts if text.role in roles]
     return [*groups, beside] if beside else groups
 
 
 def as_spelled(texts: Sequence[Text]) -> list[Text]:
-    """Without what arguments say: `find_spelled` reads that from how they are written, where it can be replaced."""
+    """Drop what arguments say: `find_spelled` reads that from how they are written, where it can be replaced."""
     return [text for text in texts if "(decoded)" not in text.path]
 
 
 def refusal(text: Text) -> str:
-    """What a caller is told about `text`: where, never what was found."""
+    """Say what a caller is told about `text`: where, never what was found."""
     return f"the text at {text.place} is not allowed here"

@@ -62,7 +62,7 @@ class Pseudonyms:
         return self.screen_now(request, texts, caller)
 
     def screen_now(self, request: Request, texts: Sequence[Text], caller: Caller) -> ScreenResult:
-        """The same, in the thread that calls it. `texts`: those of `request`, as `texts_of` lists them."""
+        """Do what `screen` does in the thread that calls it. `texts`: those of `request`, as `texts_of` lists them."""
         book = _Book(hmac.digest(self._terms.secret, caller.tenant.encode(), "sha256"))
         read = [text for text in as_spelled(texts) if text.role is None or text.role in self._terms.roles]
         changes = [(text, new) for text in read if (new := self._without(text, book)) != text.text]
@@ -110,7 +110,8 @@ class Restorer:
         self._held = ""
 
     def feed(self, text: str) -> str:
-        """What may leave; the end that may still become a placeholder waits. A placeholder has one `<`, its first."""
+        """Return what may leave. The end that may still become a placeholder waits; a placeholder has one `<`, its
+        first."""
         whole = self._any.sub(lambda match: self._values[match[0]], self._held + text)
         begun = whole.rfind("<")
         held = whole[begun:] if begun >= 0 else ""

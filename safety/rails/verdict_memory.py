@@ -28,7 +28,7 @@ class Remembered(Generic[T]):
         self._lock = threading.Lock()
 
     def key(self, tenant: str, texts: Iterable[str]) -> bytes:
-        """Of these texts, in this order, for this tenant."""
+        """Return the key of these texts, in this order, for this tenant."""
         digest = hashlib.blake2b(digest_size=16, key=self._secret)
         for text in (tenant, *texts):
             said = text.encode("utf-8", "surrogatepass")

@@ -23,7 +23,8 @@ MAX_PHRASES = 100_000
 def compile_phrases(
     phrases: Iterable[str], *, label: str = "blocklist", borders: bool = True, evasions: bool = True
 ) -> Automaton:
-    """Raises `ConfigurationError` for a phrase without visible characters or for none at all."""
+    """Compile phrases to one automaton. Raises `ConfigurationError` for a phrase without visible characters, for none
+    at all or for more than `MAX_PHRASES`."""
     nfa = Nfa()
     rule = nfa.add_rule(Rule(label))
     count = 0

@@ -50,7 +50,8 @@ def credit_card(text: str) -> bool:
 
 
 def card_beside_cue(text: str) -> bool:
-    """Next to the word `card` any 12 to 19 digits that check: the ranges of small networks are many."""
+    """Return whether `text` is any 12 to 19 digits that check, next to the word `card`: the ranges of small networks
+    are many."""
     return 12 <= len(digits(text)) <= 19 and _card_check(digits(text))
 
 
@@ -103,7 +104,8 @@ _SECTION = 31
 
 
 def ip_address(text: str) -> bool:
-    """Addresses of hosts: loopback and unspecified ones, netmasks and networks say nothing about anyone."""
+    """Return whether `text` is the address of a host: loopback and unspecified ones, netmasks and networks say nothing
+    about anyone."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -112,8 +114,8 @@ def ip_address(text: str) -> bool:
 
 
 def lone_address(text: str) -> bool:
-    """As `ip_address`, where nothing says what it is. Four small numbers are a section (`2.3.4.1`), unless they are of
-    a private network and hold a zero (`10.0.0.5`), as sections do not."""
+    """Check `ip_address` where nothing says what it is. Four small numbers are a section (`2.3.4.1`), unless they are
+    of a private network and hold a zero (`10.0.0.5`), as sections do not."""
     if not ip_address(text):  # the parts of others may be no numbers: ranges and networks, say
         return False
     parts = [int(part) for part in text.split(".")]
@@ -130,8 +132,8 @@ def is_dashed(text: str) -> bool:
 
 
 def dashed_mac(text: str) -> bool:
-    """One group at least has a letter where no path of a drawing has one: `10-5c-20` is a number, the command c, and
-    two more numbers. Letters are of one case."""
+    """Return whether at least one group has a letter where no path of a drawing has one: `10-5c-20` is a number, the
+    command c, and two more numbers. Letters are of one case."""
     groups = text.split("-")
     letters = "".join(c for c in text if c.isalpha())
     drawn = all(group.isdigit() or (group[0].isdigit() and group[1] in "acAC") for group in groups)
@@ -139,7 +141,8 @@ def dashed_mac(text: str) -> bool:
 
 
 def ipv6_address(text: str) -> bool:
-    """At least three groups, one with a digit: `a::b` is a name in several programming languages."""
+    """Return whether `text` has at least three groups, and a digit: `a::b` is a name in several programming
+    languages."""
     groups = [group for group in text.split(":") if group]
     return len(groups) > 2 and any(c.isdigit() for c in text) and ip_address(text)
 
@@ -152,8 +155,8 @@ def international_phone(text: str) -> bool:
 
 
 def national_phone(text: str) -> bool:
-    """With a trunk prefix 0: ten or eleven digits; nine in three groups or more (postcode and house number are two);
-    separated by one kind of mark after the first group; no date."""
+    """Accept numbers with a trunk prefix 0. They have ten or eleven digits, nine in three groups or more (postcode and
+    house number are two); one kind of mark separates them after the first group; dates are refused."""
     marks = {c for c in text.replace(")", "").lstrip("(0123456789") if not c.isdigit()}
     groups = len("".join(c if c.isdigit() else " " for c in text).split())
     number = digits(text)
@@ -162,7 +165,8 @@ def national_phone(text: str) -> bool:
 
 
 def north_american_phone(text: str) -> bool:
-    """Area codes begin with 2 to 9. Fictional exchanges are numbers too: they are what examples use."""
+    """Check the area code, which begins with 2 to 9. Fictional exchanges are numbers too: they are what examples
+    use."""
     return digits(text)[-10] in "23456789"
 
 
@@ -200,7 +204,7 @@ _BECH32 = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 
 
 def base58_address(text: str) -> bool:
-    """Bitcoin and its kin: 25 bytes, the last four being a double SHA-256 of the others."""
+    """Check addresses of Bitcoin and its kin: 25 bytes, the last four being a double SHA-256 of the others."""
     value = 0
     for char in text:
         value = value * 58 + _BASE58.index(char)
@@ -211,7 +215,7 @@ def base58_address(text: str) -> bool:
 
 
 def bech32_address(text: str) -> bool:
-    """Checksum of BIP 173 or BIP 350 over the human-readable part and the data."""
+    """Check the checksum of BIP 173 or BIP 350 over the human-readable part and the data."""
     prefix, _, data = text.lower().rpartition("1")
     values = [ord(c) >> 5 for c in prefix] + [0] + [ord(c) & 31 for c in prefix] + [_BECH32.find(c) for c in data]
     check = 1

@@ -18,12 +18,12 @@ SHORT = 8
 
 
 def half_told(there: int, missing: int) -> bool:
-    """Two thirds of the shortest secret of its kind: the rest can be tried."""
+    """Return whether two thirds of the shortest secret of its kind are there: the rest can be tried."""
     return there >= SHORT and 2 * missing <= there
 
 
 def nearly_told(there: int, missing: int) -> bool:
-    """All but two symbols: check digits tell the rest."""
+    """Return whether all but two symbols are there: check digits tell the rest."""
     return there >= SHORT and missing <= 2
 
 
@@ -93,7 +93,7 @@ _TELLS = {"url_basic_auth": nearly_told}  # most of what begins like one is a pl
 
 
 def compile_secrets(types: Iterable[str] = TYPES) -> Automaton:
-    """Raises `ConfigurationError` for an unknown type."""
+    """Compile the shapes of secrets. Raises `ConfigurationError` for an unknown type."""
     wanted = set(types)
     unknown = wanted.difference(TYPES)
     if unknown:

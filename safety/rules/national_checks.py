@@ -13,12 +13,12 @@ from sluicegate.safety.rules.checks import calendar_day, digits, luhn, weighted
 
 
 def day_first(number: str) -> bool:
-    """`DDMMYY`. The century is open, so that 29 February counts in any year."""
+    """Check `DDMMYY`. The century is open, so that 29 February counts in any year."""
     return calendar_day(2000, int(number[2:4]), int(number[:2]))
 
 
 def year_first(number: str) -> bool:
-    """`YYMMDD`."""
+    """Check `YYMMDD`."""
     return calendar_day(2000, int(number[2:4]), int(number[4:6]))
 
 
@@ -41,7 +41,7 @@ def au_medicare(text: str) -> bool:
 
 
 def bg_egn(text: str) -> bool:
-    """The century is added to the month: 20 before 1900, 40 from 2000."""
+    """Check Bulgaria's EGN. The century is added to the month: 20 before 1900, 40 from 2000."""
     number = digits(text)
     day = calendar_day(2000, int(number[2:4]) % 20, int(number[4:6]))
     return day and weighted(number[:9], (2, 4, 8, 5, 10, 9, 7, 3, 6)) % 11 % 10 == int(number[9])
@@ -54,14 +54,15 @@ def cl_rut(text: str) -> bool:
 
 
 def cz_birth_number(text: str) -> bool:
-    """Women's months count from 50; 20 more where a day's numbers ran out. Slovakia's are the same."""
+    """Check Czech birth numbers. Women's months count from 50; 20 more where a day's numbers ran out. Slovakia's are
+    the same."""
     number = digits(text)
     day = calendar_day(2000, int(number[2:4]) % 50 % 20, int(number[4:6]))
     return day and int(number[:9]) % 11 % 10 == int(number[9])
 
 
 def ee_lt_code(text: str) -> bool:
-    """Estonia and Lithuania: a second row of weights where the first gives 10."""
+    """Check personal codes of Estonia and Lithuania: a second row of weights counts where the first gives 10."""
     number = digits(text)
     first = weighted(number[:10], (1, 2, 3, 4, 5, 6, 7, 8, 9, 1)) % 11
     second = weighted(number[:10], (3, 4, 5, 6, 7, 8, 9, 1, 2, 3)) % 11 % 10
@@ -80,7 +81,7 @@ def gr_amka(text: str) -> bool:
 
 
 def hr_oib(text: str) -> bool:
-    """ISO 7064, modulo 11, 10."""
+    """Check Croatia's OIB: ISO 7064, modulo 11, 10."""
     number, product = digits(text), 10
     for digit in number[:10]:
         product = 2 * ((int(digit) + product) % 10 or 10) % 11
@@ -88,7 +89,7 @@ def hr_oib(text: str) -> bool:
 
 
 def hk_id(text: str) -> bool:
-    """A missing first letter counts as a space, 36."""
+    """Check Hong Kong's identity card. A missing first letter counts as a space, 36."""
     body = [c for c in text.upper() if c.isalnum()]
     values = [36] * (9 - len(body)) + [int(c, 36) for c in body]
     return sum(value * weight for value, weight in zip(values, range(9, 0, -1), strict=True)) % 11 == 0
@@ -100,7 +101,7 @@ def hu_taj(text: str) -> bool:
 
 
 def ie_pps(text: str) -> bool:
-    """The letter is the weighted sum modulo 23; a second letter counts nine times."""
+    """Check Ireland's PPS number. The letter is the weighted sum modulo 23; a second letter counts nine times."""
     letters = text.upper()[7:]
     second = ord(letters[1]) - 64 if letters[1:] and letters[1] != "W" else 0
     return "WABCDEFGHIJKLMNOPQRSTUV"[(weighted(text[:7], tuple(range(8, 1, -1))) + 9 * second) % 23] == letters[0]
@@ -136,7 +137,8 @@ def mx_curp(text: str) -> bool:
 
 
 def nz_ird(text: str) -> bool:
-    """A second row of weights where the first gives 10; 10 again is never issued."""
+    """Check New Zealand's IRD number. A second row of weights counts where the first gives 10; 10 again is never
+    issued."""
     number = digits(text).zfill(9)
     check = -weighted(number[:8], (3, 2, 7, 6, 5, 4, 3, 2)) % 11
     if check == 10:
@@ -158,7 +160,7 @@ def ro_cnp(text: str) -> bool:
 
 
 def yu_jmbg(text: str) -> bool:
-    """The successors of Yugoslavia: Serbia, Slovenia (EMSO), Bosnia, Montenegro, North Macedonia."""
+    """Check the JMBG of the successors of Yugoslavia: Serbia, Slovenia (EMSO), Bosnia, Montenegro, North Macedonia."""
     number = digits(text)
     check = (11 - weighted(number[:12], (7, 6, 5, 4, 3, 2) * 2) % 11) % 11
     year = int(number[4:7]) + (1000 if number[4] > "7" else 2000)
@@ -182,7 +184,7 @@ def th_id(text: str) -> bool:
 
 
 def tw_id(text: str) -> bool:
-    """The letter stands for two digits, in an order of its own."""
+    """Check Taiwan's identity card. The letter stands for two digits, in an order of its own."""
     letter = "ABCDEFGHJKLMNPQRSTUVXYWZIO".index(text[0].upper()) + 10
     return (letter // 10 + letter % 10 * 9 + weighted(text[1:], (8, 7, 6, 5, 4, 3, 2, 1, 1))) % 10 == 0
 
@@ -198,18 +200,19 @@ def za_id(text: str) -> bool:
 
 
 def ar_cuit(text: str) -> bool:
-    """A rest of 1 would need the digit 10, and has 9."""
+    """Check Argentina's CUIT. A rest of 1 would need the digit 10, and has 9."""
     number = digits(text)
     return "01234567899"[-weighted(number[:10], (5, 4, 3, 2, 7, 6, 5, 4, 3, 2)) % 11] == number[10]
 
 
 def ec_cedula(text: str) -> bool:
-    """Provinces 01 to 24, and 30 for those abroad; natural persons have a third digit below 6."""
+    """Check Ecuador's cédula: provinces 01 to 24, and 30 for those abroad; natural persons have a third digit below
+    6."""
     number = digits(text)
     province = "01" <= number[:2] <= "24" or number[:2] == "30"
     return province and number[2] < "6" and luhn(number)
 
 
 def gb_nino(text: str) -> bool:
-    """Prefixes that are never issued."""
+    """Refuse prefixes that are never issued."""
     return text[:2].upper() not in ("BG", "GB", "KN", "NK", "NT", "TN", "ZZ")

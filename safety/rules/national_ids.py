@@ -17,13 +17,14 @@ def _letter(number: int, letters: str) -> str:
 
 
 def es_dni(text: str) -> bool:
-    """The letter is the number modulo 23; X, Y, Z of foreigners count as 0, 1, 2."""
+    """Check Spain's DNI and NIE. The letter is the number modulo 23; X, Y, Z of foreigners count as 0, 1, 2."""
     compact = "".join(c for c in text.upper() if c.isalnum())
     return _letter(int(compact[:-1].translate(str.maketrans("XYZ", "012"))), "TRWAGMYFPDXBNJZSQVHLCKE") == compact[-1]
 
 
 def fr_nir(text: str) -> bool:
-    """The last two digits complement the first thirteen modulo 97; Corsica's 2A and 2B count as 19 and 18."""
+    """Check France's NIR. The last two digits complement the first thirteen modulo 97; Corsica's 2A and 2B count as 19
+    and 18."""
     compact = "".join(c for c in text.upper() if c.isalnum()).replace("2A", "19").replace("2B", "18")
     return compact.isdigit() and 97 - int(compact[:13]) % 97 == int(compact[13:])
 
@@ -39,7 +40,8 @@ _ODD = dict(zip("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ",
 
 
 def it_fiscal(text: str) -> bool:
-    """Characters at odd places have their own table; the sum modulo 26 names the last letter."""
+    """Check Italy's fiscal code. Characters at odd places have their own table; the sum modulo 26 names the last
+    letter."""
     text = text.upper()
     even = sum(int(c) if c.isdigit() else ord(c) - 65 for c in text[1:15:2])
     return chr(65 + (sum(_ODD[c] for c in text[0:15:2]) + even) % 26) == text[15]
@@ -56,7 +58,7 @@ def se_personal(text: str) -> bool:
 
 
 def _short_day(number: str, shift: int) -> bool:
-    """Year, month and day in two digits each; a co-ordination number adds `shift` to the day."""
+    """Check year, month and day in two digits each; a co-ordination number adds `shift` to the day."""
     day = int(number[4:6])
     return calendar_day(2000, int(number[2:4]), day if day <= 31 else day - shift)
 
@@ -77,7 +79,7 @@ def no_personal(text: str) -> bool:
 
 
 def pl_pesel(text: str) -> bool:
-    """The century is added to the month, in steps of twenty."""
+    """Check Poland's PESEL. The century is added to the month, in steps of twenty."""
     number = digits(text)
     day = calendar_day(2000, int(number[2:4]) % 20, int(number[4:6]))
     return day and weighted(number, (1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1)) % 10 == 0
@@ -140,7 +142,7 @@ def nl_bsn(text: str) -> bool:
 
 
 def de_tax(text: str) -> bool:
-    """ISO 7064 modulo 11, 10; one digit of the first ten stands twice or three times."""
+    """Check Germany's tax number: ISO 7064 modulo 11, 10; one digit of the first ten stands twice or three times."""
     number = digits(text)
     product = 10
     for digit in number[:10]:

@@ -16,7 +16,7 @@ from sluicegate.safety.matching.nfa import Nfa, Rule
 
 
 def compile_patterns(patterns: Mapping[str, str]) -> Automaton:
-    """Patterns by label. Raises `ConfigurationError` that names the label and points at the place."""
+    """Compile patterns by label. Raises `ConfigurationError` that names the label and points at the place."""
     if not patterns:
         raise ConfigurationError('no patterns are given; list at least one as label = "pattern"')
     nfa = Nfa()

@@ -156,7 +156,7 @@ TYPES = tuple(dict.fromkeys([*(k for k in _KINDS if k != "phone"), *(label for l
 
 
 def compile_pii(types: Iterable[str] = TYPES) -> Automaton:
-    """Raises `ConfigurationError` for an unknown type."""
+    """Compile the shapes of personal data. Raises `ConfigurationError` for an unknown type."""
     wanted = set(types)
     unknown = wanted.difference(TYPES)
     if unknown:

@@ -27,7 +27,7 @@ class ActiveRail:
 
     @classmethod
     def opened(cls, name: str, open_session: Callable[[], RailSession], rail_policy: RailPolicy) -> ActiveRail:
-        """A session that cannot be made fails at its first piece."""
+        """Open a session. One that cannot be made fails at its first piece."""
         try:
             session: RailSession = open_session()
         except Exception as error:
@@ -40,11 +40,12 @@ class ActiveRail:
 
     @property
     def counts(self) -> bool:
-        """What it says decides over what leaves."""
+        """Return whether what it says decides over what leaves."""
         return self.speaks and self.rail_policy.mode != "shadow"
 
     def clears(self, text: str) -> bool:
-        """Whether its session lets `text` through as a whole; False where it cannot tell, or its time is limited."""
+        """Return whether its session lets `text` through as a whole; False where it cannot tell, or its time is
+        limited."""
         session = self.session
         if self.rail_policy.budget_s is not None or not offers(session, ClearingSession):
             return False
@@ -55,8 +56,8 @@ class ActiveRail:
 
 
 def check_verdict(verdict: Verdict, before: int, fed: int, *, closing: bool, redacts: bool = True) -> None:
-    """Raises `BadVerdict` where `verdict` cannot be of `fed` characters after one that was clear to `before`;
-    `closing`: no more will come; `redacts`: its rail may replace text."""
+    """Check that `verdict` can be of `fed` characters after one that was clear to `before`. Raises `BadVerdict`
+    otherwise. `closing`: no more will come; `redacts`: its rail may replace text."""
     if not before <= verdict.clear_to <= fed:
         raise BadVerdict(f"clear_to is {verdict.clear_to}, must be from {before} to {fed}")
     if closing and verdict.block is None and verdict.clear_to != fed:

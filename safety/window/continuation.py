@@ -32,14 +32,15 @@ RESTARTS = 8
 
 
 def continuing(rail: OutputRail, open_session: Callable[[], RailSession], lead: str) -> RailSession:
-    """A session for what follows `lead`; offsets of its verdicts are of that. Raises what `open_session` raises."""
+    """Return a session for what follows `lead`; offsets of its verdicts are of that. Raises what `open_session`
+    raises."""
     lead = lead[-_reach(rail) :]
     session = open_session()
     return session.after(lead) if offers(session, ContinuableSession) else _Continued(session, open_session, lead)
 
 
 def _reach(rail: OutputRail) -> int:
-    """Characters before a text that can matter to it: held ones, and those looked back at."""
+    """Return how many characters before a text can matter to it: held ones, and those looked back at."""
     declared = properties_of(rail)
     if declared is None or declared.look_back is None or declared.hold_back is None:
         return LEAD
@@ -111,5 +112,5 @@ class _Continued(LeadSession):
 
 
 def moved(spans: tuple[Span, ...], base: int) -> tuple[Span, ...]:
-    """Those that end behind `base`, with offsets from there on."""
+    """Return those spans that end behind `base`, with offsets from there on."""
     return tuple(replace(s, start=max(0, s.start - base), end=s.end - base) for s in spans if s.end > base)

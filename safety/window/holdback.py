@@ -42,8 +42,8 @@ class HoldbackWindow:
         limits: WindowLimits = WindowLimits(),
         lead: str = "",
     ) -> None:
-        """A rail that cannot open its session fails at the first piece. `lead`: what the reader has already, and joins
-        the text to; each rail reads the text alone and behind its lead."""
+        """Open a session of each rail. One that cannot open its session fails at the first piece. `lead`: what the
+        reader has already, and joins the text to; each rail reads the text alone and behind its lead."""
         self.blocked: str | None = None
         self._limits = limits
         self._active = [self._activated(rail, request, caller, channel) for rail in rails]
@@ -66,11 +66,11 @@ class HoldbackWindow:
 
     @property
     def held(self) -> int:
-        """Characters fed and neither released nor replaced."""
+        """Return how many characters were fed and neither released nor replaced."""
         return self._fed - self._done
 
     def feed(self, text: str) -> Released:
-        """What may leave now. After a block nothing more is taken or released."""
+        """Read `text`; return what may leave now. After a block nothing more is taken or released."""
         steps = []
         while text and self.blocked is None:
             # A piece no longer than the room left cannot pass the bound midway, so the bound is met at a character.
@@ -80,7 +80,7 @@ class HoldbackWindow:
         return steps[0] if len(steps) == 1 else joined(*steps)
 
     def close(self, *, cut: bool = False) -> Released:
-        """The text is complete: what is left, or a block. `cut`: it was cut short, by its length or a stop string; a
+        """End the text: return what is left, or a block. `cut`: it was cut short, by its length or a stop string; a
         `CuttableSession` is asked `cut` in place of `close`."""
         if self.blocked is not None:
             return NOTHING
@@ -90,7 +90,7 @@ class HoldbackWindow:
         return self._release(self._ask_all(None))
 
     def whole(self, text: str, *, cut: bool = False) -> list[Released]:
-        """`feed` of all there will be, and `close`. Where every session is a `ClearingSession` and clears it, none
+        """Do `feed` of all there will be, and `close`. Where every session is a `ClearingSession` and clears it, none
         reads it letter by letter."""
         if not cut and len(text) <= self._limits.max_hold and all(active.clears(text) for active in self._active):
             self._fed = self._done = len(text)
@@ -114,7 +114,8 @@ class HoldbackWindow:
         return released
 
     def _read_leads(self) -> None:
-        """Outside of any rail's time; what fails here fails again where failures are dealt with."""
+        """Let sessions read their leads outside of any rail's time; what fails here fails again where failures are
+        dealt with."""
         for active in self._behind:
             if isinstance(active.session, LeadSession):
                 with contextlib.suppress(Exception):
@@ -124,7 +125,7 @@ class HoldbackWindow:
         return min((g for g in self._active if g.counts), key=lambda g: g.clear_to).name
 
     def _ask_all(self, piece: str | None) -> Stop | None:
-        """Every rail sees the piece (None: the end), even after one has blocked: what may leave depends on all."""
+        """Show every rail the piece (None: the end), even after one has blocked: what may leave depends on all."""
         stop: Stop | None = None
         for active in self._active:
             if not active.dropped and not active.silent:  # `speaks`, asked of each rail at each piece
@@ -182,7 +183,7 @@ class HoldbackWindow:
         return None if active.dropped else Stop("rail_failed", active.name)
 
     def _pinpoint(self, stop: Stop, before: list[int], low: int) -> Stop:
-        """Which character made a rail block, and what the others thought then: they may have been fed past it.
+        """Find which character made a rail block, and what the others thought then: they may have been fed past it.
 
         Fresh sessions read the text again; the first offset that blocks is found by halving. Once in a stream's life.
         """
@@ -204,7 +205,7 @@ class HoldbackWindow:
         return found
 
     def _replay(self, text: str) -> tuple[Stop | None, list[str]]:
-        """What stops `text`, and what was escalated before that."""
+        """Return what stops `text`, and what was escalated before that."""
         fed, self._fed = self._fed, len(text)
         told = self._failures, self._escalations, self._shadow
         self._failures, self._escalations, self._shadow = list(self._failures), [], []
@@ -248,7 +249,7 @@ class HoldbackWindow:
         return self._take_redacted(clear) if self._spans else (self._take(clear), _NONE)
 
     def _take(self, end: int) -> str:
-        """Text up to `end`, which is then released."""
+        """Return the text up to `end`, which is then released."""
         start = self._done
         if end <= start:
             return ""
@@ -257,17 +258,17 @@ class HoldbackWindow:
         return self._written(start, text)
 
     def _written(self, start: int, text: str) -> str:
-        """How clean text from `start` on is spelled on its way out."""
+        """Return how clean text from `start` on is spelled on its way out."""
         return text
 
     def _replaced(self, redaction: Redaction) -> str | None:
-        """What is written for a span; None where it cannot be replaced, which blocks."""
+        """Return what is written for a span; None where it cannot be replaced, which blocks."""
         if self._behind and redaction.start == 0 and not self._parts_from_lead(redaction.replacement):
             return None
         return redaction.replacement
 
     def _parts_from_lead(self, replacement: str) -> bool:
-        """With `replacement` behind the lead nothing that begins in either can end behind them."""
+        """Return whether, with `replacement` behind the lead, nothing that begins in either can end behind them."""
         for active in self._behind:
             if not active.dropped and active.rail_policy.mode != "shadow":
                 try:

@@ -24,7 +24,7 @@ class JsonPosition:
 
     @property
     def is_outside(self) -> bool:
-        """No object or array is open."""
+        """Return whether no object or array is open."""
         return not self._steps
 
     def path(self) -> tuple[str | int, ...]:
@@ -54,7 +54,7 @@ _MARKS |= {(place, letter): "e" for place in ("int", "0", "fraction") for letter
 
 
 def after(place: str, char: str) -> str:
-    """The place in a number or word after `char`; empty where JSON has none such. Words are their own places."""
+    """Return the place in a number or word after `char`; empty where JSON has none such. Words are their own places."""
     if char in "0123456789" and place in _DIGITS:
         return "0" if char == "0" and place in ("start", "-") else _DIGITS[place]
     if (place, char) in _MARKS:
@@ -64,7 +64,7 @@ def after(place: str, char: str) -> str:
 
 
 def whole_values(number: str) -> list[str]:
-    """The digits before the point where `number` is written out, exactly and as a double has them."""
+    """Return the digits before the point where `number` is written out, exactly and as a double has them."""
     found = _NUMBER.match(number)
     assert found is not None
     whole, fraction, sign, power = found[1], found[2] or "", found[3], found[4]
@@ -79,8 +79,8 @@ def whole_values(number: str) -> list[str]:
 
 
 def decoded_escape(escape: str) -> tuple[str, int] | None:
-    """The first character of a run of escapes and how much of the run spells it; None while that is open. A letter
-    that JSON does not know stands for itself, half a surrogate pair for U+FFFD."""
+    """Return the first character of a run of escapes and how much of the run spells it; None while that is open. A
+    letter that JSON does not know stands for itself, half a surrogate pair for U+FFFD."""
     if len(escape) < 2:
         return None
     if escape[1] != "u":

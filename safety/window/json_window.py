@@ -41,7 +41,7 @@ Redactor = Callable[[Place, Redaction], str | None]
 
 
 def replace_in_strings(place: Place, redaction: Redaction) -> str | None:
-    """The default: a number or a key has no text to spare."""
+    """Replace a span in strings alone, the default: a number or a key has no text to spare."""
     return redaction.replacement if place.kind == "string" else None
 
 
@@ -95,8 +95,8 @@ class JsonWindow:
         lead: str = "",
         tool: str = "",
     ) -> None:
-        """`lead`: as `HoldbackWindow`; read before the JSON text as it is spelled. `tool`: the
-        text is the arguments of a call of it; a `PlacedRail` is then asked at each place."""
+        """Open a window. `lead`: as `HoldbackWindow`; read before the JSON text as it is spelled. `tool`: the text is
+        the arguments of a call of it; a `PlacedRail` is then asked at each place."""
         self.blocked: str | None = None
         self._withholding = False  # behind an escalation, whatever text it was in
         self._open = (rails, request, caller, channel, limits)
@@ -118,19 +118,19 @@ class JsonWindow:
 
     @property
     def held(self) -> int:
-        """Characters of the JSON text that were fed and neither released nor replaced."""
+        """Return how many characters of the JSON text were fed and neither released nor replaced."""
         held = (self._unit.raw_held if self._unit is not None else 0) + len(self._escape)
         held += sum(map(len, self._waiting)) if self._waiting else 0
         return held if self._border is None else held + self._border.held
 
     def feed(self, text: str) -> Released:
-        """What may leave now, in the spelling in which it came."""
+        """Read `text`; return what may leave now, in the spelling in which it came."""
         if self._border is not None:
             return self._let_in(self._border, self._border.feed(text))
         return self._feed(text)
 
     def _let_in(self, border: Border, step: Released) -> Released:
-        """What the lead allows goes on to the windows of its strings and numbers."""
+        """Pass what the lead allows on to the windows of its strings and numbers."""
         self._withholding = self._withholding or bool(step.escalations)
         inner = self._feed(step.text + step.withheld)
         told = replace(step, text="", withheld="", redactions=())
@@ -151,16 +151,17 @@ class JsonWindow:
 
     @property
     def irreplaceable(self) -> str | None:
-        """As `HoldbackWindow.irreplaceable`: the decoded text."""
+        """Return `HoldbackWindow.irreplaceable` of the decoded text."""
         return self._last.irreplaceable if self._last is not None else None
 
     @property
     def is_whole(self) -> bool:
-        """The text is one JSON value with an end of its own (an object, an array, a string), and nothing waits."""
+        """Return whether the text is one JSON value with an end of its own (an object, an array, a string), and nothing
+        waits."""
         return self._at > 0 and self._unit is None and self._where.is_outside
 
     def close(self, *, cut: bool = False) -> Released:
-        """The text is complete. `cut`: as `HoldbackWindow.close`; a string without its end is cut in any case."""
+        """End the text. `cut`: as `HoldbackWindow.close`; a string without its end is cut in any case."""
         border, before = self._border, NOTHING
         if border is not None and self.blocked is None:
             before, self._border = self._let_in(border, border.close(cut=cut)), None
@@ -181,7 +182,7 @@ class JsonWindow:
         return step
 
     def _read(self, text: str, i: int) -> tuple[Released, int]:
-        """One step from `i`: a run of characters that are alike."""
+        """Read one step from `i`: a run of characters that are alike."""
         if self._unit is None:
             return self._between(text, i)
         if self._kind == "number":
@@ -208,7 +209,7 @@ class JsonWindow:
         return Released('"'), i + 1
 
     def _in_bare(self, unit: _Unit, text: str, i: int) -> tuple[Released, int]:
-        """Numbers and the three words. The first character that makes it neither blocks."""
+        """Read numbers and the three words. The first character that makes it neither blocks."""
         run = _BARE.match(text, i)
         if run is None:
             return self._end_unit(), i
@@ -230,7 +231,7 @@ class JsonWindow:
         return step, run.end()
 
     def _in_part(self, unit: _Unit, text: str) -> Released:
-        """From the point or exponent of a number on: what leaves waits until it is known what it stands for."""
+        """Read a number from its point or exponent on: what leaves waits until it is known what it stands for."""
         step = self._pass("", unit.feed(text))
         if step.text:
             self._waiting.append(step.text)
@@ -279,7 +280,8 @@ class JsonWindow:
         return self._by_value(released)
 
     def _by_value(self, rest: Released) -> Released:
-        """What leaves of a number in parts: nothing where rails object to the whole number that it stands for."""
+        """Return what leaves of a number in parts: nothing where rails object to the whole number that it stands
+        for."""
         spelled = Released("".join(self._waiting))
         self._waiting = []
         seen = NOTHING
@@ -295,7 +297,7 @@ class JsonWindow:
         return joined(told, found)
 
     def _pass(self, decoded: str, released: Released) -> Released:
-        """`decoded` was fed; offsets of redactions become those of the JSON text."""
+        """Note that `decoded` was fed; turn offsets of redactions into those of the JSON text."""
         if self._kind == "key":
             self._key += decoded
         if not released.redactions:

@@ -43,7 +43,7 @@ Path = tuple[str | int, ...]
 
 
 def redactor_for(schema: Any) -> Redactor:
-    """For answers to `schema`. The result keeps no state."""
+    """Make the redactor for answers to `schema`. It keeps no state."""
 
     def redact(place: Place, redaction: Redaction) -> str | None:
         if place.kind != "string":
@@ -59,7 +59,8 @@ def schemas_at(schema: Any, path: Path) -> list[Any]:
 
 
 def _replacement(applying: list[Any], place: Place, redaction: Redaction) -> str | None:
-    """A text that every schema in `applying` accepts in place of the span, as far as can be told without the rest."""
+    """Return a text that every schema in `applying` accepts in place of the span, as far as can be told without the
+    rest. None where there is none."""
     formats = {s["format"] for s in applying if isinstance(s, Mapping) and "format" in s}
     if any(s is None or (isinstance(s, Mapping) and any(k in s for k in _FIXED)) for s in applying) or len(formats) > 1:
         return None
@@ -71,7 +72,8 @@ def _replacement(applying: list[Any], place: Place, redaction: Redaction) -> str
 
 
 def _fits(applying: list[Any], place: Place, redaction: Redaction, text: str) -> bool:
-    """A whole value is measured; a part must not grow past a maximum nor shrink below a minimum."""
+    """Return whether `text` fits the bounds on length. A whole value is measured; a part must not grow past a maximum
+    nor shrink below a minimum."""
     bounds = [s for s in applying if isinstance(s, Mapping)]
     longest = min((s["maxLength"] for s in bounds if "maxLength" in s), default=None)
     shortest = max((s["minLength"] for s in bounds if "minLength" in s), default=0)
@@ -122,12 +124,13 @@ class _Walk:
             yield _referred(self._root, schema["$ref"])
 
     def _turns(self, schema: Mapping[str, Any], path: Path, depth: int) -> bool:
-        """Whether another string at `path` may turn what `not` or `if` says."""
+        """Return whether another string at `path` may turn what `not` or `if` says."""
         parts = (part for key in ("not", "if") if key in schema for part in self.at(schema[key], path, depth + 1))
         return any(_reads(part) for part in parts)
 
     def _one_of(self, branches: Any, path: Path, depth: int) -> Iterator[Any]:
-        """Branches that a replacement could move a string between cannot be told; else all that take strings apply."""
+        """Yield the schemas of all branches that take strings. A replacement could move a string between branches:
+        where that cannot be told, yield None as well."""
         reached = [list(self.at(branch, path, depth + 1)) for branch in branches]
         taking = [parts for parts in reached if not parts or any(_may_be_string(part) for part in parts)]
         if len(taking) > 1 and any(_reads(part) for parts in taking for part in parts):
@@ -137,7 +140,7 @@ class _Walk:
 
 
 def _decides(schema: Mapping[str, Any], path: Path) -> bool:
-    """Whether a keyword for a whole array or object looks at what a string below it says."""
+    """Return whether a keyword for a whole array or object looks at what a string below it says."""
     alike = isinstance(path[0], int) and (schema.get("uniqueItems") is True or "maxContains" in schema)
     return alike or bool(_WHOLE_VALUE & schema.keys())
 
@@ -178,7 +181,7 @@ def _of_item(schema: Mapping[str, Any], index: int) -> Iterator[Any]:
 
 
 def _referred(root: Any, reference: Any) -> Any:
-    """The schema a local reference points to; None where it is not local or points nowhere."""
+    """Return the schema a local reference points to; None where it is not local or points nowhere."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     found = root

@@ -39,7 +39,8 @@ NOTHING = Released()
 
 
 def joined(*steps: Released) -> Released:
-    """Several steps as one; the last says whether the stream goes on. Behind an escalation everything is withheld."""
+    """Join several steps to one; the last says whether the stream goes on. Behind an escalation everything is
+    withheld."""
     told = [step for step in steps if step is not NOTHING]
     if len(told) < 2:
         return told[0] if told else NOTHING
