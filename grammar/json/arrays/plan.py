@@ -43,7 +43,7 @@ class ArrayPlan:
 
     @cached_property
     def horizon(self) -> int:
-        """Indexes from here on are all alike."""
+        """Return the index from which on all are alike."""
         starts = [wanted.start for wanted in self.contains]
         return max(len(self.prefix), self.low, 0 if self.high is None else self.high, *starts)
 
@@ -71,8 +71,8 @@ class Counting:
         self._known: dict[_Situation, list[_Move]] = {}
 
     def moves(self, index: int, hits: Hits) -> list[_Move]:
-        """Ways to count the item at `index`, after which the array can be finished: (which count it, what it then
-        satisfies, the new counts)."""
+        """Return the ways to count the item at `index`, after which the array can be finished: (which count it, what it
+        then satisfies, the new counts)."""
         here = (min(index, self.plan.horizon), hits)
         known = self._known.get(here)
         if known is None:
