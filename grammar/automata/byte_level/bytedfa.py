@@ -116,7 +116,7 @@ class ByteDfa:
 
 
 def canonical_bytes(rows: Sequence[Segments], accepting: Sequence[bool]) -> ByteDfa:
-    """Number the states of trimmed, minimal rows in canonical order. The rows have merged segments, and start at 0."""
+    """Put the states of trimmed, minimal rows into canonical order. The rows have merged segments, and start at 0."""
     number = {0: 0}
     queue = [0]
     for state in queue:

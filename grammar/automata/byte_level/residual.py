@@ -47,7 +47,8 @@ def _described(dfa: _Automaton, state: int, inside: dict[int, int], digests: lis
 
 
 def _digest_component(dfa: _Automaton, component: list[int], digests: list[bytes]) -> None:
-    """Number the component breadth first from a state that depends on the language only, and hash all of it."""
+    """Walk the component breadth first from a state that depends on the language only, number it, and hash all of
+    it."""
     inside = set(component)
     root = _singled_out(dfa, component, inside, digests)
     number = {root: 0}
