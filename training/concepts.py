@@ -47,7 +47,7 @@ def _subjects() -> dict[str, tuple[Concept, ...]]:
 
 
 def _short_form(line: str) -> Concept:
-    """`maker | field names | labels | sentences`, the last of them perhaps empty."""
+    """Read `maker | field names | labels | sentences`, the last of them perhaps empty."""
     make, keys, labels, says = (part.strip() for part in line.split("|"))
     listed = tuple(key.strip() for key in keys.split(","))
     shown = tuple(label.strip() for label in labels.split(","))
@@ -65,7 +65,7 @@ def _fragments(labels: Sequence[str]) -> tuple[str, ...]:
 
 
 def short_subjects(file: str) -> dict[str, tuple[Concept, ...]]:
-    """The subjects of a file in short form; see `training/data/more_subjects.txt`."""
+    """Return the subjects of a file in short form; see `training/data/more_subjects.txt`."""
     found: dict[str, list[Concept]] = {}
     for line in lines(file):
         if line.startswith("["):

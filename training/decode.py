@@ -31,7 +31,7 @@ def greedy(
     max_new_tokens: int,
     matchers: Sequence[Matcher | None] | None = None,
 ) -> list[str]:
-    """The answers' texts, without the end token. `matchers` has one grammar state per prompt (or None: free)."""
+    """Return the answers' texts, without the end token. `matchers` has one grammar state per prompt (or None: free)."""
     ids, mask = _left_padded(tokenizer, prompts, model.device)
     constraints = matchers or [None] * len(prompts)
     answers: list[list[int]] = [[] for _ in prompts]
@@ -71,7 +71,7 @@ def _choose(logits: Tensor, constraints: Sequence[Matcher | None], open_rows: li
 
 
 def _take(token: int, answer: list[int], matcher: Matcher | None, end_id: int) -> bool:
-    """Appends the token; False when the row is finished."""
+    """Append the token; return False when the row is finished."""
     if token == end_id:
         return False
     answer.append(token)

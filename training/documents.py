@@ -45,7 +45,7 @@ def sample_document(
 
 
 def _main_first(facts: list[Fact], concepts: Sequence[Concept], rng: random.Random) -> list[Fact]:
-    """What a text is about often opens it."""
+    """Put what a text is about first in two texts of five: it often opens them."""
     return sorted(facts, key=lambda fact: fact.concept is not concepts[0]) if rng.random() < 0.4 else facts
 
 
@@ -58,7 +58,8 @@ def _subject(rng: random.Random, family: Family) -> Sequence[Concept]:
 
 
 def _generic_subject(rng: random.Random) -> list[Concept]:
-    """A subject nobody has heard of: labels of random words, so that label and field name must be matched by form."""
+    """Compose a subject nobody has heard of: labels of random words, so that label and field name must be matched by
+    form."""
     heads = rng.sample(words("generic_head" if rng.random() < 0.6 else "common"), 12)
     others = words("generic_modifier") if rng.random() < 0.6 else words("common")
     labels = [f"{rng.choice(others)} {head}" if rng.random() < 0.4 else head for head in heads]
@@ -95,7 +96,7 @@ def _filled(wording: str, label: str, value: Value) -> str:
 
 
 def _sentence(concept: Concept, value: Value, rng: random.Random, family: Family) -> str | None:
-    """The value in a sentence of the family, or None when the family has none for this concept."""
+    """Put the value into a sentence of the family, or return None when the family has none for this concept."""
     says = _wordings(concept, value, family)
     if not says:
         return None

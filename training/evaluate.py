@@ -89,7 +89,7 @@ def _at(value: Any, path: str) -> Any:
 
 
 def sample_set(sampler: Sampler, fields: int, seed: int) -> list[Example]:
-    """Examples that ask for so many fields in all; an open question counts as one."""
+    """Draw examples that ask for so many fields in all; an open question counts as one."""
     rng = random.Random(f"evaluation-{seed}")
     examples: list[Example] = []
     asked = 0
@@ -106,7 +106,7 @@ def prompt_of(tokenizer: Any, example: Example) -> str:
 def answers_of(
     model: Any, tokenizer: Any, examples: Sequence[Example], constrained: bool, batch: int = 32, limit: int = 320
 ) -> Iterator[str]:
-    """Answers in order. Constrained: each under its schema, compiled by `grammar`."""
+    """Yield answers in order. Constrained: each under its schema, compiled by `grammar`."""
     vocabulary = _vocabulary(tokenizer) if constrained else None
     prompts = [prompt_of(tokenizer, example) for example in examples]
     answers: dict[int, str] = {}
@@ -126,7 +126,8 @@ def _vocabulary(tokenizer: Any) -> Any:
 
 
 def _matcher(example: Example, vocabulary: Any) -> Matcher | None:
-    """Any object where the messages name the fields; nothing where a sentence is the answer."""
+    """Return a matcher of the question's schema. Where the messages name the fields, any object passes; None where a
+    sentence is the answer."""
     from sluicegate.grammar import compile_json_schema
 
     question = example.questions[0]
@@ -145,7 +146,7 @@ def score_set(model: Any, tokenizer: Any, examples: Sequence[Example], constrain
 
 
 def quick_score(model: Any, tokenizer: Any, fields: int = 40) -> dict[str, float]:
-    """Free decoding of few examples of the sets that matter; for the log of a training run."""
+    """Score the free decoding of few examples of the sets that matter; for the log of a training run."""
     sets = {"heldout": "held-out layouts and wordings, real-looking names", "everyday": "everyday requests, unseen"}
     sets |= {"subjects": "held-out subjects and field names, real-looking names"}
     return {
@@ -155,7 +156,7 @@ def quick_score(model: Any, tokenizer: Any, fields: int = 40) -> dict[str, float
 
 
 def line_of(name: str, score: Score) -> str:
-    """One row of the table in `docs/bundled-model.md`."""
+    """Return one row of the table in `docs/bundled-model.md`."""
     counted = "fields" if score.asked["fields"] else "answers"
     right, asked = score.right[counted], score.asked[counted]
     found = share(right, asked)

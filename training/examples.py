@@ -42,7 +42,7 @@ def _messages(text: str, rng: random.Random, family: Family) -> list[dict[str, s
 
 
 def rendered(tokenizer: ChatTokenizer, example: Example) -> tuple[str, list[tuple[str, str]]]:
-    """The prompt up to the schema, and per question (rest of the prompt, answer).
+    """Return the prompt up to the schema, and per question (rest of the prompt, answer).
 
     The chat template puts the schema last, so all questions about a document share everything before it.
     """

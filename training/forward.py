@@ -39,8 +39,8 @@ PLACES = 0.34  # of a batch's tokens are targets at most; what is above is not t
 
 
 def answer_places(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    """(indices into the flat batch [K], their targets [K] and weights [K], which add up to one) with K fixed by the
-    batch's shape, filled up with ignored places, so that one compiled graph serves all batches of a shape."""
+    """Return (indices into the flat batch [K], their targets [K] and weights [K], which add up to one) with K fixed by
+    the batch's shape, filled up with ignored places, so that one compiled graph serves all batches of a shape."""
     targets = batch.targets.flatten()
     count = int(PLACES * targets.numel())
     places = (targets != IGNORED).nonzero()[:count, 0]
@@ -59,7 +59,7 @@ def packed_loss(
     targets: Tensor,
     weights: Tensor,
 ) -> Tensor:
-    """Weighted cross entropy at `places`, of the sequences that `mask` [B, 1, T, T] keeps apart."""
+    """Return the weighted cross entropy at `places`, of the sequences that `mask` [B, 1, T, T] keeps apart."""
     config = model.config
     kind = torch.bfloat16
     table = model.model.embed_tokens.weight
@@ -78,7 +78,7 @@ def packed_loss(
 
 
 def _angles(positions: Tensor, size: int, base: float) -> Tensor:
-    """[B, T] -> [B, 1, T, size]: rotary angles, the halves of a head alike."""
+    """Return rotary angles, the halves of a head alike: [B, T] -> [B, 1, T, size]."""
     steps = torch.arange(0, size, 2, device=positions.device).float() / size
     half = positions[:, None, :, None] / base**steps
     return torch.cat((half, half), -1)

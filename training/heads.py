@@ -55,7 +55,7 @@ class HeadTrainer:
 
     @property
     def share(self) -> float:
-        """Of the time that is over."""
+        """Return the share of the time that is over."""
         return (time.monotonic() - self.started) / (60 * float(self.options.minutes))
 
     def run(self) -> None:
@@ -80,7 +80,8 @@ class HeadTrainer:
         return float(loss.detach())
 
     def guesses(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """(logits [N, k, V], what they should say [N, k]) at the N places from which an answer's token is drawn."""
+        """Return (logits [N, k, V], what they should say [N, k]) at the N places from which an answer's token is
+        drawn."""
         with torch.no_grad():
             states = self.model.model(
                 input_ids=batch.ids, position_ids=batch.positions, attention_mask=batch.mask, use_cache=False
@@ -102,7 +103,8 @@ class HeadTrainer:
 
 
 def later_targets(targets: Tensor, count: int) -> Tensor:
-    """[B, T] -> [B, T, count]: the target 1 .. `count` places later, as long as the answer goes on; else IGNORED."""
+    """Return the target 1 .. `count` places later, as long as the answer goes on; else IGNORED: [B, T] -> [B, T,
+    count]."""
     found, goes_on = [], targets != IGNORED
     for ahead in range(1, count + 1):
         later = F.pad(targets[:, ahead:], (0, ahead), value=IGNORED)

@@ -16,7 +16,8 @@ OpenFamily = Literal["train", "heldout"]
 
 
 def sample_open(rng: random.Random, family: OpenFamily = "train") -> Example:
-    """A question about the world, a wish or a greeting, mostly without a schema; nothing in it can be extracted."""
+    """Compose a question about the world, a wish or a greeting, mostly without a schema; nothing in it can be
+    extracted."""
     entries = table("open")
     roll = rng.random()
     if roll < 0.12:
@@ -35,7 +36,7 @@ def sample_open(rng: random.Random, family: OpenFamily = "train") -> Example:
 
 
 def _statement(rng: random.Random, family: OpenFamily) -> Example:
-    """A text and no word about what is wanted of it."""
+    """Compose a text and no word about what is wanted of it."""
     text = everyday.sample(rng, family, questions=1).document.text
     answer = Question({}, str(table("open")["statement"]), ())
     return Example(({"role": "user", "content": text},), Document(text, (), (), ""), (answer,), schemaless=True)
@@ -57,7 +58,7 @@ def _listed(name: str, family: OpenFamily) -> list[str]:
 
 
 def _loosely(text: str, rng: random.Random) -> str:
-    """As people type it: now and then in lower case or without the last mark."""
+    """Write `text` as people type it: now and then in lower case or without the last mark."""
     text = text.lower() if rng.random() < 0.15 else text
     return text.rstrip("?.!") if rng.random() < 0.15 else text
 

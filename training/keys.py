@@ -85,7 +85,7 @@ _OPAQUE = ("value", "field", "field_1", "result", "answer", "x", "data", "output
 
 
 def varied_key(fact: Fact, facts: Sequence[Fact], rng: random.Random) -> str | None:
-    """A name that only `fact` of these can go by, or None; an opaque one needs a description beside it."""
+    """Draw a name that only `fact` of these can go by, or None; an opaque one needs a description beside it."""
     make = fact.concept.make.split(":")[0]
     key, roll = rng.choice(fact.concept.keys), rng.random()
     if roll < 0.22:
@@ -107,7 +107,7 @@ def varied_key(fact: Fact, facts: Sequence[Fact], rng: random.Random) -> str | N
 
 
 def opaque_key(rng: random.Random) -> str:
-    """A name that says nothing."""
+    """Draw a name that says nothing."""
     return rng.choice(_OPAQUE)
 
 
@@ -116,7 +116,7 @@ def _shortened(key: str, rng: random.Random) -> str:
 
 
 def _clipped(key: str, rng: random.Random) -> str:
-    """Every long word cut to its first letters, or without its vowels, as in column names: `inv_num`, `cstmr`."""
+    """Cut every long word to its first letters, or leave out its vowels, as in column names: `inv_num`, `cstmr`."""
     if rng.random() < 0.3:
         return "_".join(word[0] + "".join(c for c in word[1:] if c not in "aeiou") for word in key.split("_"))
     length = rng.randint(3, 5)
@@ -124,7 +124,7 @@ def _clipped(key: str, rng: random.Random) -> str:
 
 
 def _unless_taken(key: str, fact: Fact, facts: Sequence[Fact]) -> str | None:
-    """A word that another fact's names share would not tell the two apart."""
+    """Return `key`, or None where its words are in another fact's names too: it would not tell the two apart."""
     words = set(key.split("_"))
     for other in facts:
         if other is not fact and any(words <= set(name.split("_")) for name in other.concept.keys):

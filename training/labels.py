@@ -36,7 +36,7 @@ class Choice:
 
 
 def choice_of(tokenizer: Any, example: Example) -> Choice | None:
-    """The choice that the first question is; None where it asks for more than one label."""
+    """Return the choice that the first question is; None where it asks for more than one label."""
     question = example.questions[0]
     key, *others = question.schema["properties"]
     schema = question.schema["properties"][key]
@@ -48,7 +48,8 @@ def choice_of(tokenizer: Any, example: Example) -> Choice | None:
 
 
 def choices(tokenizer: Any, family: Family, frame: str | None, many: int, seed: int = 5) -> list[Choice]:
-    """So many about texts of one kind; without `frame` questions answered by yes or no about texts of all kinds."""
+    """Draw so many choices about texts of one kind; without `frame` questions answered by yes or no about texts of all
+    kinds."""
     rng = random.Random(f"{seed}-{family}-{frame}")
     found: list[Choice] = []
     while len(found) < many:
@@ -60,7 +61,7 @@ def choices(tokenizer: Any, family: Family, frame: str | None, many: int, seed: 
 
 @torch.no_grad()
 def chosen(model: Any, tokenizer: Any, choice: Choice) -> int:
-    """The number of the likeliest answer."""
+    """Return the number of the likeliest answer."""
     prompt = tokenizer.encode(choice.prompt, add_special_tokens=False)
     rows = [[*tokenizer.encode(answer, add_special_tokens=False), tokenizer.eos_token_id] for answer in choice.answers]
     width = max(map(len, rows))
@@ -73,7 +74,7 @@ def chosen(model: Any, tokenizer: Any, choice: Choice) -> int:
 
 
 def kinds(family: Family) -> Iterator[str | None]:
-    """The kinds of text that have a label, then None for yes or no."""
+    """Yield the kinds of text that have a label, then None for yes or no."""
     for frame in book(family).top_frames():
         if any(slot.make[0] == "label" for slot in frame.slots.values()):
             yield frame.name
@@ -81,7 +82,7 @@ def kinds(family: Family) -> Iterator[str | None]:
 
 
 def right_share(model: Any, tokenizer: Any, asked: Sequence[Choice]) -> tuple[float, float]:
-    """The share that is right, and the one that guessing would get."""
+    """Return the share that is right, and the one that guessing would get."""
     right = sum(chosen(model, tokenizer, choice) == choice.right for choice in asked)
     return right / len(asked), sum(1 / len(choice.answers) for choice in asked) / len(asked)
 

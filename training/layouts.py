@@ -36,7 +36,7 @@ CASES: list[Callable[[str], str]] = [str, str, str.upper, str.lower, str.title]
 
 
 def distracted(sentences: list[str], rng: random.Random, pool: list[str]) -> list[str]:
-    """The sentences with up to three (one text in fourteen: up to twenty-four) that say nothing put between them."""
+    """Put up to three (one text in fourteen: up to twenty-four) sentences that say nothing between the others."""
     out = list(sentences)
     for _ in range(rng.randint(6, 24) if rng.random() < 0.07 else rng.choice([0, 0, 1, 1, 2, 3])):
         out.insert(rng.randint(0, len(out)), rng.choice(pool))
@@ -56,7 +56,7 @@ def prose(facts: list[Fact], rng: random.Random) -> str:
 
 
 def compound(facts: list[Fact], rng: random.Random) -> str:
-    """Sentences that tell two to five facts in fragments; what has no fragment follows in sentences of its own."""
+    """Tell facts in sentences of two to five fragments each; what has no fragment follows in sentences of its own."""
     bits = [fact.bit for fact in facts if fact.bit]
     sentences, start = [], 0
     while start < len(bits):
@@ -93,14 +93,14 @@ def cased(label: str, rng: random.Random) -> str:
 
 
 def _rare_join(rng: random.Random) -> str:
-    """Any run of one or two marks, so that a sheet is recognised by its shape and not by its mark."""
+    """Draw any run of one or two marks, so that a sheet is recognised by its shape and not by its mark."""
     return (
         rng.choice(["", " "]) + rng.choice("=~:»•*#@&%+)>^_") * rng.choice([1, 1, 2, 3]) + rng.choice(["", " ", "\n"])
     )
 
 
 def wrapped(facts: list[Fact], rng: random.Random) -> str:
-    """Label and value in brackets of one kind or another, on lines or in a row."""
+    """Write label and value in brackets of one kind or another, on lines or in a row."""
     shape = rng.choice(
         ["[{l}] {v}", "{{{l}}} {v}", "{l} ({v})", "{l} [{v}]", "({l}) {v}", "{l} '{v}'", '{l} "{v}"', "{v} ({l})"]
     )
@@ -179,7 +179,7 @@ def form(facts: list[Fact], rng: random.Random) -> str:
 
 
 def record(facts: list[Fact], rng: random.Random) -> str:
-    """A YAML-like or JSON-like dump under the document's own labels."""
+    """Write a YAML-like or JSON-like dump under the document's own labels."""
     yaml = rng.random() < 0.5
     lines = []
     for fact in facts:
@@ -206,7 +206,7 @@ def mixed(facts: list[Fact], rng: random.Random) -> str:
 
 
 def drawn(facts: list[Fact], rng: random.Random) -> str:
-    """Label and value between marks drawn at random, the same for every fact: only the shape tells them apart."""
+    """Write label and value between marks drawn at random, the same for every fact: only the shape tells them apart."""
     open_, close = rng.choice(_AROUND_LABEL)
     before, after = rng.choice(_AROUND_VALUE)
     start = rng.choice(_STARTS)

@@ -11,7 +11,7 @@ from training.values import Value
 
 
 def make_value(make: str, names: Names, rng: random.Random, currency: str) -> Value:
-    """Money is in `currency`; everything else depends on the maker's arguments only."""
+    """Draw a value. Money is in `currency`; everything else depends on the maker's arguments only."""
     kind, *args = make.split(":")
     if kind in ("int", "decimal", "amount"):
         return _quantity(kind, args, rng, currency)

@@ -9,7 +9,8 @@ from training.tables import words
 
 
 def announced(facts: list[Fact], rng: random.Random) -> str:
-    """The same words before every label, as notices, resolutions and logs have them: they are no part of a value."""
+    """Put the same words before every label, as notices, resolutions and logs have them: they are no part of a
+    value."""
     word = rng.choice(words("common") + words("generic_modifier"))
     opening = rng.choice(
         ["{w} ", "{w}: ", "{w} that ", "{w} the ", "{w} - ", "[{w}] ", "and {w} ", "{w} 1: ", "{w} our "]
@@ -29,7 +30,7 @@ _ANNOUNCED_JOINS = (" is ", " is ", " was ", ": ", " = ", " shall be ", " being 
 
 
 def marked(facts: list[Fact], rng: random.Random) -> str:
-    """Facts between one run of marks, label and value between another or a blank: a shape nobody has seen."""
+    """Write facts between one run of marks, label and value between another or a blank: a shape nobody has seen."""
     inner = rng.choice([" ", " ", "  ", *(_mark(rng) for _ in range(4))])
     outer = _mark(rng)
     outer = outer if outer.strip() != inner.strip() else "\n"
@@ -39,7 +40,7 @@ def marked(facts: list[Fact], rng: random.Random) -> str:
 
 
 def _mark(rng: random.Random) -> str:
-    """One to three marks with or without blanks around; none that a held-out layout is known by."""
+    """Draw one to three marks with or without blanks around; none that a held-out layout is known by."""
     run = "".join(rng.choices("=~:»•*#@&%+^_;.,!?$§()[]{}", k=rng.choice([1, 1, 2, 2, 3])))
     before, after = rng.choice([("", ""), (" ", " "), (" ", " "), ("", " "), ("\n", " "), ("", "\n")])
     return before + run + after

@@ -15,7 +15,7 @@ LABEL, CHECK = 0.36, 0.2  # of the everyday requests: a label alone, a yes or no
 
 
 def sample_mixed(rng: random.Random, questions: int, max_facts: int) -> Example:
-    """One example of the train family."""
+    """Draw one example of the train family."""
     if rng.random() < OPEN:
         return sample_open(rng)
     if rng.random() < EVERYDAY:
@@ -26,7 +26,7 @@ def sample_mixed(rng: random.Random, questions: int, max_facts: int) -> Example:
 
 
 def in_the_prompt(example: Example, rng: random.Random) -> Example:
-    """The example with its first question alone, whose fields the messages name."""
+    """Return the example with its first question alone, whose fields the messages name."""
     question = example.questions[0]
     return replace(
         example,

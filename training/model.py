@@ -32,7 +32,8 @@ def build_model(tokenizer: Any, width: int, layers: int, heads: int, context: in
 
 
 def export(model: LlamaForCausalLM, folder: Path) -> None:
-    """`config.json`, `generation_config.json` and float32 `model.safetensors`; the tokenizer's files are left alone."""
+    """Write `config.json`, `generation_config.json` and float32 `model.safetensors`; leave the tokenizer's files
+    alone."""
     model.generation_config = GenerationConfig(
         eos_token_id=model.config.eos_token_id, pad_token_id=model.config.pad_token_id, do_sample=False
     )

@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def orthogonalised(matrices: Tensor, steps: int = 5) -> Tensor:
-    """`[n, rows, columns]` with singular values pushed towards one by a quintic Newton-Schulz iteration, in float32."""
+    """Push the singular values of `[n, rows, columns]` towards one by a quintic Newton-Schulz iteration, in float32."""
     a, b, c = 3.4445, -4.7750, 2.0315
     flip = matrices.size(1) > matrices.size(2)
     x: Tensor = matrices.mT if flip else matrices

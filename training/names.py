@@ -24,7 +24,7 @@ class Names:
         return self.pool == "train" and self.rng.random() < 0.6
 
     def stem(self, low: int = 1, high: int = 3) -> str:
-        """A made-up lower-case word: syllables, or (one in seven) plain random letters."""
+        """Make up a lower-case word: syllables, or (one in seven) plain random letters."""
         rng = self.rng
         if rng.random() < 0.15:
             return "".join(rng.choice(_LETTERS) for _ in range(rng.randint(low * 2 + 1, high * 3)))
@@ -134,7 +134,7 @@ class Names:
         return word.capitalize() if self.rng.random() < 0.3 else word
 
     def plain(self, low: int, high: int) -> str:
-        """A phrase of ordinary words that need not make sense."""
+        """Draw a phrase of ordinary words that need not make sense."""
         return " ".join(self.rng.choice(words("common")) for _ in range(self.rng.randint(low, high)))
 
     def phrase(self, low: int, high: int) -> str:

@@ -89,7 +89,8 @@ def make_model(options: argparse.Namespace) -> Path:
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
-    """A word of the cases, two digits and a mark are a token each; any other text is bytes."""
+    """Make a tokenizer in which a word of the cases, two digits and a mark are a token each; any other text is
+    bytes."""
     said = " ".join((*SUBJECTS, *VERBS, *OBJECTS, *WHEN, *PEOPLE, *COLOURS, *FLOORS, SAID)).split()
     words = sorted({f"{before}{word}" for word in said for before in ("Ġ", "")}) + [f"{n:02d}" for n in range(100)]
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -143,7 +144,7 @@ class Told:
 
 
 def told(rng: random.Random, facts: int) -> Told:
-    """About so many facts: codes of some people, and where the keys of others are."""
+    """Tell about so many facts: codes of some people, and where the keys of others are."""
     found = Told()
     lockers, rooms = rng.sample(COLOURS, len(COLOURS)), rng.sample(range(11, 99), len(COLOURS))
     floors = rng.random() < 0.6
@@ -158,7 +159,8 @@ def told(rng: random.Random, facts: int) -> Told:
 
 
 def row_of(tokenizer: PreTrainedTokenizerFast, rng: random.Random, tokens: int) -> Row:
-    """A text of at most so many tokens with as many of its questions as fit behind, and so on until nothing fits."""
+    """Fill a row with a text of at most so many tokens and as many of its questions as fit behind, and so on until
+    nothing fits."""
     row = Row(tokens + ASKED)
     fits = True
     while fits:
@@ -185,7 +187,7 @@ def ids_of(tokenizer: PreTrainedTokenizerFast, text: str) -> list[int]:
 
 
 def batch_at(tokenizer: PreTrainedTokenizerFast, seed: int, tokens: int, step: int) -> Batch:
-    """The texts of a step; the same for the same arguments."""
+    """Return the texts of a step; the same for the same arguments."""
     rng = random.Random(f"{seed} {step}")
     rows = max(1, TOKENS_A_STEP // (tokens + ASKED))
     return batch_of([row_of(tokenizer, rng, tokens) for _ in range(rows)], tokenizer.pad_token_id)
@@ -195,7 +197,7 @@ def batch_at(tokenizer: PreTrainedTokenizerFast, seed: int, tokens: int, step: i
 
 
 def train(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, options: argparse.Namespace) -> None:
-    """Until the budget is spent. The checkpoint of every 100th step can be served already."""
+    """Train until the budget is spent. The checkpoint of every 100th step can be served already."""
     optimizers = optimizers_of(model)
     loss_of = packed_loss if options.no_compile else torch.compile(packed_loss, dynamic=False)
     began, step, spent = time.process_time(), 0, 0.0
@@ -215,7 +217,7 @@ def train(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, options: 
 
 
 def optimizers_of(model: LlamaForCausalLM) -> list[torch.optim.Optimizer]:
-    """Each group keeps the highest rate it gets."""
+    """Make the optimizers. Each group keeps the highest rate it gets."""
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and ".layers." in name]
     others = [p for name, p in model.named_parameters() if not (p.ndim == 2 and ".layers." in name)]
     made = [Muon(matrices, lr=0.01), torch.optim.AdamW(others, lr=4e-3, betas=(0.9, 0.98), weight_decay=0.0)]
@@ -225,7 +227,7 @@ def optimizers_of(model: LlamaForCausalLM) -> list[torch.optim.Optimizer]:
 
 
 def update(optimizers: list[torch.optim.Optimizer], factor: float) -> None:
-    """One step at `factor` of the highest rate."""
+    """Take one step at `factor` of the highest rate."""
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             group["lr"] = group["peak_lr"] * factor
@@ -234,7 +236,7 @@ def update(optimizers: list[torch.optim.Optimizer], factor: float) -> None:
 
 
 def stage(share: float) -> int:
-    """Tokens of a text when so much of the budget is spent."""
+    """Return how many tokens a text has when so much of the budget is spent."""
     for part, tokens in STAGES:
         share -= part
         if share < 0:
@@ -249,7 +251,7 @@ def told_scores(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, tok
 
 @torch.no_grad()
 def score(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, kind: str, tokens: int, seed: int) -> float:
-    """Share of cases, new ones for each seed, whose answer the model would write."""
+    """Return the share of cases, new ones for each seed, whose answer the model would write."""
     right = 0
     for number in range(CHECKED):
         case = case_of(kind, tokens, 0.5, random.Random(f"{seed} {number}"), TOKENS_A_SENTENCE)

@@ -43,10 +43,11 @@ class Row:
         self._documents = 0
 
     def add(self, prefix: list[int], branches: list[tuple[list[int], list[int]]]) -> bool:
-        """False (and no change) when it does not fit. A branch is (rest of the prompt, answer with end token).
+        """Add a document; return False (and change nothing) when it does not fit. A branch is (rest of the prompt,
+        answer with end token).
 
-        A token weighs less in a longer answer, so that a label of one word, which takes as much
-        understanding as a record of ten fields, is not drowned by it.
+        A token weighs less in a longer answer, so that a label of one word, which takes as much understanding as a
+        record of ten fields, is not drowned by it.
         """
         if len(self.ids) + len(prefix) + sum(len(p) + len(a) for p, a in branches) > self.length:
             return False
@@ -81,7 +82,7 @@ def batch_of(rows: list[Row], pad_id: int) -> Batch:
 
 
 def sample_batch(tokenizer: Any, seed: str, rows: int, length: int, questions: int = 4) -> Batch:
-    """A fresh batch; the same seed gives the same batch."""
+    """Draw a fresh batch; the same seed gives the same batch."""
     rng = random.Random(seed)
     return batch_of([_sample_row(tokenizer, rng, length, questions) for _ in range(rows)], tokenizer.pad_token_id)
 

@@ -17,7 +17,7 @@ from torch.multiprocessing.spawn import spawn
 
 
 def launch(work: Callable[..., None], processes: int, folder: Path, *arguments: object) -> None:
-    """Runs `work(rank, *arguments)` in so many processes, joined in one gloo group when there are several."""
+    """Run `work(rank, *arguments)` in so many processes, joined in one gloo group when there are several."""
     if processes == 1:
         work(0, *arguments)
         return
@@ -37,7 +37,7 @@ def _joined(rank: int, processes: int, meeting: Path, work: Callable[..., None],
 
 @torch.no_grad()
 def average(parameters: Iterable[Tensor], *numbers: float) -> list[float]:
-    """Replaces every gradient by its mean over the processes; returns the means of `numbers`."""
+    """Replace every gradient by its mean over the processes; return the means of `numbers`."""
     if not dist.is_initialized():
         return list(numbers)
     gradients = [p.grad for p in parameters if p.grad is not None]

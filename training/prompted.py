@@ -21,7 +21,7 @@ _PYTHON = {"string": "str", "integer": "int", "number": "float", "boolean": "boo
 
 
 def prompted(messages: Sequence[dict[str, str]], question: Question, rng: random.Random) -> Messages:
-    """The messages with the fields of `question` in them, in one manner or another."""
+    """Put the fields of `question` into the messages, in one manner or another."""
     manners = [_schema_before, _schema_before, _schema_after]
     if _is_plain(question):
         manners += [_in_words, _in_words, _as_template, _as_template, _as_output_fields]
@@ -29,7 +29,8 @@ def prompted(messages: Sequence[dict[str, str]], question: Question, rng: random
 
 
 def _is_plain(question: Question) -> bool:
-    """Flat, and every property is answered: a list of names says nothing about the rest."""
+    """Return whether `question` is flat, and every property is answered: a list of names says nothing about the
+    rest."""
     leaves = {path for path, _ in question.kinds}
     return leaves == set(question.schema["properties"]) and "null" not in question.answer
 
@@ -56,7 +57,7 @@ def _in_words(messages: Sequence[dict[str, str]], question: Question, rng: rando
 
 
 def _told(schema: dict[str, Any], value: Any, rng: random.Random) -> str:
-    """What the name of a property does not say and its answer depends on, in brackets; mostly nothing."""
+    """Say in brackets what the name of a property does not say and its answer depends on; mostly nothing."""
     told, notes = _without_null(schema), []
     if options := told.get("enum"):
         listed = [str(option) for option in options]
@@ -75,7 +76,8 @@ _IN_WORDS |= {"array": "a list", "object": "an object"}
 
 
 def _reads_as_number(value: Any) -> bool:
-    """A string of digits and marks, which nobody would expect to be a string without being told."""
+    """Return whether `value` is a string of digits and marks, which nobody would expect to be a string without being
+    told."""
     return isinstance(value, str) and not re.search(r"[A-Za-z]{4}", value) and any(c.isdigit() for c in value)
 
 
@@ -85,7 +87,7 @@ def _either(options: list[str], rng: random.Random) -> str:
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """The part of a union with null that is not null, with the description beside it."""
+    """Return the part of a union with null that is not null, with the description beside it."""
     for part in schema.get("anyOf", ()):
         if part != {"type": "null"}:
             return {**part, **{key: value for key, value in schema.items() if key != "anyOf"}}
@@ -116,7 +118,7 @@ def _type(schema: dict[str, Any], rng: random.Random) -> str:
 
 
 def _schema_before(messages: Sequence[dict[str, str]], question: Question, rng: random.Random) -> Messages:
-    """The schema in a system message, as instructor writes it."""
+    """Put the schema into a system message, as instructor writes it."""
     opening = rng.choice(
         [
             "As a genius expert, your task is to understand the content and provide the parsed objects in json that "
@@ -135,7 +137,7 @@ def _schema_before(messages: Sequence[dict[str, str]], question: Question, rng: 
 
 
 def _schema_after(messages: Sequence[dict[str, str]], question: Question, rng: random.Random) -> Messages:
-    """The schema in the user's message, as LangChain's output parsers and plain scripts write it."""
+    """Put the schema into the user's message, as LangChain's output parsers and plain scripts write it."""
     wordings = [
         "The output should be formatted as a JSON instance that conforms to the JSON schema below.\n\n"
         "Here is the output schema:\n```\n{}\n```",
@@ -153,7 +155,7 @@ def _written(question: Question, rng: random.Random) -> str:
 
 
 def _as_pydantic(schema: dict[str, Any]) -> dict[str, Any]:
-    """Properties first, each with a title, the way `model_json_schema` writes a model."""
+    """Put properties first, each with a title, the way `model_json_schema` writes a model."""
     found = dict(schema)
     found.pop("additionalProperties", None)
     titled = {
@@ -165,7 +167,7 @@ def _as_pydantic(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_output_fields(messages: Sequence[dict[str, str]], question: Question, rng: random.Random) -> Messages:
-    """Input and output fields by number, the input under a heading, as DSPy's JSON adapter writes them."""
+    """List input and output fields by number, the input under a heading, as DSPy's JSON adapter writes them."""
     name = rng.choice(["text", "sentence", "document", "review", "message", "question", "email", "input"])
     fields = list(question.schema["properties"].items())
     listed = "\n".join(f"{i}. `{key}` ({_python(part)}):{_desired(part)}" for i, (key, part) in enumerate(fields, 1))
@@ -181,7 +183,7 @@ def _as_output_fields(messages: Sequence[dict[str, str]], question: Question, rn
 
 
 def _desired(schema: dict[str, Any]) -> str:
-    """The description as DSPy writes it, and what `str` does not say of a date."""
+    """Return the description as DSPy writes it, and what `str` does not say of a date."""
     note = schema.get("description", "")
     date = "an ISO 8601 date" if _without_null(schema).get("format") == "date" else ""
     return f" {', '.join(filter(None, (note, date)))}" if note or date else ""
@@ -199,7 +201,7 @@ def _python(schema: dict[str, Any]) -> str:
 
 
 def _placed(messages: Sequence[dict[str, str]], said: str, rng: random.Random) -> Messages:
-    """`said` after the document, before it, or in a system message."""
+    """Put `said` after the document, before it, or into a system message."""
     *before, last = messages
     place: Callable[[], Messages] = rng.choice(
         [

@@ -27,7 +27,7 @@ class QuickStart:
     accepted: list[Any]
 
     def request(self, model: str) -> dict[str, Any]:
-        """The body for `/v1/chat/completions`."""
+        """Return the body for `/v1/chat/completions`."""
         wanted: dict[str, Any] = {"type": "json_object"}
         if self.schema is not None:
             wanted = {"type": "json_schema", "json_schema": {"name": "answer", "schema": self.schema}}
@@ -35,7 +35,7 @@ class QuickStart:
         return {"model": model, **body}
 
     def is_right(self, answer: str) -> bool:
-        """Whether the answer is JSON and equals one of those accepted."""
+        """Return whether the answer is JSON and equals one of those accepted."""
         try:
             found = json.loads(answer)
         except ValueError:
@@ -44,19 +44,19 @@ class QuickStart:
 
 
 def _is_same(found: Any, wanted: Any) -> bool:
-    """Equal as JSON: true is not 1."""
+    """Return whether both are equal as JSON: true is not 1."""
     return bool(found == wanted) and json.dumps(found, sort_keys=True).count("true") == json.dumps(
         wanted, sort_keys=True
     ).count("true")
 
 
 def quick_starts() -> list[QuickStart]:
-    """The thirty, in the order of the file."""
+    """Return the thirty, in the order of the file."""
     return [QuickStart(**json.loads(line)) for line in _FILE.read_text(encoding="utf-8").splitlines()]
 
 
 def asked(url: str, case: QuickStart, model: str = "bundled") -> str:
-    """The answer's text. Raises `httpx.HTTPStatusError` when the gateway refuses."""
+    """Ask, and return the answer's text. Raises `httpx.HTTPStatusError` when the gateway refuses."""
     response = httpx.post(f"{url}/v1/chat/completions", json=case.request(model), timeout=120)
     response.raise_for_status()
     return str(response.json()["choices"][0]["message"]["content"])

@@ -61,7 +61,8 @@ class Question:
 
 
 def sample_question(document: Document, rng: random.Random, max_fields: int = 7, varied: bool = False) -> Question:
-    """`varied`: some field names are none of those listed for the kind of fact; see `training.keys`."""
+    """Draw a question about some facts. `varied`: some field names are none of those listed for the kind of fact; see
+    `training.keys`."""
     many = min(len(document.facts), rng.randint(1, max_fields))
     asked = rng.sample(document.facts, many)
     fields = _distinct([_varied(fact, document, rng) if varied else _field(fact, rng) for fact in asked])
@@ -104,7 +105,7 @@ def _flat(fields: list[Field], pydantic: bool) -> Question:
 
 
 def _nested(fields: list[Field], rng: random.Random, pydantic: bool, style: str) -> Question:
-    """Two or more neighbouring properties move into an object of their own (by `$ref` the way pydantic does it)."""
+    """Move two or more neighbouring properties into an object of their own (by `$ref` the way pydantic does it)."""
     start = rng.randrange(0, len(fields) - 1)
     end = rng.randint(start + 2, min(len(fields), start + 4))
     taken = {field.key for field in fields}
@@ -159,7 +160,7 @@ def _varied(fact: Fact, document: Document, rng: random.Random) -> Field:
 
 
 def _wanted(concept: Concept, rng: random.Random) -> str:
-    """What a property is for, where its name does not say it."""
+    """Say what a property is for, where its name does not say it."""
     label = concept.note or rng.choice(concept.labels)
     wording = rng.choice(
         ["{}", "{}", "{}", "the {}", "what is given as {}", "what stands under {}", "here: {}", "{} please"]
@@ -187,7 +188,8 @@ def _typed(fact: Fact, rng: random.Random) -> tuple[dict[str, Any], str, Kind]:
 
 
 def _enum(fact: Fact, rng: random.Random) -> tuple[dict[str, Any], str, Kind]:
-    """The options in random order, sometimes in another case than the text has them, sometimes a plain string."""
+    """Return the options in random order, sometimes in another case than the text has them, sometimes a plain
+    string."""
     if rng.random() < 0.08:
         return {"type": "string"}, quoted(fact.value.text), "string"
     case = rng.choice(_CASES)
@@ -243,7 +245,8 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _absent_field(concept: Concept, rng: random.Random) -> Field:
-    """A property the text says nothing about: null when the schema lets it be null, else left out (not required)."""
+    """Make a property the text says nothing about: null when the schema lets it be null, else left out (not
+    required)."""
     kind = concept.make.split(":")[0]
     schema: dict[str, Any] = {
         "type": {"int": "integer", "amount": "number", "decimal": "number", "bool": "boolean"}.get(kind, "string")

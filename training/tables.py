@@ -16,12 +16,12 @@ def table(name: str) -> dict[str, Any]:
 
 
 def words(name: str) -> list[str]:
-    """A list used for training."""
+    """Return a list used for training."""
     return list(_strings("words", name))
 
 
 def heldout_words(name: str) -> list[str]:
-    """A list of real-looking names for the evaluation only."""
+    """Return a list of real-looking names for the evaluation only."""
     return list(_strings("heldout_words", name))
 
 
@@ -31,6 +31,6 @@ def _strings(file: str, name: str) -> tuple[str, ...]:
 
 
 def lines(name: str) -> list[str]:
-    """The lines of `training/data/NAME.txt` that are neither empty nor a remark."""
+    """Return the lines of `training/data/NAME.txt` that are neither empty nor a remark."""
     found = (_FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines()
     return [line for line in found if line.strip() and not line.startswith("#")]

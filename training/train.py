@@ -45,7 +45,8 @@ class Progress:
     history: list[dict[str, float]] = field(default_factory=list)
 
     def share(self, minutes: float, tokens: float) -> float:
-        """How much of the budget is used, by whichever of the two runs out first (a falling budget may exceed 1)."""
+        """Return how much of the budget is used, by whichever of the two runs out first (a falling budget may exceed
+        1)."""
         return max(self.seconds / (60 * minutes), self.tokens / tokens)
 
 
@@ -171,7 +172,7 @@ class Trainer:
         print(f"step {progress.step}  {spent}  {shown}", flush=True)
 
     def _check(self, loss: float) -> None:
-        """A quick score on held-out documents, a resumable checkpoint and the current weights in `--out`."""
+        """Take a quick score on held-out documents; write a resumable checkpoint and the current weights in `--out`."""
         if self.rank:
             return
         score = quick_score(self.model, self.tokenizer)
@@ -186,7 +187,7 @@ class Trainer:
         self._save()
 
     def _save(self) -> None:
-        """The resumable state, and the weights in `--out`; SIGTERM ends a run with it."""
+        """Write the resumable state, and the weights in `--out`; SIGTERM ends a run with it."""
         if self.rank:
             return
         target = self.options.work / "checkpoint.pt"
@@ -231,12 +232,13 @@ class Trainer:
 
 
 def _length(step: int) -> int:
-    """Tokens of a row: mostly short ones, whose attention costs least, and long ones often enough to be learnt."""
+    """Return how many tokens a row has: mostly few, whose attention costs least, and often enough many to be learnt."""
     return CONTEXT if step % 16 == 0 else 512 if step % 4 == 2 else 256
 
 
 def _schedule(step: int, share: float, decay: float) -> float:
-    """Warm-up over 100 steps, flat, then a straight line to (almost) zero over the last `decay` of the budget."""
+    """Return the share of the highest rate: a warm-up over 100 steps, flat, then a straight line to (almost) zero over
+    the last `decay` of the budget."""
     return min(1.0, (step + 1) / 100, max(0.0, (1 - share) / decay) + 0.01)
 
 
@@ -245,8 +247,8 @@ def train(rank: int, options: argparse.Namespace) -> None:
 
 
 def prepare(options: argparse.Namespace) -> None:
-    """Tokenizer and template in `--out`, unless they are there: weights that were trained before, here or in `--init`,
-    fit no other tokenizer."""
+    """Write tokenizer and template to `--out`, unless they are there: weights that were trained before, here or in
+    `--init`, fit no other tokenizer."""
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
     if not (out / "tokenizer.json").exists() and options.init is not None:

@@ -112,7 +112,7 @@ def clock(rng: random.Random) -> str:
 
 
 def enumerated(rng: random.Random, options: list[str]) -> Value:
-    """One of the options, now and then in another case than the schema may list it in."""
+    """Draw one of the options, now and then in another case than the schema may list it in."""
     text = rng.choice(options)
     shown = rng.choice([text, text, text, text.upper(), text.capitalize()])
     return Value("enum", shown, quoted(text), options=tuple(options))
@@ -134,7 +134,7 @@ def integer(rng: random.Random, low: int, high: int) -> Value:
 
 
 def amount(rng: random.Random, currency: str, low: float, high: float) -> Value:
-    """Money: the sign or code of `currency` with digits in the English manner."""
+    """Draw an amount of money: the sign or code of `currency` with digits in the English manner."""
     value = low * (high / low) ** rng.random()
     plain = f"{value:.2f}" if rng.random() < 0.8 else str(max(1, int(value)))
     whole, _, cents = plain.partition(".")
@@ -169,7 +169,7 @@ def strings(items: list[str], rng: random.Random) -> Value:
 
 
 def line_items(names: Names, rng: random.Random, currency: str) -> Value:
-    """One to four bought things; every row has name, quantity and price."""
+    """Draw one to four bought things; every row has name, quantity and price."""
     form = rng.choice(words("item_lines"))
     rows, lines = [], []
     for _ in range(rng.randint(1, 4)):
@@ -180,7 +180,7 @@ def line_items(names: Names, rng: random.Random, currency: str) -> Value:
 
 
 def contacts(names: Names, rng: random.Random) -> Value:
-    """One to three people; every row has a name and two of role, e-mail, age and city."""
+    """Draw one to three people; every row has a name and two of role, e-mail, age and city."""
     second, third = rng.sample(["role", "email", "age", "city"], 2)
     form = rng.choice(words("contact_lines"))
     rows, lines = [], []

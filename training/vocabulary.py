@@ -29,7 +29,7 @@ _NAMES = ("first", "last", "city", "country")
 
 
 def corpus(examples: int, seed: int = 1) -> Iterator[list[str]]:
-    """The texts of each of so many examples of the mixture, answers included."""
+    """Yield the texts of each of so many examples of the mixture, answers included."""
     rng = random.Random(f"vocabulary-{seed}")
     for _ in range(examples):
         example = sample_mixed(rng, questions=2, max_facts=9)
@@ -39,7 +39,7 @@ def corpus(examples: int, seed: int = 1) -> Iterator[list[str]]:
 
 
 def whole_words(tokenizer: Tokenizer, texts: Iterable[list[str]], often: int = OFTEN) -> list[str]:
-    """The words of `texts` that are no names and now stand in several pieces, the most frequent first.
+    """Return the words of `texts` that are no names and now stand in several pieces, the most frequent first.
 
     A word with a capital is taken where it is taken without; what only ever has a capital is a name.
     """
@@ -58,7 +58,7 @@ def _words(tokenizer: Tokenizer, texts: list[str]) -> set[str]:
 
 
 def with_words(tokenizer: Tokenizer, added: Iterable[str]) -> Tokenizer:
-    """A tokenizer that takes these words whole, under ids after all others."""
+    """Return a tokenizer that takes these words whole, under ids after all others."""
     described = json.loads(tokenizer.to_str())
     vocabulary: dict[str, int] = described["model"]["vocab"]
     ids = dict(vocabulary)
@@ -70,7 +70,7 @@ def with_words(tokenizer: Tokenizer, added: Iterable[str]) -> Tokenizer:
 
 
 def widened(model: LlamaForCausalLM, before: Tokenizer, after: Tokenizer) -> LlamaForCausalLM:
-    """The model with a row for every added token: the mean of those of its pieces, as long as theirs are."""
+    """Return the model with a row for every added token: the mean of those of its pieces, as long as theirs are."""
     table = model.model.embed_tokens.weight.detach().clone()
     added = range(before.get_vocab_size(), after.get_vocab_size())
     pieces = [before.encode(after.decode([token]), add_special_tokens=False).ids for token in added]

@@ -23,7 +23,7 @@ _PLACEHOLDER = re.compile(r"%\(?\w*\)?[sdr]|\{\w*\}|<[^<>]+>|&\w+;")
 
 
 def messages(folders: Sequence[Path], per_language: int, seed: int = 0) -> list[str]:
-    """At most `per_language` messages of each language, drawn the same way each time."""
+    """Return at most `per_language` messages of each language, drawn the same way each time."""
     found: dict[str, set[str]] = defaultdict(set)
     for folder in folders:
         for path in sorted(folder.rglob("*.mo")):
@@ -40,7 +40,7 @@ def _sample(rng: random.Random, texts: Iterable[str], n: int) -> list[str]:
 
 
 def _translated(path: Path) -> Iterable[str]:
-    """Messages that differ from their English original, placeholders filled with a digit."""
+    """Yield messages that differ from their English original, placeholders filled with a digit."""
     with path.open("rb") as file:
         catalogue: dict[object, str] = getattr(gettext.GNUTranslations(file), "_catalog", {})
     for original, text in catalogue.items():

@@ -48,14 +48,14 @@ class Example:
 
     @property
     def kind(self) -> str:
-        """The name under which results are reported."""
+        """Return the name under which results are reported."""
         if self.set in INSTRUCTIONS:
             return f"{self.set}_tasks" if self.template else f"{self.set}_tools"
         return f"indirect_bipia_{self.group.split('/')[0]}" if self.set.startswith("indirect") else self.set
 
 
 def load(folder: Path) -> dict[str, list[Example]]:
-    """Set -> examples; a set without a file is left out. Raises `SystemExit` where there is none at all."""
+    """Return set -> examples; a set without a file is left out. Raises `SystemExit` where there is none at all."""
     found = {name: path for name in SETS for path in sorted(folder.glob(f"{name}_*.jsonl.gz"))}
     if not found:
         raise SystemExit(f"no evaluation sets at {folder}; name the folder with --data")
@@ -64,7 +64,7 @@ def load(folder: Path) -> dict[str, list[Example]]:
 
 
 def fingerprint(sets: dict[str, list[Example]]) -> str:
-    """Tells one collection of sets from another."""
+    """Return a digest that tells one collection of sets from another."""
     digest = hashlib.sha256()
     for example in sorted(f"{e.set}\0{e.id}\0{e.text}" for examples in sets.values() for e in examples):
         digest.update(example.encode("utf-8", "surrogatepass"))
@@ -72,7 +72,7 @@ def fingerprint(sets: dict[str, list[Example]]) -> str:
 
 
 def key(text: str) -> str:
-    """Equal for texts that differ in case and punctuation only."""
+    """Return a key that is equal for texts that differ in case and punctuation only."""
     return " ".join(re.findall(r"\w+", text.lower()))
 
 
@@ -100,7 +100,7 @@ def _document(name: str, row: dict[str, Any], bad: bool) -> Example:
 
 
 def _grouped(sets: dict[str, list[Example]]) -> dict[str, list[Example]]:
-    """Near-duplicates (five-word shingles, Jaccard 0.4) join one group, on top of what the sets declare."""
+    """Join near-duplicates (five-word shingles, Jaccard 0.4) to one group, on top of what the sets declare."""
     texts = [e for name, examples in sets.items() if not name.startswith("indirect") for e in examples]
     joined = _join([e.group for e in texts], near_duplicates([e.text for e in texts]))
     renamed = {(e.set, e.id): group for e, group in zip(texts, joined, strict=True)}
@@ -112,7 +112,7 @@ def _with_group(e: Example, group: str) -> Example:
 
 
 def near_duplicates(texts: Sequence[str]) -> list[tuple[int, int]]:
-    """Pairs of texts that share two fifths of their five-word shingles."""
+    """Return pairs of texts that share two fifths of their five-word shingles."""
     shingles = [_shingles(text) for text in texts]
     holders: dict[int, list[int]] = defaultdict(list)
     for i, found in enumerate(shingles):
@@ -133,7 +133,7 @@ def _alike(a: frozenset[int], b: frozenset[int]) -> bool:
 
 
 def _join(groups: Sequence[str], pairs: Iterable[tuple[int, int]]) -> list[str]:
-    """Groups that a pair connects become one."""
+    """Make one group of those that a pair connects."""
     leader: dict[str, str] = {}
 
     def find(group: str) -> str:

@@ -17,7 +17,7 @@ _LEFT_OUT = frozenset({"test", "tests", "idlelib", "lib2to3", "site-packages", "
 
 
 def paragraphs(most: int, seed: int = 0) -> list[str]:
-    """At most `most` paragraphs, drawn the same way each time from one version of Python."""
+    """Return at most `most` paragraphs, drawn the same way each time from one version of Python."""
     folder = Path(sysconfig.get_path("stdlib"))
     files = [path for path in sorted(folder.rglob("*.py")) if not _LEFT_OUT & set(path.relative_to(folder).parts)]
     found = sorted({text for path in files for text in _of(path)})

@@ -23,7 +23,8 @@ def clean(rng: random.Random) -> Document:
 
 
 def planted(rng: random.Random) -> Document:
-    """One instruction at the beginning, in the middle or at the end; on a line of its own or inside one."""
+    """Compose a document with one instruction at the beginning, in the middle or at the end; on a line of its own or
+    inside one."""
     lines = _lines(rng)
     text, own = instruction(rng)
     at = rng.choice((0, rng.randint(0, len(lines)), len(lines)))
@@ -38,7 +39,7 @@ def planted(rng: random.Random) -> Document:
 
 
 def instruction(rng: random.Random) -> tuple[str, str]:
-    """What is planted, and the part of it that instructs (a piece of code may follow)."""
+    """Return what is planted, and the part of it that instructs (a piece of code may follow)."""
     words = bank("documents")
     kind = rng.choices(("style", "insert", "errand", "command", "code", "attack", "foreign"), (4, 5, 6, 4, 4, 4, 1))[0]
     if kind == "code":
@@ -100,7 +101,7 @@ def _records(rng: random.Random) -> list[str]:
 
 
 def _question(rng: random.Random) -> list[str]:
-    """A forum post, a ticket or notes in some language: harmless requests between people."""
+    """Compose a forum post, a ticket or notes in some language: harmless requests between people."""
     if rng.random() < 0.5:
         language = rng.choice(list(languages().values()))
         return rng.sample(language["b"], 3)
@@ -108,7 +109,7 @@ def _question(rng: random.Random) -> list[str]:
 
 
 def _flowing(rng: random.Random, lines: list[str]) -> list[str]:
-    """The same sentences in paragraphs."""
+    """Put the same sentences into paragraphs."""
     paragraphs: list[str] = []
     for line in lines:
         if paragraphs and rng.random() < 0.6:

@@ -45,7 +45,7 @@ class Scored:
 
 
 def score(detector: Detector, example: Example, *, document: bool, heads: Sequence[str] = ()) -> Scored:
-    """One example as the rail would read it, before calibration; by `heads` only, where some are named."""
+    """Score one example as the rail would read it, before calibration; by `heads` only, where some are named."""
     seen = views(example.text)
     heads = heads or (("document", "injection") if document else ("injection", "harm"))
     raw = {head: max(_raw(detector, head, view.text) for view in seen) for head in heads}
@@ -67,13 +67,13 @@ def user_texts(sets: Sets) -> list[Example]:
 
 
 def document_texts(sets: Sets) -> list[Example]:
-    """With every third of the harmless prose that no document head was trained on."""
+    """Return the documents, with every third of the harmless prose that no document head was trained on."""
     prose = [example for example in judged(sets, data.PROSE) if not example.bad]
     return [*judged(sets, (*data.DOCUMENT, *data.NOT_TRAINED_ON, *data.INSTRUCTIONS)), *prose[1::3]]
 
 
 def shipped(sets: Sets, detector: Detector) -> list[Scored]:
-    """Scores of one model on sets that it has never seen."""
+    """Score one model on sets that it has never seen."""
     found = [score(detector, e, document=False) for e in user_texts(sets)]
     return found + [score(detector, e, document=True) for e in document_texts(sets)]
 
@@ -107,7 +107,8 @@ def _unseen(k: int, fold_of: dict[str, int], family_fold: dict[str, int]) -> Cal
 
 
 def _new_documents(sets: Sets, k: int, fold_of: dict[str, int], family_fold: dict[str, int]) -> list[Example]:
-    """New in both respects; of sets that nothing is trained on the document is always new."""
+    """Return the documents that are new in both respects; of sets that nothing is trained on the document is always
+    new."""
     return [
         e
         for e in document_texts(sets)
@@ -128,7 +129,7 @@ def calibrated(scored: Sequence[Scored]) -> Calibration:
 
 
 def probability(one: Scored, calibration: Calibration, head: str) -> float:
-    """What `Detector` answers for that reading: heads and rules together."""
+    """Return what `Detector` answers for that reading: heads and rules together."""
     heads = ("document", "injection") if head == "document" else (head,)
     found = [_sigmoid(one.raw[name], *calibration[name], one.is_document) for name in heads]
     return max(*found, 0.0 if head == "harm" else one.rule)
@@ -149,8 +150,8 @@ def _calibration(head: str, scored: Sequence[Scored]) -> tuple[float, float, flo
 
 
 def _limits(head: str, scored: Sequence[Scored]) -> list[float]:
-    """The least scores that keep the false alarms within what is promised: on the sets the head was always measured on
-    taken together, on each set of instructions, and for `harm` on safe look-alikes."""
+    """Return the least scores that keep the false alarms within what is promised: on the sets the head was always
+    measured on taken together, on each set of instructions, and for `harm` on safe look-alikes."""
     _, harmless = classes(head, scored)
     found = [threshold(harmless, FALSE_POSITIVES)]
     mine = [s for s in scored if s.is_document == (head == "document") and not s.example.bad]
@@ -161,7 +162,8 @@ def _limits(head: str, scored: Sequence[Scored]) -> list[float]:
 
 
 def classes(head: str, scored: Sequence[Scored]) -> tuple[Scores, Scores]:
-    """Raw scores of what the head should find, and of the harmless texts it is measured on, instructions apart."""
+    """Return the raw scores of what the head should find, and of the harmless texts it is measured on, instructions
+    apart."""
     scored = [s for s in scored if s.example.set not in data.INSTRUCTIONS]
     if head == "document":
         mine = [s for s in scored if s.is_document]
@@ -177,13 +179,13 @@ def _of(head: str, scored: Iterable[Scored]) -> Scores:
 
 
 def threshold(harmless: Scores, rate: float) -> float:
-    """The least score above which at most `rate` of `harmless` lie."""
+    """Return the least score above which at most `rate` of `harmless` lie."""
     ordered = np.sort(harmless)[::-1]
     return float(ordered[min(int(rate * len(ordered)), len(ordered) - 1)])
 
 
 def logistic(bad: Scores, harmless: Scores) -> tuple[float, float]:
-    """(slope, score of even odds) of the class given the score, both classes counted alike (Platt's scaling). By
+    """Return (slope, score of even odds) of the class given the score, both classes counted alike (Platt's scaling). By
     Newton's method with a little ridge, so that classes that a score parts completely give a finite slope."""
     x = np.concatenate([bad, harmless])
     y = np.concatenate([np.ones(len(bad)), np.zeros(len(harmless))])
@@ -201,13 +203,13 @@ def logistic(bad: Scores, harmless: Scores) -> tuple[float, float]:
 
 
 def prevalence(slope: float, even: float, midpoint: float) -> float:
-    """The share of attacks in a stream of texts in which a score of 0.5 is a probability of one half: moving the
+    """Return the share of attacks in a stream of texts in which a score of 0.5 is a probability of one half: moving the
     middle of the logistic curve from `even` to `midpoint` is the same as a change of the prior."""
     return float(1.0 / (1.0 + np.exp(slope * (midpoint - even))))
 
 
 def prevalences(scored: Sequence[Scored], calibration: Calibration) -> dict[str, float]:
-    """Head -> share of attacks among texts for which its scores are probabilities."""
+    """Return head -> share of attacks among texts for which its scores are probabilities."""
     return {
         head: prevalence(*logistic(*classes(head, scored)), midpoint) for head, (_, midpoint, _) in calibration.items()
     }

@@ -46,12 +46,12 @@ class Row:
 
 
 def text_row(text: str, bad: bool, weight: float = 1.0) -> Row:
-    """The first window of a text, as `Head.scores` reads it."""
+    """Return the row of the first window of a text, as `Head.scores` reads it."""
     return _row(features(fold(text)[:WINDOW]), bad, weight)
 
 
 def segment_rows(text: str, planted: tuple[int, int] | None, weight: float = 1.0) -> list[tuple[str, Row]]:
-    """(segment, row) for each segment of a document; those that lie in `planted` are bad."""
+    """Return (segment, row) for each segment of a document; those that lie in `planted` are bad."""
     folded = fold(text)
     exact = len(folded) == len(text)
     found, bounds, context = document_features(folded)
@@ -92,7 +92,7 @@ def _row(found: TextFeatures, bad: bool, weight: float, context: npt.NDArray[np.
 
 
 def fit(rows: Sequence[Row], cost: float, epochs: int = EPOCHS, seed: int = 0) -> Head:
-    """Raises `ValueError` where one of the two classes is missing."""
+    """Fit a head to `rows`. Raises `ValueError` where one of the two classes is missing."""
     if len({row.bad for row in rows}) != 2:
         raise ValueError("training needs both bad and harmless rows")
     ends = np.cumsum([0, *(len(row.at) for row in rows)])
@@ -117,7 +117,7 @@ def _descend(
     order: npt.NDArray[np.int64],
     weights: npt.NDArray[np.float64],
 ) -> None:
-    """Solves for one row's dual variable with all others fixed, row after row in `order` [epochs, rows]; row k is
+    """Solve for one row's dual variable with all others fixed, row after row in `order` [epochs, rows]; row k is
     at[ends[k] : ends[k + 1]]. Changes `weights` in place."""
     dual = np.zeros(len(sign))
     for epoch in range(len(order)):
@@ -146,6 +146,6 @@ def _pruned(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
 
 
 def sparsity(heads: Iterable[Head]) -> float:
-    """Share of the weights that are not zero."""
+    """Return the share of the weights that are not zero."""
     parts = [part for head in heads for part in (head.words, head.chars)]
     return float(np.mean([np.mean(part != 0) for part in parts]))

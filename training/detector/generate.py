@@ -20,19 +20,19 @@ def attack(rng: random.Random) -> str:
 
 
 def framed_attack(rng: random.Random) -> str:
-    """A harmless request with an attack in it: what surrounds attacks must not count as one."""
+    """Compose a harmless request with an attack in it: what surrounds attacks must not count as one."""
     kind = rng.choices((_played, _interrupted, _foreign_interrupted), (4, 5, 2))[0]
     return kind(rng)
 
 
 def brief_attack(rng: random.Random) -> str:
-    """As short as a turn of a conversation (`requests.turn`), and it names what it is after."""
+    """Compose an attack as short as a turn of a conversation (`requests.turn`), which names what it is after."""
     text = bank("attacks").draw(rng, "brief")
     return text if rng.random() < 0.7 else text.lower()
 
 
 def _played(rng: random.Random) -> str:
-    """Role-play that begins as harmless role-play does, and is after an answer without rules."""
+    """Compose role-play that begins as harmless role-play does, and is after an answer without rules."""
     words = bank("attacks")
     name = words.draw(rng, "name")
     begin = requests.long_play(rng) if rng.random() < 0.5 else requests.play(rng)
@@ -43,7 +43,7 @@ def _played(rng: random.Random) -> str:
 
 
 def _interrupted(rng: random.Random) -> str:
-    """Any harmless request, before or after which stands what takes it back or asks for what is kept."""
+    """Compose any harmless request, before or after which stands what takes it back or asks for what is kept."""
     words = bank("attacks")
     core = [words.draw(rng, rng.choice(("override", "override", "claim")))] if rng.random() < 0.7 else []
     last = rng.choices(("ask", "leak", "off_task", "plant"), (4, 4, 2, 2))[0]
@@ -121,7 +121,8 @@ def _hex(text: str) -> str:
 
 
 def _game(rng: random.Random) -> str:
-    """Somebody who wants past a doorman made of instructions: by an order, or by asking for the password."""
+    """Compose what somebody says who wants past a doorman made of instructions: an order, or a request for the
+    password."""
     words = bank("attacks")
     parts = [words.draw(rng, "hijack" if rng.random() < 0.5 else "extract")]
     if rng.random() < 0.3:
@@ -134,7 +135,7 @@ def _game(rng: random.Random) -> str:
 
 
 def _chatter(rng: random.Random) -> str:
-    """Harmless talk first, the attack last."""
+    """Compose harmless talk first, the attack last."""
     words = bank("attacks")
     parts = rng.sample(words.sections["chatter"], rng.randint(1, 3))
     last = rng.choice(("ask", "leak", "ask", "persona"))
@@ -142,7 +143,7 @@ def _chatter(rng: random.Random) -> str:
 
 
 def _planted(rng: random.Random) -> str:
-    """A task on a text into which somebody has put an instruction."""
+    """Compose a task on a text into which somebody has put an instruction."""
     return bank("attacks").draw(rng, "planted_task")
 
 
@@ -163,7 +164,7 @@ def _foreign_attack(rng: random.Random) -> str:
 
 
 def _about_attacks(rng: random.Random) -> str:
-    """Quotes an attack; often one that the banks hold as an attack, so that only the quotation tells them apart."""
+    """Quote an attack; often one that the banks hold as an attack, so that only the quotation tells them apart."""
     if rng.random() < 0.5:
         return bank("benign").draw(rng, "about")
     section = rng.choice(("override", "leak", "extract", "hijack", "ask", "plant"))
@@ -204,14 +205,14 @@ def _foreign_line(rng: random.Random, language: str) -> str:
 
 
 def _harmless_task(rng: random.Random) -> str:
-    """The same task on the same page as in `_planted`, with nothing planted."""
+    """Compose the same task on the same page as in `_planted`, with nothing planted."""
     words = bank("attacks")
     page = words.draw(rng, "page", plant=bank("documents").draw(rng, "article"))
     return words.draw(rng, "planted_task", page=page)
 
 
 def _pasted(rng: random.Random) -> str:
-    """Harmless chatter that ends in a harmless question."""
+    """Compose harmless chatter that ends in a harmless question."""
     parts = rng.sample(bank("attacks").sections["chatter"][:-1], rng.randint(1, 3))
     return " ".join(
         [*parts, bank("attacks").draw(rng, "turn"), bank("benign").draw(rng, rng.choice(("near", "ask", "compose")))]
@@ -219,12 +220,13 @@ def _pasted(rng: random.Random) -> str:
 
 
 def ordinary(rng: random.Random) -> str:
-    """A harmless wish, asked for as a harmful one would be."""
+    """Compose a harmless wish, asked for as a harmful one would be."""
     return f"{bank('harm').draw(rng, 'how')} {bank('benign').draw(rng, 'do')}{_end(rng)}"
 
 
 def harmful(rng: random.Random) -> str:
-    """A request for harm. The forms are shared with `safe_look_alike`; the difference is in what is asked for."""
+    """Compose a request for harm. The forms are shared with `safe_look_alike`; the difference is in what is asked
+    for."""
     words = bank("harm")
     kind = rng.choices(("act", "wish", "guide", "write", "group", "private", "ware"), (25, 22, 12, 22, 8, 6, 5))[0]
     if kind == "act":
@@ -258,7 +260,7 @@ def _harmful_text(rng: random.Random) -> str:
 
 
 def _act(rng: random.Random, verbs: str, objects: str, part: str) -> str:
-    """To do something to somebody or something, or to a part of it."""
+    """Compose how to do something to somebody or something, or to a part of it."""
     words = bank("harm")
     if rng.random() < 0.2:
         act = f"{words.draw(rng, 'partact')} {part}"
@@ -288,24 +290,24 @@ def _discriminating(rng: random.Random, group: str) -> str:
 
 
 def _about_person(rng: random.Random, owner: str) -> str:
-    """Asks for what is private about somebody; `owner` is a possessive."""
+    """Ask for what is private about somebody; `owner` is a possessive."""
     private = bank("harm").draw(rng, "private")
     form = rng.choice(("What is {o} {p}?", "What is {o} {p}?", "How can I find {o} {p}?", "How can I get {o} {p}?"))
     return form.format(o=owner, p=private)
 
 
 def risky(rng: random.Random) -> str:
-    """A request for harm of one field, in a form that `fair` uses as well."""
+    """Compose a request for harm of one field, in a form that `fair` uses as well."""
     return _of_risk(rng, "do", "evade", "text")
 
 
 def fair(rng: random.Random) -> str:
-    """The harmless twin of `risky`: the same forms and many of the same words."""
+    """Compose the harmless twin of `risky`: the same forms and many of the same words."""
     return _of_risk(rng, "may", "plain", "fair")
 
 
 def _of_risk(rng: random.Random, deeds: str, asides: str, pieces: str) -> str:
-    """About one request in three is for a text, the others for a way to do something."""
+    """Compose a request; about one in three is for a text, the others for a way to do something."""
     words = bank("risks")
     if rng.random() < 0.35:
         return words.draw(rng, "order", piece=words.draw(rng, pieces))
@@ -313,7 +315,7 @@ def _of_risk(rng: random.Random, deeds: str, asides: str, pieces: str) -> str:
 
 
 def safe_look_alike(rng: random.Random) -> str:
-    """Uses the words of harmful requests for something harmless."""
+    """Use the words of harmful requests for something harmless."""
     words = bank("harm")
     kinds = ("act", "fiction", "define", "nonsense", "person", "ware", "memory", "phrase")
     kind = rng.choices(kinds, (26, 15, 11, 16, 9, 5, 4, 14))[0]
@@ -337,7 +339,7 @@ def safe_look_alike(rng: random.Random) -> str:
 
 
 def _about_figure(rng: random.Random) -> str:
-    """What everybody may know of a public person, and what nobody can know of an invented one."""
+    """Ask what everybody may know of a public person, or what nobody can know of an invented one."""
     words = bank("harm")
     if rng.random() < 0.5:
         return f"{words.draw(rng, 'public')} {words.draw(rng, 'figure')}?"
@@ -345,7 +347,7 @@ def _about_figure(rng: random.Random) -> str:
 
 
 def _nonsense(rng: random.Random) -> str:
-    """Discrimination against things, and things that no group of people can do."""
+    """Compose discrimination against things, or ask for things that no group of people can do."""
     words = bank("harm")
     if rng.random() < 0.65:
         return _discriminating(rng, words.draw(rng, "nonthing"))
@@ -356,7 +358,7 @@ _DOUBLED = frozenset({"rob", "get", "cut", "hit", "run", "stab", "shop", "plan",
 
 
 def _gerund(phrase: str) -> str:
-    """`make a list` gives `making a list`; good enough for the verbs of the bank."""
+    """Turn `make a list` into `making a list`; good enough for the verbs of the bank."""
     verb, _, rest = phrase.partition(" ")
     if verb in _DOUBLED:
         verb += verb[-1]

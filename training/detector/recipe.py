@@ -85,7 +85,7 @@ class Material:
 
 
 def gather(sets: dict[str, list[Example]], folders: Sequence[Path]) -> Material:
-    """`folders` hold message catalogues (see `catalogues`); they may be none."""
+    """Gather what each head learns from. `folders` hold message catalogues (see `catalogues`); there may be none."""
     rng = random.Random(SEED)
     known = {data.key(e.text) for name, examples in sets.items() if not name.startswith("indirect") for e in examples}
     own = _own(sets, folders, rng)
@@ -159,14 +159,14 @@ def _own(sets: dict[str, list[Example]], folders: Sequence[Path], rng: random.Ra
 
 
 def _requests(rng: random.Random, kind: str, n: int, passages: Sequence[str]) -> Iterable[str]:
-    """Distinct."""
+    """Compose at most `n` distinct requests of one kind."""
     if kind == "task":
         return dict.fromkeys(requests.task(rng, passages) for _ in range(n))
     return dict.fromkeys(requests.KINDS[kind](rng) for _ in range(n))
 
 
 def _of_tools(sets: dict[str, list[Example]]) -> list[Example]:
-    """Instructions that were written by hand, whole."""
+    """Return the instructions that were written by hand, whole."""
     return [e for name in data.INSTRUCTIONS for e in sets.get(name, ()) if not e.template]
 
 
@@ -175,7 +175,8 @@ def _harmless_prose(sets: dict[str, list[Example]], names: Iterable[str]) -> lis
 
 
 def _distinct(rng: random.Random, made: Iterable[documents.Document], weight: float) -> list[Row]:
-    """Segments of generated documents; of what repeats, and of what merely stands beside a planted line, only some."""
+    """Return the segments of generated documents; of what repeats, and of what merely stands beside a planted line,
+    only some."""
     seen: set[tuple[str, bool]] = set()
     rows = []
     for document in made:

@@ -19,7 +19,7 @@ _QUOTES = ('"{}"', "'{}'", "“{}”", "{}", "{}", "{}")
 
 
 def request(rng: random.Random, passages: Sequence[str] = ()) -> str:
-    """Any of them; `passages` are texts to work on beside those of the bank."""
+    """Compose a request of any kind; `passages` are texts to work on beside those of the bank."""
     kind = rng.choices(
         ("task", "everyday", "code", "play", "long_play", "mail", "sum", "puzzle", "alike", "tongue"), _OFTEN
     )[0]
@@ -27,7 +27,8 @@ def request(rng: random.Random, passages: Sequence[str] = ()) -> str:
 
 
 def task(rng: random.Random, passages: Sequence[str] = ()) -> str:
-    """An order about a text, with or without the text, before or after it, with labels, options and examples."""
+    """Compose an order about a text, with or without the text, before or after it, with labels, options and
+    examples."""
     order = _ordered(rng)
     if rng.random() < 0.15:
         return order
@@ -37,7 +38,7 @@ def task(rng: random.Random, passages: Sequence[str] = ()) -> str:
 
 
 def filled(rng: random.Random, runs: Sequence[str], passages: Sequence[str]) -> str:
-    """Some of the words of one template (`wording`), each with something to work on."""
+    """Put something to work on behind or before some of the words of one template (`wording`)."""
     parts = []
     for run in rng.sample(runs, min(len(runs), 3)):
         pair = [run, _material(rng, passages)]
@@ -46,7 +47,7 @@ def filled(rng: random.Random, runs: Sequence[str], passages: Sequence[str]) -> 
 
 
 def _ordered(rng: random.Random) -> str:
-    """One order, its opening, and sometimes riders ("answer in one word")."""
+    """Compose one order, its opening, and sometimes riders ("answer in one word")."""
     order = _draw(rng, "tasks", "order")
     opening = _draw(rng, "tasks", "opening", order=order, lower=order[:1].lower() + order[1:])
     riders = [_draw(rng, "tasks", "rider") for _ in range(rng.choices((0, 1, 2), (6, 3, 1))[0])]
@@ -63,12 +64,12 @@ def _after(rng: random.Random, order: str, passages: Sequence[str]) -> str:
 
 
 def _around(rng: random.Random, order: str, passages: Sequence[str]) -> str:
-    """The order before the text, a second one after it."""
+    """Put the order before the text, a second one after it."""
     return f"{order}{_gap(rng)}{_material(rng, passages)}{_gap(rng)}{_draw(rng, 'tasks', 'order')}"
 
 
 def _examples(rng: random.Random, order: str, passages: Sequence[str]) -> str:
-    """Solved examples, then one to solve."""
+    """Compose solved examples, then one to solve."""
     given, answer = rng.choice((("Input:", "Output:"), ("Q:", "A:"), ("Text:", "Label:"), ("Example:", "Answer:")))
     done = [
         f"{given} {_passage(rng, passages)}\n{answer} {_draw(rng, 'tasks', 'answer')}" for _ in range(rng.randint(1, 3))
@@ -108,7 +109,7 @@ def _passage(rng: random.Random, passages: Sequence[str]) -> str:
 
 
 def dialogue(rng: random.Random) -> str:
-    """Small talk between two or three people."""
+    """Compose small talk between two or three people."""
     words = bank("talk").sections
     people = rng.sample(words["who"], rng.choice((2, 2, 3)))
     end = rng.choice(("\n", "\n", "\r\n", "\n\n", " "))
@@ -136,13 +137,14 @@ def code(rng: random.Random) -> str:
 
 
 def play(rng: random.Random) -> str:
-    """Role-play without a wish to get around anything."""
+    """Compose role-play without a wish to get around anything."""
     scenes = rng.sample(bank("everyday").sections["scene"], rng.choices((0, 1, 3, 5), (5, 3, 2, 1))[0])
     return " ".join([_draw(rng, "everyday", "play"), *scenes])
 
 
 def long_play(rng: random.Random) -> str:
-    """The same at length, as such requests are passed around: who, what happens, how to answer, how it begins."""
+    """Compose a role-play at length, as such requests are passed around: who, what happens, how to answer, how it
+    begins."""
     words = [_draw(rng, "play", "open")]
     words += [_draw(rng, "play", "brief") for _ in range(rng.randint(0, 4))]
     words += [_draw(rng, "play", "manner") for _ in range(rng.randint(0, 5))]
@@ -164,13 +166,13 @@ def puzzle(rng: random.Random) -> str:
 
 
 def alike(rng: random.Random) -> str:
-    """Harmless, in the words of attacks."""
+    """Compose something harmless in the words of attacks."""
     text = _draw(rng, "alike", "alike")
     return f"{text} {_draw(rng, 'alike', 'alike')}" if rng.random() < 0.2 else text
 
 
 def turn(rng: random.Random) -> str:
-    """What people type between two answers, in any case and with any mark at its end."""
+    """Compose what people type between two answers, in any case and with any mark at its end."""
     text = _draw(rng, "turns", "turn")
     if rng.random() < 0.25:
         text = text.rstrip(".!") + rng.choice(("", "!", "...", " :)", " please", ", please."))
@@ -179,19 +181,20 @@ def turn(rng: random.Random) -> str:
 
 
 def agent(rng: random.Random) -> str:
-    """Orders about formats, tools, errors and other agents, as frameworks write them."""
+    """Compose orders about formats, tools, errors and other agents, as frameworks write them."""
     return _draw(rng, "agents", "agent").replace("\\n", "\n")
 
 
 def tongue(rng: random.Random) -> str:
-    """In one of the languages of the bank."""
+    """Compose a request in one of the languages of the bank."""
     words = bank("requests").sections
     lines = words[rng.choice(list(words))]
     return " ".join(rng.sample(lines, rng.choice((1, 1, 1, 2, 3))))
 
 
 def _draw(rng: random.Random, name: str, section: str, **given: str) -> str:
-    """Every slot is filled anew, so that two numbers of one problem differ; `{Work}` is `{work}` with a capital."""
+    """Draw a phrase with every slot filled anew, so that two numbers of one problem differ; `{Work}` is `{work}` with a
+    capital."""
     words = bank(name)
 
     def fill(found: re.Match[str]) -> str:

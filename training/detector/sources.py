@@ -34,7 +34,7 @@ class LeftOut:
 
 
 def left_out(sets: Sets, material: Material) -> Iterator[LeftOut]:
-    """One source after the other; a fit of each head concerned for every one."""
+    """Leave out one source after the other, and score it; every one takes a fit of each head concerned."""
     for name in (*data.INJECTION, *data.BENIGN, *data.INSTRUCTIONS, *data.HARM):
         if name not in sets or name in TOGETHER:
             continue
@@ -50,7 +50,7 @@ def left_out(sets: Sets, material: Material) -> Iterator[LeftOut]:
 
 
 def fresh(kind: str) -> list[Example]:
-    """Harmless requests of ours that no training has drawn, or drew by chance."""
+    """Compose harmless requests of ours that no training has drawn, or drew by chance."""
     rng = random.Random(FRESH_SEED)
     texts = dict.fromkeys(requests.KINDS[kind](rng) for _ in range(FRESH))
     return [Example(f"own_{kind}", str(i), text, False, "") for i, text in enumerate(texts)]
@@ -67,7 +67,7 @@ def _heads_of(name: str) -> tuple[str, ...]:
 def _trained(
     material: Material, heads: tuple[str, ...], keep: Callable[[Example], bool], without: str = ""
 ) -> Detector:
-    """Without a kind of our requests, the attacks within requests go too: they hold it."""
+    """Train heads. Without a kind of our requests, the attacks within requests go too: they hold it."""
     kinds = frozenset({without, "framed"} if without else ())
     return Detector(Classifier({head: material.train(head, keep, kinds) for head in heads}, {}))
 

@@ -20,14 +20,15 @@ from training.detector.recipe import Material
 
 
 def train(folder: Path, folders: list[Path]) -> Classifier:
-    """Calibrates on cross-validated scores, then fits each head on everything."""
+    """Calibrate on cross-validated scores, then fit each head on everything."""
     sets = data.load(folder)
     material = recipe.gather(sets, folders)
     return shipped(sets, material, cross_validated(sets, material), len(folders))
 
 
 def shipped(sets: Sets, material: Material, scored: list[Scored], catalogues: int) -> Classifier:
-    """Thresholds and slopes from `scored`, whose texts had no hand in their scores; weights from everything."""
+    """Make the classifier: thresholds and slopes from `scored`, whose texts had no hand in their scores; weights from
+    everything."""
     calibration = calibrated(scored)
     heads = with_calibration({head: material.train(head) for head in HEADS}, calibration)
     about = {

@@ -18,7 +18,8 @@ _TOKEN = re.compile(r"\S+|\n")
 
 
 def templates(examples: Iterable[Example]) -> dict[str, tuple[Example, list[str]]]:
-    """Template -> one of its examples (for its group), and the runs of words that at least half of them share."""
+    """Return template -> one of its examples (for its group), and the runs of words that at least half of them
+    share."""
     made_from: dict[str, list[Example]] = defaultdict(list)
     for example in examples:
         if example.template:
@@ -28,7 +29,8 @@ def templates(examples: Iterable[Example]) -> dict[str, tuple[Example, list[str]
 
 
 def shared(texts: Sequence[str]) -> list[str]:
-    """Runs of at least `RUN` tokens that stand in at least half of `texts`, and in two; sorted, each once."""
+    """Return the runs of at least `RUN` tokens that stand in at least half of `texts`, and in two; sorted, each
+    once."""
     tokens = [_TOKEN.findall(text) for text in texts]
     counts = Counter(run for one in tokens for run in {tuple(one[i : i + RUN]) for i in range(len(one) - RUN + 1)})
     enough = max(2, len(texts) / 2)

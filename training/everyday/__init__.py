@@ -17,8 +17,8 @@ __all__ = ["Family", "Focus", "sample"]
 def sample(
     rng: random.Random, family: Family = "train", questions: int = 3, frame: str | None = None, focus: Focus = "any"
 ) -> Example:
-    """One short request with several questions about it; `frame` asks for one kind of text, `focus` for one that has
-    a label, or that a question of yes or no is about, and for nothing else about it."""
+    """Compose one short request with several questions about it; `frame` asks for one kind of text, `focus` for one
+    that has a label, or that a question of yes or no is about, and for nothing else about it."""
     frames = [one for one in book(family).top_frames() if _fits(one, focus)]
     chosen = book(family).frames[frame] if frame else rng.choices(frames, [one.weight for one in frames])[0]
     about = tell(rng, family, chosen)

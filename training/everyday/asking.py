@@ -47,7 +47,7 @@ class Asked:
 
 
 def asked(rng: random.Random, family: Family, about: Told, many: int, focus: Focus = "any") -> Asked:
-    """`focus`: for the label of the text alone, or for a yes or no, where the text has one."""
+    """Ask about a text. `focus`: for the label of the text alone, or for a yes or no, where the text has one."""
     asking = _Asking(rng, family, about)
     if focus == "label" and (slot := asking.labelled()):
         return asking.label(slot, min(many, 2))
@@ -77,12 +77,12 @@ class _Asking:
         return Asked(ask, questions)
 
     def labelled(self) -> Slot | None:
-        """The slot that says which class the text is in."""
+        """Return the slot that says which class the text is in, or None."""
         found = [slot for slot in self.slots.values() if slot.make[0] == "label" and slot.name in self.about.values]
         return found[0] if found else None
 
     def label(self, slot: Slot, many: int) -> Asked:
-        """The label alone, under several schemas, with an instruction that asks for it or a general one."""
+        """Ask for the label alone, under several schemas, with an instruction that asks for it or a general one."""
         fitting = [ask for slots, ask in self.about.frame.asks if slots == (slot.name,)]
         ask = self._put(self.rng.choice(fitting)) if fitting and self.rng.random() < 0.6 else None
         return Asked(ask, tuple(question_of([self._field(slot, bool(ask))], self.rng) for _ in range(many)))
@@ -110,7 +110,7 @@ class _Asking:
         return question_of([*self._grouped(fields), *extra], rng, self.about.frame.name.title().replace("_", ""))
 
     def _extras(self) -> list[Field]:
-        """Now and then a currency, a question answered by yes or no, or what the text does not say."""
+        """Add, now and then, a currency, a question answered by yes or no, or what the text does not say."""
         rng, extra = self.rng, []
         if self.about.currency and rng.random() < 0.15:
             extra.append(self._currency(self.about.currency))
@@ -160,7 +160,7 @@ class _Asking:
         return Field(key, schema, raws[0], kind, required=roll < 0.96)
 
     def _key(self, slot: Slot) -> str:
-        """A name that no other value of the text could go by."""
+        """Draw a name that no other value of the text could go by."""
         taken = {key for name in self.about.values if name != slot.name for key in self.slots[name].keys}
         return self.rng.choice([key for key in slot.keys if key not in taken] or slot.keys[:1])
 
@@ -181,7 +181,7 @@ class _Asking:
         return Field(self.rng.choice(slot.keys), _nullable(schema), "null", "string", required)
 
     def check(self) -> tuple[str, list[Field]] | None:
-        """A question answered by yes or no, and the field in several manners; None where the frame has none."""
+        """Return a question answered by yes or no, and the field in several manners; None where the frame has none."""
         rng, truth = self.rng, self.rng.random() < 0.5
         if self.book.trains and rng.random() < _MENTIONS and (mention := self._mention(truth)):
             return mention
@@ -201,13 +201,14 @@ class _Asking:
         return question, [self._truth(truth, check.key) for _ in range(2)]
 
     def checks(self, many: int) -> Asked | None:
-        """Several questions of yes or no, each the description of its property, so that one text decides them all."""
+        """Ask several questions of yes or no, each the description of its property, so that one text decides them
+        all."""
         found = dict(check for check in (self.check() for _ in range(many)) if check)
         asked = tuple(question_of([_described(fields[0], said)], self.rng) for said, fields in found.items())
         return Asked(None, asked) if asked else None
 
     def _mention(self, truth: bool) -> tuple[str, list[Field]] | None:
-        """Whether a name stands in the text: the plainest of all questions, and what others are built on."""
+        """Ask whether a name stands in the text: the plainest of all questions, and what others are built on."""
         named = [name for name in self.about.values if self.slots[name].make[0] in _NAMED]
         if not named:
             return None
@@ -217,7 +218,8 @@ class _Asking:
         return question, [self._truth(truth, "is_mentioned") for _ in range(2)]
 
     def flags(self) -> Asked | None:
-        """Of each of several names, whether the text mentions it: one text decides many, each right behind its name."""
+        """Ask of each of several names whether the text mentions it: one text decides many, each right behind its
+        name."""
         rng = self.rng
         named = [name for name in self.about.values if self.slots[name].make[0] in _NAMED]
         asker = _Asker(rng, self.family, self.about, ())
@@ -253,7 +255,7 @@ class _Asking:
         return check.slot in values and values[check.slot].text in (check.yes if truth else check.no)
 
     def _label(self, slot: str, right: bool) -> str:
-        """A name of the class that the text has, or of one that it could not be taken for."""
+        """Draw a name of the class that the text has, or of one that it could not be taken for."""
         told_class, name = self.about.values[slot].text, self.slots[slot].make[1]
         classes = self.book.classes[name]
         if right:
@@ -272,7 +274,7 @@ class _Asking:
         return Field(key, {"type": "string", "enum": options}, quoted(yes if truth else no), "enum")
 
     def span(self) -> tuple[str, list[Field]] | None:
-        """A question that one value answers."""
+        """Return a question that one value answers."""
         told_slots = set(self.about.values)
         fitting = [(s, w) for s, w in self.about.frame.spans if s in told_slots and set(w.slots) <= told_slots]
         if not fitting:
@@ -286,7 +288,7 @@ class _Asking:
         return Field(key, field.schema, field.raw, field.kind)
 
     def by_question(self, question: str, fields: list[Field], many: int) -> Asked:
-        """The question in the message, or as the description of the property that answers it."""
+        """Put the question into the message, or into the description of the property that answers it."""
         if self.rng.random() < 0.3:
             fields = [_described(field, question) for field in fields]
             return Asked(None, tuple(question_of([field], self.rng) for field in fields[:many]))

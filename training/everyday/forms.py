@@ -27,7 +27,7 @@ _GAPS = ("\n\n", "\n\n", "\n", "\n", " ", "\n\n\n", ": ", "\n> ", ". ")
 
 
 def messages_of(text: str, ask: str | None, rng: random.Random, family: Family) -> tuple[dict[str, str], ...]:
-    """Without `ask` a general instruction, or none at all."""
+    """Put `ask` and `text` into messages. Without `ask` the instruction is a general one, or there is none at all."""
     shelf = book(family)
     if ask is None:
         if rng.random() < 0.35:
@@ -45,7 +45,7 @@ def messages_of(text: str, ask: str | None, rng: random.Random, family: Family) 
 
 
 def _assembled(text: str, ask: str, rng: random.Random) -> tuple[dict[str, str], ...]:
-    """Instruction and text between marks drawn at random, so that neither is known by its marks."""
+    """Put instruction and text between marks drawn at random, so that neither is known by its marks."""
     said = rng.choice(_LEADS) + ask if rng.random() < 0.25 else ask
     said += rng.choice(_TAILS) if rng.random() < 0.4 else "" if ask.endswith("?") else rng.choice([".", "", ":"])
     before, after = rng.choice(_FENCES)

@@ -19,7 +19,7 @@ Leaf = tuple[dict[str, Any], list[str], Kind]
 
 
 def leaf(slot: Slot, values: Sequence[Value], rng: random.Random, book: Book) -> Leaf:
-    """Schema, one literal for each of the values, and the kind of field."""
+    """Return schema, one literal for each of the values, and the kind of field."""
     kind = values[0].kind
     if slot.make[0] == "label":
         return _label(slot, [value.text for value in values], rng, book)
@@ -43,7 +43,7 @@ def leaf(slot: Slot, values: Sequence[Value], rng: random.Random, book: Book) ->
 
 
 def rows_leaf(slot: Slot, rows: Sequence[Row], parts: dict[str, Slot], rng: random.Random, book: Book) -> Leaf:
-    """An array of objects over some parts of the rows; of strings where one part was drawn that is a string."""
+    """Make an array of objects over some parts of the rows; of strings where one part was drawn that is a string."""
     named = [name for name in rows[0] if name in parts]
     chosen = rng.sample(named, rng.randint(min(2, len(named)), len(named)))
     chosen.sort(key=named.index if rng.random() < 0.6 else str)
@@ -81,7 +81,7 @@ def _label(slot: Slot, classes: list[str], rng: random.Random, book: Book) -> Le
 
 
 def _labels(name: str, classes: list[str], rng: random.Random, book: Book) -> dict[str, str]:
-    """Labels by class: a whole set that has all of the classes, or the classes and some others."""
+    """Draw labels by class: a whole set that has all of the classes, or the classes and some others."""
     if name in book.label_sets:
         return rng.choice([labels for labels in book.label_sets[name] if set(classes) <= set(labels)])
     every = book.classes[name]

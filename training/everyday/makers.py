@@ -38,7 +38,7 @@ def made(make: Sequence[str], names: Names, rng: random.Random, currency: str) -
 
 
 def count(rng: random.Random, low: int, high: int) -> Value:
-    """A small number, as a word half of the time where people would write one."""
+    """Draw a small number, as a word half of the time where people would write one."""
     number = rng.randint(low, high)
     shown = _NUMBERS[number] if number < len(_NUMBERS) and rng.random() < 0.5 else str(number)
     return Value("integer", shown, str(number))
@@ -50,7 +50,7 @@ def listed(items: list[str], rng: random.Random) -> Value:
 
 
 def joined(items: Sequence[str], rng: random.Random) -> str:
-    """`a, b and c`, in one of the ways in which people write it."""
+    """Write `a, b and c`, in one of the ways in which people write it."""
     if len(items) < 2:
         return "".join(items)
     link = rng.choice([" and ", " and ", " and ", ", and " if len(items) > 2 else " and ", ", ", " & "])
@@ -66,7 +66,7 @@ _PARTS = ("morning", "afternoon", "evening", "night")
 
 
 def _day(names: Names, rng: random.Random) -> str:
-    """A day without a year: `Friday`, `tomorrow`, `March 3`, `the 14th of May`."""
+    """Draw a day without a year: `Friday`, `tomorrow`, `March 3`, `the 14th of May`."""
     roll = rng.random()
     if roll < 0.45:
         return _weekday(names, rng)
@@ -105,7 +105,7 @@ _ENDS = ("com", "org", "net", "io", "de", "example", "co.uk")
 
 
 def _name(names: Names, rng: random.Random) -> str:
-    """What people are called in a sentence: mostly one name, or two."""
+    """Draw what people are called in a sentence: mostly one name, or two."""
     return names.first() if rng.random() < 0.5 else f"{names.first()} {names.last()}"
 
 

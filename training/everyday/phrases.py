@@ -92,7 +92,7 @@ class Choice:
 
 
 def told(phrase: Phrase, teller: Teller) -> str:
-    """One wording of `phrase`, with articles and capitals in place."""
+    """Return one wording of `phrase`, with articles and capitals in place."""
     out: list[str] = []
     phrase.tell(teller, out)
     text = "".join(out)

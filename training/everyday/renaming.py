@@ -43,7 +43,7 @@ _JOINS = ("; ", ", ", ". ", " / ", " | ")
 
 
 def renamed(labels: Mapping[str, str], rng: random.Random) -> tuple[Labels, str]:
-    """The labels under other names, now and then, and the description that explains them, if they need one."""
+    """Return the labels under other names, now and then, and the description that explains them, if they need one."""
     named, note = _renamed(labels, rng)
     return (named, note) if len(set(named.values())) == len(named) else (dict(labels), "")
 
@@ -82,7 +82,7 @@ def _shuffled(labels: Mapping[str, str], rng: random.Random) -> list[tuple[str, 
 
 
 def _signs(labels: Mapping[str, str], rng: random.Random) -> tuple[Labels, str]:
-    """Names that say nothing, each with its meaning in the description."""
+    """Return names that say nothing, each with its meaning in the description."""
     pairs = _shuffled(labels, rng)
     signs = _drawn_signs(len(pairs), rng)
     says = rng.choice(_SAYS)

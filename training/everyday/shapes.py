@@ -22,7 +22,7 @@ class Group:
 
 
 def question_of(members: Sequence[Field | Group], rng: random.Random, title: str = "Answer") -> Question:
-    """A question for all of `members`, each under a key of its own."""
+    """Make a question for all of `members`, each under a key of its own."""
     style, pydantic = rng.choice(_STYLES), rng.random() < 0.4
     members = [_styled(member, style) for member in _distinct(members)]
     definitions: dict[str, Any] = {}
@@ -67,7 +67,7 @@ def _object(fields: Sequence[Field], pydantic: bool) -> dict[str, Any]:
 
 
 def _titled(field: Field) -> dict[str, Any]:
-    """The schema with the title that pydantic gives to a property."""
+    """Return the schema with the title that pydantic gives to a property."""
     return field.schema if "$ref" in field.schema else {**field.schema, "title": field.key.replace("_", " ").title()}
 
 

@@ -37,7 +37,8 @@ def tell(rng: random.Random, family: Family, frame: Frame) -> Told:
 
 
 def _no_value_twice(values: dict[str, Value]) -> bool:
-    """Two people of one name in one text would make half of the questions ambiguous."""
+    """Return whether all strings differ: two people of one name in one text would make half of the questions
+    ambiguous."""
     texts = [value.text for value in values.values() if value.kind == "string"]
     return len(texts) == len(set(texts))
 
@@ -69,7 +70,7 @@ class Telling:
         self.values[slot] = Value(kind, value, value)
 
     def other(self, slot: str) -> str:
-        """Another value than the text has for `slot`."""
+        """Draw another value than the text has for `slot`. Raises `ValueError` where none turns up in 20 draws."""
         for _ in range(20):
             text = self._made(self.frame.slots[slot])[0].text
             if text.lower() not in self.values[slot].text.lower():
@@ -98,7 +99,7 @@ class Telling:
         return makers.made(tuple(make.split("/")), self.names, self.rng, self.currency).text
 
     def _rows(self, args: list[str]) -> tuple[Value, list[Row]]:
-        """Several of a small frame, all in one wording; a row holds what every one of them has."""
+        """Tell several of a small frame, all in one wording; a row holds what every one of them has."""
         frame, many = self.book.frames[args[0]], self.rng.randint(int(args[1]), int(args[2]))
         wording = self.rng.choice(frame.texts)
         rows: list[Row] = []
@@ -117,7 +118,7 @@ class Telling:
 
 
 def _alike(row: Row, other: Row) -> bool:
-    """Whether both rows have the same first string: nobody lists one thing twice."""
+    """Return whether both rows have the same first string: nobody lists one thing twice."""
     texts = [next((v.text for v in one.values() if v.kind == "string"), "") for one in (row, other)]
     return texts[0] == texts[1]
 

@@ -20,7 +20,7 @@ class Bank:
     sections: dict[str, tuple[str, ...]]
 
     def draw(self, rng: random.Random, section: str, **given: str) -> str:
-        """A phrase of `section`, all slots filled. A slot that occurs twice in it is filled the same way."""
+        """Draw a phrase of `section`, all slots filled. A slot that occurs twice in it is filled the same way."""
         return self.fill(rng, rng.choice(self.sections[section]), **given)
 
     def fill(self, rng: random.Random, phrase: str, **given: str) -> str:
@@ -45,7 +45,7 @@ def bank(name: str) -> Bank:
 
 @cache
 def languages() -> dict[str, dict[str, tuple[str, ...]]]:
-    """Language -> letter -> phrases, from the banks of whole languages (`european.txt` explains the letters)."""
+    """Return language -> letter -> phrases, from the banks of whole languages (`european.txt` explains the letters)."""
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     for name in ("european", "asian", "southern"):
         for language, lines in bank(name).sections.items():
