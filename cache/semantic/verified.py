@@ -78,7 +78,7 @@ def confident_share(right: int, n: int) -> float:
 
 
 def _divergence(share: float, p: float) -> float:
-    """Kullback-Leibler, of two coins, in nats; p <= share."""
+    """Return the Kullback-Leibler divergence of two coins, in nats; p <= share."""
     if p == 0:
         return inf
     rest = (1 - share) * log((1 - share) / (1 - p)) if share < 1 else 0.0

@@ -115,7 +115,7 @@ def _wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> bool:
 
 
 def _streamed(url: str) -> tuple[str, Mapping[str, Any]]:
-    """POST, print each piece of the answer as it arrives; the whole text and the last chunk."""
+    """Post the example and print each piece of the answer as it arrives. Return the whole text and the last chunk."""
     body = {
         "model": "bundled",
         "messages": [

@@ -47,7 +47,7 @@ class OwnNames:
 
 class HostCheck:
     def __init__(self, app: ASGIApp, own: OwnNames, keyed: Callable[[], bool], forms: ErrorForms) -> None:
-        """Stand in front of `app`. `keyed`: whether nobody is served without a key."""
+        """Wrap `app`. `keyed`: whether nobody is served without a key."""
         self._app = app
         self._keyed = keyed
         self._forms = forms

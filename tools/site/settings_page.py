@@ -99,7 +99,7 @@ def page() -> str:
 
 
 def stages() -> dict[tuple[str, str], tuple[type, ...]]:
-    """Slot and name of each built-in stage, and the dataclasses that its table is read as."""
+    """Return slot and name of each built-in stage, and the dataclasses that its table is read as."""
     settings, found = load(None, {}), StageList()
     for package in PACKAGES:
         package.register(found)
