@@ -151,7 +151,7 @@ def _decoded(text: str) -> str:
 
 
 def _grown(source: str, text: str, at: int, step: int) -> int:
-    """Return the length of the longest common part around text[at:at+step], over its places in `source`."""
+    """Return the length of the longest common part around text[at:at+step], over its first 64 places in `source`."""
     best, piece, found = 0, text[at : at + step], source.find(text[at : at + step])
     for _ in range(64):
         if found < 0:

@@ -75,8 +75,8 @@ class FirstTexts:
 
     def wait_s(self, tenant: str) -> float:
         """Return the seconds until a new request of `tenant` has its first text, after those before it. Return 0 while
-        nothing is known or nobody waits. Tenants take turns: of another's many requests, only one more than the tenant
-        has itself are before the new one."""
+        nothing is known or nobody waits. Tenants take turns: of each other tenant's requests, at most one more than
+        `tenant` has itself come before the new one."""
         if not self._came or not self._tenants or self._may_double():
             return 0.0
         own = self._tenants[tenant]
