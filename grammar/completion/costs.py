@@ -80,7 +80,8 @@ class Costs:
 
     def follow(self, follow: Continuation, outcome: int) -> int:
         if isinstance(follow, FreeName):
-            return min(self._entry(entry.state, entry.terms) + self._rest(entry.state) for entry in follow.entries)
+            entries = follow.entries(outcome)
+            return min(self._entry(entry.state, entry.terms) + self._rest(entry.state) for entry in entries)
         if len(follow.branches) > 1:
             return min(self.follow(branch, outcome) for branch in follow.branches)
         least = follow.least(self.words.of)
@@ -193,7 +194,7 @@ class Costs:
         listed = [
             self._member(state, i) for i, needed in enumerate(plan.required) if not needed and not _given(state, i)
         ]
-        free = [8 + self.value(state.values, terms) for _, terms in plan.free]
+        free = [8 + self.value(state.values, terms) for terms in plan.free]
         return min([*listed, *free], default=0)
 
     def items(self, state: ArrayState) -> int:

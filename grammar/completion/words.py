@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.lexemes.base import QUOTE, DfaLexeme, State
 from sluicegate.grammar.lexemes.counted import Counted
+from sluicegate.grammar.lexemes.joint import Joint
 from sluicegate.grammar.lexemes.length_bounds import CountedState
 from sluicegate.grammar.lexemes.literals import Literals
 from sluicegate.grammar.lexemes.words import Words
@@ -49,6 +50,8 @@ def _search(lexeme: Any, start: State) -> list[Word]:
     found: list[Word] = []
     if isinstance(lexeme, DfaLexeme):
         return _by_distance(lexeme, start)
+    if isinstance(lexeme, Joint):
+        return _of_joint(lexeme, start)
     if isinstance(lexeme, Counted):
         found.extend(_padded(lexeme, start) or _as_uncounted(lexeme, start))
     if not found and isinstance(lexeme, Literals | Words):
@@ -97,6 +100,21 @@ def _by_distance(lexeme: DfaLexeme, start: int) -> list[Word]:
     return found
 
 
+def _of_joint(lexeme: Joint, start: int) -> list[Word]:
+    now = lexeme.outcome(start)
+    if now is not None:
+        return [Word(b"", now)]
+    found = []
+    for word in _by_distance(lexeme.inner, start):
+        state: int | None = start
+        for byte in word.text:
+            state = None if state is None else lexeme.next(state, byte)
+        outcome = None if state is None else lexeme.outcome(state)
+        assert outcome is not None
+        found.append(Word(word.text, outcome))
+    return found
+
+
 def _as_uncounted(lexeme: Counted, start: CountedState) -> list[Word]:
     """Return the short words of the pattern alone that are as long as they must be."""
     if start.size < 0:
@@ -127,10 +145,11 @@ def _moves(lexeme: Any, state: State) -> list[tuple[int, State]]:
 
 def steps(lexeme: Any, state: State) -> list[int]:
     """Return bytes that may come next, nearest to the end first, then readable ones."""
-    distance = lexeme.distances if isinstance(lexeme, DfaLexeme) else None
+    plain = lexeme.inner if isinstance(lexeme, Joint) else lexeme
+    distance = plain.distances if isinstance(plain, DfaLexeme) else None
 
     def order(byte: int) -> tuple[int, int]:
-        return (0 if distance is None else distance[lexeme.row(state)[byte]]), _RANK[byte]
+        return (0 if distance is None else distance[plain.row(state)[byte]]), _RANK[byte]
 
     return sorted(lexeme.next_bytes(state), key=order)
 

@@ -33,13 +33,14 @@ class ObjectPlan:
     """One alternative of an object, ready to be followed; every listed name can be given a value.
 
     `names[i]` is listed with value `values[i]`; the first `ordered` rules of `any_order` False: names come in this
-    order, and free names after all of them. `free`: lexemes of names that are not listed, with their values.
+    order, and free names after all of them. `free`: values of names that are not listed, by their
+    kinds.
     """
 
     names: tuple[str, ...]
     values: tuple[Conjunction, ...]
     required: tuple[bool, ...]
-    free: tuple[tuple[Lexeme, Conjunction], ...]
+    free: tuple[Conjunction, ...]
     refused: frozenset[str]
     """Names that are not free: listed ones, and those that must be absent."""
     low: int
@@ -56,6 +57,8 @@ class ObjectPlan:
     """For each name, which demands are met where it is not given."""
     free_names: tuple[Strings, ...] = ()
     """For each of `free`, the names."""
+    free_lexemes: tuple[tuple[tuple[int, ...], Lexeme], ...] = ()
+    """Lexemes of the free names, each with the kinds of names that its outcomes stand for."""
     supply: int | None = None
     """How many free names there are, where they may be too few."""
     _read: dict[PunctuationTrie, list[tuple[int, int]]] = field(default_factory=dict)

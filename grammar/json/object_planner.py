@@ -14,6 +14,7 @@ from sluicegate.grammar.json.members import member_terms
 from sluicegate.grammar.json.object_plan import ObjectPlan, ordered_names
 from sluicegate.grammar.json.plan_source import PlanSource
 from sluicegate.grammar.lexemes.base import Lexeme
+from sluicegate.grammar.lexemes.joint import joint_lexeme
 from sluicegate.grammar.lexemes.scalars import string_lexemes
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.containers import Conjunction, Object
@@ -21,6 +22,8 @@ from sluicegate.grammar.schema.semantics import is_empty
 from sluicegate.grammar.schema.strings import Strings, StringSet
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
 
+_APART = 2
+"""Kinds of free names up to which each is read on its own."""
 _PATTERNS = 40
 _CLASSES = 2**6
 _CLAIMING = 3
@@ -35,9 +38,8 @@ _Classes = list[tuple[StringSet, tuple[str | StringSet, ...]]]
 
 
 class _Kind(NamedTuple):
-    """Free names with a lexeme and values of their own."""
+    """Free names with values of their own."""
 
-    lexeme: Lexeme
     terms: Conjunction
     names: Strings
     claims: Claims
@@ -120,7 +122,7 @@ class ObjectPlanner:
             names=tuple(given),
             values=tuple(given.values()),
             required=tuple(name in required for name in given),
-            free=tuple((kind.lexeme, kind.terms) for kind in kinds),
+            free=tuple(kind.terms for kind in kinds),
             refused=refused,
             low=spec.low,
             high=spec.high,
@@ -131,6 +133,7 @@ class ObjectPlanner:
             free_claims=tuple(kind.claims for kind in kinds) if spec.existentials else (),
             skips=tuple(skipped(spec, name, name in required) for name in given) if spec.existentials else (),
             free_names=tuple(kind.names for kind in kinds),
+            free_lexemes=_lexemes([kind.names for kind in kinds], bool(spec.existentials)),
             supply=supply,
         )
 
@@ -170,7 +173,7 @@ class ObjectPlanner:
             words = strings.finite_words(language)
             if words is None:
                 claims = self._claims(spec, terms, partial(_overlap, language, refused))
-                kinds += [_Kind(x, terms, part, claims) for part in language for x in string_lexemes((part,))]
+                kinds += [_Kind(terms, part.reduced, claims) for part in language if not part.is_empty()]
                 continue
             for name in sorted(words - refused):
                 if plans.blocklist is None or not plans.blocklist.holds(name):
@@ -234,6 +237,17 @@ class ObjectPlanner:
             return is_empty(self.plans.value_set(terms))
         except InvalidGrammar:
             return False
+
+
+def _lexemes(kinds: list[Strings], demanded: bool) -> tuple[tuple[tuple[int, ...], Lexeme], ...]:
+    """Return what reads names of `kinds`: one for all where there are several, or one for each, of which not all may be
+    given where some are `demanded`."""
+    counted = any(part.low or part.high is not None for part in kinds)
+    if len(kinds) > _APART and not demanded and not counted:
+        together = joint_lexeme(tuple([part.automaton() for part in kinds]))
+        if together is not None:
+            return ((tuple(range(len(kinds))), together),)
+    return tuple(((k,), lexeme) for k, part in enumerate(kinds) for lexeme in string_lexemes((part,)))
 
 
 def _patterns(spec: Object) -> tuple[str, ...]:

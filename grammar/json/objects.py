@@ -42,7 +42,8 @@ class ObjectSource(LayoutSource, Protocol):
 class ObjectState(Container):
     """An open object between members. `at`: next listed name in order, or a bit set of those given (any order);
     `count`: members so far, 0 where nobody asks; `met`: bit set of the demands met so far; `used`: free names that
-    came, once one of them begins no longer one; `kinds`: kinds of free names that are left, with their lexemes."""
+    came, once one of them begins no longer one; `kinds`: lexemes of the free names that are left, each with the plan's
+    kinds of names by its outcomes."""
 
     __slots__ = ("_entered", "_names", "_offered", "_read", "at", "count", "entries", "kinds", "met", "used")
     bracket = 0x7D
@@ -66,7 +67,7 @@ class ObjectState(Container):
         self.count = count
         self.met = met
         self.used = used
-        self.kinds = [(k, lexeme) for k, (lexeme, _) in enumerate(plan.free)] if not used else _left(plan, used)
+        self.kinds = plan.free_lexemes if not used else _left(plan, used)
         self.entries: dict[tuple[int, int], MemberStart] = {}
         self._names: tuple[Reading, ...] | None = None
         self._offered: list[int] | None = None
@@ -142,7 +143,8 @@ class ObjectState(Container):
         if not self.kinds:
             return False
         if plan.some:
-            return (plan.any_order or not self.missing()) and any(self.ways(-1 - k) for k, _ in self.kinds)
+            offered = any(self.ways(-1 - k) for kinds, _ in self.kinds for k in kinds)
+            return offered and (plan.any_order or not self.missing())
         if plan.supply is not None and not plan.any_order and self.at < len(plan.names):
             return not self.missing() and self.count + plan.supply >= plan.low
         missing = self.missing()
@@ -167,8 +169,8 @@ class ObjectState(Container):
             lexeme = self._listed()
             readings.append(InLexeme(lexeme, lexeme.start, ListedName(self)))
         if self.offers_free():
-            kinds = [(k, lexeme) for k, lexeme in self.kinds if not plan.some or self.ways(-1 - k)]
-            readings.extend(InLexeme(lexeme, lexeme.start, FreeName(self, k)) for k, lexeme in kinds)
+            offered = [each for each in self.kinds if not plan.some or self.ways(-1 - each[0][0])]
+            readings.extend(InLexeme(lexeme, lexeme.start, FreeName(self, kinds)) for kinds, lexeme in offered)
         return tuple(readings)
 
     def _listed(self) -> Literals:
@@ -208,7 +210,7 @@ class ObjectState(Container):
             return [after.entry(index, terms, way) for way, (after, terms) in enumerate(ways)]
         if index >= 0:
             return [self.after_listed(index).entry(index, plan.values[index])]
-        return [self.after_free().entry(index, plan.free[-1 - index][1])]
+        return [self.after_free().entry(index, plan.free[-1 - index])]
 
     def entry(self, index: int, terms: Conjunction, way: int = 0) -> MemberStart:
         """Return what follows the name that led to this state: `index` of a listed one, -1 - k for the k-th kind of
@@ -247,7 +249,7 @@ class ObjectState(Container):
         colon = punctuation.by_path.get(b":")
         if colon is None:
             return None
-        terms = plan.values[index] if index >= 0 else plan.free[-1 - index][1]
+        terms = plan.values[index] if index >= 0 else plan.free[-1 - index]
         value, after = values.value_lookahead(terms, punctuation.root, vocabulary), self.between_lookahead(vocabulary)
         if after is None or value.doubtful or after.doubtful or after.ends:
             return None
@@ -292,12 +294,10 @@ class ObjectState(Container):
         return self._read
 
 
-def _left(plan: ObjectPlan, used: frozenset[str]) -> list[tuple[int, Lexeme]]:
+def _left(plan: ObjectPlan, used: frozenset[str]) -> tuple[tuple[tuple[int, ...], Lexeme], ...]:
     """Return the kinds of free names, less the names in `used`."""
-    found = []
-    for k, part in enumerate(plan.free_names):
-        found += [(k, lexeme) for lexeme in string_lexemes((replace(part, minus=part.minus | used),))]
-    return found
+    left = [replace(part, minus=part.minus | used) for part in plan.free_names]
+    return tuple(((k,), lexeme) for k, part in enumerate(left) for lexeme in string_lexemes((part,)))
 
 
 class NameStart(Then):
@@ -354,24 +354,25 @@ class ListedName(Continuation):
 
 
 class FreeName(Continuation):
-    """After a name that is not listed, of the plan's kind `index`."""
+    """After a name that is not listed, of the plan's kind `kinds[outcome]`."""
 
-    __slots__ = ("index", "state")
+    __slots__ = ("kinds", "state")
 
-    def __init__(self, state: ObjectState, index: int) -> None:
+    def __init__(self, state: ObjectState, kinds: tuple[int, ...]) -> None:
         super().__init__(state.plan.distinct)
         self.state = state
-        self.index = index
+        self.kinds = kinds
 
-    @property
-    def entries(self) -> list[MemberStart]:
-        return self.state.entries_of(-1 - self.index)
+    def entries(self, outcome: int) -> list[MemberStart]:
+        return self.state.entries_of(-1 - self.kinds[outcome])
 
     def pointer(self) -> str:
-        return next((entry.state.values.pointer(entry.terms) for entry in self.entries), "")
+        outcomes = range(len(self.kinds))
+        found = (entry.state.values.pointer(entry.terms) for k in outcomes for entry in self.entries(k))
+        return next(filter(None, found), "")
 
     def after(self, outcome: int) -> tuple[Reading, ...]:
-        return tuple([reading for entry in self.entries for reading in entry.after(0)])
+        return tuple([reading for entry in self.entries(outcome) for reading in entry.after(0)])
 
     def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
         readings, state = super().finish(outcome, run, end_offset), self.state
@@ -383,10 +384,11 @@ class FreeName(Continuation):
         if not state.used and not strings.ends_at(state.plan.free_names, name):
             return readings
         used = (run.tape.open.keys.all() | {name}) - state.plan.refused
-        return FreeName(state.without(used), self.index).after(outcome)
+        return FreeName(state.without(used), (self.kinds[outcome],)).after(0)
 
     def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
-        return self.state.entry_lookahead(-1 - self.index, at, vocabulary) or super()._find(outcome, at, vocabulary)
+        known = self.state.entry_lookahead(-1 - self.kinds[outcome], at, vocabulary)
+        return known or super()._find(outcome, at, vocabulary)
 
 
 class MemberDone(PartDone):
