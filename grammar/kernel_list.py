@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sluicegate.grammar.automata.byte_level.character_ends import gather_ends
 from sluicegate.grammar.automata.byte_level.distances import distances_of
 from sluicegate.grammar.automata.byte_level.string_bodies import STRING_KERNELS
 from sluicegate.grammar.parsing.loops import MASK_KERNELS, NETWORK_KERNELS
@@ -13,6 +14,7 @@ from sluicegate.plugins.compiled.kernels import Kernel
 GRAMMAR_KERNELS = [
     *STRING_KERNELS,
     distances_of,
+    gather_ends,
     *TRIE_KERNELS,
     describe,
     walk,

@@ -38,6 +38,19 @@ class LengthSets:
             found = self._within[key] = self._union(low, high)
         return found
 
+    def exactly(self, size: int) -> int:
+        """Return the states that accept some text of `size` characters."""
+        return self._exact[self._place(size)]
+
+    def shortest(self, state: int, low: int, high: int | None) -> int | None:
+        """Return the length of the shortest text of `low` to `high` characters that `state` accepts; None: none."""
+        if not self.within(low, high) >> state & 1:
+            return None
+        size = low
+        while not self.exactly(size) >> state & 1:
+            size += 1
+        return size
+
     def _union(self, low: int, high: int | None) -> int:
         found = 0
         size = low

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, NamedTuple
+from typing import Any
 
 from sluicegate.grammar.budget.meter import tick
-from sluicegate.grammar.lexemes.base import QUOTE, DfaLexeme, State
+from sluicegate.grammar.completion.counted_words import FEW, RANK, Word, of_counted
+from sluicegate.grammar.lexemes.base import DfaLexeme, State
 from sluicegate.grammar.lexemes.counted import Counted
 from sluicegate.grammar.lexemes.joint import Joint
-from sluicegate.grammar.lexemes.length_bounds import CountedState
 from sluicegate.grammar.lexemes.literals import Literals
 from sluicegate.grammar.lexemes.words import Words
 
-_FEW = 4
-"""Words offered from one state: a guard may refuse the first."""
 _VISITS = 4
 _LISTED = 300
-_MOST_PADDING = 100_000
 _MOST_STEPS = 4_000
-_READABLE = [QUOTE, *b"a0 -1.", *range(0x62, 0x7B), *range(0x41, 0x5B), *range(0x31, 0x3A), *range(0x20, 0x7F)]
-_RANK = {byte: rank for rank, byte in reversed(list(enumerate([*_READABLE, *range(256)])))}
-
-
-class Word(NamedTuple):
-    text: bytes
-    outcome: int
 
 
 class ShortWords:
@@ -53,7 +43,7 @@ def _search(lexeme: Any, start: State) -> list[Word]:
     if isinstance(lexeme, Joint):
         return _of_joint(lexeme, start)
     if isinstance(lexeme, Counted):
-        found.extend(_padded(lexeme, start) or _as_uncounted(lexeme, start))
+        return of_counted(lexeme, start)
     if not found and isinstance(lexeme, Literals | Words):
         found.extend(_listed(lexeme, start))
     now = lexeme.outcome(start)
@@ -64,14 +54,14 @@ def _search(lexeme: Any, start: State) -> list[Word]:
     visits: dict[State, int] = {}
     queue: deque[tuple[State, bytes]] = deque([(start, b"")])
     steps = 0
-    while queue and steps < _MOST_STEPS and len(found) < _FEW:
+    while queue and steps < _MOST_STEPS and len(found) < FEW:
         state, text = queue.popleft()
         for byte, after in _moves(lexeme, state):
             steps += 1
             outcome = lexeme.outcome(after)
             if outcome is not None:
                 found.append(Word(text + bytes([byte]), outcome))
-                if len(found) == _FEW:
+                if len(found) == FEW:
                     break
             seen = visits.get(after, 0)
             if seen < _VISITS and lexeme.grows(after):
@@ -87,14 +77,14 @@ def _by_distance(lexeme: DfaLexeme, start: int) -> list[Word]:
     distance = lexeme.distances
     if distance[start] < 0:
         return []
-    firsts = [(distance[after], _RANK[byte], byte, after) for byte, after in _moves(lexeme, start)]
+    firsts = [(distance[after], RANK[byte], byte, after) for byte, after in _moves(lexeme, start)]
     found = []
-    for _, _, byte, state in sorted(firsts)[:_FEW]:
+    for _, _, byte, state in sorted(firsts)[:FEW]:
         text = bytearray([byte])
         while distance[state]:
             row = lexeme.row(state)
             closer = [b for b in range(256) if row[b] >= 0 and distance[row[b]] == distance[state] - 1]
-            text.append(min(closer, key=_RANK.__getitem__))
+            text.append(min(closer, key=RANK.__getitem__))
             state = row[text[-1]]
         found.append(Word(bytes(text), 0))
     return found
@@ -115,26 +105,11 @@ def _of_joint(lexeme: Joint, start: int) -> list[Word]:
     return found
 
 
-def _as_uncounted(lexeme: Counted, start: CountedState) -> list[Word]:
-    """Return the short words of the pattern alone that are as long as they must be."""
-    if start.size < 0:
-        return []
-    found = []
-    for word in _by_distance(lexeme.inner, start.inner):
-        state: CountedState | None = start
-        for byte in word.text:
-            tick()
-            state = None if state is None else lexeme.next(state, byte)
-        if state is not None and lexeme.outcome(state) is not None:
-            found.append(word)
-    return found
-
-
 def _moves(lexeme: Any, state: State) -> list[tuple[int, State]]:
     """Return bytes that may come next, readable ones first, and at most a few to each state."""
     counts: dict[State, int] = {}
     moves = []
-    for byte in sorted(lexeme.next_bytes(state), key=_RANK.__getitem__):
+    for byte in sorted(lexeme.next_bytes(state), key=RANK.__getitem__):
         tick()
         after = lexeme.next(state, byte)
         if after is not None and counts.setdefault(after, 0) < _VISITS:
@@ -149,7 +124,7 @@ def steps(lexeme: Any, state: State) -> list[int]:
     distance = plain.distances if isinstance(plain, DfaLexeme) else None
 
     def order(byte: int) -> tuple[int, int]:
-        return (0 if distance is None else distance[plain.row(state)[byte]]), _RANK[byte]
+        return (0 if distance is None else distance[plain.row(state)[byte]]), RANK[byte]
 
     return sorted(lexeme.next_bytes(state), key=order)
 
@@ -168,20 +143,4 @@ def _listed(lexeme: Literals | Words, state: State) -> list[Word]:
     else:
         rests = [lexeme.words[k][at:] for k in range(low, min(high, low + _LISTED))]
     words = [Word(rest, lexeme.outcomes[low + i]) for i, rest in enumerate(rests) if rest]
-    return sorted(words, key=lambda word: len(word.text))[:_FEW]
-
-
-def _padded(lexeme: Counted, state: CountedState) -> list[Word]:
-    """Return strings of any letters that are as long as they must be; none for patterns."""
-    if lexeme.inner is not lexeme.every or state.size < 0:
-        return []
-    if state.char != lexeme.every.start:  # inside a character
-        byte, after = _moves(lexeme, state)[0]
-        return [Word(bytes([byte]) + word.text, word.outcome) for word in _padded(lexeme, after)]
-    missing = max(lexeme.low - state.size, 0)
-    if missing > _MOST_PADDING:
-        return []
-    most = missing + 1 if lexeme.high is None else min(missing + 1, lexeme.high - state.size)
-    pads = [b"a" * missing, *([letter * most for letter in (b"a", b"b", b"c")] if most > missing else [])]
-    pads += [b"b" * missing, b"c" * missing] if missing else []
-    return [Word(pad + b'"', 0) for pad in pads]
+    return sorted(words, key=lambda word: len(word.text))[:FEW]

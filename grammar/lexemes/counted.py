@@ -28,7 +28,7 @@ class Counted:
         self.every = every
         self.low = low
         self.high = high
-        self.bounds = None if dfa is None else LengthBounds(dfa, inner, every, low, high)
+        self.bounds = None if dfa is None else LengthBounds(dfa, inner, low, high)
         self.branches: dict[Any, Any] | None = {}
         self.start = CountedState(inner.start, every.start, 0)
 
@@ -47,7 +47,7 @@ class Counted:
         if between and self.high is not None and state.size >= self.high:
             return None
         size = state.size + (char == every.start)
-        if self.bounds is not None and not self.bounds.alive(inner, char, size):
+        if self.bounds is not None and not self.bounds.alive(inner, size):
             return None
         return CountedState(inner, char, size)
 

@@ -55,7 +55,7 @@ class Joint:
 
     def next(self, state: int, byte: int) -> int | None:
         after = self.inner.next(state, byte)
-        return after if after != self.inner.final else after + int(self.ends[state])
+        return after if after is None or after != self.inner.final else after + int(self.ends[state])
 
     def outcome(self, state: int) -> int | None:
         return state - self.inner.final if state >= self.inner.final else None

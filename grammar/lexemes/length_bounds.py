@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sluicegate.grammar.automata import CharDfa
+from sluicegate.grammar.automata.byte_level.character_ends import character_ends
 from sluicegate.grammar.automata.lengths import LengthSets
 from sluicegate.grammar.lexemes.base import DfaLexeme
 
@@ -27,14 +27,15 @@ class CountedState(NamedTuple):
 
 
 class LengthBounds:
-    """Bounds of the pattern `dfa`, whose strings `inner` reads with the quote; `every`: the lexeme of all strings."""
+    """Bounds of the pattern `dfa`, whose strings `inner` reads with the quote: its state k between characters is state
+    k of `dfa`."""
 
-    def __init__(self, dfa: CharDfa, inner: DfaLexeme, every: DfaLexeme, low: int, high: int | None) -> None:
+    def __init__(self, dfa: CharDfa, inner: DfaLexeme, low: int, high: int | None) -> None:
+        self.dfa = dfa
         self.lengths = _lengths(dfa)
-        self.inner, self.every, self.low, self.high = inner, every, low, high
-        self.number = _numbers(dfa, inner)
-        self._ends: dict[tuple[int, int], tuple[int, ...]] = {}
+        self.inner, self.low, self.high = inner, low, high
         self._free: dict[int, int] = {}
+        self._known: dict[int, int] = {}
 
     def _fitting(self, size: int) -> int:
         """Return the states of the pattern, as a bit set, that are alive after `size` characters."""
@@ -42,29 +43,23 @@ class LengthBounds:
             return 0
         return self.lengths.within(max(self.low - size, 0), None if self.high is None else self.high - size)
 
-    def alive(self, inner: int, char: int, size: int) -> bool:
-        """Return whether some way to complete the text is alive after `size` whole characters, also inside another one
-        that has begun."""
-        if char == self.every.start:
-            return bool(self._fitting(size) >> self.number[inner] & 1)
-        fitting = self._fitting(size + 1)
-        return any(fitting >> end & 1 for end in self.ends(inner, char))
+    def alive(self, inner: int, size: int) -> bool:
+        """Return whether some text fits from `inner` on, where `size` whole characters were read; inside of one, some
+        way to complete it must be alive."""
+        if inner < self.dfa.state_count:
+            return bool(self._fitting(size) >> inner & 1)
+        return bool(self._fitting(size + 1) & self.ends(inner))
 
-    def ends(self, inner: int, char: int) -> tuple[int, ...]:
-        """Return the states of the pattern after the character that is begun."""
-        known = self._ends.get((inner, char))
+    def ends(self, inner: int) -> int:
+        """Return the states of the pattern, as a bit set, after the character that is begun."""
+        known = self._known.get(inner)
         if known is None:
-            found: set[int] = set()
-            after = self.every.row(char)
-            for byte, target in enumerate(self.inner.row(inner)):
-                if target < 0:
-                    continue
-                if after[byte] == self.every.start:
-                    found.add(self.number[target])
-                else:
-                    found.update(self.ends(target, after[byte]))
-            known = self._ends[inner, char] = tuple(found)
+            known = self._known[inner] = int.from_bytes(self._ends[inner].astype("<u8").tobytes(), "little")
         return known
+
+    @cached_property
+    def _ends(self) -> npt.NDArray[np.uint64]:
+        return character_ends(self.inner.table, self.dfa.state_count)
 
     def free(self, size: int) -> int:
         """Return how many more characters keep every state alive, whichever they are; -1 if not even none."""
@@ -77,62 +72,24 @@ class LengthBounds:
         return known
 
     def alive_after(self, size: int) -> npt.NDArray[np.bool_]:
-        """Return bool[states of `inner`, `LONGEST` + 1]: whether some text is alive there when n more than `size`
-        characters were read."""
-        columns = LONGEST + 1
-        alive = np.zeros((self.inner.table.shape[0], columns), np.bool_)
-        sets = np.array([_members(self._fitting(size + n), len(self.number)) for n in range(columns + 1)])
-        for inner, char in self._reached:
-            numbers = [self.number[inner]] if char == self.every.start else list(self.ends(inner, char))
-            offset = 0 if char == self.every.start else 1
-            alive[inner] = sets[offset : offset + columns, numbers].any(axis=1)
+        """Return bool[states of `inner`, `LONGEST` + 1]: some text is alive there when n more than `size` characters
+        were read."""
+        ends, chars = self._ends, self.dfa.state_count
+        alive = np.zeros((ends.shape[0], LONGEST + 1), np.bool_)
+        known: dict[int, npt.NDArray[np.bool_]] = {}
+        for n in range(LONGEST + 2):
+            fitting = self._fitting(size + n)
+            if fitting not in known:
+                words = np.frombuffer(fitting.to_bytes(8 * ends.shape[1], "little"), "<u8")
+                known[fitting] = (ends & words).any(axis=1)
+            some = known[fitting]
+            if n <= LONGEST:
+                alive[:chars, n] = some[:chars]
+            if n:
+                alive[chars:, n - 1] = some[chars:]
         return alive
-
-    @cached_property
-    def _reached(self) -> list[tuple[int, int]]:
-        """Return the states of `inner`, each with the state of `every` that it goes with."""
-        pending = [(self.inner.start, self.every.start)]
-        seen = set(pending)
-        while pending:
-            inner, char = pending.pop()
-            after = self.every.row(char)
-            for byte, target in enumerate(self.inner.row(inner)):
-                if target < 0 or target == self.inner.final:
-                    continue
-                pair = (target, after[byte])
-                if pair not in seen:
-                    seen.add(pair)
-                    pending.append(pair)
-        return list(seen)
 
 
 @lru_cache(maxsize=500)
 def _lengths(dfa: CharDfa) -> LengthSets:
     return LengthSets(dfa)
-
-
-def _numbers(dfa: CharDfa, inner: DfaLexeme) -> dict[int, int]:
-    """Return the states of `dfa` by the states of `inner` that stand between characters."""
-    table = dfa.table
-    spelled = {c: _spelled(chr(start)) for start, c in zip(table.starts, table.classes, strict=True) if c >= 0}
-    numbers = {inner.start: 0}
-    pending = [(0, inner.start)]
-    while pending:
-        number, state = pending.pop()
-        for letters, target in table.rows[number].items():
-            after = state
-            for byte in spelled[letters]:
-                after = inner.row(after)[byte]
-            if after not in numbers:
-                numbers[after] = target
-                pending.append((target, after))
-    return numbers
-
-
-def _spelled(char: str) -> bytes:
-    return json.dumps(char, ensure_ascii=False)[1:-1].encode()
-
-
-def _members(states: int, count: int) -> npt.NDArray[np.bool_]:
-    packed = np.frombuffer(states.to_bytes((count + 7) // 8, "little"), np.uint8)
-    return np.unpackbits(packed, bitorder="little")[:count].astype(np.bool_)

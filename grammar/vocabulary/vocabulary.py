@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sluicegate.grammar.automata.byte_level import string_bodies
+from sluicegate.grammar.automata.byte_level import character_ends, string_bodies
 from sluicegate.grammar.token_ids import I32, NO_IDS
 from sluicegate.grammar.vocabulary import kernels, pruning
 from sluicegate.grammar.vocabulary.boundary import BoundaryTokens, Ending, Scratch, crosses_strings, plausible
@@ -347,6 +347,7 @@ class Vocabulary:
         self._warm = True
         kernels.warm()
         string_bodies.warm()
+        character_ends.warm()
         pruning.warm()
         _ = (
             self.slices,

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import random
+from typing import Any
 
 import numpy as np
 import pytest
 
 from sluicegate.grammar.automata import CharDfa
+from sluicegate.grammar.automata.byte_level import character_ends
 from sluicegate.grammar.automata.lengths import LengthSets
 from sluicegate.grammar.classification import counted
 from sluicegate.grammar.classification.automata import RootClass
 from sluicegate.grammar.classification.classify import at_root
+from sluicegate.grammar.completion.counted_words import of_counted
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.lexemes.counted import Counted
+from sluicegate.grammar.lexemes.length_bounds import CountedState
 from sluicegate.grammar.lexemes.scalars import every_string, string_automaton
 from sluicegate.grammar.schema.strings import Strings
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
@@ -75,6 +80,52 @@ def test_lengths_are_those_of_the_product(pattern: str, low: int, high: int | No
         for most in (*range(least, 12), None):
             some = not dfa.intersection(CharDfa.length_between(least, most)).is_empty()
             assert bool(LengthSets(dfa).within(least, most) & 1) is some
+
+
+@pytest.mark.parametrize(("pattern", "low", "high"), PATTERNS)
+def test_short_words_are_as_short_as_any(pattern: str, low: int, high: int | None) -> None:
+    """From every place of random walks, also inside a character and inside an escape."""
+    dfa = CharDfa.from_pattern(pattern)
+    fast = Counted(string_automaton(dfa), every_string(), low, high, dfa)
+    product = dfa.intersection(CharDfa.length_between(low, high))
+    for seed in range(30):
+        pick = random.Random(seed)
+        state: CountedState | None = fast.start
+        text = b""
+        while state is not None and fast.grows(state):
+            words = of_counted(fast, state)
+            assert words
+            assert all(product.accepts(json.loads(b'"' + text + word.text)) for word in words)
+            if state.char == fast.every.start:
+                so_far = json.loads(b'"' + text + b'"')
+                after = 0
+                for character in so_far:
+                    after = product.step(after, character)
+                added = len(json.loads(b'"' + words[0].text))
+                assert added == LengthSets(product).shortest(after, 0, None)
+            byte = pick.choice(sorted(fast.next_bytes(state)))
+            text += bytes([byte])
+            state = fast.next(state, byte)
+
+
+@pytest.mark.parametrize("loop", [character_ends.gather_ends, None], ids=["compiled", "Python"])
+@pytest.mark.parametrize("pattern", ["^(a|é|😀b|[^c])*$", "x" * 70, "[0-9]{3}"])
+def test_a_character_that_is_begun_leads_where_its_bytes_lead(
+    pattern: str, loop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(character_ends, "gather_ends", loop or character_ends._gather_by_numpy)
+    dfa = CharDfa.from_pattern(pattern)
+    table = string_automaton(dfa).table
+    ends = character_ends.character_ends(table, dfa.state_count)
+
+    def follow(state: int) -> set[int]:
+        if state < dfa.state_count:
+            return {state}
+        return {end for after in set(table[state].tolist()) - {-1} for end in follow(after)}
+
+    for state in range(len(table) - 1):
+        bits = int.from_bytes(ends[state].tobytes(), "little")
+        assert {k for k in range(dfa.state_count) if bits >> k & 1} == follow(state)
 
 
 def test_many_strings_without_a_few_are_not_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:

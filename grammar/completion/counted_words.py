@@ -1,0 +1,110 @@
+"""Short strings of bounded length from a state of their lexeme, found by their lengths instead of by search."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from sluicegate.grammar.automata import CharDfa
+from sluicegate.grammar.budget.meter import tick
+from sluicegate.grammar.lexemes.base import QUOTE
+from sluicegate.grammar.lexemes.counted import Counted
+from sluicegate.grammar.lexemes.length_bounds import CountedState, LengthBounds
+from sluicegate.grammar.lexemes.literals import plain
+
+FEW = 4
+"""Words offered from one state: a guard may refuse the first."""
+_MOST_LETTERS = 100_000
+"""Of strings of any letters."""
+_MOST_CHARACTERS = 2_000
+"""Of strings of a pattern, each of which is looked for on its own."""
+_READABLE = [QUOTE, *b"a0 -1.", *range(0x62, 0x7B), *range(0x41, 0x5B), *range(0x31, 0x3A), *range(0x20, 0x7F)]
+RANK = {byte: rank for rank, byte in reversed(list(enumerate([*_READABLE, *range(256)])))}
+
+
+class Word(NamedTuple):
+    text: bytes
+    outcome: int
+
+
+def of_counted(lexeme: Counted, state: CountedState) -> list[Word]:
+    """Return strings as short as may be; none where even these are very long."""
+    if state.size < 0:
+        return [Word(b"", 0)]
+    if state.char != lexeme.every.start:
+        return _completed(lexeme, state)
+    if lexeme.bounds is None:
+        return _padded(lexeme, state)
+    return _of_pattern(lexeme, lexeme.bounds, state)
+
+
+def _completed(lexeme: Counted, state: CountedState) -> list[Word]:
+    """Finish the character that is begun, in the first way that fits."""
+    for byte in sorted(lexeme.next_bytes(state), key=RANK.__getitem__):
+        tick()
+        after = lexeme.next(state, byte)
+        if after is not None:
+            return [Word(bytes([byte]) + word.text, word.outcome) for word in of_counted(lexeme, after)]
+    return []
+
+
+def _padded(lexeme: Counted, state: CountedState) -> list[Word]:
+    """Return strings of any letters that are as long as they must be."""
+    missing = max(lexeme.low - state.size, 0)
+    if missing > _MOST_LETTERS:
+        return []
+    most = missing + 1 if lexeme.high is None else min(missing + 1, lexeme.high - state.size)
+    pads = [b"a" * missing, *([letter * most for letter in (b"a", b"b", b"c")] if most > missing else [])]
+    pads += [b"b" * missing, b"c" * missing] if missing else []
+    return [Word(pad + b'"', 0) for pad in pads]
+
+
+def _of_pattern(lexeme: Counted, bounds: LengthBounds, state: CountedState) -> list[Word]:
+    """Return the shortest strings of the pattern that are long enough, and some of the next length if they are few;
+    those of one length differ in their first character."""
+    high = None if lexeme.high is None else lexeme.high - state.size
+    size = bounds.lengths.shortest(state.inner, max(lexeme.low - state.size, 0), high)
+    found: list[Word] = []
+    while size is not None and size <= _MOST_CHARACTERS and len(found) < FEW:
+        firsts = _letters(bounds, state.inner, size)[: FEW - len(found)] if size else [("", state.inner)]
+        found += [Word(plain(letter + _rest(bounds, after, size - 1)) + b'"', 0) for letter, after in firsts]
+        size = bounds.lengths.shortest(state.inner, size + 1, high) if high is None or size < high else None
+    return found
+
+
+def _rest(bounds: LengthBounds, state: int, size: int) -> str:
+    """Return a text of `size` characters that the pattern takes from `state` on."""
+    text = []
+    for left in range(size, 0, -1):
+        letter, state = _letters(bounds, state, left)[0]
+        text.append(letter)
+    return "".join(text)
+
+
+def _letters(bounds: LengthBounds, state: int, size: int) -> list[tuple[str, int]]:
+    """Return characters that may begin a text of `size` characters in `state`, readable ones first, and where they
+    lead."""
+    tick()
+    fitting, by_class = bounds.lengths.exactly(size - 1), _readable(bounds.dfa)
+    found = [
+        (rank, letter, target)
+        for c, target in bounds.dfa.table.rows[state].items()
+        if fitting >> target & 1
+        for rank, letter in by_class[c]
+    ]
+    return [(letter, target) for _, letter, target in sorted(found)]
+
+
+@lru_cache(maxsize=200)
+def _readable(dfa: CharDfa) -> dict[int, list[tuple[int, str]]]:
+    """Return the most readable characters of each class, with their ranks."""
+    table = dfa.table
+    found: dict[int, list[tuple[int, str]]] = {}
+    for byte in sorted(range(0x20, 0x7F), key=RANK.__getitem__):
+        letters = found.setdefault(table.class_of(byte), [])
+        if len(letters) < FEW:
+            letters.append((RANK[byte], chr(byte)))
+    for start, c in zip(table.starts, table.classes, strict=True):
+        if c not in found:
+            found[c] = [(len(RANK) + len(found), chr(start))]
+    return found
