@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.json.values import Values
-from sluicegate.grammar.lexemes.scalars import shared_automata
+from sluicegate.grammar.lexemes.base import DfaLexeme
+from sluicegate.grammar.lexemes.scalars import shared_automata, string_lexemes
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.schema.closed import closed
 from sluicegate.grammar.schema.containers import Conjunction, SchemaRef
 from sluicegate.grammar.schema.document import SchemaDocument
 from sluicegate.grammar.schema.lint import SchemaLint
+from sluicegate.grammar.schema.strings import Strings
 from sluicegate.plugins.errors import Unsatisfiable
 
 
@@ -29,4 +32,13 @@ def satisfiable_values(
     if not values.satisfiable(root):
         pointer, why = values.why_not(root)
         raise Unsatisfiable("no value satisfies this schema" + (f": {why}" if why else ""), pointer=pointer)
+    for texts in lint.large:
+        _spell(texts)
     return values, root, tuple(lint.notes)
+
+
+def _spell(texts: CharDfa) -> None:
+    """Make what masks and completions of a string ask of its automaton."""
+    for lexeme in string_lexemes((Strings(dfa=texts),)):
+        if isinstance(lexeme, DfaLexeme):
+            _ = lexeme.distances

@@ -25,6 +25,8 @@ _ENFORCED = tuple(
 _LETTERS = {name: frozenset(name) for name in _ENFORCED}
 _NEAR = 0.85
 """The least ratio of `difflib`."""
+_LARGE = 100
+"""States of an automaton over characters: some 10 ms to spell them."""
 _LONGEST_KEYWORD = max(map(len, _ENFORCED)) + 2
 _MOST_UNKNOWN = 64
 """Unknown names of a schema that are compared with keywords: a comparison takes tenths of a millisecond."""
@@ -101,6 +103,8 @@ class SchemaLint:
     def __init__(self, document: SchemaDocument, limits: GrammarLimits) -> None:
         self.limits = limits
         self.notes: list[str] = []
+        self.large: dict[CharDfa, None] = {}
+        """Automata of strings that are so large that a mask must not wait for their spellings."""
         self._unknown: set[str] = set()
         self._named_draft = isinstance(document.schema, dict) and "$schema" in document.schema
         self._pending = [(document.root, 0)]
@@ -148,7 +152,7 @@ class SchemaLint:
             elif keyword.role == "reference":
                 self._pending.append((node.document.resolve(node, key), depth))
             elif key == "pattern":
-                self._check_pattern(below, node.at(key))
+                self._note_size(self._check_pattern(below, node.at(key)))
             elif key == "format":
                 self._note_format(below, node.at(key))
             elif keyword.role == "applicator":
@@ -165,7 +169,7 @@ class SchemaLint:
 
     def _note_format(self, name: str, pointer: str) -> None:
         if name in FORMAT_NAMES:
-            format_dfa(name)  # made once: a mask must not wait for it
+            self._note_size(format_dfa(name))  # made once: a mask must not wait for it
         else:
             self.notes.append(f"format {name!r} at {pointer!r} is not one of JSON Schema's; it only annotates")
 
@@ -181,11 +185,17 @@ class SchemaLint:
         elif isinstance(below, dict):
             self._pending.append((node.child(key), depth))
 
-    def _check_pattern(self, text: str, pointer: str) -> None:
-        if not _read_pattern(text, self.limits, pointer)[1]:
+    def _note_size(self, dfa: CharDfa) -> None:
+        if dfa.state_count > _LARGE:
+            self.large[dfa] = None
+
+    def _check_pattern(self, text: str, pointer: str) -> CharDfa:
+        dfa, is_ecma = _read_pattern(text, self.limits, pointer)
+        if not is_ecma:
             self.notes.append(
                 f"pattern {_shown(text)} at {pointer!r} is not one of ECMA 262; it is enforced as Python's re reads it"
             )
+        return dfa
 
 
 @lru_cache(maxsize=4096)

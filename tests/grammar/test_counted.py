@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sluicegate.grammar import compile_json_schema
 from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.automata.byte_level import character_ends
 from sluicegate.grammar.automata.lengths import LengthSets
@@ -16,13 +17,14 @@ from sluicegate.grammar.classification import counted
 from sluicegate.grammar.classification.automata import RootClass
 from sluicegate.grammar.classification.classify import at_root
 from sluicegate.grammar.completion.counted_words import of_counted
+from sluicegate.grammar.lexemes import scalars
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.lexemes.counted import Counted
 from sluicegate.grammar.lexemes.length_bounds import CountedState
 from sluicegate.grammar.lexemes.scalars import every_string, string_automaton
 from sluicegate.grammar.schema.strings import Strings
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
-from tests.grammar.grammar_checks import byte_vocabulary
+from tests.grammar.grammar_checks import allowed, byte_vocabulary
 from tests.reference.byte_automata import json_string_body
 
 PATTERNS = [
@@ -140,3 +142,21 @@ def test_many_strings_without_a_few_are_not_taken_apart(monkeypatch: pytest.Monk
     assert not Strings(dfa=few, minus=frozenset("a")).is_empty()
     monkeypatch.setattr(CharDfa, "difference", refused)
     assert not Strings(dfa=many, minus=frozenset("xyz")).is_empty()
+
+
+def test_large_patterns_are_spelled_when_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a mask nor a completion waits for their table."""
+    words = "|".join(f"w{n * 7919 % 10007}x" for n in range(60))
+    schemas = [{"pattern": f"^({words})+$", **more} for more in ({}, {"maxLength": 90})]
+    grammars = [compile_json_schema({"type": "string", **each}, byte_vocabulary()) for each in schemas]
+
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("a table was made")
+
+    monkeypatch.setattr(scalars, "string_table", refused)
+    for grammar in grammars:
+        matcher = grammar.matcher()
+        for byte in b'"w':
+            assert byte in allowed(matcher, grammar.vocabulary)
+            assert matcher.shortest_completion() is not None
+            matcher.accept(byte)
