@@ -9,7 +9,8 @@ from __future__ import annotations
 from threading import Lock
 from typing import Any
 
-from sluicegate.grammar.completion.words import ShortWords, Word
+from sluicegate.grammar.completion.counted_words import Word
+from sluicegate.grammar.completion.words import ShortWords
 from sluicegate.grammar.json.arrays.plan import ArrayPlan
 from sluicegate.grammar.json.arrays.state import ArrayState, ItemDone
 from sluicegate.grammar.json.layout import Between
