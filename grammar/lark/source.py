@@ -284,7 +284,7 @@ class Source:
         return self.written.find(name)
 
     def of_lark(self, error: Exception) -> str:
-        """Word an error of Lark's, with the place in what was written."""
+        """Put an error of Lark's into words, with the place in what was written."""
         pattern = getattr(error, "pattern", None)
         if isinstance(pattern, str) and pattern in self.written:
             return self.placed(f"not a regular expression: {error}", self.written.find(pattern))

@@ -57,7 +57,7 @@ class LazyGrammar:
         screens: Screens | None = None,
         doubtful: bool = False,
     ) -> None:
-        """Keep what `start` begins as a grammar over `vocabulary`.
+        """Make a grammar over `vocabulary` whose first readings `start` makes.
 
         `tape` makes the text of a matcher; `trailing`: tokens that may end a JSON value and go on with no JSON;
         `screens`: what no text may hold. With `doubtful`, raises `Unsatisfiable` where these leave no way to the end.

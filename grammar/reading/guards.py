@@ -35,8 +35,8 @@ class DistinctKey:
         return name not in self.listed and name not in tape.open.keys
 
     def refused(self, tape: Tape, among: Container[str]) -> list[str] | None:
-        """Return the rests of names given before. Takes as long as there are such names among those that begin alike;
-        what many share is remembered."""
+        """Return the rests of names that may not come: listed ones, and those given before. Takes as long as there are
+        such names among those that begin alike; what many share is remembered."""
         assert tape.open is not None
         begun = "" if tape.mode == 0 else tape.begun_string()
         if begun is None:

@@ -343,7 +343,7 @@ def _is_named(schema: dict[str, Json]) -> bool:
 
 
 def _joined(base: str, reference: str) -> str:
-    """Do `urljoin`, which does not know that a URN has fragments too."""
+    """Do what `urljoin` does, also for the fragments of URNs, which it does not know."""
     return urldefrag(base)[0] + reference if reference.startswith("#") else urljoin(base, reference)
 
 
