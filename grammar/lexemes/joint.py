@@ -31,7 +31,8 @@ class Joint:
     general = False
 
     def __init__(self, inner: DfaLexeme, ends: Sequence[int], whole: DfaLexeme) -> None:
-        """`ends[s]`: the outcome of a quote in state `s` of the characters. `whole`: the minimal lexeme of the same."""
+        """Join languages to one lexeme. `ends[s]`: the outcome of a quote in state `s` of the characters. `whole`: the
+        minimal lexeme of the same strings."""
         self.inner = inner
         self.ends = np.array(ends, np.int32)
         self.whole = whole
@@ -41,7 +42,7 @@ class Joint:
 
     @cached_property
     def same(self) -> npt.NDArray[np.int32]:
-        """int32[states of `inner`]: the state of `whole` that takes the same texts."""
+        """Return int32[states of `inner`]: the state of `whole` that takes the same texts."""
         mine, other = self.inner.table, self.whole.table
         found = np.full(mine.shape[0], -1, np.int32)
         found[self.start] = self.whole.start
