@@ -29,7 +29,8 @@ Stamps = list[tuple[float, int]]
 
 
 def load(folder: str | Path, args: Any) -> tuple[Engine, LoadedModel]:
-    """`args`: the harness's own, of which `dtype`, `device`, `c`, `prompt_len`, `output_len` and `threads` are read."""
+    """Return an engine for the checkpoint in `folder`, and the loaded model. `args` are the harness's own; `dtype`,
+    `device`, `c`, `prompt_len`, `output_len` and `threads` are read."""
     weights: Any = os.environ.get("WEIGHTS", "full")
     folder = with_tokenizer(Path(folder))
     model = load_model(folder, name="bench", dtype=args.dtype, device=args.device, weights=weights)
@@ -67,7 +68,8 @@ async def _consume(engine: Engine, model: LoadedModel, prompt: Sequence[int], ou
 
 
 def with_tokenizer(folder: Path) -> Path:
-    """A folder of links to `folder` with a tokenizer of numbered words, for checkpoints that have none."""
+    """Return `folder`; for checkpoints that have no tokenizer, a folder of links to it with a tokenizer of numbered
+    words."""
     if (folder / "tokenizer.json").exists():
         return folder
     made = Path(tempfile.mkdtemp(prefix="sluicegate-bench-"))

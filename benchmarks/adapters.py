@@ -70,7 +70,8 @@ async def _measure(name: str, args: argparse.Namespace) -> dict[str, float]:
 
 
 async def _round(engine: Engine, names: list[str], args: argparse.Namespace) -> float:
-    """CPU milliseconds a token."""
+    """Return the CPU milliseconds a token of one round, in which `args.c` jobs run at once and take the adapters in
+    turn."""
     jobs = [
         Job(
             f"adapters-{at}",
@@ -92,7 +93,7 @@ async def _drain(engine: Engine, job: Job) -> None:
 
 
 def write_random(model: LoadedModel, to: Path, rank: int, seed: int) -> Path:
-    """An adapter of random factors for every linear layer of a decoder but the vocabulary; returns `to`."""
+    """Write an adapter of random factors for every linear layer of a decoder but the vocabulary. Return `to`."""
     generator = torch.Generator().manual_seed(seed)
     tensors: dict[str, Any] = {}
     for name, layer in model.module.named_modules():

@@ -80,7 +80,7 @@ Compile = Callable[[str, Vocabulary], LazyGrammar]
 
 
 def rules(pick: random.Random, terminals: tuple[str, ...], define: str, first: str) -> str:
-    """Rules of all shapes: ambiguous, empty, recursive from either side or in the middle, useless."""
+    """Draw rules of all shapes: ambiguous, empty, recursive from either side or in the middle, useless."""
     names = [first, "x", "y", "z", "v", "w"][: pick.randint(1, 6)]
 
     def expression(depth: int) -> str:
@@ -106,7 +106,7 @@ def gbnf(pick: random.Random) -> str:
 
 
 def schema(pick: random.Random, depth: int = 3) -> dict[str, Any]:
-    """A schema of the kinds that people write, and some that they should not."""
+    """Draw a schema of the kinds that people write, and of some that they should not."""
     kind = pick.choice(("string", "integer", "number", "object", "array", "enum", "anyOf"))
     more: tuple[dict[str, Any], ...]
     if depth == 0 or kind == "string":

@@ -53,7 +53,7 @@ class Pair:
 
 
 def pairs(path: Path = PAIRS) -> list[Pair]:
-    """Of `pairs.txt`: `# kind: same` or `# kind: differs`, then lines `one => other`."""
+    """Read the pairs of a file such as `pairs.txt`: `# kind: same` or `# kind: differs`, then lines `one => other`."""
     found, kind, same = [], "", False
     for line in path.read_text("utf-8").splitlines():
         if line.startswith("# "):
@@ -69,7 +69,7 @@ def pairs(path: Path = PAIRS) -> list[Pair]:
 
 
 def judged(guard: Guard, threshold: float, path: Path = PAIRS) -> dict[str, Any]:
-    """Of all pairs: which would be served."""
+    """Count the pairs that the cache would answer alike at this threshold, rightly and wrongly."""
     embedder = HashedNgrams()
     served = []
     for pair in pairs(path):
@@ -107,7 +107,7 @@ def exact(count: int) -> dict[str, Any]:
 
 
 async def _exact(make: Callable[[], Any], count: int) -> dict[str, float]:
-    """CPU of this process, all threads; the server's is not in it."""
+    """Measure exact hits. CPU is that of this process with all threads; the server's is not in it."""
     cache = TieredCache(make())
     await cache.start()
     requests = [
@@ -170,8 +170,8 @@ class _redis:
 
 
 def searches(count: int) -> dict[str, Any]:
-    """Rows: as a model's embeddings lie (clusters of 20), all of one cluster (the worst case: no bound helps), and
-    clustered with 1,000 different signatures of the guard."""
+    """Measure searches in `count` rows of three kinds: as a model's embeddings lie (clusters of 20), all of one cluster
+    (the worst case: no bound helps), and clustered with 1,000 different signatures of the guard."""
     random = np.random.default_rng(0)
     centres = random.standard_normal((max(1, count // 20), DIM), dtype=np.float32)
     noise = random.standard_normal((count, DIM), dtype=np.float32)
@@ -214,7 +214,7 @@ def _unit(rows: Any) -> Any:
 
 
 def prompts() -> dict[str, float]:
-    """CPU of what a semantic look-up does before it searches."""
+    """Measure the CPU milliseconds of what a semantic look-up does before it searches."""
     embedder, text = HashedNgrams(), "Can you tell me how to change the delivery address of my order, please?"
     timed = {}
     for name, call in (("embed_ms", embedder.vector), ("signature_ms", signature)):

@@ -64,7 +64,7 @@ class ProbedCut:
         self._known: dict[str, list[tuple[str, float]]] = {}
 
     def tokens(self, text: str) -> list[tuple[str, float]]:
-        """(characters, log-odds) of each token; computed once."""
+        """Return (characters, log-odds) of each token. They are computed once."""
         if text not in self._known:
             self._known[text] = self._read(text)
         return self._known[text]
@@ -83,7 +83,7 @@ class ProbedCut:
         yield Piece(0, finish_reason="stop")
 
     def units(self, text: str) -> Iterator[tuple[str, float]]:
-        """Each unit, and the mean log-odds of its tokens as a score."""
+        """Yield each unit, with the mean log-odds of its tokens as a score."""
         cutter = UnitCutter(UNITS["unit_chars"], UNITS["longest_unit"])
         parts = self.tokens(text)
         begins = np.cumsum([0, *(len(part) for part, _ in parts)])[:-1]
@@ -94,7 +94,7 @@ class ProbedCut:
 
 
 def planted(cases: Sequence[Case], share: float) -> list[Case]:
-    """One in `1 / share` of the answers gets the bad sentence in its middle; the others stay."""
+    """Return the answers with the bad sentence in the middle of one in `1 / share` of them. The others stay."""
     every = max(1, round(1 / share))
     return [_with_bad(case) if at % every == 0 else case for at, case in enumerate(cases)]
 
@@ -113,7 +113,7 @@ def probe_of(model: LoadedModel, cases: Sequence[Case], folder: Path) -> StatePr
 
 
 def ringing(cut: ProbedCut, cases: Sequence[Case]) -> float:
-    """The largest score that `FOUND` of the bad units reach."""
+    """Return the largest score that a share of `FOUND` of the bad units reach."""
     scores = sorted(score for case in cases for unit, score in cut.units(_with_bad(case).text) if BAD in unit)
     return max(0.001, scores[math.floor((1 - FOUND) * len(scores))])
 
@@ -150,7 +150,7 @@ async def _rows(
 async def _row(
     name: str, rail: JudgeRail, cases: Sequence[Case], cut: ProbedCut, models: Sequence[ModelSettings]
 ) -> dict[str, Any]:
-    """On an engine of its own: blocks that another judge's questions left would flatter this one."""
+    """Measure one judge on an engine of its own: blocks that another judge's questions left would flatter it."""
     engine = Engine(EngineSettings(models=tuple(models)))
     await engine.start()
     try:

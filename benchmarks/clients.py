@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def leaving(limit: int) -> dict[str, float]:
-    """Milliseconds from closing the socket until the engine runs nothing any more."""
+    """Measure the milliseconds from closing the socket until the engine runs nothing any more."""
     runtime = compose(load(), {})
     took: list[float] = []
     with serving(runtime) as port:
@@ -68,8 +68,8 @@ def leaving(limit: int) -> dict[str, float]:
 
 
 def idle(count: int) -> dict[str, float]:
-    """Streams that stay open and silent, of clients in another process: memory of one at the gateway, and how long
-    other requests take meanwhile, beside what they took before."""
+    """Measure streams that stay open and silent, of clients in another process: the memory of one at the gateway, and
+    how long other requests take meanwhile and took before."""
     allow_files(count + 1000)
     app = TestApp(script=["x"], delay_s=3600)
     with serving(app.runtime) as port:
@@ -98,7 +98,8 @@ def idle(count: int) -> dict[str, float]:
 
 
 def waits_ms(port: int, count: int = 400, pause_s: float = 0.05) -> list[float]:
-    """What one request after the other took, sorted; long enough for every stream to have had its comment lines."""
+    """Return the milliseconds that one request after the other took, sorted. The requests go on long enough for every
+    stream to have had its comment lines."""
     took = []
     for _ in range(count):
         began = time.perf_counter()

@@ -17,7 +17,8 @@ DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 
 
 def parser(description: str | None, data: str, limit: int) -> argparse.ArgumentParser:
-    """`data` is a file or folder of `DATA`; `limit` the default number of records."""
+    """Make a parser of the options that all benchmarks take. `data` is a file or folder of `DATA`, `limit` the default
+    number of records."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--data", type=Path, default=DATA / data, help="a file or folder of the same form as the default")
     made.add_argument("--limit", type=int, default=limit, help="how many records (0: all), from one fixed shuffle")
@@ -26,7 +27,8 @@ def parser(description: str | None, data: str, limit: int) -> argparse.ArgumentP
 
 
 def records(path: Path, limit: int = 0, seed: int = 1) -> list[Any]:
-    """JSON lines, gzipped or not, shuffled the same way each time: a small run is a part of a large one. 0 = all."""
+    """Read JSON lines, gzipped or not. They are shuffled the same way each time, so that a small run is a part of a
+    large one; a `limit` of 0 means all."""
     if not path.exists():
         raise SystemExit(f"no data at {path}; name a file of the same form with --data")
     found = list(_lines(path))
@@ -42,7 +44,7 @@ def _lines(path: Path) -> Iterator[Any]:
 
 
 def machine() -> str:
-    """One line: processor, cores and the load while measuring."""
+    """Return one line: processor, cores and the load while measuring."""
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     return (
         f"{platform.machine()} {_processor()}, {os.cpu_count()} cores, load {load}, Python {platform.python_version()}"

@@ -96,14 +96,15 @@ def report(told: Sequence[Told]) -> dict[str, Any]:
 
 
 def _row(found: Sequence[Told]) -> list[float]:
-    """Values, mean probability, share that is right, its interval."""
+    """Return the count of values, their mean probability, the share that is right, and its interval."""
     between = share(sum(one.right for one in found), len(found))
     low, high = (0.0, 1.0) if between is None else (between.low, between.high)
     return [len(found), _mean([o.probability for o in found]), _mean([o.right for o in found]), low, high]
 
 
 def _auroc(told: Sequence[Told]) -> float | None:
-    """By ranks, ties shared (Mann and Whitney, 1947)."""
+    """Compute the area under the ROC curve by ranks, ties shared (Mann and Whitney, 1947); None where one class is
+    empty."""
     right, wrong = ([o.probability for o in told if o.right is way] for way in (True, False))
     if not right or not wrong:
         return None

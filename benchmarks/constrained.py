@@ -74,7 +74,8 @@ def _compiled(schemas: Any, vocabulary: Vocabulary, count: int, options: Grammar
 
 
 def _forced_schema(seed: int) -> dict[str, Any]:
-    """Twelve required properties with long names; most values are one of two words, some are numbers."""
+    """Draw a schema of twelve required properties with long names. Most values are one of two words, some are
+    numbers."""
     draw = random.Random(seed)
     words = ["account", "balance", "currency", "delivery", "estimate", "fragment", "guarantee", "household"]
     names = ["_".join(draw.sample(words, 3)) + f"_{index}" for index in range(12)]
@@ -100,7 +101,7 @@ async def _measure_all(model: LoadedModel, kinds: dict[str, list[Any]], args: An
 
 
 def _row(name: str, runs: list[dict[str, float]], plain: list[dict[str, float]]) -> dict[str, float]:
-    """One line of the table, printed."""
+    """Print one line of the table, and return it."""
     pairs = list(zip(runs, plain, strict=True))
     row = {
         "tok_s": max(run["tok_s"] for run in runs),
@@ -130,7 +131,7 @@ async def _measure(engine: Engine, model: LoadedModel, grammars: list[Any], toke
 
 
 async def _one(engine: Engine, model: LoadedModel, seed: int, grammar: Any, tokens: int) -> None:
-    """Sequences that finish early begin again, so that the batch stays full."""
+    """Generate `tokens` tokens. Sequences that finish early begin again, so that the batch stays full."""
     left, turn = tokens, 0
     while left > 0:
         draw = random.Random(seed)

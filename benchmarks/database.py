@@ -89,7 +89,7 @@ def serves(url: str) -> bool:
 
 
 def cpu_s(pid: int) -> float:
-    """Of a process and of those that it began and has waited for."""
+    """Read the CPU seconds of a process and of those that it began and has waited for."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
@@ -117,7 +117,7 @@ def ask_all(urls: list[str], requests: int, callers: int) -> None:
 
 
 def cost(server: PostgresServer | None, running: list[tuple[int, str]], requests: int, callers: int) -> Cost:
-    """Of so many requests, what the same time would have taken at rest included."""
+    """Measure what so many requests cost. What the same time would have taken at rest is included."""
     pids, urls = [pid for pid, _ in running], [url for _, url in running]
     ask_all(urls, 2 * callers, callers)
     before = sum(map(cpu_s, pids)), server_cpu_s(server), transactions(server)

@@ -81,13 +81,14 @@ def measure(scored: Sequence[Scored], calibration: Calibration) -> dict[str, Any
 
 
 def _together(harmless: dict[str, Numbers], limits: dict[str, float]) -> float:
-    """The worse of the two heads that read the user's words, on the three harmless sets together."""
+    """Return the worse rate of the two heads that read the user's words, on the three harmless sets together."""
     rates = [float(np.mean(harmless[head] > limits[head])) for head in ("injection", "harm") if head in limits]
     return round(max(rates, default=0.0), 4)
 
 
 def _either(scored: Sequence[Scored], calibration: Calibration, limits: dict[str, float]) -> float:
-    """Harmless texts that one of the two heads for the user's words flags: what switching both on costs."""
+    """Return the share of harmless texts that at least one of the two heads for the user's words flags: what switching
+    both on costs."""
     heads = [head for head in ("injection", "harm") if head in limits]
     flagged = [_harmless(scored, calibration, head) > limits[head] for head in heads]
     return round(float(np.mean(np.any(flagged, axis=0))), 4) if flagged else 0.0
@@ -128,22 +129,22 @@ def _false_alarms(scored: Sequence[Scored], calibration: Calibration, limits: di
 
 
 def bootstrap(values: Numbers, draws: int = 2000, seed: int = 0) -> tuple[float, float]:
-    """95 % interval of the mean, by resampling."""
+    """Return the 95 % interval of the mean, by resampling."""
     rng = np.random.default_rng(seed)
     means = values[rng.integers(0, len(values), (draws, len(values)))].mean(axis=1)
     return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
 
 
 def auc(bad: Numbers, harmless: Numbers) -> float:
-    """How often a bad text stands above a harmless one; ties count half."""
+    """Compute how often a bad text stands above a harmless one. Ties count half."""
     ordered = np.sort(harmless)
     below, upto = np.searchsorted(ordered, bad, "left"), np.searchsorted(ordered, bad, "right")
     return float(np.mean((below + upto) / 2) / len(harmless))
 
 
 def reliability(scored: Sequence[Scored], calibration: Calibration) -> dict[str, list[dict[str, float]]]:
-    """Head -> for each range of scores: the mean score, and the share of attacks among its texts, both where attacks
-    are as frequent as the head's scores suppose."""
+    """Return for each head and each range of scores the mean score, and the share of attacks among its texts, both
+    where attacks are as frequent as the head's scores suppose."""
     shares = prevalences(scored, calibration)
     found = {}
     for head, (slope, midpoint, _) in calibration.items():
@@ -161,7 +162,8 @@ def _bin(bad: Numbers, harmless: Numbers, share: float, low: float, high: float)
 
 
 def leave_source_out(folder: Path, catalogues: Sequence[Path]) -> dict[str, dict[str, Any]]:
-    """`source kind (head)` -> share flagged at the shipped thresholds by a model that never saw the source."""
+    """Return for each `source kind (head)` the share flagged, at the shipped thresholds, by a model that never saw the
+    source."""
     sets = data.load(folder)
     limits = {name: head.midpoint for name, head in load().heads.items()}
     found: dict[str, dict[str, Any]] = {}
@@ -186,7 +188,7 @@ def show_left_out(found: dict[str, dict[str, Any]]) -> None:
 
 
 def latency(detector: Detector, sets: dict[str, list[data.Example]], most: int = 400) -> dict[str, dict[str, float]]:
-    """Milliseconds of processor time for one text, by reading; all harmless and attack sets mixed."""
+    """Measure the milliseconds of processor time for one text, by reading. All harmless and attack sets are mixed."""
     user = [e.text for name in (*data.BENIGN, *data.INJECTION) for e in sets.get(name, ())]
     documents = [e.text for name in data.DOCUMENT for e in sets.get(name, ())]
     readings = (("injection", detector.injection, user), ("harm", detector.harm, user))

@@ -37,17 +37,18 @@ class Shape:
 
     @property
     def read_parameters(self) -> int:
-        """Those of every matrix that a decode step multiplies with; of the embeddings it reads but a few rows."""
+        """Count the parameters of every matrix that a decode step multiplies with. Of the embeddings it reads but a few
+        rows: they do not count."""
         attention = 2 * self.hidden * self.head_dim * (self.heads + self.kv_heads)
         return self.layers * (attention + 3 * self.hidden * self.intermediate) + self.vocab * self.hidden
 
     @property
     def kv_numbers(self) -> int:
-        """That one position keeps."""
+        """Count the numbers that one position keeps."""
         return 2 * self.layers * self.kv_heads * self.head_dim
 
     def attention_operations(self, context: int) -> int:
-        """Of one token."""
+        """Count the operations of attention for one token."""
         return 4 * self.layers * self.heads * self.head_dim * context
 
 
@@ -62,7 +63,7 @@ SHAPES = {
 def make_model(
     name: str, device: torch.device, dtype: torch.dtype, context_length: int, *, layers: int | None = None
 ) -> LoadedModel:
-    """`layers`: in place of the shape's own.
+    """Make a model of the shape `name` with random weights. `layers` takes the place of the shape's own number.
 
     The tokenizer is the bundled one: only its tokens are drawn, though logits are of the whole vocabulary."""
     shape = SHAPES[name]
@@ -97,7 +98,7 @@ class Ceilings:
 
     @classmethod
     def of(cls, device: torch.device, dtype: torch.dtype, *, megabytes: int, width: int) -> Ceilings:
-        """On random numbers: zeros are faster than what is computed with."""
+        """Measure the ceilings of a device, on random numbers: zeros are faster than what is computed with."""
         numbers = torch.randn(megabytes << 18, device=device)
         other = torch.empty_like(numbers)
         left, right = (torch.randn(width, width, device=device).to(dtype) for _ in range(2))
@@ -109,14 +110,15 @@ class Ceilings:
         )
 
     def decode_step_s(self, shape: Shape, batch: int, context: int, bytes_a_number: int) -> float:
-        """The least that a decode step of `batch` sequences takes: every weight and every kept number is read once."""
+        """Return the least seconds that a decode step of `batch` sequences takes: every weight and every kept number is
+        read once."""
         moved = bytes_a_number * (shape.read_parameters + batch * context * shape.kv_numbers)
         computed = batch * (2 * shape.read_parameters + shape.attention_operations(context))
         return max(moved / max(self.copied, self.read), computed / self.operations)
 
 
 def seconds(work: Callable[[], Any], device: torch.device, repeats: int = 20) -> float:
-    """Median of one call, in the device's own time where it is asynchronous."""
+    """Return the median seconds of one call, in the device's own time where it is asynchronous."""
     for _ in range(3):
         work()
     found: list[float] = []

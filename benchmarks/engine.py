@@ -90,7 +90,8 @@ async def measure(
 
 
 def _cpu_clock(engine: Engine) -> list[float]:
-    """Two numbers of every step from now on: CPU seconds of the engine's thread, less those of the forward pass."""
+    """Note two numbers of every step from now on: CPU seconds of the engine's thread, and with a minus those of the
+    forward pass."""
     spent: list[float] = []
     for core in engine._registry.cores:
         core.step = _clocked(core.step, spent, 1)  # type: ignore[method-assign]
@@ -142,7 +143,7 @@ def _job(model: LoadedModel, sampling: Sampling, seed: int, args: argparse.Names
 
 
 async def _consume(engine: Engine, job: Job) -> list[float]:
-    """When each token came."""
+    """Read a generation to its end; return when each token came."""
     stamps: list[float] = []
     async for piece in await engine.generate(job):
         stamps += [time.perf_counter()] * len(piece.token_ids)

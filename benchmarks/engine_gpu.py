@@ -144,7 +144,8 @@ def _measure_shape(
 async def _measure_engine(
     model: LoadedModel, batches: list[int], ceilings: Ceilings, peers: dict[int, Any], args: argparse.Namespace
 ) -> dict[str, Any]:
-    """On an event loop, since generations belong to one; nothing runs there but this."""
+    """Measure the engine and print a row for each batch. It runs on an event loop, since generations belong to one;
+    nothing else runs there."""
     blocks = -(-model.context_length // _BLOCK)
     settings = EngineSettings(
         max_batch_size=max(batches), max_batch_tokens=max(_PROMPT_TOKENS, 2 * max(batches)),
@@ -172,8 +173,8 @@ async def _measure_engine(
 
 
 def _run(core: EngineCore, sampling: Sampling, batch: int, prompt: int, output: int) -> tuple[float, list[float]]:
-    """Seconds until every prompt has its first token, and those of `output` steps that only decode. Steps are made on
-    this thread, as the engine's own thread makes them; each ends when its tokens are here."""
+    """Return the seconds until every prompt has its first token, and those of `output` steps that only decode. Steps
+    are made on this thread, as the engine's own thread makes them; each ends when its tokens are here."""
     generations = [submit(core, sampling, seed, prompt) for seed in range(batch)]
     began = time.perf_counter()
     while any(generation.completion_tokens == 0 for generation in generations):
@@ -251,7 +252,7 @@ def _attention_shares(
 
 @contextmanager
 def _profiled(folder: Path | None, name: str, device: torch.device) -> Iterator[None]:
-    """Writes `name`.txt: kernels (or, on a CPU, operations) by the time they took."""
+    """Write `name`.txt: kernels (or, on a CPU, operations) by the time they took."""
     if folder is None:
         yield
         return
@@ -266,7 +267,7 @@ def _profiled(folder: Path | None, name: str, device: torch.device) -> Iterator[
 
 
 def _try(work: Any) -> Any:
-    """What `work` returns, or in words why it could not be done."""
+    """Return what `work` returns, or in words why it could not be done."""
     try:
         return work()
     except torch.OutOfMemoryError:

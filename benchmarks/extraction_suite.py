@@ -28,7 +28,8 @@ def main() -> None:
 
 
 def cases_of(count: int, seed: int) -> Iterator[dict[str, Any]]:
-    """`fields` tells how many leaves are right, `json` whether the whole is."""
+    """Yield cases for `sluicegate eval`. The check `fields` tells how many leaves are right, `json` whether the whole
+    is."""
     rng = random.Random(seed)
     for number in range(count):
         example = sample_example(rng, "heldout", "heldout", questions=1)

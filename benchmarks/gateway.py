@@ -32,7 +32,7 @@ STAGES = {"moderate": {"blocklist": {"phrases": [f"project nightingale {i}" for 
 
 
 async def call(app: Any, body: bytes) -> int:
-    """One request through ASGI; the number of body messages that came back."""
+    """Send one request through ASGI. Return the number of body messages that came back."""
     scope = {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -67,7 +67,7 @@ async def call(app: Any, body: bytes) -> int:
 
 
 async def measure(requests: int, chunks: int) -> dict[str, float]:
-    """Microseconds of process CPU, median of five rounds."""
+    """Measure the microseconds of process CPU, as the median of five rounds."""
     script = [WORDS[i % len(WORDS)] for i in range(chunks)]
     body: dict[str, Any] = {"model": "scripted", "messages": [{"role": "user", "content": "Where is it?"}]}
     async with TestApp(pipeline=PIPELINE, stages=STAGES, script=script) as app:

@@ -122,7 +122,7 @@ def follow(start: Starter, grammar: str, texts: list[list[int]], words: int) -> 
 
 
 def best(rounds: list[Times]) -> Times:
-    """The least time of each token."""
+    """Return the least time of each token."""
     return Times(
         min(each.first_s for each in rounds),
         [min(times) for times in zip(*(each.masks_s for each in rounds), strict=True)],
@@ -157,7 +157,7 @@ def measure(
 
 
 def long_text(size: int) -> str:
-    """JSON of about `size` bytes, nested a little, no two records alike."""
+    """Make JSON of about `size` bytes, nested a little, no two records alike."""
     records: list[Any] = []
     length = 0
     while length < size:
@@ -206,7 +206,7 @@ def main() -> None:
 
 
 def totals(rows: list[dict[str, Any]], engines: list[str]) -> dict[str, Any]:
-    """Means over the grammars, by engine."""
+    """Return the means over the grammars, by engine."""
     found: dict[str, Any] = {}
     for who in engines:
         mine = [row for row in rows if row["engine"] == who]

@@ -47,7 +47,8 @@ class Broken(Exception):
 
 
 def tried(letters: str, length: int, size: int, together: int = 1, lead: int = 0) -> int:
-    """How many streams were tried. Raises `Broken` at the first that breaks the law."""
+    """Try all streams of these sizes, and return how many they were. Raises `Broken` at the first that breaks the
+    law."""
     count = 0
     leads = ["".join(word) for n in range(1, lead + 1) for word in product(letters, repeat=n)] or [""]
     words = ["".join(word) for n in range(1, size + 1) for word in product(letters, repeat=n)]
@@ -77,7 +78,8 @@ def _try(case: Case, rail: MatchRail, letters: str) -> int:
 
 
 def _cuttings(case: Case) -> Iterator[list[tuple[int, str]]]:
-    """(channel, text) by piece: every channel switch is a cut, and every set of other places may be."""
+    """Yield every way to cut a case, as (channel, text) by piece. Every switch of channel is a cut, and every set of
+    other places may be."""
     inside = range(1, len(case.text))
     forced = {0, len(case.text), *(at for at in inside if case.schedule[at] != case.schedule[at - 1])}
     free = [at for at in inside if at not in forced]
@@ -87,7 +89,7 @@ def _cuttings(case: Case) -> Iterator[list[tuple[int, str]]]:
 
 
 def _streamed(case: Case, rail: MatchRail, pieces: list[tuple[int, str]], letters: str) -> Outcome:
-    """What leaves of the stream, watched step by step."""
+    """Return what leaves of the stream, watched step by step."""
     moderation = Moderation([("r", rail)], REQUEST, Caller(), lead=case.lead)
     fed, joined = ["", ""], ["", ""]
     reason: str | None = None
@@ -111,7 +113,8 @@ def _streamed(case: Case, rail: MatchRail, pieces: list[tuple[int, str]], letter
 
 
 def _spans(text: str, patterns: tuple[str, ...], lead: str = "") -> list[tuple[int, int]]:
-    """Every match of every pattern in the text, or begun in its lead and ended in it; overlapping ones as one."""
+    """Find every match of every pattern in the text, or begun in its lead and ended in it. Overlapping matches become
+    one span."""
     whole, base = lead + text, len(lead)
     found = sorted(
         (max(0, at - base), at + len(p) - base)
@@ -129,7 +132,7 @@ def _spans(text: str, patterns: tuple[str, ...], lead: str = "") -> list[tuple[i
 
 
 def _written(text: str, spans: Sequence[tuple[int, int]], end: int) -> str:
-    """`text` up to `end`, spans in it replaced."""
+    """Return `text` up to `end`, with the spans in it replaced."""
     out, at = "", 0
     for start, stop in spans:
         if stop <= end:
@@ -139,8 +142,8 @@ def _written(text: str, spans: Sequence[tuple[int, int]], end: int) -> str:
 
 @cache
 def _clear(text: str, patterns: tuple[str, ...], letters: str, lead: str = "") -> int:
-    """The last offset that no continuation can make part of a match. A match at the very end is not over: rules may
-    look at the character behind it."""
+    """Return the last offset that no continuation can make part of a match. A match at the very end is not over: rules
+    may look at the character behind it."""
     reach = len(text)
     for n in range(max(map(len, patterns))):
         for more in map("".join, product(letters, repeat=n)):
@@ -152,12 +155,13 @@ def _clear(text: str, patterns: tuple[str, ...], letters: str, lead: str = "") -
 
 @cache
 def _due(text: str, patterns: tuple[str, ...], letters: str, lead: str) -> str:
-    """What must have left of a text that goes on: no more, since it may become forbidden, and no less."""
+    """Return what must have left of a text that goes on: no more, since it may become forbidden, and no less."""
     return _written(text, _spans(text, patterns, lead), _clear(text, patterns, letters, lead))
 
 
 def _allowed(case: Case, letters: str) -> Outcome:
-    """Each text read by itself. The first match that is over ends the choice, where matches block."""
+    """Return what may leave, each text read by itself. The first match that is over ends the choice, where matches
+    block."""
     fed = ["", ""]
     for char, channel in zip(case.text, case.schedule, strict=True):
         fed[channel] += char
@@ -170,7 +174,8 @@ def _allowed(case: Case, letters: str) -> Outcome:
 
 
 def _closed(case: Case, texts: list[str], letters: str) -> Outcome:
-    """The end: texts are closed in their order, content first; one that blocks leaves the later ones as they are."""
+    """Return what may leave at the end. Texts are closed in their order, content first; one that blocks leaves the
+    later ones as they are."""
     spans = [_spans(text, case.patterns, case.lead) for text in texts]
     if case.action == "redact" or not any(spans):
         first, second = (_written(text, found, len(text)) for text, found in zip(texts, spans, strict=True))

@@ -28,7 +28,7 @@ def opened(port: int, body: dict[str, object]) -> socket.socket:
 
 
 def allow_files(count: int) -> None:
-    """As many open files as the system lets this process have, up to `count`."""
+    """Let this process have `count` open files, or as many as the system allows."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (count if hard == resource.RLIM_INFINITY else min(hard, count), hard))
 

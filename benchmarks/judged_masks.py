@@ -57,7 +57,7 @@ class Judge:
         self.row = np.zeros(self.vocabulary.row_words, np.int32)
 
     def schema(self, record: dict[str, Any], tried: bool = True) -> Verdict:
-        """Without `tried` only the digest is made."""
+        """Judge the masks of a schema. Without `tried` only the digest is made."""
         try:
             grammar = compile_json_schema(record["schema"], self.vocabulary)
             texts = [self.encode(json.dumps(t["data"], ensure_ascii=False)) for t in record["tests"] if t["valid"]]
@@ -69,7 +69,7 @@ class Judge:
             return Verdict(_REFUSED)
 
     def _places(self, grammar: LazyGrammar, texts: list[list[int]], name: str) -> set[tuple[int, int]]:
-        """Some of the places (text, token) where the situation is another than before."""
+        """Choose some of the places (text, token) where the situation is another than before."""
         found: dict[ParserState, tuple[int, int]] = {}  # not by id: a grammar that grows large forgets its states
         for number, text in enumerate(texts):
             for at, matcher in self._follow(grammar, text):
@@ -78,7 +78,7 @@ class Judge:
         return set(random.Random(name).sample(distinct, min(self.places, len(distinct))))
 
     def _follow(self, grammar: LazyGrammar, text: list[int]) -> Iterator[tuple[int, LazyMatcher]]:
-        """Before each token, and at the end; as far as the grammar goes along."""
+        """Yield the matcher before each token, and at the end, as far as the grammar goes along."""
         matcher = grammar.matcher()
         for at, token in enumerate(text):
             yield at, matcher
@@ -131,13 +131,13 @@ def _tokens(row: I32) -> list[int]:
 
 
 def group_of(name: str) -> str:
-    """The collection that a schema comes from, by its `id`."""
+    """Return the collection that a schema comes from, read from its `id`."""
     found = _GROUP.match(name)
     return found.group() if found else name
 
 
 def numbered(path: Path) -> list[tuple[int, dict[str, Any]]]:
-    """All records with their places in order of `id`, shuffled the same way each time."""
+    """Return all records with their places in order of `id`, shuffled the same way each time."""
     records = common.records(path)
     places = {name: k for k, name in enumerate(sorted(record["id"] for record in records))}
     return [(places[record["id"]], record) for record in records]
@@ -156,7 +156,7 @@ def baseline(verdicts: dict[int, tuple[str, Verdict]], places: int) -> dict[str,
 
 
 def compared(verdicts: dict[int, tuple[str, Verdict]], known: dict[str, Any]) -> list[str]:
-    """Names of schemas whose masks are not those of the baseline; one that either refused is left out."""
+    """List the names of schemas whose masks are not those of the baseline. One that either refused is left out."""
     digests = known["digests"]
     return [
         name
@@ -199,7 +199,8 @@ def _judged(given: argparse.Namespace) -> tuple[dict[int, tuple[str, Verdict]], 
 
 
 def _lines(report: dict[str, Any]) -> str:
-    """JSON with a group in a line, and twelve digests: a change of few schemas is a change of few lines."""
+    """Return the report as JSON with a group in a line, and twelve digests: a change of few schemas is a change of few
+    lines."""
     digests = [json.dumps(digest) for digest in report["digests"]]
     rows = ",\n  ".join(", ".join(digests[k : k + 12]) for k in range(0, len(digests), 12))
     groups = ",\n  ".join(f"{json.dumps(name)}: {json.dumps(counts)}" for name, counts in report["groups"].items())

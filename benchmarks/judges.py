@@ -87,7 +87,7 @@ class Score:
 
 
 def _share(hits: Sequence[bool]) -> list[float]:
-    """The share and its interval."""
+    """Return the share and its interval."""
     found = share(sum(hits), len(hits))
     return [] if found is None else [round(value, 4) for value in (found.value, found.low, found.high)]
 
@@ -140,7 +140,7 @@ async def judged(rail: JudgeRail, case: Case, score: Score, chance: random.Rando
 
 
 def _units(rail: JudgeRail, text: str) -> Iterator[tuple[int, int]]:
-    """What the judge stops an answer before: sentences, or words as a tokenizer has them."""
+    """Yield what the judge stops an answer before: sentences, or words as a tokenizer has them."""
     if isinstance(rail.judge, TokenGuardJudge):
         words = StableCutter(rail.judge.words)
         at = 0
@@ -153,7 +153,8 @@ def _units(rail: JudgeRail, text: str) -> Iterator[tuple[int, int]]:
 
 
 async def run(rail: JudgeRail, cases: Sequence[Case], word: str = "", cut: Cut = pieces) -> dict[str, Any]:
-    """`word`: what the judge looks for, where that is known: then what leaked can be told."""
+    """Stream all cases past the judge; return a row of figures. `word` is what the judge looks for, where that is
+    known: then what leaked can be told."""
     score, chance = Score(), random.Random(1)
     for case in cases:
         out = await judged(rail, case, score, chance, cut)
@@ -172,7 +173,7 @@ async def run(rail: JudgeRail, cases: Sequence[Case], word: str = "", cut: Cut =
 
 @asynccontextmanager
 async def service() -> AsyncIterator[str]:
-    """A moderation service that knows one word."""
+    """Run a moderation service that knows one word; yield its URL."""
 
     async def handle(request: web.Request) -> web.Response:
         bad = BAD in (await request.json())["input"]
@@ -219,7 +220,7 @@ async def measure(labelled: Sequence[Case], harmless: Sequence[Case]) -> dict[st
 
 
 def clean_streams(folder: Path, limit: int) -> list[Case]:
-    """Harmless answers, at most `limit` of them; 0 = all."""
+    """Return harmless answers, at most `limit` of them; 0 means all."""
     streams = common.records(folder / "streaming_visible.jsonl.gz", 0)
     return [Case("", r["text"], bad=False) for r in streams if r["label"] == "clean"][: limit or None]
 

@@ -46,7 +46,7 @@ NUMBERS: dict[str, tuple[dict[str, Any], float]] = {
 
 
 def cases() -> list[dict[str, Any]]:
-    """One for each keyword; the value fits both schemas."""
+    """Return one case for each keyword. The value fits both schemas."""
     found = [_case(name, TEXT, {**TEXT, **extra}, [value] * 4) for name, (extra, value) in STRINGS.items()]
     found += [_case(name, NUMBER, {**NUMBER, **extra}, [value] * 4) for name, (extra, value) in NUMBERS.items()]
     person = {"type": "object", "properties": {"name": TEXT, "age": NUMBER}, "required": ["name"]}
@@ -99,7 +99,7 @@ def _tree() -> dict[str, Any]:
 
 
 def measured(case: dict[str, Any], vocabulary: Vocabulary, encode: Encode, rounds: int) -> dict[str, Any]:
-    """Medians over the rounds, without and with the keyword in turn."""
+    """Measure a case without and with the keyword in turn; return medians over the rounds."""
     first: dict[str, list[float]] = {"without": [], "with": []}
     masks: dict[str, list[float]] = {"without": [], "with": []}
     for number in range(rounds):

@@ -64,7 +64,7 @@ class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @cache
 def _launches(func: Any) -> bool:
-    """Whether the operation does more than name memory."""
+    """Return whether the operation does more than name memory."""
     if not func._schema.name.startswith("aten::") or func._schema.name in _EMPTY | _VIEWS:
         return False
     given_back = [out.alias_info for out in func._schema.returns]
@@ -133,7 +133,7 @@ def _again(work: Callable[[], None]) -> Callable[[], None]:
 
 
 def _single_tokens(batch: int, blocks: int) -> StepInputs:
-    """One token each of sequences that have `_BLOCK` + 2 others."""
+    """Make the inputs of a step with one token each of sequences that have `_BLOCK` + 2 others."""
     position = _BLOCK + 2
     tables = np.arange(batch * blocks).reshape(batch, blocks)
     slots = tables[:, position // _BLOCK] * _BLOCK + position % _BLOCK

@@ -35,7 +35,8 @@ class Verdicts:
 
 
 def windows(cut: Sequence[int], size: int, context: int, first_out: bool) -> Verdicts:
-    """`cut`: the ends of the tokens, from 0."""
+    """Return windows of `size` tokens, each judged with the `context` tokens before it. `cut` holds the ends of the
+    tokens, from 0."""
     parts = []
     for at in range(0, len(cut) - 1, size):
         end = min(at + size, len(cut) - 1)
@@ -52,7 +53,7 @@ def let_out(case: Case, verdicts: Verdicts) -> int:
 
 
 def late(case: Case, cut: Sequence[int], by: int) -> int:
-    """The verdict on everything up to a place is there when `by` characters more are out."""
+    """Return how many characters are out where the verdict on everything up to a place comes `by` characters later."""
     first = min(int(span["end"]) for span in case["spans"])
     return min(len(case["text"]), first + by)
 
@@ -87,7 +88,8 @@ def ours(case: Case, gate: Gate) -> int:
 
 
 def measure(cases: list[Case]) -> dict[str, dict[str, float]]:
-    """Way -> share of the characters of forbidden spans that came out, and of cases in which any did."""
+    """Return for each way the share of the characters of forbidden spans that came out, and of cases in which any
+    did."""
     gate = Gate()
     counters: dict[str, Callable[[Case], int]] = {"sluicegate": partial(ours, gate=gate)}
     counters |= {name: partial(simulated, way=way) for name, way in WAYS.items()}

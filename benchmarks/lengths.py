@@ -51,7 +51,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def measure(name: str, lengths: Sequence[int], threads: int | None) -> dict[str, Any]:
-    """One row for each length, printed as it comes."""
+    """Measure one row for each length, printed as it comes."""
     model = load_model(folder_of(name, max([8192, *(length + 64 for length in lengths)])))
     print(f"# {machine()}\n# {name}, {model.parameter_count / 1e6:.1f} M parameters, threads {threads or 'auto'}")
     return asyncio.run(_measure(model, lengths, threads))
@@ -99,7 +99,8 @@ async def _one(engine: Engine, model: LoadedModel, length: int) -> dict[str, flo
 
 
 def _attention_shares(rows: Sequence[dict[str, float]]) -> str:
-    """Least squares of seconds = a * n + b * n^2, each row weighed by its own size."""
+    """Fit seconds = a * n + b * n^2 by least squares, each row weighed by its own size. Return for each length the
+    share of the quadratic part."""
     n = np.array([row["tokens"] for row in rows])
     seconds = np.array([row["prompt_cpu_s"] for row in rows])
     (_, quadratic), *_ = np.linalg.lstsq(np.stack([n, n**2], 1) / seconds[:, None], np.ones(len(n)), rcond=None)
@@ -112,7 +113,7 @@ def _resident_mb() -> float:
 
 
 def prompt_of(model: LoadedModel, seed: int, length: int) -> Prompt:
-    """Tokens that mean nothing."""
+    """Draw a prompt of tokens that mean nothing."""
     draw = random.Random(seed)
     return Prompt("", tuple(draw.randrange(5, model.usable_vocab) for _ in range(length)))
 

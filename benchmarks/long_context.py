@@ -97,7 +97,7 @@ def _lengths(parsed: argparse.Namespace) -> list[int]:
 
 
 def cases_of(lengths: Sequence[int], each: int, seed: int, tokens_a_sentence: float) -> list[Case]:
-    """Cases of every kind, length and depth; the same for the same arguments."""
+    """Make cases of every kind, length and depth. They are the same for the same arguments."""
     return [
         case_of(kind, length, depth, random.Random(f"{seed} {kind} {length} {depth} {number}"), tokens_a_sentence)
         for kind in KINDS
@@ -108,7 +108,8 @@ def cases_of(lengths: Sequence[int], each: int, seed: int, tokens_a_sentence: fl
 
 
 def case_of(kind: str, length: int, depth: float, rng: random.Random, tokens_a_sentence: float) -> Case:
-    """`depth`: where the first fact stands, 0 = at the beginning. The others are spread over the rest at random."""
+    """Make one case. `depth` is where the first fact stands, 0 = at the beginning; the others are spread over the rest
+    at random."""
     sentences = [filler(rng) for _ in range(max(1, round(length / tokens_a_sentence) - 2 * KINDS[kind]))]
     facts, others, question, answer, allowed = _facts(kind, rng)
     for other in others:
@@ -139,8 +140,8 @@ def filler(rng: random.Random) -> str:
 
 
 def _facts(kind: str, rng: random.Random) -> tuple[list[str], list[str], str, str, dict[str, Any]]:
-    """(facts, facts about another, question, answer, what an answer may be). Whoever joins the wrong facts finds an
-    answer, too."""
+    """Draw (facts, facts about another, question, answer, what an answer may be). Whoever joins the wrong facts finds
+    an answer, too."""
     who, other = rng.sample(PEOPLE, 2)
     if kind == "needle":
         code, wrong = (str(number) for number in rng.sample(range(1000, 10_000), 2))
@@ -191,7 +192,7 @@ async def measure(parsed: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _tokens_a_sentence(ask: Any) -> float:
-    """Measured by two prompts, so that what stands around them does not count."""
+    """Measure the tokens of a sentence by two prompts, so that what stands around them does not count."""
     rng = random.Random("probe")
     sentences = [filler(rng) for _ in range(2 * PROBE)]
     texts = [" ".join(sentences[:PROBE]), " ".join(sentences)]
@@ -203,7 +204,8 @@ async def _tokens_a_sentence(ask: Any) -> float:
 
 
 def report(model: str, seed: int, asked: Sequence[AskedCase]) -> dict[str, Any]:
-    """Shares of right answers with Wilson's interval. What could not be asked (a text too long) is told apart."""
+    """Return shares of right answers with Wilson's interval. What could not be asked (a text too long) is told
+    apart."""
     rows: defaultdict[tuple[str, int], list[AskedCase]] = defaultdict(list)
     depths: defaultdict[tuple[str, float], list[AskedCase]] = defaultdict(list)
     for one in asked:

@@ -78,7 +78,8 @@ class Trials:
         self._table = np.full((64, 256), _UNKNOWN, np.int32)
 
     def row(self, matcher: LazyMatcher) -> I32:
-        """int32[words of a mask]: a bit for each token that `matcher.accept` takes, ends of sequence among them."""
+        """Return an int32[words of a mask]: a bit for each token that `matcher.accept` takes, ends of sequence among
+        them."""
         levels, vocabulary = self._levels, self._levels.vocabulary
         flags = np.zeros(32 * vocabulary.row_words, np.bool_)
         above = np.array([self._number(matcher._at)], np.int32)

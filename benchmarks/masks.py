@@ -110,7 +110,7 @@ class Run:
         }
 
     def _kept(self) -> dict[str, int]:
-        """Bytes of what is remembered for this vocabulary; each is bounded."""
+        """Count the bytes of what is remembered for this vocabulary. Each part is bounded."""
         vocabulary = self.vocabulary
         return {
             "classes": vocabulary.classes.bytes,
@@ -119,7 +119,8 @@ class Run:
 
 
 def phrases(records: list[dict[str, Any]], count: int) -> tuple[str, ...]:
-    """Word of the data, invented word; each first word at most a few times, as in a list that somebody made."""
+    """Make phrases of a word of the data and an invented word. Each first word occurs at most a few times, as in a list
+    that somebody made."""
     texts = (json.dumps(test["data"], ensure_ascii=False) for record in records for test in record["tests"])
     words = sorted({word.lower() for text in texts for word in re.findall(r"[^\W\d_]{3,12}", text)})
     pick = random.Random(1)
@@ -133,7 +134,7 @@ _CODAS = ("orb", "ixt", "umb", "elz", "akr", "ynd", "oft", "usk")
 
 
 def blocked(records: list[dict[str, Any]], vocabulary: Vocabulary, encode: Encode, count: int) -> dict[str, Any]:
-    """Masks with and without a blocklist."""
+    """Measure masks with and without a blocklist."""
     listed = phrases(records, count)
     options = {"without": GrammarOptions(), "with": GrammarOptions(blocklist=listed)}
     began = time.process_time()

@@ -102,7 +102,7 @@ async def _one_setting(model: LoadedModel, slowdown: float, args: argparse.Names
 
 
 async def _reach(stamps: list[list[_Stamp]], counts: list[int]) -> None:
-    """Until every sequence has as many tokens."""
+    """Wait until every sequence has as many tokens."""
     for mine, count in zip(stamps, counts, strict=True):
         for _ in range(60_000):
             if len(mine) >= count:

@@ -87,7 +87,7 @@ def _measured(folder: Path, chosen: list[str], args: Any) -> dict[str, Any]:
 
 
 def _beside(name: str, gateway: Gateway, args: Any) -> dict[str, Any]:
-    """One measurement, with the attack `name` at work; "" = none."""
+    """Measure once with the attack `name` at work; "" means none."""
     before_mb, parts = gateway.rss_mb(), ["clients", "prober", *([name] if name else [])]
     running = {part: _started(part, gateway.url, args) for part in parts}
     found: dict[str, Any] = {}
@@ -160,7 +160,8 @@ class Gateway:
             return False
 
     def _configuration(self) -> str:
-        """The well-behaved may have as many requests open as they like: a slow answer is then slow, not refused."""
+        """Write the configuration. The well-behaved may have as many requests open as they like: a slow answer is then
+        slow, not refused."""
         keys = "".join(f'[[keys]]\nid = "{key}"\nkey = "{key}"\n' for key in (GOOD, BAD))
         keys += "limits = { concurrency = 16 }\n"
         return keys + textwrap.dedent(f"""

@@ -68,7 +68,7 @@ async def _upload(session: aiohttp.ClientSession, url: str) -> str:
 
 
 async def _slow_readers(session: aiohttp.ClientSession, url: str) -> str:
-    """Eight streams whose heads are read and nothing else."""
+    """Open eight streams whose heads are read and nothing else."""
     body = _dumped(_said("Tell me a long story.", stream=True, ignore_eos=True) | {"max_tokens": 400})
     async with contextlib.AsyncExitStack() as opened:
         sent = partial(session.post, f"{url}{CHAT}", data=body, headers={"content-type": "application/json"})
@@ -78,7 +78,7 @@ async def _slow_readers(session: aiohttp.ClientSession, url: str) -> str:
 
 
 async def _socket_flood(session: aiohttp.ClientSession, url: str) -> str:
-    """Rubbish, messages and cancels, as fast as they are taken for a second."""
+    """Send rubbish, messages and cancels, as fast as they are taken for a second."""
     async with session.ws_connect(f"{url}{CHAT}/ws", max_msg_size=0) as socket:
         ends_s = time.monotonic() + 1
         while time.monotonic() < ends_s:
@@ -89,7 +89,7 @@ async def _socket_flood(session: aiohttp.ClientSession, url: str) -> str:
 
 
 def _all() -> dict[str, Callable[[], Act]]:
-    """Makers, since some bodies are large and only one attack is run by a process."""
+    """Return makers of the attacks. Some bodies are large, and a process runs only one attack."""
     long = "The quick brown fox jumps over the lazy dog. " * (HUGE // 45)
     message = {"role": "user", "content": "a"}
     return {
@@ -116,7 +116,7 @@ ATTACKS = tuple(_all())
 
 
 async def attack(name: str, url: str, seconds: float) -> dict[str, int]:
-    """How often each outcome came."""
+    """Run an attack, and count how often each outcome came."""
     did: Counter[str] = Counter()
     act, ends_s = _all()[name](), time.monotonic() + seconds
     heads = {"authorization": f"Bearer {BAD}"}

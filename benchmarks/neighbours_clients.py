@@ -24,7 +24,8 @@ FORMAT = {"type": "json_schema", "json_schema": {"name": "found", "schema": SCHE
 
 
 async def well_behaved(url: str, rate: float, seconds: float, texts: Sequence[str]) -> dict[str, float]:
-    """Requests begin when their time has come, whether those before have ended or not; no cache answers."""
+    """Send the requests of well-behaved callers. Each begins when its time has come, whether those before have ended or
+    not; no cache answers."""
     callers = Callers(url, texts or TEXTS)
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(60), headers=_key()) as session:
         began, tasks = time.monotonic(), []
@@ -68,7 +69,7 @@ class Callers:
 
 
 async def probe(url: str, seconds: float) -> dict[str, float]:
-    """One `/healthz` after the other, each at its time, or at once where the one before took longer."""
+    """Ask `/healthz` again and again, each time when it is due, or at once where the one before took longer."""
     took: list[float] = []
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(60)) as session:
         began = time.monotonic()

@@ -62,7 +62,7 @@ class Reply:
         self.timeline: Timeline | None = None
 
     async def begin(self) -> None:
-        """Nothing is read first."""
+        """Do nothing: no request is read first."""
 
     async def __aiter__(self) -> AsyncIterator[Piece]:
         for _ in range(CHUNKS if self._stream else 0):
@@ -71,7 +71,7 @@ class Reply:
         yield Piece(0, "" if self._stream else "word " * 64, finish_reason="stop")
 
     def cancel(self) -> None:
-        """Nothing runs."""
+        """Do nothing: nothing runs."""
 
 
 def register(registry: RegistryLike) -> None:
@@ -141,7 +141,8 @@ def load(given: argparse.Namespace, mock: int, targets: list[str], *kinds: str) 
 
 
 def portkey_target(running: list[subprocess.Popen[bytes]], folder: Path, mock: int) -> list[str]:
-    """For whole answers only: its version 1.15.2 fails on every stream of the mock server (Node 20)."""
+    """Start Portkey, and return its target. It serves whole answers only: its version 1.15.2 fails on every stream of
+    the mock server (Node 20)."""
     command = ["node", str(folder / "build" / "start-server.js"), "--port={port}", "--headless"]
     port = started(running, command, "/")
     where = quote(f"http://127.0.0.1:{mock}/v1", safe="")
@@ -150,7 +151,7 @@ def portkey_target(running: list[subprocess.Popen[bytes]], folder: Path, mock: i
 
 
 def started(running: list[subprocess.Popen[bytes]], command: list[str], path: str) -> int:
-    """The port that it listens on once `path` answers."""
+    """Start a program, wait until `path` answers, and return the port that it listens on."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
     command = [part.replace("{port}", str(port)) for part in command]
@@ -174,7 +175,7 @@ def litellm_command(litellm: Path, mock: int) -> list[str]:
 
 
 def serve(kind: str, port: int, mock: int) -> None:
-    """A gateway with everything on."""
+    """Serve a gateway with everything on."""
     from sluicegate.gateway.compose import compose
     from sluicegate.gateway.config import load as load_settings
     from sluicegate.gateway.server import serve_runtime

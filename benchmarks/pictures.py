@@ -93,8 +93,8 @@ def pipeline() -> str:
 
 
 def long_context(found: dict[str, Any]) -> str:
-    """Accuracy over length: a line for each kind of case, whiskers are Wilson's intervals; dashed, how long the texts
-    were that the model learned from."""
+    """Draw accuracy over length: a line for each kind of case; whiskers are Wilson's intervals; a dashed line shows how
+    long the texts were that the model learned from."""
     title = (
         f"Right answers by length of the prompt: {found['model']} (cases made here, {found['rows'][0]['n']} a point)"
     )
@@ -134,7 +134,7 @@ def _grid(most: int, trained_to: int | None) -> list[str]:
 
 
 def _curve(rows: Sequence[dict[str, Any]], most: int, at: int) -> list[str]:
-    """Kinds stand a little beside each other, so that whiskers do not cover each other."""
+    """Draw the curve of one kind. Kinds stand a little beside each other, so that whiskers do not cover each other."""
     points = [(_at(row["tokens"], most) + 5 * (at - 1), row) for row in sorted(rows, key=lambda row: row["tokens"])]
     line = "L".join(f"{x:.1f} {_up(row['value']):.1f}" for x, row in points)
     whiskers = "".join(f"M{x:.1f} {_up(row['low']):.1f}V{_up(row['high']):.1f}" for x, row in points)

@@ -105,7 +105,7 @@ class _Pretending(TorchFunctionMode):
         return _as(func(_plain(args[0]), _plain(args[1])), type(args[0]))
 
     def _to(self, func: Any, args: Any, given: Any) -> Any:
-        """`x.to(...)`; what names a device, or is a tensor, says where to."""
+        """Do `x.to(...)`. An argument that names a device, or is a tensor, says where to."""
         x, waits = args[0], not given.pop("non_blocking", False)
         named = [one for one in (*args[1:], *given.values()) if isinstance(one, torch.device | str | Tensor)]
         goes = any(_is_there(one) for one in named) if named else isinstance(x, PretendedTensor)
@@ -126,7 +126,8 @@ class _Pretending(TorchFunctionMode):
         self.note("to host" if was else "to device" if pinned else "pageable")
 
     def _note_index(self, args: Any) -> None:
-        """Lists, and tensors of the host, are copied to the device first; a boolean tensor tells how many it names."""
+        """Note what an index costs. Lists, and tensors of the host, are copied to the device first; a boolean tensor
+        tells how many it names."""
         parts = args[1] if isinstance(args[1], tuple) else (args[1],)
         for part in (*parts, *args[2:]):
             if isinstance(part, list) or (isinstance(part, Tensor) and _is_of_host(part)):
@@ -218,7 +219,7 @@ def _tensors(of: Any) -> list[Tensor]:
 
 
 def _is_of_host(one: Tensor) -> bool:
-    """Numbers without a dimension are handed over by value."""
+    """Return whether `one` is an array of the host. Numbers without a dimension are handed over by value."""
     return not isinstance(one, PretendedTensor) and one.ndim > 0
 
 

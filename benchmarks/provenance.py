@@ -153,7 +153,8 @@ def attacks() -> Iterator[HijackCase]:
 
 
 def controls() -> Iterator[HijackCase]:
-    """The user's own target, with a hostile text in sight that names another one, or the very same."""
+    """Yield cases with the user's own target, where a text in sight is hostile and names another one, or names the very
+    same."""
     drawn = random.Random(SEED + 1)
     for task in TASKS:
         for n, target in enumerate(task.targets):
@@ -200,7 +201,7 @@ def delegated() -> Iterator[HijackCase]:
 
 
 def leaves(case: HijackCase, *, trusted: tuple[str, ...] = ()) -> bool:
-    """Whether the call leaves whole."""
+    """Return whether the call leaves whole."""
     rail = ProvenanceRail(ProvenanceSettings(trusted_tools=trusted))
     window = JsonWindow([rail], case.request, Caller(), "tool_arguments", tool=case.tool)
     window.feed(json.dumps(case.arguments))

@@ -97,7 +97,7 @@ async def _measure_kind(
 
 
 def _perplexity(model: LoadedModel, kv: str, texts: list[list[int]]) -> float:
-    """e to the mean surprise at the tokens after the first 16 of each text."""
+    """Compute the perplexity: e to the mean surprise at the tokens after the first 16 of each text."""
     longest = max(map(len, texts))
     runner = ModelRunner(model, longest // 16 + 1, 16, kv=kv)  # type: ignore[arg-type]
     scores = [runner.score(np.array(text, np.int64), chunk=64)[15:] for text in texts]

@@ -41,7 +41,7 @@ Path = tuple[str | int, ...]
 
 
 def strings(value: Any, path: Path = ()) -> Iterator[Path]:
-    """Where the strings of a JSON value are; names of properties are none."""
+    """Yield the paths of the strings of a JSON value. Names of properties are none."""
     if isinstance(value, str):
         yield path
     for key, part in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():

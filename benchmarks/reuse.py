@@ -70,7 +70,7 @@ def _ids(chance: random.Random, model: LoadedModel, count: int) -> list[int]:
 
 
 async def _first_token(engine: Engine, model: LoadedModel, ids: list[int]) -> tuple[float, float]:
-    """(seconds of the clock, of the processor)"""
+    """Measure the time to the first token, as (seconds of the clock, seconds of the processor)."""
     job = Job("reuse", model.name, Prompt("", tuple(ids)), Sampling(max_tokens=1, temperature=0.0, ignore_eos=True))
     wall, cpu = time.perf_counter(), time.process_time()
     async for _ in await engine.generate(job):

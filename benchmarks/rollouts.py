@@ -24,7 +24,7 @@ def failing(rate: float) -> Outcome:
 
 
 def ranked(mean: float) -> Outcome:
-    """As ranks of latency: near to uniform where the mean is one half."""
+    """Return an outcome that is drawn as ranks of latency are: near to uniform where the mean is one half."""
     return lambda rng: min(1.0, max(0.0, rng.gauss(mean, 0.29)))
 
 
@@ -38,7 +38,7 @@ CASES: dict[str, tuple[Outcome, Outcome]] = {
 
 
 def rollout(baseline: Outcome, canary: Outcome, p: float, requests: int, seed: int) -> tuple[int | None, int | None]:
-    """The requests at which it was stopped, and proven fine; None for never."""
+    """Simulate a rollout. Return the requests at which it was stopped, and proven fine; None for never."""
     rng, evidence = random.Random(seed), Evidence(0.1)
     stopped = proven = None
     for number in range(1, requests + 1):

@@ -38,12 +38,14 @@ class ScriptedJudge:
         return "yes" if self._judges(first, second) else "no"
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 def meanings() -> Meaning:
-    """Questions that are the same have the same number. Pairs do not say what questions of two pairs are to each other:
-    where the canonical wording is equal they are one, which was right for all 19 such groups when they were read."""
+    """Give each question the number of its meaning: questions that are the same have the same number.
+
+    Pairs do not say what questions of two pairs are to each other: where the canonical wording is equal they are one,
+    which was right for all 19 such groups when they were read."""
     found: Meaning = {}
     for pair in (pair for file in (PAIRS, UNSEEN, EVERYDAY) for pair in pairs(file)):
         one = found.setdefault(pair.one, len(found))
@@ -68,7 +70,8 @@ def stream(known: Meaning, count: int) -> list[str]:
 
 
 async def measured(known: Meaning, asked: list[str], tier: SemanticTier) -> dict[str, object]:
-    """Exact hits are left out: of each text only the first request counts, and what its nearest entry gave."""
+    """Measure the hits by meaning. Exact hits are left out: of each text only the first request counts, and what its
+    nearest entry gave."""
     cache = TieredCache(MemoryStore(10**9, 3600), tier)
     quarters = [[0, 0, 0] for _ in range(4)]
     for place, text in enumerate(asked):

@@ -178,7 +178,7 @@ async def _run(url: str, asked: Sequence[Arrival]) -> dict[str, Any]:
 
 
 def _body(model: str, name: str, prompt: int, answer: int, prefix: tuple[int, int] | None) -> dict[str, Any]:
-    """`prompt` in characters, which are the tokens of timed engines."""
+    """Return the body of a request. `prompt` is in characters, which are the tokens of timed engines."""
     begin = f"{prefix[0]}:".ljust(prefix[1], "r") if prefix is not None else ""
     own = f"{name}:".ljust(max(1, prompt - len(begin)), "q")
     message = {"role": "user", "content": begin + own}
@@ -223,7 +223,7 @@ CHANGES: dict[str, Change] = {
 
 
 def days(node: NodeFigures, seconds: float) -> dict[str, Any]:
-    """Nodes for a million and a hundred million requests a day, and what changes them."""
+    """Compute the nodes for a million and a hundred million requests a day, and what changes them."""
     fleet = Fleet(node, 1, held=HELD)
     found: dict[str, Any] = {"figures": dataclasses.asdict(node), "nodes": {}, "curve": []}
     for name, change in CHANGES.items():
@@ -251,7 +251,7 @@ def nodes_for(fleet: Fleet, day: float, seconds: float) -> int:
 
 
 def with_canary(fleet: Fleet, day: float, seconds: float) -> int:
-    """A tenth of the requests goes to a new version, which runs on nodes of its own."""
+    """Compute the nodes where a tenth of the requests goes to a new version, which runs on nodes of its own."""
     return nodes_for(fleet, day * 0.9, seconds) + nodes_for(fleet, day * 0.1, seconds)
 
 

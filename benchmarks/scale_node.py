@@ -151,7 +151,7 @@ def node(figures: NodeFigures) -> TestApp:
 
 
 def front(choice: str, urls: Sequence[str]) -> TestApp:
-    """A gateway whose model is that of the nodes at `urls`."""
+    """Return a gateway whose model is that of the nodes at `urls`."""
     model = {"urls": [f"{url}/v1" for url in urls], "allow_private": True, "dialect": "vllm", "choice": choice}
     model |= {"api_key_env": KEY_ENV, "context_length": 1 << 20, "probe_s": 0.5, "first_s": 600.0, "idle_s": 600.0}
     os.environ[KEY_ENV] = "a"

@@ -78,7 +78,7 @@ async def soak(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 async def torment(running: Soak, gateway: Gateway, session: aiohttp.ClientSession, stretch_s: float) -> None:
-    """Two hostile callers at a time, in every second stretch."""
+    """Run two hostile callers at a time, in every second stretch."""
     tenant = HostileTenant(gateway.url, session, running.lost, running.did)
     while (left_s := running.ends_s - time.monotonic()) > 0:
         await asyncio.sleep(min(stretch_s, left_s))
@@ -111,7 +111,7 @@ async def alive(running: Soak) -> None:
 
 
 async def faults(running: Soak, gateway: Gateway, session: aiohttp.ClientSession, kill_s: float) -> list[float]:
-    """Until the end; resident memory every minute and before each kill."""
+    """Cause faults until the end. Return the resident memory of every minute and before each kill, in megabytes."""
     memory: list[float] = []
     while (left_s := running.ends_s - time.monotonic()) > 0:
         period = asyncio.create_task(asyncio.sleep(min(kill_s, left_s)))
@@ -131,7 +131,7 @@ async def faults(running: Soak, gateway: Gateway, session: aiohttp.ClientSession
 
 
 async def away(running: Soak, gateway: Gateway, after_s: float) -> None:
-    """Redis is killed after so long, and comes back empty."""
+    """Kill Redis after so many seconds; it comes back empty."""
     if REDIS is None:
         return
     await asyncio.sleep(after_s)
@@ -144,7 +144,7 @@ async def away(running: Soak, gateway: Gateway, after_s: float) -> None:
 
 
 def books(path: Path) -> list[dict[str, Any]]:
-    """Usage by key."""
+    """Read the usage by key."""
     command = [
         sys.executable,
         "-m",

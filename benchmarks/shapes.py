@@ -19,7 +19,8 @@ SHAPES = {
 
 
 def folder_of(name: str, max_positions: int = 8192) -> str:
-    """The folder of a checkpoint of shape `name`; any other name is returned as it is."""
+    """Return the folder of a checkpoint of shape `name`, which is made where it is missing. Any other name is returned
+    as it is."""
     if name not in SHAPES:
         return name
     folder = Path(tempfile.gettempdir()) / f"sluicegate-{name}-{max_positions}"
@@ -50,7 +51,7 @@ def _make(name: str, folder: Path, max_positions: int) -> None:
 
 
 def numbered_words(size: int) -> PreTrainedTokenizerFast:
-    """A tokenizer for models that have none: token i is the word `wi`."""
+    """Make a tokenizer for models that have none: token i is the word `wi`."""
     tokenizer = Tokenizer(models.WordLevel({f"w{i}": i for i in range(size)}, unk_token="w0"))
     tokenizer.decoder = decoders.ByteLevel()
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer)

@@ -39,7 +39,7 @@ class Waits:
         self.seconds[self.hostile].append(took_s)
 
     def health(self, took_s: float) -> None:
-        """How long `/healthz` took."""
+        """Note how long `/healthz` took."""
         self.healths[self.hostile].append(took_s)
 
     def told(self) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class Soak:
             self._used(told["usage"], told)
 
     async def again(self) -> None:
-        """What the cache may know already; with Redis gone it knows nothing, and that is all."""
+        """Ask what the cache may know already. With Redis gone it knows nothing, and that is all."""
         await self.whole(f"Invoice {random.randint(1, 20)} from Harbour Tools, total 5 EUR.", temperature=0)
 
     async def stream(self) -> None:
@@ -143,7 +143,7 @@ class Soak:
         self.did["rubbish refused"] += 1
 
     async def trip(self) -> None:
-        """The plug-in throws: nothing may be answered, since nobody looked."""
+        """Make the plug-in throw: nothing may be answered, since nobody looked."""
         async with await self.ask(f"Mind the {TRIP}.") as answer:
             found = (await answer.json())["error"]["code"]
             if answer.status < 500 or found not in ("stage_failed", "overloaded"):
@@ -161,7 +161,7 @@ class Soak:
                 self.did["poisoned, and told so"] += 1
 
     async def beside_the_poisoned(self) -> None:
-        """In the same steps of the same model as those, whose numbers must not reach it."""
+        """Ask in the same steps of the same model as the poisoned requests, whose numbers must not reach this one."""
         choice = {"choice": COLOURS}
         async with await self.ask(f"Colour {random.random()}?", model=FRAIL, structured_outputs=choice) as answer:
             told = await answer.json()
@@ -173,7 +173,7 @@ class Soak:
             self._used(told["usage"], told)
 
     async def batches(self) -> None:
-        """One batch after the other, through kills: each line answered once, or said to have failed."""
+        """Run one batch after the other, through kills. Each line is answered once, or said to have failed."""
         while time.monotonic() < self.ends_s - 5:
             try:
                 await self._batch()
@@ -238,7 +238,7 @@ class Soak:
             self.lost["answer that breaks its schema"] += 1
 
     def _used(self, usage: dict[str, Any], *told: dict[str, Any]) -> None:
-        """A kept answer says how long it is and costs nothing."""
+        """Count the tokens used. A kept answer says how long it is and costs nothing."""
         if not any(one.get("sluicegate", {}).get("cached") for one in told):
             self.tokens += usage["prompt_tokens"] + usage["completion_tokens"]
 

@@ -186,7 +186,8 @@ def _format(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _dumped(schema: dict[str, Any]) -> bytes:
-    """Deeper than the `json` module writes by recursion: brackets of nested arrays, by hand."""
+    """Write a schema that is deeper than the `json` module writes by recursion: the brackets of nested arrays are put
+    by hand."""
     depth = 0
     while "items" in schema:
         schema, depth = schema["items"], depth + 1
@@ -195,7 +196,7 @@ def _dumped(schema: dict[str, Any]) -> bytes:
 
 
 def _joined(text: str) -> str:
-    """Content as a client joins it."""
+    """Return the content of a stream as a client joins it."""
     parts = []
     for line in text.splitlines():
         if line.startswith("data: {"):

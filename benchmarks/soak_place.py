@@ -50,7 +50,8 @@ class Gateway:
     """A `sluicegate serve` that can be killed and started again on the same port, books and files."""
 
     def __init__(self, folder: Path, upstream_port: int | None = None) -> None:
-        """`upstream_port`: of the hostile server behind a model, where there is one."""
+        """Write what the gateway needs into `folder`. `upstream_port` is that of the hostile server behind a model,
+        where there is one."""
         self.folder = folder
         self.upstream_port = upstream_port
         self.port, self.redis_port = free_port(), free_port()
@@ -131,7 +132,7 @@ class Gateway:
                 continue
 
     def end(self, number: int) -> int:
-        """The exit status."""
+        """Send the gateway the signal `number`, and return its exit status."""
         self.up = False
         assert self.process is not None
         self.process.send_signal(number)
@@ -160,7 +161,7 @@ def free_port() -> int:
 
 
 def install_plugin(folder: Path) -> None:
-    """What pip would leave there: a module, and the metadata that names its entry point."""
+    """Write what pip would leave there: a module, and the metadata that names its entry point."""
     info = folder / "soak_tripwire-1.0.dist-info"
     info.mkdir(parents=True)
     (folder / "soak_tripwire.py").write_text(PLUGIN, "utf-8")
@@ -169,8 +170,8 @@ def install_plugin(folder: Path) -> None:
 
 
 def save_frail_model(folder: Path) -> None:
-    """Random weights, in which one token's embedding is not a number: who reads it gets no answer, and nobody else in
-    the same step may notice."""
+    """Save random weights in which one token's embedding is not a number. Whoever reads it gets no answer, and nobody
+    else in the same step may notice."""
     save_random_model(folder)
     token = AutoTokenizer.from_pretrained(folder)(POISON, add_special_tokens=False)["input_ids"][-1]
     model = LlamaForCausalLM.from_pretrained(folder)

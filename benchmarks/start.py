@@ -22,7 +22,7 @@ _FORMATS = ("date-time", "email", "uri", "ipv6", "uuid", "hostname", "idn-email"
 
 
 def measured(ranks: Path, folder: str) -> dict[str, float]:
-    """In a process of its own: each step's seconds, in order."""
+    """Measure the seconds of each step of a start, in order. Must run in a process of its own."""
     laps: dict[str, float] = {}
     began = time.process_time()
 

@@ -57,7 +57,7 @@ class Score:
 
 
 def spelled(text: str, rng: random.Random) -> str:
-    """A JSON object with `text` as its only value, in one of its many spellings."""
+    """Return a JSON object with `text` as its only value, in one of its many spellings."""
     marks = (json.dumps(char, ensure_ascii=rng.random() < 0.5)[1:-1] for char in text)
     escaped = (
         f"\\u{ord(char):04x}" if ord(char) < 0x10000 and rng.random() < 1 / 3 else mark
@@ -67,7 +67,7 @@ def spelled(text: str, rng: random.Random) -> str:
 
 
 def read(out: str) -> str:
-    """What a lenient reader makes of a JSON object that may have been stopped in its only string."""
+    """Return what a lenient reader makes of a JSON object that may have been stopped in its only string."""
     for end in ("", '"}', "}"):
         try:
             return str(json.loads(out + end)["answer"])
@@ -168,7 +168,7 @@ def add(score: Score, case: Case, out: str, blocked: bool, held: list[int]) -> N
 
 
 def per_piece_us(cases: list[Case], gate: Gate) -> float:
-    """Of the second of two passes: a running server has its states."""
+    """Measure the microseconds a piece in the second of two passes: a running server has its states."""
     took = count = 0.0
     for _ in range(2):
         took = count = 0

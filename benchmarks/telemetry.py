@@ -47,7 +47,7 @@ ROUNDS = 9
 
 @contextmanager
 def collector() -> Iterator[int]:
-    """The port of a collector that takes everything."""
+    """Start a collector that takes everything; yield its port."""
     process = subprocess.Popen([sys.executable, "-c", COLLECTOR], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -89,7 +89,8 @@ class Instrumented(TestApp):
 
 
 async def measure(requests: int, chunks: int, stream: bool) -> dict[str, float]:
-    """Microseconds of process CPU per request by setting, the fastest of alternating rounds: noise only ever adds."""
+    """Measure the microseconds of process CPU per request by setting, the fastest of alternating rounds: noise only
+    ever adds."""
     script = [WORDS[i % len(WORDS)] for i in range(chunks)]
     with collector() as port:
         async with AsyncExitStack() as stack:

@@ -31,7 +31,7 @@ from sluicegate.plugins import Mask
 
 class Compiled(Protocol):
     def __call__(self) -> Follower:
-        """A new matcher."""
+        """Make a new matcher."""
 
 
 class Engine(NamedTuple):
@@ -81,7 +81,7 @@ def theirs(folder: Path, vocabulary: Vocabulary, encode: Encode) -> Engine:
 
 
 def measured(engine: Engine, schema: Any, instances: list[list[int]], row: Mask) -> Times | None:
-    """None where the engine refuses the schema or fails on the way."""
+    """Measure a schema and its instances; None where the engine refuses the schema or fails on the way."""
     clock = time.process_time
     began = clock()
     try:
@@ -116,7 +116,7 @@ def _follow(matcher: Follower, tokens: list[int], row: Mask, found: Times) -> in
 
 
 def summary(times: list[Times]) -> dict[str, dict[str, float]]:
-    """Microseconds by kind and quantile."""
+    """Return microseconds by kind and quantile."""
     kinds = {
         "TTFM": [each.first_s for each in times],
         "TBM": [value for each in times for value in each.masks_s],
@@ -127,7 +127,7 @@ def summary(times: list[Times]) -> dict[str, dict[str, float]]:
 
 
 def compared(engines: list[Engine], records: list[dict[str, Any]], encode: Encode, words: int) -> list[list[Times]]:
-    """For each engine the times of the schemas that all follow alike."""
+    """Measure all engines; return for each the times of the schemas that all follow alike."""
     row = np.zeros(words, np.int32)
     found: list[list[Times]] = [[] for _ in engines]
     for number, record in enumerate(records):

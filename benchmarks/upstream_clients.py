@@ -66,7 +66,7 @@ def main() -> None:
 
 
 async def measure(url: str, limit: int, rounds: int) -> dict[str, float]:
-    """Milliseconds of CPU a request, the best of `rounds`, in turns."""
+    """Measure the milliseconds of CPU a request, the best of `rounds`, in turns."""
     found: dict[str, float] = {}
     limits = httpx.Limits(max_connections=16, max_keepalive_connections=16)
     async with httpx.AsyncClient(limits=limits, trust_env=False) as old, aiohttp.ClientSession() as new:

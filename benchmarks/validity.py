@@ -29,7 +29,7 @@ from sluicegate.plugins import Constraint, GrammarError, Message, Request, Sampl
 
 
 async def measure(path: Path, limit: int, max_tokens: int) -> dict[str, Any]:
-    """Counts by outcome: accepted, refused, finished, length, invalid, failed; and refusals by error code."""
+    """Count the outcomes (accepted, refused, finished, length, invalid, failed), and the refusals by error code."""
     with tempfile.TemporaryDirectory() as folder:
         save_random_model(Path(folder))
         engine = {"models": [{"name": "random", "path": folder}]}

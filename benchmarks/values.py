@@ -73,7 +73,7 @@ class Asker:
         return self._served.version
 
     async def answers(self, items: Sequence[Item], mode: str, most: int) -> list[Json]:
-        """Values in the order of `items`; `_MISSING` where an answer is not JSON."""
+        """Ask for all items. Return values in the order of `items`; `_MISSING` where an answer is not JSON."""
         return list(await asyncio.gather(*(self._answer(item, mode, most) for item in items)))
 
     async def _answer(self, item: Item, mode: str, most: int) -> Json:
@@ -139,7 +139,7 @@ def share_of(counts: Counts) -> Share:
 
 
 def gain_of(before: Counts, after: Counts) -> tuple[float, float, float]:
-    """The gain in share and its interval; documents are paired."""
+    """Compute the gain in share and its interval. Documents are paired."""
     both = list(zip(before, after, strict=True))
     found = [_share([b for _, b in sample]) - _share([a for a, _ in sample]) for sample in _resampled(both)]
     return _share(after) - _share(before), *_middle(sorted(found))
@@ -160,7 +160,7 @@ def _middle(values: Sequence[float]) -> tuple[float, float]:
 
 
 def read(path: Path, limit: int) -> list[Item]:
-    """Raises `SystemExit` for a line that is not of the form."""
+    """Read the documents of a file. Raises `SystemExit` for a line that is not of the form."""
     found = []
     for number, line in enumerate(common.records(path, limit), 1):
         try:
@@ -173,7 +173,7 @@ def read(path: Path, limit: int) -> list[Item]:
 
 
 def generated(name: str, documents: int) -> list[Item]:
-    """Documents of the set of `training.evaluate` that begins with `name`, without open questions."""
+    """Draw documents of the set of `training.evaluate` that begins with `name`, without open questions."""
     from training.evaluate import SETS
 
     sampler = next((sampler for known, sampler in SETS.items() if known.startswith(name)), None)

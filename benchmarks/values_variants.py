@@ -57,7 +57,7 @@ def _of_properties(item: Item, change: Callable[[str, Json], Json | None]) -> Pa
 
 
 def enum(item: Item) -> Pair | None:
-    """A free string, then the `enum` of what it can be."""
+    """Pair a free string with the `enum` of what it can be."""
     return _of_properties(item, lambda _, old: _without(old, "enum") if "enum" in old else None)
 
 
@@ -66,7 +66,7 @@ def _without(schema: Json, key: str) -> Json:
 
 
 def description(item: Item) -> Pair | None:
-    """No description, then one."""
+    """Pair a schema without descriptions with one that has them."""
 
     def change(_: str, old: Json) -> Json | None:
         return {name: value for name, value in old.items() if name != "description"} if "description" in old else None
@@ -75,7 +75,7 @@ def description(item: Item) -> Pair | None:
 
 
 def date_format(item: Item) -> Pair | None:
-    """A pattern of digits for a date, then `format: date`."""
+    """Pair a pattern of digits for a date with `format: date`."""
 
     def change(_: str, old: Json) -> Json | None:
         return {**_without(old, "format"), "pattern": DATE} if old.get("format") == "date" else None
@@ -84,14 +84,14 @@ def date_format(item: Item) -> Pair | None:
 
 
 def max_length(item: Item) -> Pair | None:
-    """A free string, then one of at most 80 characters."""
+    """Pair a free string with one of at most 80 characters."""
     return _swapped(
         item, lambda _, old: {**old, "maxLength": 80} if old.get("type") == "string" and "enum" not in old else None
     )
 
 
 def number_bounds(item: Item) -> Pair | None:
-    """A number without bounds, then one of at least 0 and at most a million."""
+    """Pair a number without bounds with one of at least 0 and at most a million."""
     kinds = ("number", "integer")
     return _swapped(
         item, lambda _, old: {**old, "minimum": 0, "maximum": 1_000_000} if old.get("type") in kinds else None
@@ -99,18 +99,18 @@ def number_bounds(item: Item) -> Pair | None:
 
 
 def max_items(item: Item) -> Pair | None:
-    """An array without an end, then one of at most 10 items."""
+    """Pair an array without an end with one of at most 10 items."""
     return _swapped(item, lambda _, old: {**old, "maxItems": 10} if old.get("type") == "array" else None)
 
 
 def _swapped(item: Item, change: Callable[[str, Json], Json | None]) -> Pair | None:
-    """As `_of_properties`, where the change is what comes after."""
+    """Do as `_of_properties`, where the change is what comes after."""
     found = _of_properties(item, change)
     return None if found is None else Pair(found.after, found.before)
 
 
 def one_type(item: Item) -> Pair | None:
-    """`anyOf` of a number and a string, then the number alone."""
+    """Pair `anyOf` of a number and a string with the number alone."""
 
     def change(_: str, old: Json) -> Json | None:
         if old.get("type") not in ("number", "integer"):
@@ -121,7 +121,7 @@ def one_type(item: Item) -> Pair | None:
 
 
 def optional_to_nullable(item: Item) -> Pair | None:
-    """Properties that may be left out, then ones that are required and may be null. All fields count."""
+    """Pair properties that may be left out with ones that are required and may be null. All fields count."""
     before, after = {}, {}
     for name, old in item.schema.get("properties", {}).items():
         plain = _not_null(old)
@@ -146,7 +146,7 @@ def _not_null(schema: Json) -> Json:
 
 
 def flat(item: Item) -> Pair | None:
-    """All of it two objects deeper, then flat."""
+    """Pair a schema two objects deeper with the flat one."""
     if "$defs" in item.schema:
         return None
     schema, expected, paths = item.schema, item.expected, item.paths
@@ -157,7 +157,7 @@ def flat(item: Item) -> Pair | None:
 
 
 def fewer_properties(item: Item) -> Pair | None:
-    """All properties in one request, then the first half of them alone."""
+    """Pair all properties in one request with the first half of them alone."""
     names = list(item.schema.get("properties", {}))
     if len(names) < 4:
         return None
@@ -172,7 +172,7 @@ def fewer_properties(item: Item) -> Pair | None:
 
 
 def plain_keys(item: Item) -> Pair | None:
-    """Properties named `f1`, `f2` ... with what they mean as description, then by that name."""
+    """Pair properties named `f1`, `f2` ..., each described by what it means, with properties of that name."""
     names = {name: f"f{number}" for number, name in enumerate(item.schema.get("properties", {}), 1)}
     if any("$ref" in below for below in item.schema.get("properties", {}).values()):
         return None
@@ -188,13 +188,13 @@ def plain_keys(item: Item) -> Pair | None:
 
 
 def closed(item: Item) -> Pair | None:
-    """Other properties allowed, then `additionalProperties: false`."""
+    """Pair a schema that allows other properties with one of `additionalProperties: false`."""
     opened = {name: value for name, value in item.schema.items() if name != "additionalProperties"}
     return Pair(replace(item, schema=opened), item) if opened != item.schema else None
 
 
 def text_order(item: Item) -> Pair | None:
-    """Properties in the order of their names backwards, then in the order in which the text tells them."""
+    """Pair properties in the order of their names backwards with the order in which the text tells them."""
     properties = item.schema.get("properties", {})
     text = str(item.messages[-1].get("content", "")).lower()
     places = {name: text.find(str(item.expected.get(name)).lower()) for name in properties}
@@ -210,7 +210,7 @@ def _ordered(item: Item, names: list[str]) -> Item:
 
 
 def reasons_first(item: Item) -> Pair | None:
-    """A string `reasoning` as last property, then as first."""
+    """Pair a schema whose last property is a string `reasoning` with one where it is the first."""
     reason = {"reasoning": {"type": "string", "maxLength": 200, "description": "why, in a few words"}}
     properties, required = item.schema.get("properties", {}), [*item.schema.get("required", []), "reasoning"]
     last = {**item.schema, "properties": {**properties, **reason}, "required": required}
@@ -219,7 +219,7 @@ def reasons_first(item: Item) -> Pair | None:
 
 
 def abbreviations(item: Item) -> Pair | None:
-    """Names cut to consonants (`invoice_number`: `nvcnmbr`), then whole."""
+    """Pair names cut to consonants (`invoice_number`: `nvcnmbr`) with whole ones."""
     names: dict[str, str] = {}
     pick = random.Random(1)
     for name in item.schema.get("properties", {}):
