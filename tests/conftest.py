@@ -28,7 +28,8 @@ def caches_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 @pytest.fixture(scope="session", autouse=True)
 def authorities_read_once() -> Iterator[None]:
-    """A client of httpx reads all certificates of the system, for 20 ms of processor time; thousands are made."""
+    """Read the certificates of the system once: each client of httpx reads all of them, for 20 ms of processor time,
+    and thousands are made."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(httpx._transports.default, "create_ssl_context", cache(httpx._config.create_ssl_context))
         yield
@@ -36,6 +37,7 @@ def authorities_read_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def patient_clients() -> None:
-    """Clients that say nothing of time wait five seconds, which a machine with twenty things to do may need."""
+    """Let clients wait longer: those that say nothing of time wait five seconds, which a machine with twenty things to
+    do may need."""
     for part in ("connect", "read", "write", "pool"):
         setattr(httpx._config.DEFAULT_TIMEOUT_CONFIG, part, LIMIT_S)

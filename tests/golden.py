@@ -13,7 +13,8 @@ from typing import Any
 
 
 def assert_golden(file: Path, found: Mapping[str, Any]) -> None:
-    """`found`: results by case, as JSON values. One line of the file for each case."""
+    """Assert that results are those that the file keeps. `found` holds results by case, as JSON values; the file has
+    one line for each case."""
     if os.environ.get("WRITE_GOLDEN"):
         lines = [json.dumps([case, result], ensure_ascii=False) for case, result in found.items()]
         file.write_text("\n".join(lines) + "\n", "utf-8")

@@ -32,7 +32,8 @@ def modules(package: str) -> list[Path]:
 
 
 def imported(path: Path) -> set[str]:
-    """Names that a file imports anywhere, inside functions too: of ours the package, of others the top level."""
+    """Return the names that a file imports anywhere, inside functions too: for ours the package, for others the top
+    level."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -184,18 +185,18 @@ def test_a_plugin_author_needs_no_heavy_import() -> None:
 
 
 def files() -> list[Path]:
-    """All of the house, without what is made: environments, caches, builds."""
+    """Return all of the house, without what is made: environments, caches, builds."""
     top = [path for path in ROOT.iterdir() if path.name[0] != "." and path.name not in ("build", "node_modules")]
     return [file for path in top for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file()]
 
 
 def prose(path: Path) -> str:
-    """A document without its blocks of code."""
+    """Return a document without its blocks of code."""
     return re.sub(r"^( *)```.*?^\1```", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
 def anchors(path: Path) -> set[str]:
-    """What GitHub calls the headings of a document, where no two are alike."""
+    """Return what GitHub calls the headings of a document, where no two are alike."""
     headings = re.findall(r"^#{1,6} +(.+)$", prose(path), re.MULTILINE)
     plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in plain}
@@ -264,7 +265,7 @@ def test_no_test_alters_a_module_for_the_whole_process() -> None:
 
 
 def _altered(call: ast.Call) -> tuple[str, str] | None:
-    """The module of Python's own that a call of `setattr` changes, and what in it."""
+    """Return the module of Python's own that a call of `setattr` changes, and what in it."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr != "setattr" or not call.args:
         return None
     target, *rest = call.args

@@ -28,7 +28,7 @@ def modules() -> dict[str, str]:
 
 @cache
 def imports() -> dict[str, set[str]]:
-    """Path -> the paths that it imports: at its top, in functions, and for type checkers alone."""
+    """Map each path to the paths that it imports: at its top, in functions, and for type checkers alone."""
     found: dict[str, set[str]] = {}
     for path in modules().values():
         names = set()
@@ -45,14 +45,14 @@ def imports() -> dict[str, set[str]]:
 
 @cache
 def layers(package: str) -> dict[str, int]:
-    """Unit -> its layer, 0 at the top."""
+    """Map each unit to its layer, 0 at the top."""
     lines = (ROOT / "tests" / "layers" / f"{package}.layers").read_text("utf-8").splitlines()
     rows = [line.split("#")[0].split() for line in lines]
     return {unit: number for number, row in enumerate(row for row in rows if row) for unit in row}
 
 
 def unit(path: str) -> str:
-    """The longest unit that `path` belongs to."""
+    """Return the longest unit that `path` belongs to."""
     package, _, rest = path.removesuffix(".py").removesuffix("/__init__").partition("/")
     units = [name for name in layers(package) if rest == name or rest.startswith(f"{name}/")]
     assert units, f"{path} stands in no layer of tests/layers/{package}.layers"
@@ -60,7 +60,8 @@ def unit(path: str) -> str:
 
 
 def points_up(path: str, other: str) -> bool:
-    """Whether an import within a package leaves its unit for one that is not below, or goes through the front door."""
+    """Return whether an import within a package leaves its unit for one that is not below, or goes through the front
+    door."""
     package = path.split("/", 1)[0]
     door = f"{package}/__init__.py"
     if path == door or not other.startswith(f"{package}/"):
@@ -102,5 +103,5 @@ def test_no_folder_holds_more_than_a_screen() -> None:
 
 
 def known() -> set[str]:
-    """Imports that still point up or close a circle, one `path -> path` a line; the list only shrinks."""
+    """Read the imports that still point up or close a circle, one `path -> path` a line. The list only shrinks."""
     return set((ROOT / "tests" / "layers" / "exceptions.txt").read_text("utf-8").splitlines())

@@ -11,7 +11,7 @@ LIMIT_S = 300.0
 
 
 def until(condition: Callable[[], object], limit_s: float = LIMIT_S) -> None:
-    """Blocks the thread until `condition` holds."""
+    """Block the thread until `condition` holds."""
     deadline = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < deadline, f"the condition did not come true in {limit_s:g} s"
@@ -19,7 +19,7 @@ def until(condition: Callable[[], object], limit_s: float = LIMIT_S) -> None:
 
 
 async def soon(condition: Callable[[], object], limit_s: float = LIMIT_S) -> None:
-    """The same, and lets the event loop go on meanwhile."""
+    """Wait until `condition` holds, and let the event loop go on meanwhile."""
     deadline = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < deadline, f"the condition did not come true in {limit_s:g} s"

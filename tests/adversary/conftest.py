@@ -15,25 +15,23 @@ __all__ = ["gateway", "random_checkpoint", "run_gateway"]
 
 @pytest.fixture(scope="module")
 def liar() -> Liar:
-    """An upstream that says what a test wants."""
     return Liar()
 
 
 @pytest.fixture(scope="module")
 def app(liar: Liar, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestApp]:
-    """A gateway with rails in front of `liar`."""
+    """Run a gateway with rails in front of `liar`."""
     with between(liar, batches={"path": str(tmp_path_factory.mktemp("batches"))}) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def speaker() -> Speaker:
-    """A generator that gives the pieces a test wants."""
     return Speaker()
 
 
 @pytest.fixture(scope="module")
 def spoken(speaker: Speaker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestApp]:
-    """A gateway with a rail around `speaker`."""
+    """Run a gateway with a rail around `speaker`."""
     with behind(speaker, batches={"path": str(tmp_path_factory.mktemp("spoken"))}) as found:
         yield found

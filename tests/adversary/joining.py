@@ -35,7 +35,7 @@ class Liar(ScriptedServer):
         super().__init__(hangs)
 
     def says(self, *steps: dict[str, Any], reason: str = "stop", index: int = 0) -> None:
-        """Each step is a choice's `delta`; a key `logprobs` in it goes beside."""
+        """Send each step as a choice's `delta`; a key `logprobs` in it goes beside."""
         self.sends(*[_choice(step, index) for step in steps], _choice({}, index, reason))
 
     def sends(self, *choices: dict[str, Any]) -> None:
@@ -84,7 +84,7 @@ class _Spoken(ScriptedGeneration):
 
 @contextmanager
 def behind(speaker: Speaker, action: str = "redact", **settings: Any) -> Iterator[TestApp]:
-    """A gateway with a rail around `speaker`."""
+    """Run a gateway with a rail around `speaker`."""
     rails = {"moderate": {"blocklist": {"phrases": ["halberd", "project nightjar"], "action": action}}}
 
     def register(registry: RegistryLike) -> None:
@@ -99,7 +99,7 @@ def behind(speaker: Speaker, action: str = "redact", **settings: Any) -> Iterato
 
 @contextmanager
 def between(liar: Liar, *, action: str = "redact", **settings: Any) -> Iterator[TestApp]:
-    """A gateway with three rails in front of `liar`."""
+    """Run a gateway with three rails in front of `liar`."""
     rails = {"blocklist": {"phrases": ["halberd", "project nightjar"], "action": action}}
     slots = {"generate": ["upstream"], "constrain": ["grammar"], "moderate": ["secrets", "blocklist", "pii"]}
     slots |= settings.pop("pipeline", {})

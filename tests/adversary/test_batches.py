@@ -141,7 +141,7 @@ def database(app: TestApp) -> sqlite3.Connection:
 
 
 def fill(app: TestApp) -> None:
-    """From now on SQLite answers as on a full disk."""
+    """Make SQLite answer as on a full disk from now on."""
     store = app.runtime.batches._store
     assert isinstance(store, SqliteBatchStore)
     with store._lock:
@@ -176,7 +176,7 @@ def test_a_batch_waits_for_a_full_disk_and_goes_on_and_asks_nothing_twice(tmp_pa
 
 
 def failing(name: str, times: int, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    """`os.NAME` fails as a disk does, so many times."""
+    """Make `os.NAME` fail as a disk does, so many times."""
     real: Callable[..., Any] = getattr(os, name)
     left = [times]
 

@@ -32,7 +32,7 @@ def blocking(liar: Liar, tmp_path_factory: pytest.TempPathFactory) -> Iterator[T
 
 
 def told(raw: str) -> list[dict[str, Any]]:
-    """What the body or the stream says of choices, one after the other."""
+    """Return what the body or the stream says of choices, one after the other."""
     lines = [line.removeprefix("data: ") for line in raw.splitlines()]
     bodies = [json.loads(line) for line in lines if line.startswith("{")]
     bodies = [body.get("response", {}).get("body", body) for body in bodies]

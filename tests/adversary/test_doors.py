@@ -28,7 +28,7 @@ KEYED: dict[str, Any] = {"pipeline": {"admit": ["api-keys", "limits"], "record":
 
 @pytest.fixture(scope="module")
 def open_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestApp]:
-    """Without keys, as on a laptop."""
+    """Run a gateway without keys, as on a laptop."""
     with TestApp(settings={"batches": {"path": str(tmp_path_factory.mktemp("open"))}}) as app:
         yield app
 
@@ -48,7 +48,7 @@ def keyed(folder: Any, *keys: dict[str, Any], **more: Any) -> TestApp:
 
 
 def raw(app: TestApp, head: bytes, body: bytes = b"") -> tuple[int, bytes]:
-    """What comes back for bytes as they are."""
+    """Send bytes as they are; return the status and the body that come back."""
     host, port = app.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=LIMIT_S) as connection:
         connection.sendall(head + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
@@ -64,7 +64,7 @@ def refusal(answer: httpx.Response) -> tuple[int, str]:
 
 
 def routes(app: TestApp) -> list[tuple[str, str]]:
-    """(method, path) of everything that is served over HTTP, found in the application itself."""
+    """Return (method, path) of everything that is served over HTTP, found in the application itself."""
     found, waiting = [], list(app.app.routes)
     while waiting:
         route: Any = waiting.pop()
@@ -454,7 +454,7 @@ ASKED = json.dumps({"model": "scripted", "messages": TURN, "max_tokens": 50})
 
 
 def ends(connection: Any, count: int) -> int:
-    """How many end marks come, once `count` are there or nothing comes any more."""
+    """Count the end marks that come, until `count` are there."""
     found = 0
     while found < count:
         found += connection.recv(timeout=30) == "[DONE]"

@@ -108,7 +108,7 @@ PLACES: dict[str, Callable[[str], Body]] = {
 
 @pytest.fixture(scope="module")
 def behind() -> Iterator[tuple[TestApp, ScriptedServer]]:
-    """A gateway with rails in front of a server that keeps what it was asked."""
+    """Run a gateway with rails in front of a server that keeps what it was asked."""
     server = ScriptedServer(says("fine"))
     with running(server) as url:
         model = {"url": url, "allow_private": True, "retries": 0, "dialect": "vllm"}

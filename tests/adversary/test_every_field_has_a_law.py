@@ -58,7 +58,7 @@ LOGPROBS = {"content": [{"token": "ok", "logprob": -1, "bytes": None, "top_logpr
 
 @pytest.fixture(scope="module")
 def bodies(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    """What every dialect sends: answers, events, errors, refusals, reviews, batches."""
+    """Return what every dialect sends: answers, events, errors, refusals, reviews, batches."""
     liar, raws = Liar(), []
     recall: dict[str, Any] = {"pipeline": {"recall": ["memory"]}}
     with between(liar, action="block", batches={"path": str(tmp_path_factory.mktemp("b"))}, **recall) as app:

@@ -235,7 +235,7 @@ def test_tools_go_together_with_stop_strings_and_log_probabilities(gateway: Runn
 
 
 def deep(levels: int) -> Any:
-    """A schema, `levels` objects and arrays deep; an odd number of them."""
+    """Make a schema that is `levels` objects and arrays deep. `levels` must be odd."""
     schema: Any = {"type": "string"}
     for _ in range((levels - 1) // 2):
         schema = {"type": "object", "properties": {"a": schema}, "required": ["a"]}

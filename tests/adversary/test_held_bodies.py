@@ -43,7 +43,7 @@ def opened() -> Iterator[ExitStack]:
 
 
 def trickle(gateway: RunningGateway, stack: ExitStack, key: str, nbytes: int = PART) -> socket.socket:
-    """A connection whose body stops before its end."""
+    """Open a connection whose body stops before its end."""
     host, _, port = gateway.url.removeprefix("http://").partition(":")
     found = stack.enter_context(socket.create_connection((host, int(port)), PATIENCE_S))
     head = f"POST {CHAT} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {key}\r\ncontent-length: 150000\r\n\r\n"

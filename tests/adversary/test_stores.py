@@ -78,7 +78,7 @@ def ask_together(gateway: TestApp, secret: str, count: int) -> list[int]:
 
 
 def usage_of(gateway: TestApp, id: str) -> dict[str, Any]:
-    """Once the books answer."""
+    """Return the usage of a key, once the books answer."""
     until(lambda: _usage(gateway).status_code == 200, 30)
     rows = [row for row in _usage(gateway).json()["data"] if row["key_id"] == id]
     return dict(rows[0]) if rows else {}
@@ -106,13 +106,13 @@ class Lying:
         self._usage = usage
 
     async def begin(self) -> None:
-        """Nothing to prepare."""
+        """Do nothing: there is nothing to prepare."""
 
     async def __aiter__(self) -> Any:
         yield Piece(0, "hello", finish_reason="stop")
 
     def cancel(self) -> None:
-        """Nothing runs."""
+        """Do nothing: nothing runs."""
 
     @property
     def usage(self) -> Any:
@@ -120,7 +120,7 @@ class Lying:
 
 
 def lie(gateway: TestApp, usage: Any) -> None:
-    """From now on the model claims `usage`."""
+    """Make the model claim `usage` from now on."""
 
     async def generate(job: Job) -> Generation:
         return Lying(usage)  # type: ignore[return-value]
@@ -171,7 +171,7 @@ def test_one_tenants_figure_stops_nobody_elses_books_nor_a_revocation(
 
 
 def revoke_beside(accounts: dict[str, Any], id: str) -> None:
-    """As `sluicegate keys revoke` does in a process of its own."""
+    """Revoke a key as `sluicegate keys revoke` does in a process of its own."""
     store = SqliteAccountStore(Path(accounts["path"])) if "path" in accounts else RedisAccountStore(accounts["url"])
     store.open()
     record = {record.id: record for record in iter(store.keys())}[id]
@@ -532,7 +532,7 @@ def test_a_pause_of_redis_eats_no_seats_and_no_requests_a_minute(redis: RedisSer
 
 
 def held(redis: RedisServer, what: str) -> int:
-    """What Redis counts as taken of a limit of key `a`, by all gateways."""
+    """Return what Redis counts as taken of a limit of key `a`, by all gateways."""
     parts = redis.ask("HGETALL", f"{P}:lease:{what}:key:a").split(b"\r\n")[2::2]
     fields = dict(zip(parts[::2], parts[1::2], strict=False))
     return sum(int(amount) for field, amount in fields.items() if b"/" in field)

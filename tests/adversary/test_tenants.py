@@ -272,5 +272,5 @@ def test_large_prompts_leave_no_large_memory_behind(house: RunningGateway) -> No
 
 
 def _resident_bytes() -> int:
-    """Of this process, in which the gateway runs too."""
+    """Return the resident memory of this process, in which the gateway runs too."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096

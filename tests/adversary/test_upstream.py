@@ -49,7 +49,7 @@ class Place:
     server: ScriptedServer
 
     def ask(self, *acts: Act, stream: bool = False, **fields: Any) -> httpx.Response:
-        """The server does `acts`, one a request, the last again and again."""
+        """Ask while the server does `acts`: one a request, the last again and again."""
         self.server._acts[:] = acts
         messages = [{"role": "user", "content": fields.pop("prompt", PROMPT)}]
         body = {"model": "far", "messages": messages, "stream": stream, "max_tokens": 64, **fields}
@@ -57,13 +57,13 @@ class Place:
         return answer
 
     def outcome(self, ask: Callable[[], object]) -> Outcome:
-        """Of the one request that `ask` makes."""
+        """Return the outcome of the one request that `ask` makes."""
         before = len(self.app.outcomes)
         ask()
         return self.app.wait_for_outcomes(before + 1)[before]
 
     def booked(self) -> dict[str, int]:
-        """What the books say of all requests so far."""
+        """Return what the books say of all requests so far."""
         table = self.app.runtime.accounts.since_start.values()
         return {
             name: sum(getattr(usage, name) for usage in table)
@@ -75,7 +75,7 @@ class Place:
         return next(float(line.split(" ")[1]) for line in lines if line.startswith(name + " "))
 
     def serves(self) -> None:
-        """The gateway lives and answers the next one."""
+        """Assert that the gateway lives and answers the next request."""
         answer = self.ask(says("Hello"))
         assert (answer.status_code, answer.json()["choices"][0]["message"]["content"]) == (200, "Hello")
 
@@ -104,7 +104,7 @@ def far() -> Iterator[Place]:
 
 
 def read(answer: httpx.Response) -> tuple[str, str | None, str | None]:
-    """Text, how it ended, and the code of an error, of whatever form."""
+    """Return the text, how it ended, and the code of an error, whatever form the answer has."""
     if not answer.headers["content-type"].startswith("text/event-stream"):
         body = answer.json()
         if "error" in body:
@@ -119,7 +119,7 @@ def read(answer: httpx.Response) -> tuple[str, str | None, str | None]:
 
 
 def both(delta: Mapping[str, Any], *, reason: str = "stop", usage: Any = None, **choice: Any) -> Act:
-    """One choice, streamed or not, as it was asked for."""
+    """Answer with one choice, streamed or not, as it was asked for."""
     last = [event({"choices": [], "usage": usage})] if usage is not None else []
     made = {"index": 0, **choice}
     streamed = streams(
@@ -534,7 +534,7 @@ def drips(piece: bytes, *first: bytes) -> Act:
 
 @pytest.fixture(scope="module")
 def hurried() -> Iterator[Place]:
-    """Every limit is short; the server never ends by itself."""
+    """Run a gateway whose limits are all short, before a server that never ends by itself."""
     server = ScriptedServer(says("Hello"))
     with running(server) as url, place(url, server, first_s=1.0, idle_s=0.4, whole_s=2.0) as app:
         yield Place(app, server)

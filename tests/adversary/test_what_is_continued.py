@@ -34,7 +34,7 @@ from tests.adversary.joining import (
 
 
 def continued(dialect: Dialect, app: TestApp, stream: bool, lead: str, **fields: Any) -> tuple[Said, str]:
-    """The answer of a request whose answer begins with `lead`."""
+    """Return the answer of a request whose answer begins with `lead`."""
     begun = [*ASKED, {"role": "assistant", "content": lead}]
     if dialect is completions:
         return completions(app, stream, False, prompt=lead, **fields)

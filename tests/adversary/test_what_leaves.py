@@ -44,7 +44,7 @@ ways_of_chat = pytest.mark.parametrize(
 
 
 def with_between(parts: Sequence[str], other: dict[str, Any]) -> list[dict[str, Any]]:
-    """The parts as content, with `other` after each but the last."""
+    """Return the parts as content, with `other` after each but the last."""
     return [*chain.from_iterable((say(part), other) for part in parts[:-1]), say(parts[-1])]
 
 

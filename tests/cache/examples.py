@@ -13,7 +13,8 @@ GREEDY = Sampling(temperature=0)
 
 
 def asked(text: str = "How do I reset my password?", tenant: str = "acme", **named: Any) -> CacheQuestion:
-    """With `system`, `semantic`, `tags`, `threshold` and all that `question_of` takes by name."""
+    """Make a question. `named` may hold `system`, `semantic`, `tags`, `threshold` and all that `question_of` takes by
+    name."""
     messages = (Message("system", named.pop("system", "be brief")), Message("user", text))
     request = Request(id="r", model="alias", messages=messages, sampling=GREEDY)
     return question_of(request, Caller(tenant), **({"model": "m", "model_version": "1"} | named))

@@ -37,7 +37,7 @@ LIBRARIES = "root/usr/lib/x86_64-linux-gnu"
 
 
 def unpacked(folder: Path) -> Path:
-    """Path of a command that starts the server."""
+    """Unpack Redis 8; return the path of a command that starts the server."""
     for part in ("lists/partial", "cache/archives/partial", "packages", "root"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     options = _own_apt(folder)
@@ -54,7 +54,7 @@ def unpacked(folder: Path) -> Path:
 
 
 def _own_apt(folder: Path) -> list[str]:
-    """The mirror that this machine uses, with lists and a cache of their own."""
+    """Return the options of apt for the mirror that this machine uses, with lists and a cache of their own."""
     asked = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
     uri = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.splitlines()[0]
     (folder / "sources.list").write_text(f"deb [signed-by={KEYRING}] {uri} {RELEASE} main\n")

@@ -55,7 +55,7 @@ class RedisServer:
             raise RuntimeError((self.folder / "redis.log").read_text("utf-8", "replace"))
 
     def _listens(self) -> bool:
-        """Or never will: it has ended."""
+        """Return whether the server listens, or never will: it has ended."""
         try:
             socket.create_connection(("127.0.0.1", self.port), 1).close()
         except OSError:
@@ -90,7 +90,8 @@ class RedisServer:
         self.process.wait()
 
     def ask(self, *command: str | bytes) -> bytes:
-        """One command, as a client of its own; the raw reply. Raises `ConnectionError` where the server hangs up."""
+        """Send one command, as a client of its own; return the raw reply. Raises `ConnectionError` where the server
+        hangs up."""
         parts = [part.encode() if isinstance(part, str) else part for part in command]
         with socket.create_connection(("127.0.0.1", self.port), PATIENCE_S) as connection:
             connection.sendall(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts))
@@ -103,7 +104,7 @@ class RedisServer:
 
 
 def start_sentinel(folder: Path, watched_port: int) -> RedisServer:
-    """One that knows the server as `main`."""
+    """Start a Sentinel that knows the server as `main`."""
     assert BINARY is not None
     sentinel = RedisServer(folder)
     settings = folder / "sentinel.conf"
@@ -166,7 +167,7 @@ def _bus_of(node: RedisServer) -> str:
 
 
 def self_signed(folder: Path) -> tuple[str, str]:
-    """Paths of a key and of its certificate for 127.0.0.1."""
+    """Make a key and its certificate for 127.0.0.1; return their paths."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed; `apt-get install -y openssl`")
     key, certificate = str(folder / "key.pem"), str(folder / "cert.pem")

@@ -35,7 +35,7 @@ PAYLOAD: dict[str, Any] = orjson.loads(ENTRY[len(codec.MAGIC) + 1 + codec.MARK_B
 
 
 def forged(payload: Any) -> bytes:
-    """An entry as whoever knows the layout can make it."""
+    """Make an entry as whoever knows the layout can make it."""
     head, data = codec.MAGIC + b"\0", orjson.dumps(payload)
     return head + codec._check(KEY, head, data) + data
 
@@ -86,7 +86,7 @@ def test_a_field_of_another_type_or_past_its_bounds_is_damage(path: tuple[Any, .
 
 
 def assert_sound(kept: Kept, epochs: dict[str, str]) -> None:
-    """Whatever is let in can be answered with."""
+    """Assert that whatever is let in can be answered with."""
     for answer in kept.answers:
         assert isinstance(answer.text, str)
         assert isinstance(answer.reasoning, str)

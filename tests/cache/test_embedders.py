@@ -23,7 +23,7 @@ VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "how", "do", "i", "p
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A BERT of random weights in the layout of sentence-transformers."""
+    """Write a BERT of random weights in the layout of sentence-transformers."""
     from transformers import BertConfig, BertModel, BertTokenizerFast
 
     made = tmp_path_factory.mktemp("embedder")

@@ -32,7 +32,7 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 
 @pytest.fixture
 async def gateways(server: RedisServer) -> AsyncIterator[list[TieredCache]]:
-    """Two, on one Redis."""
+    """Start two gateways' caches on one Redis."""
     made = [TieredCache(RedisStore(server.url, 60, deadline_s=0.02)) for _ in range(2)]
     for one in made:
         await one.start()
@@ -42,7 +42,7 @@ async def gateways(server: RedisServer) -> AsyncIterator[list[TieredCache]]:
 
 
 async def keep(cache: TieredCache, question: CacheQuestion) -> None:
-    """As often as it takes: 20 ms are little on a loaded machine."""
+    """Keep an answer, trying as often as it takes: 20 ms are little on a loaded machine."""
     for _ in range(1000):
         if await cache.remember(question, ANSWERS, await cache.recall(question)):
             return
@@ -60,7 +60,7 @@ async def comes_back(cache: TieredCache, question: CacheQuestion, within_s: floa
 
 
 async def hurried(cache: TieredCache, question: CacheQuestion, times: int = 10) -> list[Any]:
-    """What recalls find while the server says nothing: whoever waited for it would wait for ever."""
+    """Return what recalls find while the server says nothing. Whoever waited for it would wait for ever."""
     async with asyncio.timeout(60):
         return [(await cache.recall(question)).found for _ in range(times)]
 

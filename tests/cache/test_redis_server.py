@@ -12,7 +12,7 @@ from tests.cache.redis_server import RedisServer
 
 
 def dropping(times: int) -> int:
-    """The port of a server that hangs up on the first `times` clients, and answers the next."""
+    """Start a server that hangs up on the first `times` clients, and answers the next. Return its port."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:

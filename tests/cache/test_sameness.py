@@ -46,7 +46,7 @@ class ScriptedJudge:
         return said  # type: ignore[no-any-return]
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 def judged(judge: Any, budget_s: float = 30.0, store: Any = None) -> TieredCache:

@@ -170,7 +170,7 @@ KINDS = ["memory", "sqlite", pytest.param("redis", marks=needs_redis)]
 
 @pytest.fixture(params=KINDS)
 async def gateways(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[list[TieredCache]]:
-    """Two that share a store, or the same one twice."""
+    """Make two caches that share a store, or take the same one twice."""
     made, server = [], None
     if request.param == "memory":
         made = [TieredCache(MemoryStore(10_000_000, 60), SemanticTier(HashedNgrams()))] * 2

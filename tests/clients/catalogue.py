@@ -23,7 +23,8 @@ class Client:
 
     @property
     def folder(self) -> Path:
-        """Where it is installed, beside the others, apart from them: their newest versions want different packages."""
+        """Return the folder in which this client is installed, apart from the others: their newest versions want
+        different packages."""
         return cache_folder() / self.name.replace("/", "-").replace(" ", "-")
 
 

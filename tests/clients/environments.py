@@ -95,7 +95,8 @@ def run_script(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def environ() -> dict[str, str]:
-    """Without our own path, without what would send a request elsewhere, and with nothing that reports home."""
+    """Return the environment without our own path, without what would send a request elsewhere, and with nothing that
+    reports home."""
     gone = ("PYTHONPATH", "OPENAI_", "ANTHROPIC_", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(gone)}
     return {**kept, "PYTHONDONTWRITEBYTECODE": "1", "DO_NOT_TRACK": "1", "OTEL_SDK_DISABLED": "true"}

@@ -67,7 +67,7 @@ def test_every_script_is_a_clients() -> None:
 
 
 def trial(folder: Path, script: str) -> list[Row]:
-    """The rows of a script in a fresh folder, as the command makes them."""
+    """Run a script in a fresh folder, as the command does, and return its rows."""
     path = folder / "use_x.py"
     path.write_text(f"from features import feature, run\n{script}\nrun()\n")
     command = [sys.executable, str(path), "{}"]

@@ -30,7 +30,7 @@ def script() -> str:
 
 
 def findings(browser: Browser) -> list[Any]:
-    """What axe objects to on the page as it stands: [rule, element and what to do, ...]."""
+    """Return what axe objects to on the page as it stands: [rule, element and what to do, ...]."""
     if not browser.js("'axe' in window"):
         browser.js(f"{script()}; true")
     found = browser.js(RUN)

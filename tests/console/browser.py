@@ -54,7 +54,7 @@ class Browser:
 
     @property
     def tab(self) -> str:
-        """The one that is worked in."""
+        """Return the tab that is worked in."""
         return self._session
 
     def turn_to(self, tab: str) -> None:
@@ -62,7 +62,7 @@ class Browser:
         self._session = tab
 
     def close_tab(self, tab: str) -> None:
-        """Of another tab than the one that is worked in."""
+        """Close another tab than the one that is worked in."""
         self.call("Target.closeTarget", targetId=self._targets.pop(tab))
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class Browser:
         self.until("document.readyState === 'complete'")
 
     def js(self, expression: str) -> Any:
-        """The value of an expression; promises are awaited."""
+        """Return the value of an expression; promises are awaited."""
         told = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in told, told["exceptionDetails"]
         return told["result"].get("value")
@@ -98,7 +98,6 @@ class Browser:
         return str(self.js("document.body.innerText"))
 
     def press(self, key: str, *, shift: bool = False) -> None:
-        """A key as a person presses it."""
         codes = {"Tab": 9, "Enter": 13, "ArrowRight": 39, "ArrowLeft": 37, "Escape": 27}
         given = {"key": key, "code": key, "windowsVirtualKeyCode": codes[key], "modifiers": 8 if shift else 0}
         text = {"text": "\r"} if key == "Enter" else {}
@@ -109,7 +108,7 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def complaints(self) -> list[str]:
-        """What the page logged as errors, exceptions and violations of its policy."""
+        """Return what the page logged as errors, exceptions and violations of its policy."""
         found = []
         for event in self.events:
             params = event.get("params", {})

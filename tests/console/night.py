@@ -42,7 +42,7 @@ def upstream(url: str, **settings: Any) -> dict[str, Any]:
 
 
 def exhausted(job: Job) -> list[str]:
-    """What an engine says when nothing fits into its memory any more."""
+    """Fail as an engine does when nothing fits into its memory any more, where the message speaks of memory."""
     if "memory" in (job.request.messages[-1].content if job.request else ""):
         raise as_failure(torch.OutOfMemoryError("tried to allocate 2.00 GiB"), "a step of the engine")
     return ["Hello"]
@@ -50,7 +50,7 @@ def exhausted(job: Job) -> list[str]:
 
 @contextmanager
 def night(folder: Path) -> Iterator[TestApp]:
-    """Each request names what becomes of it as its feature."""
+    """Run a gateway to which each request names, as its feature, what becomes of it."""
     with ExitStack() as stack:
         broken, silent, busy = (
             stack.enter_context(serving(ScriptedServer(act)))
@@ -104,7 +104,7 @@ def go_wrong(app: TestApp) -> None:
 
 
 def hang_up(app: TestApp) -> None:
-    """One caller holds the only place of a model until another was refused, and leaves."""
+    """Hold the only place of a model until another caller was refused, then leave."""
     sent = json.dumps(body("hello", model="busy")).encode()
     heads = {**headers(KEY, "hung-up"), "host": "localhost", "content-type": "application/json"}
     lines = [f"POST {PATH} HTTP/1.1", *(f"{k}: {v}" for k, v in heads.items()), f"content-length: {len(sent)}", "", ""]

@@ -34,7 +34,7 @@ def bearer(key: str) -> dict[str, str]:
 
 @contextmanager
 def operated(folder: Path, **settings: Any) -> Iterator[TestApp]:
-    """With books, a cache, rails with hostile labels, and a policy of a hostile name."""
+    """Run a gateway with books, a cache, rails with hostile labels, and a policy of a hostile name."""
     tables = {
         "audit": {"path": str(folder / "audit.jsonl")},
         "review": {"path": str(folder / "reviews.sqlite3")},
@@ -58,7 +58,7 @@ def say(app: TestApp, text: str, key: str = "secret-a", **fields: Any) -> int:
 
 
 def audited(app: TestApp) -> list[tuple[str, str]]:
-    """(action, what it was about) of every change that was done, in order."""
+    """Return (action, what it was about) of every change that was done, in order."""
     lines = Path(app.runtime.settings.audit.path).read_text("utf-8").splitlines()
     found = [json.loads(line) for line in lines]
     return [(entry["action"], entry["target"]) for entry in found if entry["state"] == "done"]
@@ -74,7 +74,7 @@ def enter(browser: Browser, app: TestApp, place: str) -> None:
 
 
 def fill(browser: Browser, id: str, value: str) -> None:
-    """As typing does: the page gets its `input` event."""
+    """Fill a field as typing does: the page gets its `input` event."""
     found = f"document.getElementById({json.dumps(id)})"
     event = "new Event('input', { bubbles: true })"
     browser.js(f"{found}.value = {json.dumps(value)}, {found}.dispatchEvent({event}), true")
@@ -105,6 +105,6 @@ def shows(browser: Browser, text: str) -> None:
 
 
 def is_harmless(browser: Browser) -> None:
-    """Nothing that somebody wrote became markup."""
+    """Assert that nothing that somebody wrote became markup."""
     assert browser.js("window.pwned === undefined")
     assert browser.js("document.querySelectorAll('#main img, #main script, #main b').length") == 0

@@ -35,7 +35,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
 
 @pytest.fixture(scope="module", params=PLACES)
 def page(request: pytest.FixtureRequest, shown: Whole, browser: Browser) -> Iterator[Browser]:
-    """A page with all that can be unfolded unfolded."""
+    """Open a page, with all that can be unfolded unfolded."""
     enter(browser, shown, shown.places()[request.param])
     browser.js("document.querySelectorAll('details').forEach((found) => { found.open = true })")
     yield browser
@@ -44,7 +44,7 @@ def page(request: pytest.FixtureRequest, shown: Whole, browser: Browser) -> Iter
 
 
 def resize(browser: Browser, width: int) -> None:
-    """Until it is drawn: tables fit themselves to their new width then."""
+    """Resize the window and wait until it is drawn: tables fit themselves to their new width then."""
     browser.size(width, 900)
     browser.until(f"innerWidth === {width}")
     for _ in range(2):

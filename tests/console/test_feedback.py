@@ -21,7 +21,7 @@ COMMENT = f"The total is wrong. {MARKUP}{'w' * 3000}"
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[TestApp, str]]:
-    """The gateway, and the request that something was said of."""
+    """Yield a gateway, and the request that something was said of."""
     body = {"model": "scripted", "messages": [{"role": "user", "content": "hello"}]}
     folder: Path = tmp_path_factory.mktemp("told")
     with operated(folder, feedback={"secret": "ab" * 32}) as app:

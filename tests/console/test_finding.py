@@ -22,7 +22,8 @@ MARKUP = "document.querySelectorAll('#main img, #main script, #main b:not(.legen
 
 @pytest.fixture(scope="module")
 def busy() -> Iterator[TestApp]:
-    """Two pages of answered requests, then one refused by a rail, one that names no model, one that failed."""
+    """Run a gateway that was asked two pages of requests: answered ones, then one refused by a rail, one that names no
+    model, one that failed."""
     keys: list[dict[str, Any]] = [
         {"id": "op", "key": KEY, "scopes": ["admin"]},
         {"id": HOSTILE[:60], "key": REVIEWER, "scopes": ["admin", "review"], "tenant": HOSTILE[:60]},

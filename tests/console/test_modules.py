@@ -26,7 +26,7 @@ def imported(text: str) -> dict[str, str]:
 
 
 def found_from(module: str, source: str) -> str:
-    """The module that `source` names in `module`."""
+    """Return the module that `source` names in `module`."""
     return ((STATIC / module).parent / source).resolve().relative_to(STATIC.resolve()).as_posix()
 
 

@@ -46,7 +46,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestApp]:
 
 @pytest.fixture(autouse=True)
 def away(browser: Browser) -> Iterator[None]:
-    """A page that is left open would keep the server of the next test waiting."""
+    """Leave the page after each test: one that is left open would keep the server of the next test waiting."""
     yield
     browser.go("about:blank")
 

@@ -36,7 +36,7 @@ def written(browser: Browser, language: str) -> str:
 
 
 def ran(*command: str, **environ: str) -> Any:
-    """What a copy prints, as JSON; it gets the key as its user would give it."""
+    """Run a copied command, and return what it prints as JSON. It gets the key as its user would give it."""
     environ = {**os.environ, "SLUICEGATE_API_KEY": KEY, **environ}
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, env=environ)
     assert done.returncode == 0, done.stderr
@@ -45,7 +45,7 @@ def ran(*command: str, **environ: str) -> Any:
 
 @pytest.fixture
 def filled(gateway: RunningGateway, browser: Browser) -> Browser:
-    """With all that shells, Python and JavaScript could take for something else."""
+    """Fill the playground with all that shells, Python and JavaScript could take for something else."""
     enter(gateway, browser, "playground")
     for id, value in (("prompt", NASTY), ("system", NASTY), ("schema", SCHEMA)):
         fill(browser, id, value)

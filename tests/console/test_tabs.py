@@ -35,7 +35,8 @@ def tabs(browser: Browser) -> Iterator[list[str]]:
 
 
 def see(browser: Browser, is_seen: bool) -> None:
-    """As where another tab of the window is chosen, or this one again: without a screen a browser says neither."""
+    """Hide or show the page, as where another tab of the window is chosen, or this one again: without a screen a
+    browser says neither."""
     hidden = "false" if is_seen else "true"
     browser.js(f"Object.defineProperty(document, 'hidden', {{ value: {hidden}, configurable: true }}); true")
     browser.js("document.dispatchEvent(new Event('visibilitychange'))")

@@ -108,7 +108,7 @@ class Whole:
         return self.app.url
 
     def places(self) -> dict[str, str]:
-        """The address of each of `PLACES`."""
+        """Return the address of each of `PLACES`."""
         found = {outcome: self.rows(outcome=outcome)[0]["id"] for outcome in ("refused", "failed", "answered")}
         reports = self.read("/admin/evaluations")["data"]
         found["report"] = next(one["name"] for one in reports if not one["error"])
@@ -233,7 +233,7 @@ def _traffic(found: Whole) -> None:
 
 
 def _said(found: Whole) -> None:
-    """Of answers, by those who got them."""
+    """Give feedback on answers, as those who got them."""
     for score, label in ((1, "right"), (0.25, found.names.label)):
         body = {"model": "scripted", "messages": [{"role": "user", "content": f"hello {score}"}]}
         id = found.app.client.post("/v1/chat/completions", json=body, headers=bearer(CALLER)).json()["id"]
@@ -243,7 +243,7 @@ def _said(found: Whole) -> None:
 
 
 def _evaluated(folder: Path, found: Whole) -> None:
-    """A report of two versions, and a file that is none."""
+    """Write a report of two versions, and a file that is none."""
     names, suite = found.names, folder / "suite.jsonl"
     with suite.open("w", encoding="utf-8") as file:
         for number, kind in enumerate(["contains", "answered", "answered"]):

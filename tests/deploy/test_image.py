@@ -33,7 +33,7 @@ class RootFs:
         self.folder = folder
 
     def run(self, *command: str, environ: Mapping[str, str] = {}) -> str:
-        """As root; what it printed. Fails the test where it fails."""
+        """Run a command as root, and return what it printed. Fails the test where the command fails."""
         with ExitStack() as stack:
             for name in ("proc", "dev"):
                 subprocess.run(["mount", "--bind", f"/{name}", self.folder / name], check=True)
@@ -57,13 +57,13 @@ def _pairs(environ: Mapping[str, str]) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """What the Dockerfile sets, but for the path."""
+    """Return what the Dockerfile sets, but for the path."""
     [said] = [rest for name, rest in instructions() if name == "ENV"]
     return {name: value for name, value in (pair.split("=", 1) for pair in said.split()) if name != "PATH"}
 
 
 def copy_let_in(folder: Path) -> None:
-    """What `COPY .` brings: what `.dockerignore` lets in."""
+    """Copy what `COPY .` brings: what `.dockerignore` lets in."""
     for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines():
         if line.startswith("!"):
             source, target = ROOT / line[1:], folder / line[1:]
@@ -76,7 +76,7 @@ def copy_let_in(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def image() -> RootFs:
-    """As the Dockerfile makes it; beside the bare one."""
+    """Make the image as the Dockerfile does, beside the bare one."""
     image, build = Path(f"{BARE}.image"), Path(f"{BARE}.build")
     for folder in (image, build):
         shutil.rmtree(folder, ignore_errors=True)

@@ -35,7 +35,7 @@ needs_kubectl = pytest.mark.skipif(KUBECTL is None, reason="no kubectl, which re
 
 @cache
 def rendered(overlay: str) -> list[dict[str, Any]]:
-    """As `kubectl apply -k` would send them."""
+    """Render an overlay as `kubectl apply -k` would send it."""
     command = [str(KUBECTL), "kustomize", str(KUBERNETES / "overlays" / overlay)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -43,7 +43,7 @@ def rendered(overlay: str) -> list[dict[str, Any]]:
 
 
 def resources() -> dict[str, dict[str, Any]]:
-    """Every resource as it stands in its file, by path."""
+    """Return every resource as it stands in its file, by path."""
     files = [p for p in KUBERNETES.rglob("*.yaml") if p.name not in ("kustomization.yaml", "adapter-rules.yaml")]
     return {str(path.relative_to(KUBERNETES)): yaml.safe_load(path.read_text("utf-8")) for path in sorted(files)}
 

@@ -50,7 +50,7 @@ def panels() -> list[Any]:
 
 
 def queries() -> list[tuple[str, str]]:
-    """(title, PromQL) of every target, variables replaced as Grafana does."""
+    """Return (title, PromQL) of every target, with variables replaced as Grafana does."""
     targets = [
         (p["title"], t["expr"]) for p in panels() for t in p["targets"] if t["datasource"]["type"] == "prometheus"
     ]
@@ -76,7 +76,7 @@ def gateway() -> Iterator[RunningGateway]:
 
 @pytest.fixture(scope="module")
 def prometheus(gateway: RunningGateway, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Its URL, once it has scraped the gateway before and after more requests."""
+    """Run Prometheus; yield its URL once it has scraped the gateway before and after more requests."""
     folder = tmp_path_factory.mktemp("prometheus")
     config = yaml.safe_load((FOLDER / "prometheus.yml").read_text("utf-8"))
     config["global"]["scrape_interval"] = "500ms"

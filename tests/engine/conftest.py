@@ -19,7 +19,7 @@ torch.set_num_threads(1)  # tiny matrices: a second thread only waits for the fi
 
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """`tiny_folder(family, seed)`: the folder of a checkpoint."""
+    """Return `tiny_folder(family, seed)`, which gives the folder of a checkpoint."""
     root = tmp_path_factory.mktemp("checkpoints")
 
     @cache
@@ -31,7 +31,7 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]
 
 @pytest.fixture(scope="session")
 def tiny(tiny_folder: Callable[..., Path]) -> MakeModel:
-    """`tiny(family, seed)`: that checkpoint, loaded."""
+    """Return `tiny(family, seed)`, which gives that checkpoint, loaded."""
 
     @cache
     def model(family: str = "llama", seed: int = 0) -> LoadedModel:

@@ -47,7 +47,7 @@ async def serving(model: LoadedModel, **settings: Any) -> AsyncIterator[Engine]:
 
 
 def a_job(model: LoadedModel, prompt: Sequence[int] | str, n: int = 1, **fields: Any) -> Job:
-    """A job with greedy decoding and 12 tokens, unless `fields` say otherwise; those of `Sampling` go there."""
+    """Make a job with greedy decoding and 12 tokens, unless `fields` say otherwise; those of `Sampling` go there."""
     outer = {name: fields.pop(name) for name in _OF_THE_JOB if name in fields}
     ids = model.tokenizer.encode(prompt, add_special_tokens=False) if isinstance(prompt, str) else prompt
     sampling = Sampling(**{"max_tokens": 12, "temperature": 0.0, **fields})
@@ -68,12 +68,12 @@ async def collect(generation: LiveGeneration) -> Result:
 
 
 async def run(engine: Engine, *jobs: Job) -> list[Result]:
-    """All jobs at once."""
+    """Run all jobs at once."""
     return await asyncio.gather(*[collect(await engine.generate(job)) for job in jobs])
 
 
 async def run_from_one_step(engine: Engine, model: LoadedModel, *jobs: Job) -> list[Result]:
-    """All jobs from the same step on, however slow this thread is: for tests that count the steps they share.
+    """Run all jobs from the same step on, however slow this thread is: for tests that count the steps they share.
 
     Another job's mask holds the engine's thread until all are handed over."""
     door = Door([{1}], model.eos_token_ids[0])
@@ -91,7 +91,7 @@ def reference_model(folder: Path) -> Any:
 
 
 def greedy_by_transformers(folder: Path, prompt: Sequence[int], max_tokens: int) -> list[int]:
-    """What `generate` answers, without the end-of-sequence token."""
+    """Return what `generate` answers, without the end-of-sequence token."""
     model = reference_model(folder)
     out = model.generate(
         torch.tensor([list(prompt)]),
@@ -127,7 +127,7 @@ class ScriptedGrammar:
         return ScriptedMatcher(self)
 
     def before_mask(self) -> None:
-        """For a grammar that does something when its mask is asked for."""
+        """Do nothing. Grammars that do something when their mask is asked for override it."""
 
 
 class Door(ScriptedGrammar):

@@ -24,7 +24,7 @@ E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 
 def fp8_blocks(weight: Tensor, side: int = 48, end: str = "weight_scale_inv") -> Written:
-    """DeepSeek's: a scale for each block of `side` by `side`, those at the edges smaller."""
+    """Write DeepSeek's format: a scale for each block of `side` by `side`, those at the edges smaller."""
     n, k = weight.shape
     scales, kept = torch.zeros(-(-n // side), -(-k // side)), torch.zeros(n, k)
     whole = torch.zeros(n, k)
@@ -65,7 +65,7 @@ def int8_zeros(weight: Tensor) -> Written:
 
 
 def packed_four(weight: Tensor, group: int = 32, zeros: bool = False, shuffled: bool = False) -> Written:
-    """compressed-tensors' W4A16: numbers from -8 to 7, kept 8 higher, 8 in an int32."""
+    """Write compressed-tensors' W4A16: numbers from -8 to 7, kept 8 higher, 8 in an int32."""
     n, k = weight.shape
     order = torch.arange(k) // group
     if shuffled:
@@ -93,7 +93,8 @@ def packed_four(weight: Tensor, group: int = 32, zeros: bool = False, shuffled: 
 
 
 def four_bits(weight: Tensor, nested: bool = False, kind: str = "float32") -> Written:
-    """bitsandbytes' NF4: the nearest of 16 numbers for each weight, by the largest of 64; nested: those in 8 bits."""
+    """Write bitsandbytes' NF4: the nearest of 16 numbers for each weight, by the largest of 64; where `nested`, the
+    largest ones are kept in 8 bits."""
     table, flat = torch.tensor(NF4), weight.flatten()
     absmax = flat.view(-1, 64).abs().amax(1)
     state: dict[str, Any] = {"quant_type": "nf4", "blocksize": 64, "dtype": kind, "shape": list(weight.shape)}
@@ -129,7 +130,7 @@ def eight_bits(weight: Tensor) -> Written:
 
 
 def write_foreign(folder: Path, write: Callable[[Tensor], Written], said: dict[str, Any], **shape: Any) -> list[Path]:
-    """(a checkpoint whose layers `write` has written, the same with what its numbers stand for in float32)."""
+    """Write (a checkpoint whose layers `write` has written, the same with what its numbers stand for in float32)."""
     base = save_tiny(folder, "llama", **{**SHAPE, **shape})
     packed: Parts = {}
     whole: Parts = {}

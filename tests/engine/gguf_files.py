@@ -36,10 +36,10 @@ def write_gguf(
     kind: str = "F32",
     kinds: Mapping[str, str] | None = None,
 ) -> Path:
-    """The Llama or Qwen2 checkpoint in `folder` as one GGUF file, in float32; `scaling`: fields of `rope.scaling`,
-    `extra`: tensors beside its own; `blocks` rounds a matrix to the bytes of blocks of `kind`.
-    `kinds`: by parts of names in the file (`|` before them), the first that fits, the kind of a matrix whose blocks
-    are random."""
+    """Write the Llama or Qwen2 checkpoint in `folder` as one GGUF file, in float32. `scaling` holds fields of
+    `rope.scaling`, `extra` tensors beside its own; `blocks` rounds a matrix to the bytes of blocks of `kind`. `kinds`
+    maps parts of names in the file (`|` before them) to the kind of a matrix whose blocks are random; the first part
+    that fits counts."""
     from gguf import GGMLQuantizationType, GGUFWriter, TokenType
 
     model = AutoModelForCausalLM.from_pretrained(folder)
@@ -114,7 +114,8 @@ def _renamed(name: str) -> str:
 
 
 def scales_of_six_bits(packed: np.ndarray) -> tuple[list[int], list[int]]:
-    """Q4_K: eight scales and eight minima of 6 bits in 12 bytes, the upper bits of the last four beside the first."""
+    """Unpack Q4_K's scales: eight scales and eight minima of 6 bits in 12 bytes, the upper bits of the last four beside
+    the first."""
     low = [int(b) for b in packed]
     scales = [b & 63 for b in low[0:4]] + [(low[8 + j] & 15) | (low[j] >> 6) << 4 for j in range(4)]
     minima = [b & 63 for b in low[4:8]] + [(low[8 + j] >> 4) | (low[4 + j] >> 6) << 4 for j in range(4)]
@@ -122,7 +123,7 @@ def scales_of_six_bits(packed: np.ndarray) -> tuple[list[int], list[int]]:
 
 
 def slow_block(kind: str, block: np.ndarray) -> list[float]:
-    """What the bytes of one block stand for, number by number, as ggml defines it."""
+    """Return what the bytes of one block stand for, number by number, as ggml defines it."""
 
     def half(at: int) -> float:
         return float(block[at : at + 2].view(np.float16)[0])
@@ -154,7 +155,7 @@ def slow_block(kind: str, block: np.ndarray) -> list[float]:
 
 
 def widened_slowly(kind: str, rows: np.ndarray) -> np.ndarray:
-    """The matrix that rows of blocks stand for, in float32."""
+    """Return the matrix that rows of blocks stand for, in float32."""
     each, size = BLOCKS[kind]
     blocks = rows.reshape(-1, size)
     numbers = [slow_block(kind, block) for block in blocks]
@@ -162,7 +163,7 @@ def widened_slowly(kind: str, rows: np.ndarray) -> np.ndarray:
 
 
 def random_blocks(kind: str, rows: int, columns: int, random: np.random.Generator) -> np.ndarray:
-    """Rows of blocks that hold random numbers, weights of some .03 to .1."""
+    """Make rows of blocks that hold random numbers, weights of some .03 to .1."""
     each, size = BLOCKS[kind]
     made = random.integers(0, 256, (rows * columns // each, size), dtype=np.uint8)
     unit = {"Q8_0": 1e-3, "Q4_0": 2e-2, "Q4_K": 4e-4, "Q6_K": 4e-5}[kind]

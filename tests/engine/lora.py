@@ -20,7 +20,7 @@ TARGETS = {
 def write_adapter(
     to: Path, base: Path, targets: tuple[str, ...], *, rank: int = 4, seed: int = 1, size: float = 0.3, **config: Any
 ) -> Path:
-    """An adapter in peft's format, with random factors."""
+    """Write an adapter in peft's format, with random factors."""
     model = AutoModelForCausalLM.from_pretrained(base)
     generator = torch.Generator().manual_seed(seed)
     tensors: dict[str, torch.Tensor] = {}
@@ -41,7 +41,8 @@ def write_adapter(
 
 
 def linear_layers(base: Path, *, head: bool = False) -> tuple[str, ...]:
-    """Names of all linear layers of a checkpoint's decoder; with `head` also of its vocabulary and its embedding."""
+    """Return the names of all linear layers of a checkpoint's decoder; with `head` also of its vocabulary and its
+    embedding."""
     model = AutoModelForCausalLM.from_pretrained(base)
     kinds = (torch.nn.Linear, torch.nn.Embedding) if head else torch.nn.Linear
     found = [name for name, layer in model.named_modules() if isinstance(layer, kinds)]
@@ -50,7 +51,7 @@ def linear_layers(base: Path, *, head: bool = False) -> tuple[str, ...]:
 
 @cache
 def with_products(base: Path, adapter: Path, scale: float) -> Any:
-    """The base model with the products computed beside its layers, as peft does while it trains."""
+    """Return the base model with the products computed beside its layers, as peft does while it trains."""
     model = AutoModelForCausalLM.from_pretrained(base, attn_implementation="eager").eval()
     tensors = load_file(adapter / "adapter_model.safetensors")
     for key, down in tensors.items():
@@ -76,7 +77,7 @@ def beside(base: Path, adapter: Path, scale: float, ids: list[int]) -> torch.Ten
 
 @torch.inference_mode()
 def greedy(model: Any, prompt: list[int], tokens: int) -> list[int]:
-    """The likeliest `tokens` tokens, whatever they are, each from a pass over all before it."""
+    """Return the likeliest `tokens` tokens, whatever they are, each from a pass over all before it."""
     ids = list(prompt)
     for _ in range(tokens):
         ids.append(int(model(torch.tensor([ids])).logits[0, -1].argmax()))

@@ -19,7 +19,8 @@ AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 
 
 def rounded(weight: Tensor, bits: int, order: Tensor, symmetric: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """(codes [k, n], zeros and scales (half precision) [groups, n]) of a weight [n, k]; `order` [k]: groups."""
+    """Return (codes [k, n], zeros and scales (half precision) [groups, n]) of a weight [n, k]. `order` [k] holds the
+    groups."""
     codes = torch.zeros(weight.shape[1], weight.shape[0], dtype=torch.int64)
     zeros, scales, most = [], [], (1 << bits) - 1
     for group in range(int(order.max()) + 1):
@@ -37,7 +38,8 @@ def rounded(weight: Tensor, bits: int, order: Tensor, symmetric: bool) -> tuple[
 
 
 def words(numbers: Tensor, bits: int, along: int, places: Sequence[int] | None = None) -> Tensor:
-    """int32: 32 / bits numbers of each run along a dimension, number `places[i]` of the run at bit i * bits."""
+    """Pack numbers into int32, 32 / bits numbers of each run along a dimension. The number `places[i]` of a run begins
+    at bit `bits * i`."""
     each = 32 // bits
     places = places or range(each)
     source = (numbers if along == 0 else numbers.T).numpy().astype(np.uint64)
@@ -51,7 +53,7 @@ def words(numbers: Tensor, bits: int, along: int, places: Sequence[int] | None =
 def write_packed(folder: Path, method: str, *, family: str = "llama", shape: dict[str, Any] | None = None,
                  bits: int = 4, group: int = 128, symmetric: bool = True, act_order: bool = False,
                  leave: tuple[str, ...] = ("lm_head",), **fields: Any) -> tuple[Path, Path]:  # fmt: skip
-    """(the packed checkpoint, a checkpoint of what its numbers stand for in float32)."""
+    """Write (the packed checkpoint, a checkpoint of what its numbers stand for in float32)."""
     base = save_tiny(folder, family, **(shape or SHAPE))
     state = load_file(base / "model.safetensors")
     packed, whole = {}, {}

@@ -42,5 +42,5 @@ def a_sequence(
 
 
 def a_row(tokens: list[int], **fields: Any) -> SampleRow:
-    """The next token of such a sequence."""
+    """Make the row for the next token of such a sequence."""
     return SampleRow(a_sequence(tokens, **fields))

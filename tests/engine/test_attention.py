@@ -24,7 +24,7 @@ BLOCK = 4
 def by_hand(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, at: int, window: int | None, cap: float | None
 ) -> list[float]:
-    """One head's output for the query at position `at`; q [D], k [S, D], v [S, D_v]."""
+    """Compute one head's output for the query at position `at`; q [D], k [S, D], v [S, D_v]."""
     first = max(0, at - window + 1) if window else 0
     scores = [float(q @ k[j]) / math.sqrt(len(q)) for j in range(first, at + 1)]
     scores = [cap * math.tanh(score / cap) for score in scores] if cap else scores

@@ -85,7 +85,8 @@ GROUP = HEADS // KV_HEADS
 
 
 def pool_and_table(end: int) -> tuple[KVPool, np.ndarray, torch.Tensor, torch.Tensor]:
-    """`end` random keys and values [1, KV_HEADS, end, DIM], and the pool that holds them in blocks of any order."""
+    """Make `end` random keys and values [1, KV_HEADS, end, DIM], and the pool that holds them in blocks of any
+    order."""
     pool = KVPool([LayerShape(KV_HEADS, DIM, DIM, HEADS)], 128, BLOCK, torch.float32, torch.device("cpu"))
     table = np.random.default_rng(end).permutation(128)[: -(-end // BLOCK)].astype(np.int64)
     positions = np.arange(end)
@@ -97,7 +98,7 @@ def pool_and_table(end: int) -> tuple[KVPool, np.ndarray, torch.Tensor, torch.Te
 def attend_paged(
     pool: KVPool, table: np.ndarray, query: torch.Tensor, start: int, taken: int, window: int = 0, cap: float = 0.0
 ) -> torch.Tensor:
-    """`query` [T, HEADS, DIM] from position `start`, `taken` tokens at a time."""
+    """Compute attention of `query` [T, HEADS, DIM] from position `start`, `taken` tokens at a time."""
     out = torch.empty_like(query)
     scratch = torch.empty(scratch_floats(GROUP, BLOCK, DIM))
     for kv, first in product_of(range(KV_HEADS), range(0, len(query), taken)):

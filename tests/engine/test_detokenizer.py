@@ -18,7 +18,7 @@ TEXTS = st.text(alphabet=st.sampled_from('ab the ins{":}é€漢字🙂👩‍�
 
 @cache
 def sentencepiece_like() -> PreTrainedTokenizerFast:
-    """Llama-2's kind: a few pieces, the rest as bytes `<0x..>`, a leading space stripped."""
+    """Make a tokenizer of Llama-2's kind: a few pieces, the rest as bytes `<0x..>`, a leading space stripped."""
     pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "a", "b", "▁the", "é", "▁a"]
     tokenizer = Tokenizer(models.BPE({piece: i for i, piece in enumerate(pieces)}, [], byte_fallback=True))
     steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]

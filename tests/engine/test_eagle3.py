@@ -110,7 +110,7 @@ def plainly(
 
 
 def target_states(module: Any, tokens: list[int]) -> Tensor:
-    """The three states [T, 3d] before `LAYERS`, by `transformers`."""
+    """Return the three states [T, 3d] before `LAYERS`, by `transformers`."""
     with torch.inference_mode():
         embedded = module.get_input_embeddings()(torch.tensor([tokens]))
         kept = module.base_model(inputs_embeds=embedded, output_hidden_states=True, use_cache=False).hidden_states

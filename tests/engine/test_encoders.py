@@ -47,7 +47,7 @@ async def serving(*models: dict[str, Any], **settings: Any) -> AsyncIterator[Enc
 
 
 def states_of(folder: Path, text: str) -> tuple[torch.Tensor, Any]:
-    """The last hidden states [T, d] of a text alone, by `transformers` itself."""
+    """Return the last hidden states [T, d] of a text alone, by `transformers` itself."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModel.from_pretrained(folder).eval()
     read = tokenizer(text, return_tensors="pt", truncation=True, max_length=model.config.max_position_embeddings - 2)
@@ -74,7 +74,7 @@ async def test_an_encoder_alone_gives_the_unit_mean_of_its_own_states(family: st
 
 
 def pooled(states: torch.Tensor, how: str) -> torch.Tensor:
-    """As sentence-transformers words it, for one text."""
+    """Pool as sentence-transformers words it, for one text."""
     count = len(states)
     weights = torch.arange(1, count + 1)[:, None]
     return {

@@ -82,7 +82,7 @@ def _forever(self) -> set[int]:  # type: ignore[no-untyped-def]
 
 
 def slow_repeats(tokens: list[int], asked: RepetitionDetection) -> bool:
-    """vLLM's definition, word by word."""
+    """Follow vLLM's definition, word by word."""
     for size in range(max(1, asked.min_pattern_size), asked.max_pattern_size + 1):
         if size * asked.min_count <= len(tokens):
             tail, pattern = tokens[-size * asked.min_count :], tokens[-size:]

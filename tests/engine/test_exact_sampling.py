@@ -64,7 +64,7 @@ def with_mtp(folder: Path) -> Path:
 
 
 def expected(folder: Path, script: list[set[int]] | None) -> dict[tuple[int, ...], float]:
-    """The probability of every answer, masked and renormalised where the grammar says so."""
+    """Return the probability of every answer, masked and renormalised where the grammar says so."""
     answers = list(product(*(script or [set(range(VOCAB))] * LENGTH)))
     ids = torch.tensor([(*PROMPT, *answer) for answer in answers])
     with torch.inference_mode():
@@ -76,7 +76,7 @@ def expected(folder: Path, script: list[set[int]] | None) -> dict[tuple[int, ...
 
 
 def p_value(counts: Counter[tuple[int, ...]], probabilities: dict[tuple[int, ...], float]) -> float:
-    """Of Pearson's test; answers that are expected fewer than ten times are one."""
+    """Return the p-value of Pearson's test. Answers that are expected fewer than ten times count as one."""
     total = sum(counts.values())
     rare = [answer for answer, share in probabilities.items() if share * total < 10]
     cells = [(counts[answer], share * total) for answer, share in probabilities.items() if answer not in set(rare)]

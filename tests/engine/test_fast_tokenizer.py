@@ -100,7 +100,7 @@ def test_what_it_has_not_is_asked_of_the_tokenizer_of_transformers() -> None:
 
 
 def outcome(act: Any) -> Any:
-    """The text, or the kind of refusal."""
+    """Return the text, or the kind of refusal."""
     try:
         return act()
     except (SecurityError, UndefinedError) as error:

@@ -35,7 +35,7 @@ WIDE: dict[str, Any] = {"hidden_size": 256, "intermediate_size": 512, "num_hidde
 
 
 def some_weight(kind: str, n: int = 61, seed: int = 0) -> tuple[Packed, torch.Tensor]:
-    """A weight in blocks, and the numbers that its bytes stand for."""
+    """Make a weight in blocks, and the numbers that its bytes stand for."""
     k = 512 if kind.endswith("K") else 480
     rows = random_blocks(kind, n, k, np.random.default_rng(seed))
     packed = keep_blocks([(0, torch.from_numpy(rows))], n, k, BLOCK_NAMES[kind])
@@ -120,7 +120,8 @@ def a_file(tmp_path: Path, family: str = "llama", tied: bool = False, kinds: Any
 
 
 def widened(file: Path) -> Any:
-    """The same model with the same rounding of activations, its weights in float32: what blocks have to compute."""
+    """Load the same model with the same rounding of activations, its weights in float32: what blocks have to
+    compute."""
     model = load_model(file, gguf="full")
     blocks = load_model(file)
     for name, part in blocks.module.named_modules():

@@ -49,7 +49,7 @@ def logits(model: LoadedModel) -> torch.Tensor:
 
 
 def facts(model: LoadedModel) -> list[Any]:
-    """All that the gateway asks of a model, but what computes it."""
+    """Return all that the gateway asks of a model, but what computes it."""
     names = ("version", "context_length", "vocab_size", "eos_token_ids", "usable_vocab", "default_temperature")
     more = ("defaults", "notes", "layers", "rowwise", "parameter_count", "kv_bytes_per_token")
     return [getattr(model, name) for name in (*names, *more)]

@@ -40,7 +40,8 @@ async def with_adapters(model: LoadedModel, adapters: dict[str, Path], **setting
 
 
 def two_adapters(base: Path, to: Path, targets: tuple[str, ...]) -> dict[str, Path]:
-    """One for many layers, of rank 4 (scale 2); one for a single layer, of rank 16 (scale 0.5)."""
+    """Write two adapters: one for many layers, of rank 4 (scale 2), and one for a single layer, of rank 16 (scale
+    0.5)."""
     return {
         "wide": write_adapter(to / "wide", base, targets, seed=1, size=0.2),
         "narrow": write_adapter(to / "narrow", base, targets[1:2], rank=16, seed=2, size=0.5),

@@ -89,7 +89,7 @@ class PlainCheckpoint:
         self.head, self.embedding = self.model.lm_head.weight.detach(), self.model.model.embed_tokens.weight.detach()
 
     def save(self, folder: Path, change: dict[str, Tensor | None] | None = None, **said: Any) -> Path:
-        """`change`: tensors that are other ones, or none."""
+        """Save the checkpoint. `change` holds tensors that are other ones, or none."""
         self.model.save_pretrained(folder)
         byte_tokenizer().save_pretrained(folder)
         top, inner, names = FORMS[self.family]

@@ -26,7 +26,7 @@ ASKED = prompts((0, 40, 33, 41, 37))[1:]
 
 @asynccontextmanager
 async def spilling(model: LoadedModel, **settings: Any) -> AsyncIterator[Engine]:
-    """A pool that holds one of the prompts and a little more."""
+    """Run an engine whose pool holds one of the prompts and a little more."""
     values = {"block_size": BLOCK, "num_blocks": BLOCKS, "offload_bytes": 1 << 20, **settings}
     async with serving(model, **values) as engine:
         yield engine
@@ -96,7 +96,7 @@ def cut(file: Any) -> None:
 
 
 def shut(file: Any) -> None:
-    """Reads and writes fail from now on, as they do where a disk is gone."""
+    """Make reads and writes fail from now on, as they do where a disk is gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())
 
 

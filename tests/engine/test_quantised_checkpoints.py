@@ -21,7 +21,7 @@ SHAPE: dict[str, Any] = {"hidden_size": 128, "intermediate_size": 256, "head_dim
 
 
 def quantised(folder: Path, **asked: Any) -> tuple[Path, Any]:
-    """A checkpoint as bitsandbytes writes it, and the model that it was written from."""
+    """Write a checkpoint as bitsandbytes does; return it and the model that it was written from."""
     pytest.importorskip("bitsandbytes", reason=NEEDED)
     config = transformers.BitsAndBytesConfig(**asked)
     base = save_tiny(folder, "llama", **SHAPE)

@@ -208,7 +208,7 @@ def _stretch(start: int, count: int, place: int) -> Stretch:
 
 
 def _shift(rows: torch.Tensor, states: StateStep) -> torch.Tensor:
-    """A layer that puts its inputs behind what it kept, and gives back the oldest."""
+    """Compute a layer that puts its inputs behind what it kept, and gives back the oldest."""
     full = states.update_conv_state(rows.transpose(1, 2), 0)  # type: ignore[attr-defined]
     return full[..., : rows.shape[1]].transpose(1, 2)
 

@@ -30,7 +30,7 @@ def some_logits(rows: int, seed: int = 0) -> torch.Tensor:
 
 
 def slow_distribution(logits: list[float], tokens: list[int], prompt_length: int, sampling: Sampling) -> list[float]:
-    """Reference twin: plain lists, one row, in the order the sampler documents. Returns probabilities [V]."""
+    """Compute probabilities [V] as the reference twin: plain lists, one row, in the order the sampler documents."""
     x = list(logits)
     asked = {name: off if getattr(sampling, name) is None else getattr(sampling, name) for name, off in OFF.items()}
     for token in set(tokens):
@@ -295,7 +295,8 @@ def test_the_kernels_choose_what_torch_chooses(vocab: int, spread: float, seed: 
 
 
 def sorted_draw(logits: torch.Tensor, row: SampleRow) -> tuple[int, float]:
-    """What the definition says, by sorting in float64: the token, and how near the draw was to a border of two."""
+    """Draw as the definition says, by sorting in float64. Return the token, and how near the draw was to a border of
+    two."""
     rule, x = row.rule, logits.double() / row.rule.temperature
     weights, order = torch.exp(x - x.max()).sort(descending=True, stable=True)
     rank = torch.arange(len(weights))

@@ -12,7 +12,7 @@ STOPS = st.lists(st.text(alphabet="ab", min_size=1, max_size=4), max_size=3)
 
 
 def slow_cut(text: str, stops: list[str]) -> tuple[str, bool]:
-    """Reference twin: grow the text by one character until it ends in a stop string."""
+    """Cut as the reference twin: grow the text by one character until it ends in a stop string."""
     for end in range(len(text) + 1):
         for stop in sorted(stops, key=len, reverse=True):
             if text[:end].endswith(stop):

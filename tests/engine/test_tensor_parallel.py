@@ -30,7 +30,7 @@ IDS = np.array(prompts([40])[0])
 
 
 def shared(folder: Path, size: int, place: Path) -> list[LoadedModel]:
-    """All shares of a model, each loaded on a thread of its own; what the processes of a team do."""
+    """Load all shares of a model, each on a thread of its own, as the processes of a team do."""
     loading = threading.Lock()  # `transformers` keeps a setting of loading in the environment
 
     def share(rank: int) -> LoadedModel:
@@ -47,7 +47,7 @@ def shared(folder: Path, size: int, place: Path) -> list[LoadedModel]:
 
 
 def scores(*models: LoadedModel, **settings: Any) -> list[torch.Tensor]:
-    """Logprobs of `IDS` by each of the processes, prompts in chunks through the paged cache."""
+    """Return the logprobs of `IDS` by each of the processes, with prompts in chunks through the paged cache."""
 
     def score(model: LoadedModel) -> torch.Tensor:
         return ModelRunner(model, 16, 4, forward="transformers", **settings).score(IDS, 7)

@@ -42,7 +42,7 @@ Judged = list[TokenJudgement]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A guard with random weights."""
+    """Save a guard with random weights."""
     return save_tiny_token_guard(tmp_path_factory.mktemp("guards") / "chance", chance=3)
 
 
@@ -64,7 +64,8 @@ def tokens(size: int, seed: int = 0) -> list[int]:
 
 @torch.inference_mode()
 def by_torch(folder: Path, ids: Sequence[int], query: str) -> list[tuple[str, str]]:
-    """Levels and categories of every token, from the whole text at once, by `transformers` and the tensors alone."""
+    """Return levels and categories of every token, from the whole text at once, by `transformers` and the tensors
+    alone."""
     stored = load_file(folder / "model.safetensors")
     config = AutoConfig.from_pretrained(folder)
     body = Qwen3Model(config).eval()

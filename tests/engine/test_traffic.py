@@ -61,7 +61,7 @@ class Arrival:
 
     @property
     def question(self) -> tuple[Any, ...]:
-        """What its answer depends on, and nothing else."""
+        """Return what its answer depends on, and nothing else."""
         return self.kind, self.prompt, self.length, self.tokens, self.adapted
 
     def job(self, model: LoadedModel) -> Job:

@@ -22,7 +22,7 @@ State = dict[str, torch.Tensor]
 
 
 def changed(folder: Path, to: Path, change: Callable[[State], State | None]) -> Path:
-    """A copy of a checkpoint with other tensors."""
+    """Copy a checkpoint with other tensors."""
     made = Path(shutil.copytree(folder, to / "changed"))
     state = load_file(made / "model.safetensors")
     save_file(change(state) or state, made / "model.safetensors", {"format": "pt"})

@@ -45,7 +45,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def save_encoder(folder: Path, family: str, *, scores: bool = False, **config: Any) -> Path:
-    """A folder as `transformers` writes it: an encoder, or with `scores` a cross-encoder of one number."""
+    """Save a folder as `transformers` writes it: an encoder, or with `scores` a cross-encoder of one number."""
     name, own = FAMILIES[family]
     made = getattr(transformers, name)(**{**SHAPE, **own, **({"num_labels": 1} if scores else {}), **config})
     torch.manual_seed(7)
@@ -59,7 +59,7 @@ def save_encoder(folder: Path, family: str, *, scores: bool = False, **config: A
 def save_sentence_model(
     folder: Path, family: str, *modules: str, pooling: dict[str, Any] | None = None, **config: Any
 ) -> Path:
-    """A sentence-transformers folder with these modules behind the transformer."""
+    """Save a sentence-transformers folder with these modules behind the transformer."""
     save_encoder(folder, family, **config)
     kinds = ["Transformer", *modules]
     rows = [

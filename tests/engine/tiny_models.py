@@ -153,7 +153,8 @@ RECURRENT: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def byte_tokenizer() -> PreTrainedTokenizerFast:
-    """256 byte tokens, then `<s>`, `</s>` and a few merges, so that text has more than one tokenisation."""
+    """Make a tokenizer of 256 byte tokens, then `<s>`, `</s>` and a few merges, so that text has more than one
+    tokenisation."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocab = {char: i for i, char in enumerate(alphabet)}
     for special in ("<s>", "</s>"):

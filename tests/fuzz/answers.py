@@ -113,7 +113,7 @@ def usage(pick: random.Random) -> dict[str, Any]:
 
 
 def deltas(pick: random.Random, *, constrained: bool, tools: bool) -> list[dict[str, Any]]:
-    """What one choice says, in order; its end is another event."""
+    """Draw what one choice says, in order. Its end is another event."""
     made: list[dict[str, Any]] = [{"role": "assistant", "content": ""}] if pick.random() < 0.5 else []
     if pick.random() < 0.3:
         made += [
@@ -142,7 +142,7 @@ def _called(pick: random.Random, index: int) -> list[dict[str, Any]]:
 
 
 def events(pick: random.Random, n: int, *, constrained: bool, tools: bool) -> list[Any]:
-    """A streamed answer that might be honest."""
+    """Draw a streamed answer that might be honest."""
     queues = [deltas(pick, constrained=constrained, tools=tools) for _ in range(n)]
     found: list[Any] = []
     while any(queues):
@@ -159,7 +159,7 @@ def events(pick: random.Random, n: int, *, constrained: bool, tools: bool) -> li
 
 
 def whole(pick: random.Random, n: int, *, constrained: bool, tools: bool) -> Any:
-    """The same, not streamed."""
+    """Draw a whole answer that might be honest, not streamed."""
     choices = []
     for index in range(n):
         said = deltas(pick, constrained=constrained, tools=tools)
@@ -177,7 +177,7 @@ def whole(pick: random.Random, n: int, *, constrained: bool, tools: bool) -> Any
 
 
 def damaged(pick: random.Random, given: Any) -> Any:
-    """`given` with one place made otherwise, deep or shallow."""
+    """Return `given` with one place made otherwise, deep or shallow."""
     if isinstance(given, dict) and given and pick.random() < 0.85:
         name = pick.choice(list(given))
         kind = pick.random()
@@ -232,7 +232,7 @@ LITERALS = [
 
 
 def encoded(pick: random.Random, given: Any) -> bytes:
-    """JSON, at times with keys twice, a literal that is none, or in another encoding."""
+    """Write JSON, at times with keys twice, a literal that is none, or in another encoding."""
     text = json.dumps(given, ensure_ascii=pick.random() < 0.5)
     kind = pick.random()
     if kind < 0.02 and text.startswith("{"):
@@ -247,7 +247,7 @@ def encoded(pick: random.Random, given: Any) -> bytes:
 
 
 def framed(pick: random.Random, given: list[Any]) -> bytes:
-    """The stream, with line ends, comments and fields as servers write them, or nearly."""
+    """Write the stream, with line ends, comments and fields as servers write them, or nearly."""
     end = pick.choice([b"\n\n"] * 50 + [b"\r\n\r\n", b"\n", b"\r\r", b"\n\n\n"])
     begin = pick.choice([b"data: "] * 60 + [b"data:", b"data:  ", b"data", b" data: ", b"event: x\ndata: "])
     parts = []
@@ -265,7 +265,7 @@ def framed(pick: random.Random, given: list[Any]) -> bytes:
 
 
 def scarred(pick: random.Random, data: bytes) -> bytes:
-    """Bytes cut, flipped, doubled or put in."""
+    """Return the bytes cut, flipped, doubled or with others put in."""
     at, to = pick.randrange(len(data) + 1), pick.randrange(len(data) + 1)
     kind = pick.randrange(5)
     if kind == 0:
@@ -280,7 +280,7 @@ def scarred(pick: random.Random, data: bytes) -> bytes:
 
 
 def cut(pick: random.Random, data: bytes) -> list[bytes]:
-    """As a network might deliver them."""
+    """Cut the bytes as a network might deliver them."""
     if pick.random() < 0.3:
         return [data]
     size = pick.choice([1, 3, 17, 200, 1000]) if len(data) < 20_000 else 5000
@@ -296,7 +296,7 @@ DAMAGE: list[Callable[[random.Random, list[Any]], list[Any]]] = [
 
 
 def answer(pick: random.Random, n: int, *, streamed: bool, constrained: bool, tools: bool) -> bytes:
-    """The body of one answer."""
+    """Draw the body of one answer."""
     if streamed:
         given: Any = events(pick, n, constrained=constrained, tools=tools)
         for _ in range(pick.choice([0, 0, 1, 1, 2, 4])):

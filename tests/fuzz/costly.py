@@ -68,7 +68,7 @@ SHAPES = [
 
 
 def _rule(pick: random.Random, name: str, parts: list[str], marks: list[str]) -> str:
-    """`name: ...`, of a shape that recurs, or of anything."""
+    """Draw `name: ...`, of a shape that recurs, or of anything."""
     if pick.random() < 0.5:
         return pick.choice(SHAPES).format(name, pick.choice(parts), pick.choice(parts))
     if pick.random() < 0.05:
@@ -113,7 +113,7 @@ def schema(pick: random.Random) -> Any:
 
 
 def tag(pick: random.Random) -> dict[str, Any]:
-    """Parts that may begin and end alike."""
+    """Draw a tag whose parts may begin and end alike."""
     kind = pick.randrange(3)
     if kind == 0:
         return made.tag(pick)

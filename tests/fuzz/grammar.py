@@ -50,7 +50,7 @@ class Finding(Exception):
 
 
 def walk(compiled: LazyGrammar, pick: random.Random, steps: int = 30) -> str:
-    """A text drawn under the masks and finished the short way; every few steps the mask is compared with trial."""
+    """Draw a text under the masks and finish it the short way. Every few steps the mask is compared with trial."""
     vocabulary, matcher, text = byte_vocabulary(), compiled.matcher(), b""
     row = np.zeros(vocabulary.row_words, np.int32)
     for _ in range(pick.randrange(1, steps)):
@@ -172,7 +172,7 @@ TARGETS: dict[str, Callable[[random.Random], str]] = {
 
 
 def case(name: str, seed: int) -> str:
-    """What came of it: a kind of refusal, "compiled", or a finding."""
+    """Try one case. Return what came of it: a kind of refusal, "compiled", or a finding."""
     began = time.thread_time()
     try:
         outcome = TARGETS[name](random.Random(f"{name}:{seed}"))

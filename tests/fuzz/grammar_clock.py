@@ -65,7 +65,7 @@ class Walk:
         self.costly = 0
 
     def go(self, steps: int) -> str:
-        """How it ended."""
+        """Walk on, and return how the walk ended."""
         for _ in range(steps):
             found = self._allowed()
             if found is None:
@@ -88,7 +88,7 @@ class Walk:
         return "long"
 
     def compare(self) -> None:
-        """What was interrupted on the way leads to the same mask."""
+        """Check that what was interrupted on the way leads to the same mask."""
         other, row = self._make().matcher(), np.zeros_like(self._row)
         began = time.thread_time()
         try:
@@ -116,7 +116,7 @@ class Walk:
             self._call("is_finished", lambda: self.matcher.is_finished)
 
     def _allowed(self) -> Any:
-        """Tokens; None where they cost too much."""
+        """Return the allowed tokens; None where they cost too much."""
         if not self._tried("fill_mask", self.matcher.fill_mask, self._row):
             return None
         return np.flatnonzero(np.unpackbits(self._row.view(np.uint8), bitorder="little"))
@@ -160,7 +160,7 @@ def _timed(what: str, most_s: float, act: Callable[..., Any], *arguments: object
 
 
 def _place(matcher: LazyMatcher) -> Any:
-    """Where it stands: all that `accept` moves."""
+    """Return where the matcher stands: all that `accept` moves."""
     tape = matcher._tape
     return matcher._at, len(matcher._past), matcher._finished, None if tape is None else tape.checkpoint()
 
@@ -189,7 +189,7 @@ TARGETS = {"lark": _lark, "gbnf": _gbnf, "schema": _schema, "tag": _tag}
 
 
 def case(name: str, seed: int, vocabulary: Vocabulary, steps: int = 25) -> str:
-    """What came of it: how the text ended, a kind of refusal, or a finding."""
+    """Try one case. Return what came of it: how the text ended, a kind of refusal, or a finding."""
     pick = random.Random(f"{name}:{seed}")
     try:
         walk = Walk(TARGETS[name](pick, vocabulary), pick)
@@ -207,7 +207,8 @@ def case(name: str, seed: int, vocabulary: Vocabulary, steps: int = 25) -> str:
 
 
 def run(vocabulary: Vocabulary, seed: int, ends_s: float, names: list[str], cases: int | None = None) -> Counter[str]:
-    """Until the monotonic clock says `ends_s`, or so many `cases` of each. Full collections are made between them."""
+    """Try cases until the monotonic clock says `ends_s`, or so many `cases` of each. Full collections are made between
+    them."""
     counts: Counter[str] = Counter()
     for name in names:
         case(name, -1, vocabulary)  # compiles what is compiled once

@@ -94,7 +94,7 @@ _KEYWORDS: list[Any] = [
 
 
 def damaged(pick: random.Random, given: Any) -> Any:
-    """`given` with one part replaced by something that need not make sense there."""
+    """Return `given` with one part replaced by something that need not make sense there."""
     if isinstance(given, dict) and given and pick.random() < 0.8:
         name = pick.choice(list(given))
         return {**given, name: damaged(pick, given[name])}

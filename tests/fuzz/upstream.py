@@ -178,7 +178,7 @@ class Heard:
 
 
 async def read(case: Case, grammar: LazyGrammar) -> str:
-    """What came of it: "whole", or the code of the error that ended it. Raises `Finding`."""
+    """Read an answer. Return what came of it: "whole", or the code of the error that ended it. Raises `Finding`."""
     made = generation(case, grammar)
     heard = [Heard() for _ in range(case.request.n)]
     outcome = "whole"
@@ -282,7 +282,7 @@ def acts(case: Case) -> Act:
 
 @contextlib.contextmanager
 def gateway() -> Any:
-    """(app, server): one that belongs to nobody's books."""
+    """Run a gateway and its server; yield (app, server). The gateway belongs to nobody's books."""
     server = ScriptedServer(acts(case_of(0)))
     with running(server) as url:
         model = {"url": url, "allow_private": True, "dialect": "vllm", "retries": 0, "attempts": 1, "idle_s": 5.0}
@@ -292,7 +292,7 @@ def gateway() -> Any:
 
 
 def served(seed: int, app: TestApp, server: ScriptedServer) -> str:
-    """As `case`, through sockets; the gateway must be there afterwards."""
+    """Do as `case`, through sockets; the gateway must be there afterwards."""
     found = case_of(seed)
     server._acts[:] = [acts(found)]
     try:
@@ -346,7 +346,7 @@ def _told(request: Request, answer: httpx.Response) -> str:
 
 
 def run(count: int, seed: int, served_part: float = 0.0) -> tuple[Counter[str], list[str]]:
-    """How often which outcome was met, and what was found."""
+    """Try cases. Count how often which outcome was met, and return what was found."""
     grammar = compile_json_schema(SCHEMA, byte_vocabulary(), options=FREE)
     counts: Counter[str] = Counter()
     found: list[str] = []
@@ -376,7 +376,7 @@ def run(count: int, seed: int, served_part: float = 0.0) -> tuple[Counter[str], 
 
 
 def _peak() -> int:
-    """The most bytes that this process ever held."""
+    """Return the most bytes that this process ever held."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

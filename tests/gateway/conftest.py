@@ -37,7 +37,7 @@ class RunningGateway:
         return OpenAI(base_url=f"{self.url}/v1", api_key=options.pop("api_key", "none"), max_retries=0, **options)
 
     def metric(self, name: str) -> float:
-        """The sum over all label sets of a metric, as Prometheus would scrape it."""
+        """Return the sum over all label sets of a metric, as Prometheus would scrape it."""
         lines = httpx.get(f"{self.url}/metrics").text.splitlines()
         values = [float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith((name + " ", name + "{"))]
         assert values, f"/metrics has no {name}"
@@ -79,7 +79,7 @@ def _serve(loop: asyncio.AbstractEventLoop, serving: Coroutine[Any, Any, None]) 
 
 
 def _where(loop: asyncio.AbstractEventLoop) -> str:
-    """The tasks of an event loop, and the stacks of all threads."""
+    """Return the tasks of an event loop, and the stacks of all threads."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     stacks = [
         f"thread {names.get(ident)}:\n" + "".join(traceback.format_stack(frame))
@@ -90,18 +90,19 @@ def _where(loop: asyncio.AbstractEventLoop) -> str:
 
 @pytest.fixture(scope="session")
 def gateway() -> Iterator[RunningGateway]:
-    """The bundled model with the configuration a newcomer gets."""
+    """Run the bundled model with the configuration a newcomer gets."""
     with running() as found:
         yield found
 
 
 @pytest.fixture(scope="session")
 def run_gateway() -> Callable[..., Any]:
-    """A factory for gateways with other settings: `with run_gateway(overrides) as gateway:`."""
+    """Return a factory for gateways with other settings: `with run_gateway(overrides) as gateway:`."""
     return running
 
 
 @pytest.fixture(scope="session")
 def random_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Llama with random weights and the bundled tokenizer: it babbles, so only the masks make its answers valid."""
+    """Save a Llama with random weights and the bundled tokenizer: it babbles, so only the masks make its answers
+    valid."""
     return save_random_model(tmp_path_factory.mktemp("random"))

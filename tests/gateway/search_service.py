@@ -67,7 +67,7 @@ def says(body: Any, status: int = 200, **headers: str) -> Answer:
 
 
 def finds(*documents: Any) -> Answer:
-    """Texts, or (text, source), or (text, source, score)."""
+    """Find these documents: texts, or (text, source), or (text, source, score)."""
     rows = [(one,) if isinstance(one, str) else one for one in documents]
     named = [dict(zip(("text", "source", "score"), row, strict=False)) for row in rows]
     return says({"documents": named})

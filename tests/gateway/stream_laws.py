@@ -24,7 +24,7 @@ class Joined:
 
 
 def sse(raw: str) -> tuple[list[Event], bool]:
-    """The events, and whether `[DONE]` was the last. An `event:` line says what its data says."""
+    """Return the events, and whether `[DONE]` was the last. Asserts that an `event:` line says what its data says."""
     frames = [frame for frame in raw.split("\n\n") if frame.strip() and not frame.startswith(":")]
     events, done = [], False
     for frame in frames:
@@ -114,7 +114,8 @@ class _Item:
         self._stage = "added"
 
     def take(self, kind: str, event: Event) -> None:
-        """In this order: part added, deltas, text done, part done, item done; of calls without the part."""
+        """Take an event, in this order: part added, deltas, text done, part done, item done; of calls without the
+        part."""
         assert self.done is None, "an item that is done does not change"
         name, _, step = kind.rpartition(".")
         call = self.added["type"] in ("function_call", "custom_tool_call")
@@ -156,7 +157,7 @@ class _Item:
 
 
 def of_response(response: Event) -> Joined:
-    """Of a whole one."""
+    """Join a whole response."""
     reason = (response["incomplete_details"] or {}).get("reason")
     joined = Joined(ended={None: "stop", "max_output_tokens": "length"}.get(reason, str(reason)))
     for item in response["output"]:
@@ -269,7 +270,7 @@ def _add_block(joined: Joined, block: Event, said: str) -> None:
 
 
 def of_message(message: Event) -> Joined:
-    """Of a whole one."""
+    """Join a whole message."""
     joined = Joined(ended=_REASONS[message["stop_reason"]])
     for block in message["content"]:
         said = json.dumps(block["input"]) if "input" in block else block.get("text", block.get("thinking", ""))

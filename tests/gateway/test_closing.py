@@ -27,7 +27,7 @@ SCHEMA: Any = {
 
 @pytest.fixture(scope="module")
 def babbling(random_checkpoint: Path) -> Any:
-    """Random weights: strings have no end of their own, so that every answer runs out of tokens."""
+    """Run a gateway with random weights: strings have no end of their own, so that every answer runs out of tokens."""
     overrides = {"stages": {"generate": {"engine": {"models": [{"name": "noise", "path": str(random_checkpoint)}]}}}}
     with running(overrides) as found:
         yield found

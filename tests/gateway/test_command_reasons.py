@@ -49,7 +49,7 @@ class Answering(http.server.BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def answering(status: int, body: bytes) -> Iterator[str]:
-    """The address of a server that answers everything so; status 0: it closes the connection."""
+    """Run a server that answers everything so, and yield its address. With status 0 it closes the connection."""
     handler = type("Handler", (Answering,), {"status": status, "body": body})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)

@@ -45,7 +45,7 @@ JSON = st.recursive(
 
 
 def steps(*tokens: tuple[str, float] | tuple[str, float, dict[str, float]]) -> list[TokenStep]:
-    """Tokens with their probability under the mask, and those of others."""
+    """Make tokens with their probability under the mask, and those of others."""
     made = []
     for text, law, *others in tokens:
         likely = {text: law, **(others[0] if others else {})}

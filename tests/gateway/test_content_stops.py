@@ -29,7 +29,7 @@ def pieces(text: str, cuts: list[int], *, tokens: bool = False) -> list[Piece]:
 
 
 def read(text: str, cuts: list[int], sampling: Sampling) -> tuple[dict[str, str], list[str], list[TokenLogprob]]:
-    """(text by channel, how the choice ended, entries) of what leaves."""
+    """Return (text by channel, how the choice ended, entries) of what leaves."""
     tokens = sampling.logprobs is not None
     regions, stops = Regions(Shape(None, "asked", True), logprobs=tokens), ContentStops(sampling)
     texts: dict[str, str] = {}

@@ -149,7 +149,7 @@ def test_a_client_that_leaves_is_recorded_as_one_and_its_generation_is_stopped(s
 
 
 def _hung_up(gateway: TestApp, body: dict[str, Any]) -> None:
-    """The connection is closed after 0.3 s, or after the first line of a stream."""
+    """Ask, and close the connection after 0.3 s, or after the first line of a stream."""
     with gateway.client.stream("POST", "/v1/chat/completions", json=body, timeout=0.3) as answer:
         next(answer.iter_lines())
         raise httpx.ReadTimeout("had enough")

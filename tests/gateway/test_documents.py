@@ -66,7 +66,7 @@ def rows(document: str, head: str) -> dict[str, str]:
 
 
 def told(text: str) -> Any:
-    """A default as a document writes it; None where it is words."""
+    """Read a default as a document writes it; None where it is words."""
     plain = text.strip("`")
     if plain in ("true", "false"):
         return plain == "true"

@@ -56,7 +56,7 @@ def post(gateway: RunningGateway, path: str, body: dict[str, Any]) -> httpx.Resp
 
 
 def own_vector(folder: Path, text: str) -> torch.Tensor:
-    """The mean of the last states of a text alone, by `transformers` itself."""
+    """Return the mean of the last states of a text alone, by `transformers` itself."""
     read = AutoTokenizer.from_pretrained(folder)(text)
     ids = [i for i, seen in zip(read["input_ids"], read["attention_mask"], strict=True) if seen]
     with torch.inference_mode():

@@ -84,7 +84,7 @@ DOORS: dict[str, Door] = {
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
-    """With all that keeps requests."""
+    """Run a gateway with all that keeps requests."""
     folder: Path = tmp_path_factory.mktemp("kept")
     telemetry = {"content": True, "history": str(folder)}
     recording = {"enabled": True, "path": str(folder / "recordings.db"), "secret": "ab" * 32}

@@ -24,7 +24,7 @@ Answer = Callable[[BaseHTTPRequestHandler, int], None]
 
 @contextmanager
 def a_collector(answer: Answer) -> Iterator[ThreadingHTTPServer]:
-    """`answer(handler, n)` replies to the n-th POST; bodies are kept in `bodies`."""
+    """Run a collector in which `answer(handler, n)` replies to the n-th POST; bodies are kept in `bodies`."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -119,7 +119,7 @@ def endless(handler: BaseHTTPRequestHandler, n: int) -> None:
 
 
 def drip(handler: BaseHTTPRequestHandler, n: int) -> None:
-    """Each letter comes long before a time limit of one read is over; the head never ends."""
+    """Send each letter long before a time limit of one read is over. The head never ends."""
     for letter in b"HTTP/1.1 200 OK\r\nx-filler: " + b"x" * 1000:
         handler.wfile.write(bytes([letter]))
         time.sleep(0.02)

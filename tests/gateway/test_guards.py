@@ -52,7 +52,7 @@ def built(name: str, **table: Any) -> JudgeRail:
 
 
 async def left(rail: JudgeRail, texts: Sequence[str], budget_s: float = 5.0, request: Request | None = None) -> Answer:
-    """What leaves of an answer. Raises `StageFailed`; nothing has left then, or the test fails."""
+    """Return what leaves of an answer. Raises `StageFailed`; nothing has left then, or the test fails."""
     request = request or make_request("What of the river?")
     limits = WindowLimits(rail_policies={rail.name: RailPolicy(budget_s=budget_s)})
     moderation = Moderation([(rail.name, rail)], request, Caller(), limits)
@@ -73,7 +73,7 @@ Answering = Callable[[web.Request, dict[str, Any]], Any]
 
 @asynccontextmanager
 async def served(answer: Answering) -> AsyncIterator[tuple[str, list[dict[str, Any]]]]:
-    """A service and what it was asked."""
+    """Run a service; yield its URL and what it was asked."""
     asked: list[dict[str, Any]] = []
 
     async def handle(request: web.Request) -> web.StreamResponse:

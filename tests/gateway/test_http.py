@@ -19,7 +19,7 @@ HELLO: dict[str, Any] = {"model": "bundled", "messages": [{"role": "user", "cont
 
 @pytest.fixture(scope="module")
 def keyed() -> Iterator[RunningGateway]:
-    """A gateway that knows two keys, one of them only by its digest, and reads at most 2,000 bytes."""
+    """Run a gateway that knows two keys, one of them only by its digest, and reads at most 2,000 bytes."""
     digest = hashlib.sha256(b"key-of-blue").hexdigest()
     keys = [{"id": "red", "key": "key-of-red"}, {"id": "blue", "sha256": digest, "tenant": "sea"}]
     with running({"keys": keys, "server": {"max_body_bytes": 2000}}) as found:
@@ -27,7 +27,7 @@ def keyed() -> Iterator[RunningGateway]:
 
 
 def error_of(answer: httpx.Response) -> dict[str, Any]:
-    """The body has the one shape that OpenAI's clients read."""
+    """Return the error of a body, which must have the one shape that OpenAI's clients read."""
     body = answer.json()
     assert set(body) == {"error"}
     assert {"message", "type", "param", "code"} <= set(body["error"])

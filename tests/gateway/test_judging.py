@@ -99,7 +99,7 @@ async def moderated(
     limits: WindowLimits = WindowLimits(),
     lead: str = "",
 ) -> tuple[list[Answer], Moderation, Judging]:
-    """As the pipeline does it. Raises `StageFailed` with what had left by then as its `left`."""
+    """Moderate pieces as the pipeline does. Raises `StageFailed` with what had left by then as its `left`."""
     named = [(rail.name, rail) for rail in rails]
     moderation = Moderation(named, request, Caller(), limits, lead)
     judging = Judging(named, request, Caller(), limits, lead)

@@ -32,7 +32,7 @@ def post(gateway: RunningGateway, **fields: Any) -> httpx.Response:
 
 
 def events(raw: str) -> list[dict[str, Any]]:
-    """Each event says its name in the line before its data."""
+    """Return the events of a stream. Asserts that each says its name in the line before its data."""
     found = []
     for block in raw.strip().split("\n\n"):
         name, data = block.splitlines()

@@ -42,7 +42,7 @@ def blocking() -> Iterator[RunningGateway]:
 
 
 def streamed(gateway: RunningGateway, **options: Any) -> tuple[str, str | None, str]:
-    """The text, the reason it ended and the raw bytes of a stream."""
+    """Return the text, the reason it ended and the raw bytes of a stream."""
     body = {"model": "bundled", "messages": MESSAGES, "response_format": FORMAT, "stream": True, **options}
     raw = httpx.post(f"{gateway.url}/v1/chat/completions", json=body, timeout=60).text
     assert raw.rstrip().endswith("data: [DONE]")

@@ -37,7 +37,8 @@ def api(served: RunningGateway) -> Any:
 
 
 def cheap(body: Any) -> Any:
-    """Random bodies name no model and ask for thousands of tokens: most shall be answered, and soon."""
+    """Make a random body cheap. Random bodies name no model and ask for thousands of tokens: most shall be answered,
+    and soon."""
     if isinstance(body, dict) and isinstance(body.get("model"), str):
         body = {**body, "model": "bundled"}
         for name in ("max_tokens", "max_completion_tokens", "max_output_tokens"):

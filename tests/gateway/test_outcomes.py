@@ -44,7 +44,7 @@ def test_a_kept_answer_says_how_long_it_is_and_that_it_was_kept(caching: Running
 
 
 def _counts(usage: dict[str, Any]) -> tuple[int, int, int]:
-    """Prompt, answer and cached prompt tokens, in any dialect."""
+    """Return the prompt, answer and cached prompt tokens, in any dialect."""
     if "prompt_tokens" in usage:
         cached = usage["prompt_tokens_details"]["cached_tokens"]
         return usage["prompt_tokens"], usage["completion_tokens"], cached

@@ -40,7 +40,7 @@ VALUES = st.recursive(
 
 @st.composite
 def with_schemas(draw: st.DrawFn) -> tuple[Any, Any]:
-    """A value, and a schema that takes it and says as much of it as keywords can."""
+    """Draw a value, and a schema that takes it and says as much of it as keywords can."""
     value = draw(VALUES)
     return value, draw(schemas_of(value))
 

@@ -28,7 +28,7 @@ def answers(words: tuple[str, ...], label: str, count: int, source: str, seed: i
 
 
 def rows(seed: int = 0) -> list[dict[str, Any]]:
-    """Two sources of answers, half of each bad, and two rows with a label that says neither."""
+    """Make rows of two sources of answers, half of each bad, and two rows with a label that says neither."""
     found = [
         row
         for source in ("north", "south")

@@ -43,7 +43,8 @@ def built(name: str, **table: Any) -> JudgeRail:
 
 
 def spoken(parts: Sequence[tuple[str, float | None]], size: int, channel: Channel = "content") -> Iterator[Piece]:
-    """Pieces of `size` characters, one token each, with the log-odds of their part; None = no probe has looked."""
+    """Yield pieces of `size` characters, one token each, with the log-odds of their part. None means that no probe has
+    looked."""
     for text, odds in parts:
         for at in range(0, len(text), size):
             probed = () if odds is None else ({"harm": odds},)
@@ -54,7 +55,7 @@ def spoken(parts: Sequence[tuple[str, float | None]], size: int, channel: Channe
 async def left(
     rails: Sequence[JudgeRail], pieces: Iterator[Piece], mode: str = "enforce", failure_mode: str = "closed"
 ) -> tuple[Answer, Moderation]:
-    """What leaves of an answer. Raises `StageFailed`."""
+    """Return what leaves of an answer. Raises `StageFailed`."""
     policy = RailPolicy(mode=mode, failure_mode=failure_mode)  # type: ignore[arg-type]
     limits = WindowLimits(rail_policies={rail.name: policy for rail in rails})
     request = make_request("What of the river?")
@@ -219,7 +220,7 @@ def test_a_cascade_asks_one_guard_and_rings_where_a_score_can_be() -> None:
 
 
 def save_probe(folder: Path, bias: float) -> Path:
-    """A probe of the bundled model that says the same of every token."""
+    """Save a probe of the bundled model that says the same of every token."""
     model = load(ModelSettings())
     width = model.module.config.hidden_size
     weights = {"w": torch.zeros(width), "b": torch.tensor([bias])}

@@ -27,7 +27,7 @@ KEYS = [
 
 
 def echo(job: Any) -> list[str]:
-    """The model repeats every placeholder it was given, in pieces of two characters."""
+    """Repeat every placeholder that the model was given, in pieces of two characters."""
     text = "Write to " + " and ".join(PLACEHOLDER.findall(job.prompt.text)) + "."
     return [text[i : i + 2] for i in range(0, len(text), 2)]
 

@@ -26,7 +26,7 @@ FOUND = ("codename", "nightjar", "ticketlabel", "OPS", "email", "ada@", "aws", "
 
 
 def told(reply: AppReply) -> str:
-    """Every sentence that the caller gets."""
+    """Return every sentence that the caller gets."""
     message = (reply.body.get("choices") or [{}])[0].get("message", {})
     return " ".join([(reply.error or {}).get("message", ""), message.get("refusal") or ""])
 

@@ -19,7 +19,7 @@ OSLO, NASTY = '{"city": "Oslo"}', '{"a": {"b": "}\\n</tool_call>"}, "c": "<tool_
 def regions(
     text: str, cuts: list[int] | None = None, *, thoughts: Thoughts = "none", calls: bool = True, ends: str = "stop"
 ) -> tuple[list[tuple[str, int, str | None, str]], str | None]:
-    """(channel, call, tool, text) of each region in order, and how the choice ended."""
+    """Return (channel, call, tool, text) of each region in order, and how the choice ended."""
     edges = [0, *sorted(set(cuts or [])), len(text)]
     pieces = [Piece(0, text[a:b]) for a, b in pairwise(edges)]
     pieces.append(Piece(0, finish_reason=ends))  # type: ignore[arg-type]

@@ -70,13 +70,13 @@ class Pair:
 
 
 def put(path: str, content: bytes) -> None:
-    """As a renewer does: beside, then in place."""
+    """Put a file as a renewer does: beside, then in place."""
     Path(path + ".new").write_bytes(content)
     os.replace(path + ".new", path)
 
 
 def serial_of(port: int) -> int:
-    """Of the certificate that a new connection is shown."""
+    """Return the serial number of the certificate that a new connection is shown."""
     pem = ssl.get_server_certificate(("127.0.0.1", port))
     return x509.load_pem_x509_certificate(pem.encode()).serial_number
 

@@ -25,7 +25,7 @@ MOST = 700
 
 @pytest.fixture(scope="module")
 def looping(random_checkpoint: Path) -> Any:
-    """Random weights; `ask` biases them so that an array is never closed."""
+    """Run a gateway with random weights; `ask` biases them so that an array is never closed."""
     models = [{"name": "noise", "path": str(random_checkpoint)}]
     engine = {"models": models, "repetition": {"min_tokens": 64, "min_count": 4, "max_pattern_size": 64}}
     with running({"stages": {"generate": {"engine": engine}}}) as found:
@@ -34,7 +34,7 @@ def looping(random_checkpoint: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def bias(random_checkpoint: Path) -> dict[str, float]:
-    """By token: towards another item of an array, as `"a",`."""
+    """Return biases by token, towards another item of an array, as `"a",`."""
     tokenizer = AutoTokenizer.from_pretrained(random_checkpoint)
     texts = {token: tokenizer.decode([token]) for token in range(len(tokenizer))}
     plain = {str(token): 60.0 if text in (",", "a", '"') else -60.0 for token, text in texts.items() if text}

@@ -35,7 +35,7 @@ Script = Callable[[Job], list[str]]
 
 
 def invoices(job: Job) -> list[str]:
-    """The new version writes another number for a question in three, in another order of keys."""
+    """Answer by version: the new one writes another number for a question in three, in another order of keys."""
     assert job.request is not None
     text = job.request.messages[-1].content
     number = sum(map(ord, text)) % 3
@@ -359,7 +359,7 @@ def test_what_was_recorded_is_asked_again_while_the_disk_is_full(tmp_path: Path)
 
 
 def _pages(app: TestApp, most: int) -> None:
-    """As a disk of so many pages, or of as many as are written already."""
+    """Limit the file to so many pages, or to as many as are written already, as a disk does."""
     tables = app.runtime.recorder._tables  # type: ignore[union-attr]  # it is on
     with tables.transaction() as db:
         db.execute(f"pragma sluicegate.max_page_count = {most}")

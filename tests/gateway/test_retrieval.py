@@ -59,7 +59,7 @@ def asked(gateway: TestApp, text: str = "Where is parcel 17?", **fields: Any) ->
 
 
 def read_by_model(gateway: TestApp) -> str:
-    """The last message of the last request, as the model read it."""
+    """Return the last message of the last request, as the model read it."""
     return gateway.wait_for_outcomes()[-1].request.messages[-1].content
 
 

@@ -26,7 +26,7 @@ TALK = ["The weather is nice today.", "Where does the river go?", "Tell me of th
 
 
 def between() -> tuple[str, float]:
-    """A harmless text, and its score."""
+    """Return a harmless text, and its score."""
     found = [(text, Detector(load()).injection(text).score) for text in TALK]
     return max((pair for pair in found if pair[1] < 0.5), key=lambda pair: pair[1])
 

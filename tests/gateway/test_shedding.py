@@ -58,7 +58,7 @@ def admitted_after(gateway: RunningGateway, refused: httpx.Response, most: int) 
 
 
 def until_refused(gateway: RunningGateway) -> httpx.Response:
-    """The first that is shed while the flood runs."""
+    """Ask while the flood runs; return the first answer that is shed."""
     deadline = time.monotonic() + LIMIT_S
     while True:
         answer = post(gateway, SHORT)

@@ -20,7 +20,7 @@ CONFIG = json.loads((BUNDLED / "config.json").read_text("utf-8"))
 
 
 def model(folder: Path, **files: str | None) -> str:
-    """A copy of the bundled model in which some files say something else, or are gone."""
+    """Copy the bundled model; some files say something else, or are gone."""
     place = folder / "model"
     shutil.copytree(BUNDLED, place, ignore=shutil.ignore_patterns("__*", "*.safetensors"))
     (place / "model.safetensors").write_bytes(b"")
@@ -47,7 +47,7 @@ MODELS: dict[str, tuple[Callable[[Path], str], str]] = {
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line that `serve` prints."""
+    """Return the one line that `serve` prints."""
     assert main(["serve", "--port", "0", *arguments]) == 2
     said = capsys.readouterr()
     assert "Traceback" not in said.err

@@ -80,7 +80,8 @@ def app(request: pytest.FixtureRequest, speaker: Mixed) -> Iterator[TestApp]:
 
 
 def drawn(seed: int, *, raw: bool) -> list[Any]:
-    """An answer: thoughts, text, up to three calls, cut anywhere, some with turns between channels; with its end."""
+    """Draw an answer with its end: thoughts, text, up to three calls, cut anywhere, some with turns between
+    channels."""
     generator = random.Random(seed)
     texts: list[tuple[dict[str, Any], str]] = []
     words = lambda: "".join(generator.choices(WORDS, k=generator.randrange(8)))  # noqa: E731

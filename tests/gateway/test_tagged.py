@@ -111,7 +111,7 @@ def test_an_answer_that_can_be_read_in_too_many_ways_counts_as_wrong() -> None:
 
 
 def _walked(compiled: Any, seed: int) -> str:
-    """A text drawn under the masks, as far as it came."""
+    """Draw a text under the masks, as far as it comes."""
     from tests.grammar.test_tags import _inclined
 
     matcher, pick, text = compiled.matcher(), random.Random(seed), b""

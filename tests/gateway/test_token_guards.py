@@ -127,7 +127,7 @@ def bound(access: Any, **table: Any) -> JudgeRail:
 async def moderated(
     rail: JudgeRail, pieces: Sequence[Piece], request: Request, policy: RailPolicy = RailPolicy(), tenant: str = "t"
 ) -> tuple[list[Answer], Moderation]:
-    """As the pipeline does it. Raises `StageFailed` with what had left by then as its `left`."""
+    """Moderate pieces as the pipeline does. Raises `StageFailed` with what had left by then as its `left`."""
     named, limits = [(rail.name, rail)], WindowLimits(rail_policies={rail.name: policy})
     moderation = Moderation(named, request, Caller(tenant=tenant), limits)
     judging = Judging(named, request, Caller(tenant=tenant), limits)
@@ -159,7 +159,7 @@ def sentences(chance: random.Random, size: int, *bad: str) -> str:
 
 
 def part_with(tokenizer: Any, text: str, place: int) -> int:
-    """Where the part of `text` begins in which `place` lies."""
+    """Return where the part of `text` begins in which `place` lies."""
     cutter, start = StableCutter(words_of(tokenizer)), 0
     for part in [*cutter.feed(text), *cutter.close()]:
         if start + len(part) > place:

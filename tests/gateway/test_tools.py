@@ -49,7 +49,7 @@ def body(**fields: Any) -> dict[str, Any]:
 
 
 def calls_of(raw: str) -> tuple[str, dict[int, list[str]], list[str]]:
-    """(content, [name, arguments] by index, reasons) of a stream."""
+    """Return (content, [name, arguments] by index, reasons) of a stream."""
     content, calls, reasons = "", {}, []
     for line in raw.splitlines():
         for choice in json.loads(line[6:])["choices"] if line.startswith("data: {") else ():

@@ -70,7 +70,7 @@ def said_of_ours(path: str, name: str) -> Status | None:
 
 
 def reached(name: str, outcome: Outcome) -> bool:
-    """The pipeline was asked for it; what it makes of that is proved where it is made."""
+    """Return whether the pipeline was asked for it. What it makes of that is proved where it is made."""
     request = outcome.request
     facts = {
         "explain": request.explain,
@@ -126,7 +126,7 @@ def test_each_of_our_options_reaches_the_pipeline_or_is_refused_by_name(app: Tes
 
 
 def param(told: Mapping[str, Any]) -> str:
-    """Anthropic's errors have no place for it: the message begins with it."""
+    """Return the parameter that an error names. Anthropic's errors have no place for it: the message begins with it."""
     error = told["error"]
     return str(error["param"] if "param" in error else error["message"].split("`")[1])
 
@@ -157,7 +157,7 @@ def test_a_batch_line_is_heeded_as_a_request_is(app: TestApp, path: str) -> None
 
 
 def ran_as_batch(app: TestApp, path: str, lines: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """custom_id -> its answer."""
+    """Run lines as a batch; return the answers by `custom_id`."""
     file = ("in.jsonl", "\n".join(map(json.dumps, lines)).encode())
     sent = app.client.post("/v1/files", files={"file": file}, data={"purpose": "batch"}).json()
     asked = {"input_file_id": sent["id"], "endpoint": path, "completion_window": "24h"}

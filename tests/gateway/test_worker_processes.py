@@ -144,7 +144,7 @@ def parent(folder: Path, failing: str = "none") -> Iterator[subprocess.Popen[byt
 
 
 def pids(folder: Path, number: int) -> list[int]:
-    """All that ever were this worker."""
+    """Return all processes that ever were this worker."""
     return [int(path.name.split("-")[1]) for path in folder.glob(f"{number}-*")]
 
 

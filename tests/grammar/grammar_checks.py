@@ -41,7 +41,8 @@ _BLANKS += [", ", " the"]
 
 @lru_cache(maxsize=1)
 def byte_vocabulary() -> Vocabulary:
-    """All bytes and some pieces of JSON; the last token ends the sequence, the one before is special."""
+    """Make a vocabulary of all bytes and some pieces of JSON. The last token ends the sequence, the one before is
+    special."""
     pieces = sorted({piece for piece in [*_PIECES, *_BLANKS] if len(piece.encode()) > 1})
     words = [bytes([b]) for b in range(256)] + [piece.encode() for piece in pieces] + [b"\xf0\x9f", b"\x98\x80"]
     words += [b"", b""]
@@ -76,7 +77,7 @@ def check_masks(
 
 
 def tokens_of(text: str, vocabulary: Vocabulary, seed: int = 0) -> list[int]:
-    """A tokenisation of `text`: sometimes the longest tokens, sometimes any that fit."""
+    """Return a tokenisation of `text`: sometimes the longest tokens, sometimes any that fit."""
     data, at, tokens = text.encode(), 0, []
     ids = {word: token for token, word in enumerate(vocabulary.words) if word}
     pick = random.Random(seed)
@@ -108,7 +109,8 @@ def accepts(grammar: LazyGrammar, text: str, seed: int = 0) -> bool:
 def check_schema(
     schema: Any, valid: list[Any] = (), invalid: list[Any] = (), *, raw: bool = False, **options: Any
 ) -> LazyGrammar:
-    """Every one of `valid` can be written, none of `invalid`; with `raw` they are texts, else values."""
+    """Assert that every one of `valid` can be written, and none of `invalid`. With `raw` they are texts, else
+    values."""
     grammar = compile_json_schema(schema, byte_vocabulary(), options=GrammarOptions(**options))
     for expected, values in ((True, valid), (False, invalid)):
         for value in values:
@@ -127,10 +129,9 @@ def spellings(value: Any) -> list[str]:
 
 
 def walk(grammar: LazyGrammar, seed: int, limit: int = 300) -> str | None:
-    """A random answer drawn under the masks, in a hurry to end; None if it did not end within `limit` tokens.
+    """Draw a random answer under the masks, in a hurry to end; None if it did not end within `limit` tokens.
 
-    Fails where a mask allows nothing: a dead end.
-    """
+    Fails where a mask allows nothing: a dead end."""
     vocabulary = grammar.vocabulary
     pick = random.Random(seed)
     matcher, text = grammar.matcher(), b""

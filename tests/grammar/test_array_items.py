@@ -22,7 +22,7 @@ VALUES = st.recursive(
 
 
 def read_anew(array: bytes) -> tuple[set[Any], Any]:
-    """The slow twin: all items of the text, and the last one where no comma follows it."""
+    """Read the array as the slow twin: return all items of the text, and the last one where no comma follows it."""
     text = array.rstrip(b" \t\r\n")
     items = [canonical(item) for item in json.loads((text[:-1] if text.endswith(b",") else text) + b"]")]
     last = NO_ITEM if text.endswith((b",", b"[")) else items.pop()
@@ -30,7 +30,7 @@ def read_anew(array: bytes) -> tuple[set[Any], Any]:
 
 
 def beginnings(values: list[Any], blank: str) -> list[bytes]:
-    """Texts of an array that end with an item or behind a comma."""
+    """Return texts of an array that end with an item or behind a comma."""
     found, text = [b"["], "["
     for value in values:
         text += blank + json.dumps(value, ensure_ascii=False)

@@ -128,7 +128,7 @@ def test_the_mask_equals_trying_every_token(name: str) -> None:
 
 
 def _rather_long(matcher: LazyMatcher, pick: random.Random) -> int | None:
-    """A token, if there is one: a grammar's words may leave no way on, see the limits in the docs."""
+    """Draw a token, if there is one: a grammar's words may leave no way on, see the limits in the docs."""
     tokens = sorted(allowed(matcher, vocabulary()))
     if not tokens:
         return None

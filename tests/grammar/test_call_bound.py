@@ -50,7 +50,7 @@ def test_work_is_told_before_the_first_byte_too() -> None:
 
 
 def charged(text: str, seed: int) -> tuple[list[float], str]:
-    """What each call of a walk was charged, and how the walk ended."""
+    """Walk; return what each call was charged, and how the walk ended."""
     found: list[float] = []
     pick = random.Random(seed)
     matcher = compile_lark(text, byte_vocabulary()).matcher()

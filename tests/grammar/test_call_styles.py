@@ -181,7 +181,7 @@ STYLES: dict[str, tuple[dict[str, Any], str, list[tuple[str, str]]]] = {
 
 
 def complaint(value: dict[str, Any], text: str) -> str | None:
-    """What the judge, who shares no code with the masks, has against `text`."""
+    """Return what the judge, who shares no code with the masks, has against `text`."""
     return Validator().complaint(_asked({"format": value}), Answer(0, text, "stop"))
 
 

@@ -15,7 +15,7 @@ _NAME = {"type": "object", "propertyNames": {"pattern": "^..$"}, "maxProperties"
 
 
 def named(*patterns: str) -> dict[str, Any]:
-    """Each pattern is met by some property name."""
+    """Make a schema in which each pattern is met by some property name."""
     return {"allOf": [{"not": {"propertyNames": {"not": {"pattern": p}}}} for p in patterns]}
 
 

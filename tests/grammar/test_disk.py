@@ -36,7 +36,8 @@ TEXT = b'{"when": "2024-02-29", "mail": "a@b"}'
 
 
 def fresh() -> Vocabulary:
-    """With more tokens inside a string than are listed one by one, so that some classes are bitmasks."""
+    """Make a vocabulary with more tokens inside a string than are listed one by one, so that some classes are
+    bitmasks."""
     words = [*byte_vocabulary().words[:-2], *(f"w{number}".encode() for number in range(2_000)), b""]
     return Vocabulary.from_bytes(words, eos_token_ids=[len(words) - 1])
 
@@ -53,7 +54,7 @@ def masks(vocabulary: Vocabulary) -> list[set[int]]:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Folder:
-    """A folder with what one run left behind."""
+    """Keep what one run left behind in a folder, and return it."""
     first, folder = fresh(), Folder(tmp_path / "caches")
     masks(first)
     assert prepared.keep(first, folder)

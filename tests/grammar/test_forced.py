@@ -157,7 +157,7 @@ def test_forcing_goes_on_after_a_spelling_that_the_tokenizer_would_not_write(
 
 
 def _ends(bundled: Any, vocabulary: Vocabulary, text: bytes) -> dict[int, list[int]]:
-    """Where a token of the tokenizer begins -> it and those after it."""
+    """Map each place where a token of the tokenizer begins to it and those after it."""
     tokens = bundled.encode(text.decode(), add_special_tokens=False)
     places = [0, *accumulate(len(vocabulary.words[token]) for token in tokens)]
     return {place: tokens[at:] for at, place in enumerate(places)}
@@ -208,7 +208,7 @@ def test_a_model_writes_the_same_with_forced_tokens_and_without(
 
 
 def greedy(model: Any, compiled: LazyGrammar, prompt: list[int], *, jump: bool) -> tuple[list[int], int]:
-    """What is written, and how many tokens of it were forced."""
+    """Write greedily. Return what is written, and how many tokens of it were forced."""
     import torch
 
     vocabulary, matcher = compiled.vocabulary, compiled.matcher()

@@ -64,8 +64,8 @@ def test_the_texts_are_those_of_the_grammar(text: str, valid: list[str], invalid
 
 
 def both_notations(pick: random.Random) -> tuple[str, str]:
-    """One random grammar in GBNF and in Lark's notation. A group holds no other: Lark writes each way through counted
-    and optional parts as a rule of its own, which takes gigabytes where they are nested."""
+    """Draw one random grammar in GBNF and in Lark's notation. A group holds no other: Lark writes each way through
+    counted and optional parts as a rule of its own, which takes gigabytes where they are nested."""
     names = {"root": "start", "p": "p", "q-r": "q_r"}
 
     def piece(nested: bool) -> tuple[str, str]:
@@ -120,7 +120,8 @@ def test_random_grammars_have_the_texts_that_lark_gives_them(seed: int, texts: l
 
 
 def takes(compiled: LazyGrammar, text: str) -> bool:
-    """Without looking at masks, which takes long where a text has hundreds of readings."""
+    """Return whether the text is taken, without looking at masks, which takes long where a text has hundreds of
+    readings."""
     matcher = compiled.matcher()
     try:
         for token in tokens_of(text, compiled.vocabulary):

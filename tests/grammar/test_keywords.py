@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def keywords_of(draft: int) -> set[str]:
-    """Those that the schema of JSON Schema's own schemas describes."""
+    """Return the keywords that the schema of JSON Schema's own schemas describes."""
     whole = DIALECTS[draft].rstrip("#")
     parts = [schema for uri, schema in meta_schemas().items() if uri.startswith(whole.removesuffix("schema"))]
     return {name for schema in parts for name in schema.get("properties", {})}

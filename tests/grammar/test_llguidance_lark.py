@@ -135,7 +135,7 @@ def test_sets_of_texts_are_those_of_expressions(seed: int) -> None:
 
 
 def _cuts_without(pattern: str, text: str) -> bool:
-    """Whether `text` is one text or more after each other, none of which `pattern` matches."""
+    """Return whether `text` is one text or more after each other, none of which `pattern` matches."""
     if not re.fullmatch(pattern, text):
         return True
     return any(not re.fullmatch(pattern, text[:n]) and _cuts_without(pattern, text[n:]) for n in range(1, len(text)))

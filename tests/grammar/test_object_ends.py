@@ -38,7 +38,7 @@ def drawn(seed: int) -> ObjectPlan:
 
 
 def every_way(plan: ObjectPlan, at: int, met: int, count: int) -> Iterator[tuple[int, int]]:
-    """(demands met, members) of each object that goes on from there."""
+    """Yield (demands met, members) of each object that goes on from there."""
     if at == len(plan.names):
         yield met, count
         return

@@ -73,7 +73,7 @@ STYLES: tuple[dict[str, Any], ...] = ({}, {"separators": (",", ":")}, {"indent":
 
 
 def values(seeds: range) -> Iterator[tuple[Any, str]]:
-    """Values that programs write, and their texts."""
+    """Yield values that programs write, and their texts."""
     for seed in seeds:
         pick = random.Random(seed)
         value = [made.value(pick) for _ in range(5)] if seed % 2 else {str(n): made.value(pick) for n in range(4)}
@@ -101,7 +101,7 @@ def described(value: Any) -> Any:
 
 
 def missing(grammar: LazyGrammar, text: str, encode: Callable[[str], list[int]]) -> str | None:
-    """The first token of `text` that its place does not offer."""
+    """Return the first token of `text` that its place does not offer."""
     vocabulary, matcher = grammar.vocabulary, grammar.matcher()
     done = b""
     for token in encode(text):

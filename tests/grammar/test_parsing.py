@@ -24,7 +24,7 @@ _TERMINALS += ['/"[a ]*"/', "/ ?[ab]/"]
 
 
 def random_grammar(pick: random.Random) -> str:
-    """Rules of all shapes: ambiguous, empty, recursive from either side, useless."""
+    """Draw rules of all shapes: ambiguous, empty, recursive from either side, useless."""
     names = ["start", "x", "y", "z"][: pick.randint(1, 4)]
 
     def expression(depth: int) -> str:
@@ -41,7 +41,7 @@ def random_grammar(pick: random.Random) -> str:
 
 
 def compiled_pair(text: str) -> tuple[LazyGrammar, lark.Lark] | None:
-    """None for what has no text, or is no grammar."""
+    """Compile with us and with lark. Return None for what has no text, or is no grammar."""
     try:
         return compile_lark(text, VOCABULARY), lark.Lark(text, parser="earley", lexer="dynamic_complete")
     except (GrammarError, lark.exceptions.LarkError):
@@ -120,7 +120,7 @@ def test_an_operator_is_written_as_a_chain_of_operands() -> None:
 
 
 def _states(compiled: LazyGrammar, text: bytes) -> int:
-    """Configurations after `text`, masks filled on the way."""
+    """Count the configurations after `text`, with masks filled on the way."""
     matcher = compiled.matcher()
     for byte in text:
         allowed(matcher, VOCABULARY)

@@ -41,7 +41,8 @@ def compiled_of(schema: Any) -> LazyGrammar:
 
 
 def judge_of(schema: Any) -> Any:
-    """`format` annotates or asserts as validators please, so these schemas are left to other tests."""
+    """Return a validator of the schema. `format` annotates or asserts as validators please, so schemas that have it are
+    left to other tests."""
     assume('"format"' not in json.dumps(schema))
     try:
         return jsonschema_rs.validator_for(schema)

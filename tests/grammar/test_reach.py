@@ -44,7 +44,7 @@ SCHEMAS: list[Any] = [
 
 
 def read(found: Lookahead, punctuation: PunctuationTrie) -> dict[Any, set[bytes]]:
-    """Texts by guards."""
+    """Return texts by guards."""
     texts: dict[Any, set[bytes]] = {}
     for guards, bits in [((), found.read), *((guards, bits) for guards, _, bits, _ in found.doubtful)]:
         spelled = {punctuation.all[n].path for n in numbers(bits) if punctuation.all[n].ids is not None}
@@ -120,7 +120,7 @@ def test_masks_that_grammars_share_are_those_of_each_alone(schema: Any) -> None:
 
 
 def follow(grammar: LazyGrammar, vocabulary: Vocabulary) -> list[bytes]:
-    """All masks of some walks that hang on nothing but the masks."""
+    """Return all masks of some walks that hang on nothing but the masks."""
     row, rows = np.zeros(vocabulary.row_words, np.int32), []
     for seed in range(3):
         pick, matcher = random.Random(seed), grammar.matcher()

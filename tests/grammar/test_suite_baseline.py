@@ -34,7 +34,7 @@ _LEAST = 0.95
 
 
 def others() -> dict[str, Any]:
-    """The suite's other documents by URI."""
+    """Return the suite's other documents by URI."""
     found = {}
     with tarfile.open(ARCHIVE) as archive:
         for name in archive.getnames():
@@ -58,7 +58,7 @@ def groups(draft: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def verdict(draft: str, group: dict[str, Any], documents: dict[str, Any], vocabulary: Vocabulary) -> str:
-    """ "" if every instance of the group is judged right, else what is wrong."""
+    """Return "" if every instance of the group is judged right, else what is wrong."""
     schema, options = group["schema"], GrammarOptions(property_order="any")
     if isinstance(schema, dict):
         schema = {"$schema": DRAFTS[draft], **schema}

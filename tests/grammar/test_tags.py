@@ -57,7 +57,7 @@ def thinking(answer: Any) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def vocabulary() -> Vocabulary:
-    """Bytes, and tokens that cross from free text into a tag, through it, and out again."""
+    """Make a vocabulary of bytes, and of tokens that cross from free text into a tag, through it, and out again."""
     pieces = ["<t", " <tool", "_call>", '>\n{"', '"}\n</', "}\n</tool_call>", '"}', '"city"', '": "', "</function>"]
     pieces += ["<tool_call>", "<tool_call>\n", '<tool_call>\n{"city"', "</tool_call>\n<", "}</function>x", "ab ", ' "']
     pieces += ["</think>\n{", "</think>", "<think>", "<function=get", ">{}</", "1}\n</", '",', '{"', '"C"', "}}", "yes"]
@@ -187,7 +187,7 @@ def test_the_mask_equals_trying_every_token(value: dict[str, Any]) -> None:
 
 
 def _inclined(matcher: LazyMatcher, pick: random.Random) -> int:
-    """A token, rather a long one: most bytes of free text lead nowhere."""
+    """Draw a token, rather a long one: most bytes of free text lead nowhere."""
     tokens = sorted(allowed(matcher, vocabulary()) - set(vocabulary().eos_token_ids))
     long = [token for token in tokens if len(vocabulary().words[token]) > 1 or token in b'<>{}":\n']
     return pick.choice(long if long and pick.random() < 0.8 else tokens or [vocabulary().eos_token_ids[0]])

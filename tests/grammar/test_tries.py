@@ -21,7 +21,7 @@ def drawn(seed: int) -> list[bytes]:
 
 
 def by_path(trie: FlatTrie) -> dict[bytes, list[int]]:
-    """Tokens by what their node spells, for every node."""
+    """Return the tokens by what their node spells, for every node."""
     found, path = {}, bytearray()
     for node in range(trie.size):
         del path[int(trie.depth[node]) - 1 :]

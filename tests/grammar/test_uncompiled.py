@@ -37,7 +37,8 @@ LINES = 'root ::= line+\nline ::= [^,\\n]* ("," [^,\\n]*)* "\\n"'
 
 
 def grammars(vocabulary: Vocabulary) -> list[LazyGrammar]:
-    """Every notation, and the shapes that walk the vocabulary in different ways: strings, counts, blanks, numbers."""
+    """Return every notation, and the shapes that walk the vocabulary in different ways: strings, counts, blanks,
+    numbers."""
     schemas = [
         *SCHEMAS,
         {"type": "string", "pattern": "^[a-zé]{2,40}$"},
@@ -55,7 +56,7 @@ def grammars(vocabulary: Vocabulary) -> list[LazyGrammar]:
 
 
 def digests() -> list[str]:
-    """One digest a grammar: of all masks along a way that is drawn from what they allow."""
+    """Return one digest a grammar: of all masks along a way that is drawn from what they allow."""
     bundled = Vocabulary.from_tokenizer(AutoTokenizer.from_pretrained(ROOT / "engine" / "bundled"))
     return [_along(grammar) for vocabulary in (byte_vocabulary(), bundled) for grammar in grammars(vocabulary)]
 

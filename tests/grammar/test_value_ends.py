@@ -27,7 +27,7 @@ SPELLED = ["0", "1", "12", "-2", "1.5", "10", "127", "300", "5.5", "1e2", "0.5",
 
 
 def whole_values(schema: dict[str, Any], text: str) -> list[int]:
-    """Every offset at which the beginning of `text` is a value of `schema`, asked of the schema alone."""
+    """Return every offset at which the beginning of `text` is a value of `schema`, asked of the schema alone."""
     matcher = compile_json_schema(schema, byte_vocabulary()).matcher()
     found = []
     for at, byte in enumerate(text.encode()):
@@ -50,7 +50,7 @@ def tag_of(schema: dict[str, Any], end: str) -> dict[str, Any]:
 
 
 def trials(pick: random.Random, end: str) -> list[str]:
-    """Texts that are near to a value and `end`."""
+    """Draw texts that are near to a value and `end`."""
     texts = [text + end for text in SPELLED]
     texts += [pick.choice(SPELLED) + pick.choice(ENDS) + end for _ in range(4)]
     return [*texts, *("".join(pick.choices("0123.5eE+-px", k=5)) + end for _ in range(4)), end]
@@ -74,7 +74,7 @@ def test_a_value_ends_where_what_follows_begins(schema: dict[str, Any]) -> None:
 
 
 def judged(tag: dict[str, Any], text: str) -> bool:
-    """Whether the judge before the answer leaves, who knows no masks, takes `text`."""
+    """Return whether the judge before the answer leaves, who knows no masks, takes `text`."""
     schema = tag["format"]["content"]["json_schema"]
     grammar = compile_json_schema(schema, byte_vocabulary())
 

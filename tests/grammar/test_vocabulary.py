@@ -26,7 +26,7 @@ from tests.reference.mask_by_trial import kernel_walk
 
 
 def bpe() -> PreTrainedTokenizerFast:
-    """A small byte-level BPE tokenizer."""
+    """Train a small byte-level BPE tokenizer."""
     inner = Tokenizer(models.BPE())
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
@@ -173,7 +173,7 @@ def test_slices_change_nothing_but_the_time() -> None:
 
 
 def assert_classified(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> None:
-    """As a plain walk over all words finds it."""
+    """Assert that the state is classified as a plain walk over all words finds it."""
     found = at_root(vocabulary, lexeme, state)
     inside, closing, leaving = kernel_walk(vocabulary.words, lexeme.table, lexeme.accepting, state, lexeme.final)
     row = np.zeros(vocabulary.row_words, np.int32) if found.row is None else found.row.copy()

@@ -55,7 +55,7 @@ def test_what_is_left_reads_as_a_list_of_its_own(alphabet: str) -> None:
 
 
 def plainly(lexeme: Literals, state: Any, byte: int) -> Any:
-    """The same step where the other words are so few that none is skipped: each word by itself, joined."""
+    """Step as where the other words are so few that none is skipped: each word by itself, joined."""
     low, high, at, begun = state
     found = []
     for k in range(low, high):
@@ -96,7 +96,7 @@ def test_a_name_comes_once_and_all_that_are_required_come() -> None:
 
 
 def follows(grammar: LazyGrammar, text: str) -> bool:
-    """Every byte is in its mask, and the text may end."""
+    """Return whether every byte is in its mask, and the text may end."""
     matcher = grammar.matcher()
     row = np.zeros(grammar.vocabulary.row_words, np.int32)
     for byte in text.encode():

@@ -64,7 +64,7 @@ def noticed(change: Change, copy: Copy, tests: Tests) -> bool:
 
 
 def sources(paths: list[str]) -> list[Path]:
-    """Every module below `paths`, relative to the root, in the order of their names."""
+    """Return every module below `paths`, relative to the root, in the order of their names."""
     found = {
         file for path in paths for file in ([ROOT / path] if path.endswith(".py") else (ROOT / path).rglob("*.py"))
     }

@@ -51,7 +51,7 @@ class Change:
 
 
 def changes(path: Path, root: Path, finer: bool = False) -> list[Change]:
-    """Every change of one module, in the order of its lines."""
+    """Return every change of one module, in the order of its lines."""
     text = (root / path).read_text("utf-8")
     lines = text.splitlines(keepends=True)
     starts = [0]
@@ -99,7 +99,7 @@ def is_compiled(node: ast.AST) -> bool:
 
 
 def variants(node: ast.expr | ast.Return, finer: bool) -> Iterator[ast.expr | ast.Return]:
-    """What may stand in the place of `node`."""
+    """Yield what may stand in the place of `node`."""
     match node:
         case ast.Compare(left, ops, comparators):
             for i, op in enumerate(ops):
@@ -119,7 +119,8 @@ def variants(node: ast.expr | ast.Return, finer: bool) -> Iterator[ast.expr | as
 
 
 def is_text(node: ast.expr) -> bool:
-    """Whether it is a text, a list or a tuple as written, which have no minus: such a change fails at once."""
+    """Return whether `node` is a text, a list or a tuple as written, which have no minus: such a change fails at
+    once."""
     return isinstance(node, ast.List | ast.Tuple | ast.JoinedStr) or (
         isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
     )

@@ -26,7 +26,7 @@ class Tests:
     seconds: dict[str, float]
 
     def through(self, path: Path, line: int) -> dict[str, float]:
-        """Seconds by name, fastest first. For lines that run at import: every test that comes to the module."""
+        """Return seconds by name, fastest first. For lines that run at import: every test that comes to the module."""
         of_file = self.lines.get(str(path), {})
         names = set(of_file.get(str(line), ())) or {name for tests in of_file.values() for name in tests}
         chosen, sum_s = {}, 0.0
@@ -39,7 +39,7 @@ class Tests:
 
 
 def followed(copy: Copy, paths: Sequence[str], tests: Sequence[str] | None, kept: Path | None) -> Tests:
-    """Runs `tests` once in the copy, or reads what an earlier run left in the file `kept`."""
+    """Run `tests` once in the copy, or read what an earlier run left in the file `kept`."""
     if kept is not None and kept.exists():
         return Tests(**json.loads(kept.read_text("utf-8")))
     chosen = tests or of_packages(paths)
@@ -58,7 +58,7 @@ def followed(copy: Copy, paths: Sequence[str], tests: Sequence[str] | None, kept
 
 
 def of_packages(paths: Sequence[str]) -> list[str]:
-    """The folder of tests of each package, or of the part of it that has one of its own."""
+    """Return the folder of tests of each package, or of the part of it that has one of its own."""
     found = {}
     for path in paths:
         folder = Path("tests") / path

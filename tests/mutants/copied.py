@@ -30,7 +30,8 @@ class Copy:
         self._moments = int(time.time()) + 10
 
     def run(self, tests: dict[str, float], change: Change) -> str:
-        """`noticed`, `survived`, or `too slow`. `tests`: seconds by name, in the order in which to run them."""
+        """Run tests against a change; return `noticed`, `survived`, or `too slow`. `tests` holds seconds by name, in
+        the order in which to run them."""
         file = self.root / change.path
         text = file.read_text("utf-8")
         try:
@@ -45,7 +46,8 @@ class Copy:
         return "noticed" if done.returncode else "survived"
 
     def _write(self, file: Path, text: str) -> None:
-        """With a new time each: Python compares seconds and sizes before it uses what it compiled before."""
+        """Write a file with a new time each: Python compares seconds and sizes before it uses what it compiled
+        before."""
         file.write_text(text, "utf-8")
         self._moments += 2
         os.utime(file, (self._moments, self._moments))

@@ -64,7 +64,7 @@ INSTALLED = {
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As pip leaves them: a module each, and a `dist-info` that names the entry point."""
+    """Install the plug-ins as pip leaves them: a module each, and a `dist-info` that names the entry point."""
     for name, source in INSTALLED.items():
         module = f"stranger_{name.replace('-', '_')}"
         (tmp_path / f"{module}.py").write_text(textwrap.dedent(source), "utf-8")

@@ -103,7 +103,7 @@ def test_no_loop_is_kept_in_numbas_own_way() -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CompiledFolder:
-    """A folder of this test's own, for this process and those that it starts."""
+    """Make a folder of this test's own, for this process and those that it starts."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     own = CompiledFolder(compiled_folder())
     monkeypatch.setattr(kernels, "folder", lambda: own)

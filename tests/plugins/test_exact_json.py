@@ -18,7 +18,7 @@ TREES = st.recursive(LEAVES, lambda below: st.lists(below) | st.dictionaries(st.
 
 
 def same(one: Any, other: Any) -> bool:
-    """With the types: 1 is not 1.0 here."""
+    """Compare with the types: 1 is not 1.0 here."""
     return bool(one == other) and repr(one) == repr(other)
 
 

@@ -33,7 +33,7 @@ def test_all_examples_pass_their_own_tests() -> None:
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> Registry:
-    """Every example registered through the entry point that its pyproject.toml names."""
+    """Register every example through the entry point that its pyproject.toml names."""
     registry = Registry()
     registry.add("assemble", "chat-template", lambda settings: PlainAssembler())
     registry.add("constrain", "grammar", lambda settings: Unconstrained())

@@ -30,7 +30,7 @@ _numbers = itertools.count()
 
 
 def filled(hint: Any, marks: dict[str, str], where: str) -> Any:
-    """A value of type `hint` with a mark wherever a text can be; `marks`: the field of each."""
+    """Make a value of type `hint` with a mark wherever a text can be. `marks` takes the field of each."""
     origin, parts = get_origin(hint), get_args(hint)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         hints = get_type_hints(hint)

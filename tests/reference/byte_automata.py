@@ -15,7 +15,8 @@ from sluicegate.grammar.budget.meter import WorkMeter
 
 
 def json_string_body(dfa: CharDfa, *, escapes: bool = True, budget: Budget = STRING_BUDGET) -> ByteDfa:
-    """What may stand between the quotes of a JSON string whose value is in `dfa`, in every spelling or in one."""
+    """Return what may stand between the quotes of a JSON string whose value is in `dfa`, in every spelling or in
+    one."""
     return spelled(dfa, "every" if escapes else "one", WorkMeter(budget, "string automaton"))
 
 
@@ -24,7 +25,7 @@ def byte_concat(left: ByteDfa, right: ByteDfa) -> ByteDfa:
 
 
 def minimize(transitions: npt.NDArray[np.integer], accepting: Iterable[bool], start: int = 0) -> ByteDfa:
-    """Any deterministic [S, 256] table (-1 = dead) to the canonical automaton of its language."""
+    """Turn any deterministic [S, 256] table (-1 = dead) into the canonical automaton of its language."""
     rows: list[Row] = [{byte: t for byte, t in enumerate(line) if t >= 0} for line in transitions.tolist()]
     table = Table(list(range(256)), list(range(256)), rows, [bool(a) for a in accepting], start)
     return ByteDfa.of_table(minimal(table, WorkMeter(DEFAULT_BUDGET, "byte automaton")))

@@ -8,7 +8,7 @@ from sluicegate.grammar import LazyMatcher, TokenRejected, Vocabulary
 
 
 def mask_by_trial(matcher: LazyMatcher, vocabulary: Vocabulary) -> np.ndarray:
-    """int32 [ceil(V/32)], found by trying every token on a fork."""
+    """Return int32 [ceil(V/32)], found by trying every token on a fork."""
     row = np.zeros(vocabulary.row_words, np.int32)
     for token in range(vocabulary.size):
         try:
@@ -20,10 +20,9 @@ def mask_by_trial(matcher: LazyMatcher, vocabulary: Vocabulary) -> np.ndarray:
 
 
 def kernel_walk(words: list[bytes], transitions: np.ndarray, accepting: np.ndarray, start: int, final: int) -> tuple:
-    """(inside, closing, leaving): token sets of `steady.walk`, one token and one byte at a time.
+    """Return (inside, closing, leaving), the token sets of `steady.walk`, by one token and one byte at a time.
 
-    `leaving` holds (token, offset at which the lexeme had to end).
-    """
+    `leaving` holds (token, offset at which the lexeme had to end)."""
     inside, closing, leaving = set(), set(), set()
     for token, word in enumerate(words):
         state = start

@@ -39,7 +39,7 @@ def window(*rails: OutputRail, limits: WindowLimits = WindowLimits()) -> Holdbac
 def run(
     pieces: Sequence[str], *rails: OutputRail, limits: WindowLimits = WindowLimits()
 ) -> tuple[str, str | None, list[Redaction]]:
-    """All that was released, the reason of the block, and the redactions."""
+    """Return all that was released, the reason of the block, and the redactions."""
     at_work = window(*rails, limits=limits)
     out: list[str] = []
     redactions: list[Redaction] = []

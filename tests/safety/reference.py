@@ -10,7 +10,7 @@ from sluicegate.safety.matching.automaton import _context, _may_follow, _may_pre
 
 
 def find_all(automaton: Automaton, text: str) -> list[tuple[int, int]]:
-    """The union of all matches, as spans."""
+    """Return the union of all matches, as spans."""
     nfa = automaton._nfa
     symbols = [automaton.fold(char) for char in text]
     assert all(len(symbol) == 1 for symbol in symbols)

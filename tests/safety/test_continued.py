@@ -40,7 +40,7 @@ def rails(action: str = "redact") -> list[MatchRail]:
 
 
 def out_of(window: HoldbackWindow | JsonWindow, pieces: Sequence[str]) -> tuple[str, str | None, str]:
-    """(what left, why it was blocked, what waits for a person)."""
+    """Return (what left, why it was blocked, what waits for a person)."""
     steps = []
     for piece in pieces:
         if window.blocked is None:
@@ -52,7 +52,7 @@ def out_of(window: HoldbackWindow | JsonWindow, pieces: Sequence[str]) -> tuple[
 
 
 def allowed(lead: str, text: str) -> str:
-    """Each match of the text, and each that ends in it, replaced; by reading all of it."""
+    """Replace each match of the text, and each that ends in it, by reading all of it."""
     base, found = len(lead), []
     for automaton in AUTOMATA:
         found += [(m.start, m.end) for m in find_all(automaton, text)]

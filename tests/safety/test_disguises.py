@@ -24,7 +24,7 @@ SPACES = " \t\n\r\u00a0\u2003\u3000\u2028\u0085"
 
 
 def variants() -> dict[str, str]:
-    """Every character of Unicode that folds to one letter, by that letter."""
+    """Return every character of Unicode that folds to one letter, by that letter."""
     found: dict[str, str] = dict.fromkeys(set(PHRASE) - {" "}, "")
     for code in range(0x20, 0x1F200):
         char = chr(code)

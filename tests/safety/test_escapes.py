@@ -34,7 +34,7 @@ def screened(*messages: Message, by: MatchScreen | None = None) -> list[str]:
 
 
 def by_numbers(text: str) -> str:
-    """As JSON spells UTF-16 units."""
+    """Escape a text as JSON spells UTF-16 units."""
     units = text.encode("utf-16-be")
     return "".join(f"\\u{units[i] << 8 | units[i + 1]:04x}" for i in range(0, len(units), 2))
 

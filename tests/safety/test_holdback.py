@@ -193,7 +193,7 @@ def test_an_escalation_before_what_has_left_fails_closed() -> None:
 def held(
     pieces: list[str], *rails: Any, limits: WindowLimits = WindowLimits()
 ) -> tuple[str, str, str | None, tuple[str, ...]]:
-    """(released, withheld, blocked, escalations); rails that escalate at the same step are told in any order."""
+    """Return (released, withheld, blocked, escalations). Rails that escalate at the same step are told in any order."""
     at_work = window(*rails, limits=limits)
     whole = joined(*map(at_work.feed, pieces), at_work.close())
     return whole.text, whole.withheld, at_work.blocked, tuple(sorted(whole.escalations))

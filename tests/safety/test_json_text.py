@@ -45,7 +45,7 @@ def run(
 
 
 def escaped(text: str) -> str:
-    """Every UTF-16 unit as an escape."""
+    """Write every UTF-16 unit as an escape."""
     units = text.encode("utf-16-be")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02X}" for i in range(0, len(units), 2))
 

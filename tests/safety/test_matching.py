@@ -15,7 +15,7 @@ PATTERNS = ["ab+", "a[bc]{1,3}c", "(?:ab|ba)+c", "c.a", "b{2}(?:a|c)?", "[^a]a{2
 
 
 def merged(pattern: str, text: str) -> list[tuple[int, int]]:
-    """The definition, slowly: the longest match at every start, overlapping ones joined."""
+    """Match by the definition, slowly: the longest match at every start, overlapping ones joined."""
     compiled = regex.compile(pattern, regex.POSIX)
     found: list[tuple[int, int]] = []
     for start in range(len(text)):

@@ -67,7 +67,7 @@ def test_every_cut_of_a_stream_says_the_same(parts: list[int], before: str) -> N
 
 
 def _path(drawn: random.Random) -> str:
-    """As optimisers of drawings write them: relative, without spaces before a minus."""
+    """Draw a path as optimisers of drawings write them: relative, without spaces before a minus."""
     numbers = lambda n: "".join(f"-{drawn.randrange(10, 100)}" for _ in range(n))  # noqa: E731
     return "".join(f"{drawn.randrange(10)}{drawn.choice('calmshv')}{numbers(drawn.randrange(1, 9))}" for _ in range(6))
 

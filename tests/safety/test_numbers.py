@@ -80,7 +80,7 @@ def test_corsicas_departments_count_as_the_issuer_says() -> None:
 
 
 def checked(number: str, check: object, length: int = 1) -> str:
-    """`number` with the check digits that make it one."""
+    """Return `number` with the check digits that make it one."""
     assert callable(check)
     (found, *_) = [f"{number}{n:0{length}}" for n in range(10**length) if check(f"{number}{n:0{length}}")]
     return found

@@ -133,7 +133,7 @@ SAMPLES = "aAbBcCdDeEfFgGxXzZ019 _-\n\t.\\]^é$q,{}"
 
 
 def tree(node: Any) -> Any:
-    """Sets as the samples they hold."""
+    """Return the pattern as plain values, sets as the samples they hold."""
     if isinstance(node, CharSet):
         return "".join(char for char in SAMPLES if char in node)
     if isinstance(node, RegexRepeat):

@@ -44,7 +44,7 @@ ALIKE = str.maketrans({"o": "0", "e": "3", "a": "\uff41", "p": "\u0440", "c": "\
 
 @st.composite
 def spelled(draw: st.DrawFn) -> str:
-    """A phrase as somebody may write it: other letters, and marks or spaces between them."""
+    """Draw a phrase as somebody may write it: other letters, and marks or spaces between them."""
     letters = draw(st.sampled_from(PHRASES))
     between = draw(st.lists(st.sampled_from(BETWEEN), min_size=len(letters), max_size=len(letters)))
     alike = draw(st.booleans())

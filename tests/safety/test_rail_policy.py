@@ -14,7 +14,7 @@ SCORES = (None, 0.0, 0.29, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 
 def by_the_book(policy: RailPolicy, action: str, score: float | None) -> str:
-    """The rule, written out: thresholds replace what the rail made of its score, where both are there."""
+    """Apply the rule, written out: thresholds replace what the rail made of its score, where both are there."""
     if score is not None and not (policy.block is None and policy.escalate is None):
         blocks = policy.block is not None and score >= policy.block
         escalates = policy.escalate is not None and score >= policy.escalate

@@ -45,7 +45,7 @@ class Split:
         self.backend_tokenizer.decoder = decoders.ByteLevel()
 
     def words(self, text: str) -> list[str]:
-        """Words as the tokenizer makes them: of the composed text, in its letters for bytes."""
+        """Return words as the tokenizer makes them: of the composed text, in its letters for bytes."""
         composed = self.backend_tokenizer.normalizer.normalize_str(text)
         return [word for word, _ in self.backend_tokenizer.pre_tokenizer.pre_tokenize_str(composed)]
 

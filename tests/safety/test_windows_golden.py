@@ -39,7 +39,7 @@ RAIL_POLICIES = (
 
 
 def told(step: Any) -> dict[str, Any]:
-    """What a step says, without what it does not."""
+    """Return what a step says, without what it does not."""
     return {name: value for name, value in asdict(step).items() if value not in ("", None, (), [])}
 
 
@@ -102,7 +102,7 @@ DEEDS = ("redact", "redact", "block", "escalate", "raise", "lie", "fall back", "
 
 
 def drawn(seed: int) -> dict[str, Any]:
-    """One window over drawn rails and a drawn text: its steps, what it held after each, and how it ended."""
+    """Draw one window over drawn rails and a drawn text: its steps, what it held after each, and how it ended."""
     chance = Random(seed)
     rails: list[OutputRail] = []
     terms = {}

@@ -126,7 +126,7 @@ http {{
 
 class GatewayProcess:
     def __init__(self, folder: Path, ahead_s: float, **facts: object) -> None:
-        """`ahead_s`: of its clock. `facts`: of `CONFIG`."""
+        """Write the gateway's configuration. `ahead_s` is how far its clock is ahead; `facts` are those of `CONFIG`."""
         folder.mkdir()
         self.port = free_port()
         self.journal_disk = SmallDisk(folder / "journal", 4)
@@ -155,7 +155,7 @@ class GatewayProcess:
 
     @property
     def said(self) -> str:
-        """What it has logged."""
+        """Return what it has logged."""
         return self._log.read_text("utf-8", "replace")
 
     def serves(self) -> bool:
@@ -184,7 +184,7 @@ class GatewayProcess:
         self.process.wait()
 
     def stop(self) -> int:
-        """As an orchestrator stops it; return its exit status."""
+        """Stop it as an orchestrator does; return its exit status."""
         assert self.process is not None
         self.signal(signal.SIGTERM)
         try:
@@ -199,8 +199,8 @@ class FullDeployment:
     """Used with `with`."""
 
     def __init__(self, folder: Path, liar: str, root: Path = ROOT) -> None:
-        """`liar`: the address of a server of models that is not to be believed. `root`: of the code that the gateways
-        run at first."""
+        """Prepare the deployment. `liar` is the address of a server of models that is not to be believed, `root` the
+        code that the gateways run at first."""
         for name in ("main", "replica", "sentinel"):
             (folder / name).mkdir()
         self.folder = folder

@@ -38,7 +38,7 @@ def gateway_killed(deployment: FullDeployment) -> None:
 
 
 def gateway_stands_still(deployment: FullDeployment) -> None:
-    """For longer than the lease of its batches."""
+    """Freeze a gateway for longer than the lease of its batches."""
     deployment.gateways[1].signal(signal.SIGSTOP)
     time.sleep(8)
     deployment.gateways[1].signal(signal.SIGCONT)
@@ -83,7 +83,7 @@ def database_frozen(deployment: FullDeployment) -> None:
 
 
 def database_disk_full(deployment: FullDeployment) -> None:
-    """A server that cannot write its log ends; somebody starts it again."""
+    """Fill the database's disk. A server that cannot write its log ends; somebody starts it again."""
     deployment.database_disk.fill()
     time.sleep(FULL_S)
     deployment.database_disk.free()
@@ -91,7 +91,7 @@ def database_disk_full(deployment: FullDeployment) -> None:
 
 
 def redis_frozen(deployment: FullDeployment) -> None:
-    """For less than Sentinel bears."""
+    """Freeze Redis for less than Sentinel bears."""
     assert deployment.sentinel is not None
     deployment.sentinel.ask("SENTINEL", "SET", "main", "down-after-milliseconds", "60000")
     deployment.main.freeze()
@@ -122,7 +122,8 @@ def redis_fails_over(deployment: FullDeployment) -> None:
 
 
 def lied_to(deployment: FullDeployment) -> None:
-    """Some answers say of themselves that they are twelve trillion tokens; then a gateway starts again."""
+    """Ask a liar, some of whose answers say of themselves that they are twelve trillion tokens; then restart a
+    gateway."""
     for _ in range(LIES):
         ask(deployment.url, "deceived", "liar")
     gateway = deployment.gateways[2]

@@ -26,7 +26,7 @@ def register(registry: RegistryLike) -> None:
 
 
 def move_clock(ahead_s: float) -> None:
-    """What asks `time.time()`; waiting goes by another clock."""
+    """Move what asks `time.time()`. Waiting goes by another clock."""
     real = time.time
     vars(time)["time"] = lambda: real() + ahead_s
 

@@ -48,7 +48,7 @@ class Tally:
 
     @property
     def twice(self) -> int:
-        """Requests and lines charged that nobody sent."""
+        """Count the requests and lines charged that nobody sent."""
         lines = max(0, self.lines_charged - self.lines - self.may_be_asked_again)
         return max(0, self.charged - self.whole - self.cut) + lines
 
@@ -162,7 +162,7 @@ Books = dict[str, tuple[int, float]]
 
 
 def books_of(urls: Sequence[str]) -> Books | None:
-    """What the first gateway says that says it."""
+    """Return what the first gateway says that says it."""
     for url in urls:
         try:
             head = {"authorization": "Bearer operator"}
@@ -191,7 +191,7 @@ def settled(read: Callable[[], Books | None]) -> Books:
 
 
 def table(found: list[Tally]) -> str:
-    """As it stands in `docs/scale.md`."""
+    """Write the table as it stands in `docs/scale.md`."""
     lines = [
         "| fault | it lasted | answers | cut | refused | lost | charged | charged twice | lines of a batch, asked again"
         " | last question that came to nothing | longest question |",

@@ -70,7 +70,7 @@ class RayCluster:
         return httpx.Client(base_url=self.url, timeout=START_S, headers={"authorization": f"Bearer {key}"})
 
     def stop(self) -> int:
-        """As an orchestrator stops it; return the exit status."""
+        """Stop it as an orchestrator does; return the exit status."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(END_S)

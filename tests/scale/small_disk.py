@@ -11,7 +11,7 @@ from pathlib import Path
 
 @cache
 def can_mount() -> bool:
-    """Whether this process may mount anything: it is root, and not in a container that forbids it."""
+    """Return whether this process may mount anything: it is root, and not in a container that forbids it."""
     with tempfile.TemporaryDirectory() as folder:
         disk = SmallDisk(Path(folder), 1)
         disk.unmount()

@@ -54,7 +54,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FullDeploym
 
 @pytest.fixture(scope="module")
 def tallies(request: pytest.FixtureRequest) -> Iterator[list[Tally]]:
-    """What was seen so far; printed, and written down, at the end."""
+    """Yield what was seen so far. It is printed, and written down, at the end."""
     with printed(request) as found:
         yield found
     if os.environ.get("WRITE_GOLDEN"):

@@ -119,7 +119,7 @@ class Stream:
 
 
 def long_body(number: int, items: int = 120) -> dict[str, Any]:
-    """An answer of some hundred tokens, whatever the model thinks."""
+    """Ask for an answer of some hundred tokens, whatever the model thinks."""
     schema = {
         "type": "array",
         "items": {"enum": ["north", "south", "east", "west"]},
@@ -222,7 +222,7 @@ def test_places_hold_over_all_gateways(cluster: RayCluster) -> None:
             return streamed(client, long_body(number, items), begun)
 
     def others_refused() -> bool:
-        """Whether six more were asked while both still ran."""
+        """Return whether six more were asked while both still ran."""
         begun = [threading.Event(), threading.Event()]
         with ThreadPoolExecutor(8) as pool:
             running = [pool.submit(ask, number, begun[number]) for number in range(2)]

@@ -50,7 +50,8 @@ def tallies(request: pytest.FixtureRequest) -> Iterator[list[Tally]]:
 
 
 def end(gateway: GatewayProcess) -> None:
-    """As an orchestrator does. The earlier release may hang at its end where it waits for the database."""
+    """End a gateway as an orchestrator does. The earlier release may hang at its end where it waits for the
+    database."""
     assert gateway.process is not None
     gateway.signal(signal.SIGTERM)
     try:
@@ -67,7 +68,7 @@ def upgrade(gateway: GatewayProcess) -> None:
 
 
 def first_replaced(deployment: FullDeployment) -> None:
-    """It brings the tables up to date while the others serve."""
+    """Upgrade the first gateway, which brings the tables up to date while the others serve."""
     upgrade(deployment.gateways[0])
 
 
@@ -86,7 +87,7 @@ def last_replaced(deployment: FullDeployment) -> None:
 
 
 def whole_under(deployment: FullDeployment, tallies: list[Tally], name: str, fault: Fault) -> None:
-    """Nothing is lost and nothing charged twice."""
+    """Assert that nothing is lost and nothing charged twice."""
     tally = suffered(deployment, name, fault)
     tallies.append(tally)
     assert (tally.lost, tally.twice) == (0, 0), tally

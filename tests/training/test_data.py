@@ -42,14 +42,15 @@ def strings_of(value: Any) -> list[str]:
 
 
 def date_is_written(text: str, document: str) -> bool:
-    """Some line of the document holds the year, the day and the month (as a number or by name)."""
+    """Return whether some line of the document holds the year, the day and the month (as a number or by name)."""
     day = datetime.date.fromisoformat(text)
     months = {f"{day.month:02d}", MONTHS[day.month - 1]}
     return f"{day.year}" in document and str(day.day) in document and any(m in document.lower() for m in months)
 
 
 def is_derivable(text: str, schema_line: str, document: str) -> bool:
-    """The string stands in the document, is a date written there, or is an option that stands there in another case."""
+    """Return whether the string stands in the document, is a date written there, or is an option that stands there in
+    another case."""
     if text in document or (text.lower() in document.lower() and text in schema_line):
         return True
     try:

@@ -39,7 +39,7 @@ def mixed() -> list[Example]:
 
 
 def property_names(schema: dict[str, Any]) -> set[str]:
-    """Of the object and of those inside it."""
+    """Return the property names of the object and of those inside it."""
     found = set(schema.get("properties", {}))
     for part in [*schema.get("properties", {}).values(), *schema.get("$defs", {}).values()]:
         found |= property_names(part)

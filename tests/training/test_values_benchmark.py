@@ -29,7 +29,7 @@ def test_the_right_answer_is_valid_before_and_after_and_right_in_every_field(nam
 
 
 def _filled(item: Item, name: str) -> Any:
-    """The expected answer, with what a variant asks for besides."""
+    """Return the expected answer, with what a variant asks for besides."""
     named = item.schema.get("properties", {})
     value = {key: below for key, below in item.expected.items() if key in named}
     if name == "nullable":

@@ -23,7 +23,7 @@ BUNDLED = Path(__file__).resolve().parents[2] / "engine" / "bundled"
 
 @pytest.fixture(scope="module")
 def pieces() -> Any:
-    """A tokenizer that knows few words."""
+    """Train a tokenizer that knows few words."""
     return train_tokenizer(700, documents=150)
 
 

@@ -8,7 +8,7 @@ from person import CLARA, Person
 
 
 def get_weather(city: str) -> str:
-    """The weather in a city."""
+    """Return the weather in a city."""
     return f"sunny in {city}"
 
 

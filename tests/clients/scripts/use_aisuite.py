@@ -9,7 +9,7 @@ def client(url: str) -> aisuite.Client:
 
 
 def get_weather(city: str) -> str:
-    """The weather in a city."""
+    """Return the weather in a city."""
     return f"sunny in {city}"
 
 

@@ -55,7 +55,7 @@ def tools() -> None:
 def tool_runner() -> None:
     @anthropic.beta_tool
     def get_weather(city: str) -> str:
-        """The weather in a city.
+        """Return the weather in a city.
 
         Args:
             city: its name

@@ -16,7 +16,7 @@ def client(url: str, model: str, **more) -> OpenAIChatCompletionClient:
 
 
 async def get_weather(city: str) -> str:
-    """The weather in a city."""
+    """Return the weather in a city."""
     return f"sunny in {city}"
 
 

@@ -15,7 +15,7 @@ real = LLM(model="bundled", base_url=f"{REAL}/v1", temperature=0, **COMMON)
 
 @tool("get_weather")
 def get_weather(city: str) -> str:
-    """The weather in a city."""
+    """Return the weather in a city."""
     return f"sunny in {city}"
 
 

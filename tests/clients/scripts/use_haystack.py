@@ -18,7 +18,7 @@ def generator(url: str, model: str, **more) -> OpenAIChatGenerator:
 
 @tool
 def get_weather(city: str) -> str:
-    """The weather in a city."""
+    """Return the weather in a city."""
     return f"sunny in {city}"
 
 

@@ -13,7 +13,7 @@ scripted = ChatAnthropic(base_url=SCRIPTED, model="scripted", **COMMON)
 
 @tool
 def get_weather(city: str) -> str:
-    """The weather in a city."""
+    """Return the weather in a city."""
     return f"sunny in {city}"
 
 

@@ -14,7 +14,7 @@ scripted = ChatOpenAI(base_url=f"{SCRIPTED}/v1", model="scripted", **PLAIN)
 
 @tool
 def get_weather(city: str) -> str:
-    """The weather in a city."""
+    """Return the weather in a city."""
     return f"sunny in {city}"
 
 

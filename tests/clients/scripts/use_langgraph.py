@@ -9,7 +9,7 @@ COMMON = {"api_key": "none", "max_retries": 0}
 
 
 def get_weather(city: str) -> str:
-    """The weather in a city."""
+    """Return the weather in a city."""
     return f"sunny in {city}"
 
 

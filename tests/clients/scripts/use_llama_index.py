@@ -14,7 +14,7 @@ scripted = OpenAILike(api_base=f"{SCRIPTED}/v1", model="scripted", **COMMON)
 
 
 def get_weather(city: str) -> str:
-    """The weather in a city."""
+    """Return the weather in a city."""
     return f"sunny in {city}"
 
 

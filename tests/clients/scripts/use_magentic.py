@@ -9,7 +9,7 @@ scripted = OpenaiChatModel("scripted", base_url=f"{SCRIPTED}/v1", api_key="none"
 
 
 def get_weather(city: str) -> str:
-    """The weather in a city."""
+    """Return the weather in a city."""
     return f"sunny in {city}"
 
 

@@ -11,7 +11,7 @@ llm.register_provider("openai:completions", scope="nope", base_url=f"{REAL}/v1",
 
 @llm.tool
 def get_weather(city: str) -> str:
-    """The weather in a city."""
+    """Return the weather in a city."""
     return f"sunny in {city}"
 
 

@@ -18,7 +18,7 @@ set_tracing_disabled(True)
 
 @function_tool
 def get_weather(city: str) -> str:
-    """The weather in a city."""
+    """Return the weather in a city."""
     return f"sunny in {city}"
 
 

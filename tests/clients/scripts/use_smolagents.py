@@ -6,7 +6,7 @@ from smolagents import CodeAgent, OpenAIModel, ToolCallingAgent, tool
 
 @tool
 def get_weather(city: str) -> str:
-    """The weather in a city.
+    """Return the weather in a city.
 
     Args:
         city: its name

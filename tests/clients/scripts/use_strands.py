@@ -14,7 +14,7 @@ def model(url: str, name: str, **params) -> OpenAIModel:
 
 @tool
 def get_weather(city: str) -> str:
-    """The weather in a city.
+    """Return the weather in a city.
 
     Args:
         city: its name

@@ -20,8 +20,8 @@ from sluicegate.engine.cuda import attention_kernels, draw_kernels, fused_kernel
 def compiled(
     kernel: Any, types: dict[str, str], constants: dict[str, Any], *, capability: int, warps: int, stages: int = 3
 ) -> dict[str, Any]:
-    """`types`: of the arguments that are no constants. Pointers, strides and widths are taken for multiples
-    of 16, as they are where tensors are whole."""
+    """Compile a kernel, and return what it takes. `types` are those of the arguments that are no constants. Pointers,
+    strides and widths are taken for multiples of 16, as they are where tensors are whole."""
     even = {
         (at,): [["tt.divisibility", 16]]
         for at, (name, kind) in enumerate(types.items())
@@ -40,7 +40,7 @@ def compiled(
 
 
 def _resources(cubin: bytes) -> dict[str, int]:
-    """Registers of a thread, and bytes of its stack, which is where registers that do not fit go."""
+    """Read the registers of a thread, and the bytes of its stack, which is where registers that do not fit go."""
     tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         Path(file.name).write_bytes(cubin)
@@ -51,7 +51,7 @@ def _resources(cubin: bytes) -> dict[str, int]:
 
 
 def between(hidden: int, dtype: str = "bf16") -> dict[str, Any]:
-    """What lies between the products of a layer that is `hidden` wide, heads 128 wide."""
+    """Compile what lies between the products of a layer that is `hidden` wide, heads 128 wide."""
     of = f"*{dtype}"
     norm = {"x": of, "added": of, "weight": of, "out": of, "width": "i32", "epsilon": "fp32"}
     turn = {

@@ -95,7 +95,8 @@ def by_its_documentation(
     scale: float | None = None, window_size: tuple[int, int] = (-1, -1), enable_gqa: bool = False,
     seqused_k: Tensor, block_table: Tensor, num_splits: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """What torch's documentation says of `varlen_attn` with block tables: query [T, H, D], pages [n, page, H_kv, D]."""
+    """Do what torch's documentation says of `varlen_attn` with block tables: query [T, H, D], pages [n, page, H_kv,
+    D]."""
     assert (cu_seq_k, window_size[1], num_splits) == (None, 0, 1)
     assert enable_gqa == (query.shape[1] != key.shape[2])
     assert {cu_seq_q.dtype, seqused_k.dtype, block_table.dtype} == {torch.int32}

@@ -36,7 +36,7 @@ def kept_slowly(logits: list[float], temperature: float, top_k: int, top_p: floa
 
 
 def inverted(kept: dict[int, float], drawn: float) -> tuple[int, float]:
-    """The token at `drawn` in the order of the vocabulary, and how far it is from the nearest border."""
+    """Return the token at `drawn` in the order of the vocabulary, and how far it is from the nearest border."""
     before = 0.0
     for token in sorted(kept):
         if drawn < before + kept[token]:

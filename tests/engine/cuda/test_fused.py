@@ -34,8 +34,8 @@ BLOCK = 4
 
 
 def close(found: Tensor, expected: Tensor) -> bool:
-    """One rounding apart, where a sum was made in another order; Triton's interpreter cuts bfloat16 off where devices
-    round it, which several times over is more."""
+    """Return whether the tensors are one rounding apart, where a sum was made in another order. Triton's interpreter
+    cuts bfloat16 off where devices round it, which several times over is more."""
     limits = {torch.float32: (1e-5, 2e-6), torch.float16: (1e-3, 2**-9), torch.bfloat16: (0.05, 2**-5)}
     least, share = limits[expected.dtype]
     return torch.allclose(found, expected, atol=least, rtol=share)

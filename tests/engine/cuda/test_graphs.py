@@ -49,7 +49,7 @@ def a_runner(model: LoadedModel) -> ModelRunner:
 def steps(
     runner: ModelRunner, history: int, stretches: list[tuple[int, int]], seed: int = 0
 ) -> tuple[StepInputs, list[StepInputs]]:
-    """The prompts' step, `history` tokens each, and the step after it with `stretches` of (sequence, tokens)."""
+    """Return the prompts' step, `history` tokens each, and the step after it with `stretches` of (sequence, tokens)."""
     random = np.random.default_rng(seed)
     ids = {sequence: random.integers(0, 250, 2 * history) for sequence, _ in stretches}
     blocks = -(-2 * history // BLOCK)

@@ -76,7 +76,7 @@ class Case:
         return layout.attend(0, self.query, self.key, self.value, Scoring(window=window, softcap=cap))
 
     def alone(self, at: int) -> Case:
-        """The stretch `at` by itself, in the same blocks."""
+        """Return the stretch `at` by itself, in the same blocks."""
         begin = sum(stretch.count for stretch in self.stretches[:at])
         here = slice(begin, begin + self.stretches[at].count)
         tensors = [tensor[:, :, here] for tensor in (self.query, self.key, self.value)]

@@ -39,7 +39,7 @@ def over_a_socket(gateway: TestApp) -> str:
 
 
 def in_a_batch(gateway: TestApp) -> str:
-    """A line that meets a limit waits."""
+    """Ask in a batch, where a line that meets a limit waits."""
     body = {"model": "scripted", "messages": TURN, "max_tokens": 10}
     before = len(gateway.outcomes)
     batch = begin_batch(gateway, [body])

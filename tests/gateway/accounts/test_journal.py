@@ -41,7 +41,7 @@ def opened(folder: Path, applied: int = 0) -> Journal:
 
 
 def found(folder: Path, applied: int = 0) -> tuple[int, int]:
-    """(requests, of these interrupted) that a later gateway recovers."""
+    """Return (requests, of these interrupted) that a later gateway recovers."""
     again = Journal(folder, health=Health())
     again.take()
     _, table = again.recover(applied)

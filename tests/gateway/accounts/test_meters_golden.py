@@ -147,7 +147,7 @@ def test_a_month_ends_with_its_last_day(month: int, days: int) -> None:
 
 
 def local_hours(seed: int) -> list[Any]:
-    """The same, with a meter that shares nothing."""
+    """Do as `hours`, with a meter that shares nothing."""
     chance = Random(seed)
 
     def drawn() -> Limits:

@@ -73,7 +73,7 @@ async def key(pair: tuple[Accounts, ...], **limits: Any) -> KeyRecord:
 
 
 async def asked(accounts: Accounts, record: KeyRecord, tokens: int = 10) -> Request | None:
-    """The request, or None where limits refused it."""
+    """Ask for admission. Return the request, or None where limits refused it."""
     request = make_request(sampling=Sampling(max_tokens=tokens))
     try:
         await accounts.admit(request, record.caller())
@@ -87,7 +87,7 @@ def settle(accounts: Accounts, record: KeyRecord, request: Request, tokens: int 
 
 
 async def many(pair: tuple[Accounts, Accounts], record: KeyRecord, count: int) -> list[tuple[Accounts, Request]]:
-    """`count` at the same time on each; those that were let in."""
+    """Ask `count` times at the same moment on each; return those that were let in."""
     where = [accounts for accounts in pair for _ in range(count)]
     found = await asyncio.gather(*(asked(accounts, record) for accounts in where))
     return [(accounts, request) for accounts, request in zip(where, found, strict=True) if request is not None]
@@ -268,7 +268,7 @@ async def once_answered(call: Callable[[], Awaitable[Any]]) -> Any:
 
 
 async def put(redis: RedisServer, me: str, number: int, want: int, **more: Any) -> LeaseReply:
-    """One question about the seats of key `a`, of which there are 10."""
+    """Put one question about the seats of key `a`, of which there are 10."""
     question = LeaseQuestion(
         number, more.get("mode", "seats"), "", want, 1, 10, "", more.get("returns", ()), more.get("totals", {})
     )

@@ -18,8 +18,8 @@ TOWNS = ("Oslo", "Graz", "Turku", "Leiden", "Lisbon", "Galway", "Bergen", "Aarhu
 
 
 def said(job: Job) -> Sequence[str]:
-    """`good` copies the town, `bad` does so for every third; `judge` likes answers with a town, and says so in both
-    orders; `first` likes what stands first."""
+    """Answer by model: `good` copies the town, `bad` does so for every third; `judge` likes answers with a town, and
+    says so in both orders; `first` likes what stands first."""
     prompt = job.prompt.text
     if job.model == "mute":
         return ("I would rather not say",)

@@ -34,7 +34,7 @@ class Served:
         return f"http://127.0.0.1:{self.port}"
 
     def raw(self, *pieces: bytes, pause_s: float = 0.0, limit_s: float = 30.0) -> bytes:
-        """Everything that comes back until the gateway closes or falls silent."""
+        """Send bytes; return everything that comes back until the gateway closes or falls silent."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=limit_s) as connection:
             for piece in pieces:
                 connection.sendall(piece)
@@ -60,7 +60,7 @@ def everything(connection: socket.socket) -> bytes:
 
 @contextmanager
 def served(server: dict[str, Any] | None = None, **more: Any) -> Iterator[Served]:
-    """A gateway with a scripted model, under the very configuration of uvicorn that `sluicegate serve` uses."""
+    """Run a gateway with a scripted model, under the very configuration of uvicorn that `sluicegate serve` uses."""
     app = TestApp(settings={"server": {**LIMITS, **(server or {})}}, **more)
     listener = socket.create_server(("127.0.0.1", 0))
     running = uvicorn.Server(_uvicorn_config(app.runtime.settings, app.runtime))

@@ -22,7 +22,7 @@ def gateway() -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def patient() -> Iterator[Served]:
-    """With no limit of time that a busy machine could reach first."""
+    """Run a gateway with no limit of time that a busy machine could reach first."""
     with served({"head_s": 300, "body_s": 300}) as found:
         yield found
 
@@ -46,7 +46,7 @@ def test_half_open_connections_hold_nobody_up() -> None:
 
 
 def _end(connection: socket.socket) -> bytes:
-    """How its answer begins; empty where it was dropped."""
+    """Return how the connection's answer begins; empty where it was dropped."""
     try:
         return connection.recv(12)
     except ConnectionResetError:

@@ -216,7 +216,7 @@ def test_what_outlasts_the_drain_is_told_so_in_its_dialect(tmp_path: Path) -> No
 
 
 def until_text(coming: Iterator[str]) -> list[str]:
-    """What came before and with the first text of the story."""
+    """Return what came before and with the first text of the story."""
     lines: list[str] = []
     while "Once" not in "".join(lines):
         lines.append(next(coming))

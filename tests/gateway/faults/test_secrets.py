@@ -23,7 +23,7 @@ HEADERS = {"authorization": f"Bearer {KEY}"}
 
 
 def everything_said(app: TestApp, log: pytest.LogCaptureFixture) -> str:
-    """What leaves the process beside answers."""
+    """Return what leaves the process beside answers."""
     lines = [f"{record.getMessage()} {record.exc_text or ''} {record.exc_info or ''}" for record in log.records]
     return "\n".join([*lines, app.client.get("/metrics").text])
 

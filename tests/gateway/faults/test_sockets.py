@@ -24,7 +24,7 @@ MANY = 400_000
 
 @contextmanager
 def deaf(gateway: Served) -> Iterator[socket.socket]:
-    """An open WebSocket that takes little of what it is sent before somebody reads."""
+    """Open a WebSocket that takes little of what it is sent before somebody reads."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.settimeout(10)
@@ -51,7 +51,7 @@ def resident() -> int:
 
 
 def flood(client: socket.socket, pings: int) -> int:
-    """Bytes that were taken; raises what the connection does."""
+    """Send pings; return the bytes that were taken. Raises what the connection does."""
     part, sent = frame(PING, os.urandom(125)) * 1000, 0
     for _ in range(pings // 1000):
         client.sendall(part)

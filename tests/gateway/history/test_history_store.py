@@ -73,7 +73,7 @@ FEW = st.fixed_dictionaries({}, optional={})
 
 
 def fits(line: RequestLine, said: list[Verdict], wanted: Wanted) -> bool:
-    """The filters in plain words."""
+    """Judge a line by the filters, in plain words."""
     for name in ("model", "version", "key", "tenant", "route", "feature", "outcome", "ended"):
         asked = getattr(wanted, name)
         if asked and getattr(line, name) != ("" if asked == "-" else asked):

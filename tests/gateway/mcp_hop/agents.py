@@ -18,7 +18,7 @@ NOTHING: Mapping[str, str] = {}
 
 
 def gateway(servers: Mapping[str, Any], **options: Any) -> TestApp:
-    """`mcp`: what else the table says."""
+    """Make a gateway in front of MCP servers. `mcp` is what else the table says."""
     table = {"servers": {name: dict(one) for name, one in servers.items()}, **options.pop("mcp", {})}
     settings = {"mcp": table, **options.pop("settings", {})}
     return TestApp(settings=settings, **options)
@@ -37,7 +37,8 @@ def agent(
     mode: str = "auto",
     headers: Mapping[str, str] = NOTHING,
 ) -> T:
-    """What `work` gives with a client that is connected to `/mcp` or `/mcp/SERVER` with a key. Raises `MCPError`."""
+    """Return what `work` gives with a client that is connected to `/mcp` or `/mcp/SERVER` with a key. Raises
+    `MCPError`."""
     sent = {**headers, **({"authorization": f"Bearer secret-{by}"} if by else {})}
 
     async def run() -> T | MCPError:
@@ -71,7 +72,7 @@ def call(
     depth: int = 0,
     **options: Any,
 ) -> types.CallToolResult:
-    """Raises `MCPError`."""
+    """Call a tool as an agent does. Raises `MCPError`."""
     meta: Any = {name: value for name, value in (("sluicegate/run", run), ("sluicegate/depth", depth)) if value}
 
     async def work(client: Client) -> types.CallToolResult:
@@ -81,7 +82,7 @@ def call(
 
 
 def refused(app: TestApp, name: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> dict[str, Any]:
-    """The typed error that a call is answered with."""
+    """Return the typed error that a call is answered with."""
     try:
         result = call(app, name, arguments, **options)
     except MCPError as failure:

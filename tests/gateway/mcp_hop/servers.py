@@ -71,7 +71,7 @@ class Tools:
 
 @contextmanager
 def serving(app: ASGIApp) -> Iterator[str]:
-    """The URL of an ASGI application on a free port, on an event loop of its own."""
+    """Serve an ASGI application on a free port, on an event loop of its own; yield its URL."""
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
@@ -87,6 +87,6 @@ def serving(app: ASGIApp) -> Iterator[str]:
 
 @contextmanager
 def upstream(tools: Tools) -> Iterator[str]:
-    """The address of an MCP server over streamable HTTP."""
+    """Run an MCP server over streamable HTTP; yield its address."""
     with serving(tools.server().streamable_http_app()) as url:
         yield f"{url}/mcp"

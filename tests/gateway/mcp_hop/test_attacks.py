@@ -353,7 +353,7 @@ def test_pictures_are_left_out_and_said_to_be_unless_an_operator_lets_them_throu
 
 
 def _doubling() -> dict[str, Any]:
-    """2^60 ways to look at one value, in a few thousand bytes."""
+    """Make a schema with 2^60 ways to look at one value, in a few thousand bytes."""
     defs = {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(60)}
     return {"type": "object", "$defs": {**defs, "d60": {}}, "allOf": [{"$ref": "#/$defs/d0"}]}
 

@@ -25,7 +25,8 @@ SHOWN = "http://127.0.0.1:8000"
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy to write pins into, as the folder where a reader stands; its `python` is the one that runs the tests."""
+    """Copy the example to write pins into, as the folder where a reader stands. Its `python` is the one that runs the
+    tests."""
     shutil.copytree(ROOT / EXAMPLE, tmp_path / EXAMPLE, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")

@@ -57,7 +57,7 @@ for line in sys.stdin:
 
 @pytest.fixture
 def program(tmp_path: Path) -> dict[str, Any]:
-    """An MCP server over standard streams that does what its tools are called."""
+    """Write an MCP server over standard streams that does what its tools are called."""
     path = tmp_path / "server.py"
     path.write_text(PROGRAM)
     return {"command": [sys.executable, str(path)], "timeout_s": 2.0, "max_result_bytes": 20_000}
@@ -160,7 +160,7 @@ def _ignored(work: Callable[[], object]) -> None:
 
 
 def _raw(status: int, kind: str, body: bytes, headers: dict[str, str] | None = None) -> Any:
-    """An ASGI application that answers each request with the same."""
+    """Make an ASGI application that answers each request with the same."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -112,7 +112,7 @@ def test_tenants_share_no_session_of_a_server() -> None:
 
 
 def _only_legacy(app: Any) -> Any:
-    """A server that does not know the revision without sessions."""
+    """Wrap a server so that it does not know the revision without sessions."""
 
     async def wrapped(scope: Any, receive: Any, send: Any) -> None:
         modern = scope["type"] == "http" and dict(scope["headers"]).get(b"mcp-protocol-version") == b"2026-07-28"

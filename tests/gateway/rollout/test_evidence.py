@@ -14,7 +14,7 @@ Outcome = Callable[[random.Random, int, bool], float]
 
 
 def crossing(outcome: Outcome, p: float, requests: int, level: float, seed: int, side: str = "worse") -> int | None:
-    """The request at which the evidence reaches 1/level, looked at after every one."""
+    """Return the request at which the evidence reaches 1/level, looked at after every one."""
     rng, evidence = random.Random(seed), Evidence(0.1)
     for number in range(requests):
         is_canary = rng.random() < p
@@ -29,7 +29,7 @@ def rare(rng: random.Random, number: int, is_canary: bool) -> float:
 
 
 def drifting(rng: random.Random, number: int, is_canary: bool) -> float:
-    """Whole stretches go wrong, whoever answers: an outage, a caller with bad prompts."""
+    """Draw an outcome of which whole stretches go wrong, whoever answers: an outage, a caller with bad prompts."""
     return float(rng.random() < (0.9 if number // 25 % 3 == 0 else 0.05))
 
 

@@ -47,7 +47,7 @@ class Processor:
         return self
 
     def _serve(self, queues: ModelQueues, generator: ScriptedModel, came_s: float, tenant: str) -> None:
-        """Without a door nobody knows how long the kernel kept the request."""
+        """Serve one request. Without a door nobody knows how long the kernel kept it."""
         waited_s = self.now_s - came_s if self.has_door else 0.0
         try:
             if self.has_door:

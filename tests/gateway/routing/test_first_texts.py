@@ -21,7 +21,7 @@ def clock() -> Clock:
 
 
 def served(texts: FirstTexts, clock: Clock, count: int, each_s: float) -> None:
-    """So many requests, one after the other."""
+    """Serve so many requests, one after the other."""
     for _ in range(count):
         one = texts.expect("a")
         clock.now_s += each_s

@@ -101,7 +101,7 @@ class Answers:
         return int(status.split(" ")[1]), headers, json.loads(body)
 
     def end(self) -> None:
-        """The server closes, and has said nothing else."""
+        """Assert that the server closes, and has said nothing else."""
         assert not self._read
         assert not self._client.recv(1)
 

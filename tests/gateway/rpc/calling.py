@@ -27,7 +27,7 @@ class Client:
         self.metadata = [("authorization", f"Bearer {key}")] if key else []
 
     def method(self, name: str, answer: Any, *, streams: bool = False) -> Any:
-        """Takes a message, or its bytes."""
+        """Return a method of the service. It takes a message, or its bytes."""
         make = self.channel.unary_stream if streams else self.channel.unary_unary
         return make(f"{SERVICE}/{name}", lambda m: m if isinstance(m, bytes) else m.SerializeToString(), answer)
 
@@ -50,7 +50,7 @@ def asking(text: str = "Hello", model: str = "scripted", **fields: Any) -> Any:
 
 @contextmanager
 def spoken(key: str = "", server: dict[str, Any] | None = None, grpc_table: Any = None, **more: Any) -> Iterator[Any]:
-    """(gateway, client)."""
+    """Run a gateway with gRPC; yield (gateway, client)."""
     tables = {"server": server or {}, "grpc": {"enabled": True, "port": 0, **(grpc_table or {})}}
     with TestApp(settings={**tables, **more.pop("settings", {})}, **more) as app:
         client = Client(app.runtime.progress.grpc, key)
@@ -65,7 +65,7 @@ def deltas_of(events: Iterable[Any]) -> list[Any]:
 
 
 def ended_with(work: Callable[[], Any]) -> grpc.StatusCode | None:
-    """None where it was answered."""
+    """Return the status that the call ended with; None where it was answered."""
     try:
         work()
     except grpc.RpcError as error:

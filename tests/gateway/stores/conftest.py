@@ -11,7 +11,7 @@ from tests.gateway.stores.postgres_server import PostgresServer
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[PostgresServer]:
-    """To be asked, not to be stopped: others use it, too."""
+    """Run a server that is asked and not stopped: others use it, too."""
     found = PostgresServer()
     try:
         found.start()
@@ -27,7 +27,7 @@ def url(server: PostgresServer) -> str:
 
 @pytest.fixture
 def own_server() -> Iterator[PostgresServer]:
-    """To be killed, frozen and restarted."""
+    """Run a server that may be killed, frozen and restarted."""
     found = PostgresServer()
     try:
         found.start()

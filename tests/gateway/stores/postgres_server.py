@@ -87,20 +87,20 @@ class PostgresServer:
         until(self._answers)
 
     def stop(self) -> None:
-        """As an operator stops it: open connections are cut."""
+        """Stop the server as an operator does: open connections are cut."""
         assert self.process is not None
         self.process.send_signal(signal.SIGINT)
         self.process.wait()
 
     def start_again(self) -> None:
-        """Where it has ended, as one does that cannot write its log."""
+        """Start the server again where it has ended, as one does that cannot write its log."""
         if self.process is None or self.process.poll() is not None:
             until(lambda: not self._pids())
             self.start()
         until(self._answers)
 
     def kill(self) -> None:
-        """As a machine that loses its power."""
+        """Kill the server, as a machine that loses its power does."""
         self._signal(signal.SIGKILL)
         if self.process is not None:
             self.process.wait()
@@ -122,7 +122,7 @@ class PostgresServer:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def ask(self, statement: str, name: str = USER) -> list[tuple[object, ...]]:
-        """One statement, as somebody else."""
+        """Run one statement, as somebody else."""
         import psycopg
 
         with psycopg.connect(self.url(name), autocommit=True) as connection:
@@ -135,7 +135,7 @@ class PostgresServer:
         assert done.returncode == 0, done.stdout + done.stderr
 
     def _pids(self) -> list[int]:
-        """The server, first, and the processes that it started."""
+        """Return the server, first, and the processes that it started."""
         if self.process is None:
             return []
         running = [self.process.pid] if self.process.poll() is None else []
@@ -143,7 +143,7 @@ class PostgresServer:
         return running + self._children
 
     def _answers(self) -> bool:
-        """Or never will: it has ended."""
+        """Return whether the server answers. Fails where it never will: it has ended."""
         assert self.process is not None
         assert self.process.poll() is None, (self.folder / "log").read_text("utf-8", "replace")
         program = [self.programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)]
@@ -151,7 +151,7 @@ class PostgresServer:
 
 
 def _runs(pid: int, folder: Path) -> bool:
-    """Whether `pid` is still a process of that server, and no zombie."""
+    """Return whether `pid` is still a process of that server, and no zombie."""
     try:
         return Path(f"/proc/{pid}/cwd").resolve().is_relative_to(folder)
     except OSError:

@@ -38,7 +38,8 @@ def use(app: TestApp) -> dict[str, int]:
 
 
 def harm(path: Path, how: str) -> None:
-    """`cut`: the first page alone stays. `overwritten`: all but the first 100 bytes, which say that it is SQLite's."""
+    """Harm a file. `cut`: the first page alone stays. `overwritten`: all but the first 100 bytes, which say that it is
+    SQLite's."""
     for beside in ("-wal", "-shm"):
         Path(f"{path}{beside}").unlink(missing_ok=True)
     kept = path.read_bytes()

@@ -35,7 +35,7 @@ class Putter:
         [(self._last,)] = server.ask("select coalesce(max(number), 0) from sluicegate.announcements")
 
     def put_back(self, *, routes: dict[str, Any] | None = None) -> None:
-        """`routes`: weights that somebody sets before any gateway looks."""
+        """Put the kept tables back. `routes` are weights that somebody sets before any gateway looks."""
         import psycopg
 
         with psycopg.connect(self._server.url()) as db:
@@ -77,7 +77,7 @@ def purge(app: TestApp) -> None:
 
 
 def keeps_answers(app: TestApp) -> bool:
-    """Whether a question that was answered is not computed again; afterwards its answer is kept."""
+    """Return whether a question that was answered is not computed again. Afterwards its answer is kept."""
     asked = {"seed": 1, "temperature": 0, "stream": False, "model": "small", "key": "operator"}
     before = len(app.model.jobs)
     app.ask("kept", **asked)

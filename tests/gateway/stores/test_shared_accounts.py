@@ -240,7 +240,7 @@ async def test_what_cannot_be_checked_is_not_let_in_and_is_again_when_the_server
 
 
 async def _once_back(accounts: Accounts, record: KeyRecord) -> Request | None:
-    """What is answered when the server takes connections again: that lasts longer than a caller's patience."""
+    """Return what is answered when the server takes connections again: that lasts longer than a caller's patience."""
     deadline = time.monotonic() + LIMIT_S
     while True:
         try:

@@ -28,7 +28,8 @@ call = functools.partial(agents.call, by="agent")
 
 @contextmanager
 def sharing(url: str, files: str) -> Iterator[TestApp]:
-    """A gateway that looks at the list of `files` as it starts and when it is told to; its client is an operator."""
+    """Run a gateway that looks at the list of `files` as it starts and when it is told to. Its client is an
+    operator."""
     settings = {"database": {"url": url, "look_s": 0.05, "patience_s": PATIENCE_S}}
     keys = [key("operator", scopes=["admin"]), key("agent")]
     with gateway(

@@ -97,7 +97,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 @pytest.fixture(params=KINDS)
 def own_place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    """To be frozen."""
+    """Yield a place that may be frozen."""
     if request.param == "redis":
         yield in_redis(request.getfixturevalue("redis"))
         return
@@ -125,7 +125,7 @@ async def pair(place: Place) -> AsyncIterator[tuple[Accounts, Accounts]]:
 
 
 async def asked(accounts: Accounts, record: KeyRecord, run: str = "r", tokens: int = 10) -> Request | str:
-    """The request, or the code of what refused it."""
+    """Ask for admission. Return the request, or the code of what refused it."""
     request = make_request(sampling=Sampling(max_tokens=tokens))
     MARK.set(RunMark(run))
     try:

@@ -48,7 +48,7 @@ def routed(url: str, **more: Any) -> AbstractContextManager[TestApp]:
 
 @contextmanager
 def entered(app: TestApp) -> Iterator[TestApp]:
-    """With its client in the role of the operator."""
+    """Run a gateway with its client in the role of the operator."""
     with app:
         app.client.headers["authorization"] = "Bearer operator"
         yield app

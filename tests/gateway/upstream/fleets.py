@@ -76,7 +76,7 @@ class FleetServer:
 
 @contextmanager
 def fleet(*servers: FleetServer | None, **settings: Any) -> Iterator[TestApp]:
-    """A gateway in front of servers of one model; None: an address at which nobody listens."""
+    """Run a gateway in front of servers of one model. None stands for an address at which nobody listens."""
     with ExitStack() as stack:
         urls = [stack.enter_context(s.running()).url if s is not None else nobody() for s in servers]
         model = {"urls": urls, "allow_private": True, "dialect": "vllm", "probe_s": 0.05, "pause_s": 30.0, **settings}
@@ -86,13 +86,13 @@ def fleet(*servers: FleetServer | None, **settings: Any) -> Iterator[TestApp]:
 
 
 def nobody() -> str:
-    """An address at which nobody listens."""
+    """Return an address at which nobody listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
 
 
 def client_of(app: TestApp) -> Any:
-    """The client of the model's servers."""
+    """Return the client of the model's servers."""
     return app.runtime.pipeline.stages.generate[1]._clients["far"]  # type: ignore[attr-defined]
 
 
@@ -142,7 +142,7 @@ def cuts(*texts: str) -> Act:
 
 
 async def babbles(server: FleetServer, request: web.Request) -> web.StreamResponse:
-    """What is no stream of JSON."""
+    """Answer with what is no stream of JSON."""
     return await _sent(request, b"data: <html>\n\n")
 
 

@@ -98,7 +98,7 @@ def _interleaved(weight: npt.NDArray[Any], heads: int) -> npt.NDArray[Any]:
 
 @contextmanager
 def llama_cpp(python: str, model: Path) -> Iterator[str]:
-    """The base URL of a running server."""
+    """Run llama.cpp's server; yield its base URL."""
     command = [python, "-c", SERVE, str(model), str(BUNDLED / "chat_template.jinja")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None

@@ -54,7 +54,7 @@ class ScriptedServer:
 
 @contextmanager
 def running(app: Any) -> Iterator[str]:
-    """The base URL of the server."""
+    """Run an application as a server; yield its base URL."""
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
@@ -94,7 +94,7 @@ def says(*texts: str, reason: str = "stop", tail: bytes = USAGE + END) -> Act:
 
 
 def streams(*frames: bytes, pause_s: float = 0.0, cut: bool = False) -> Act:
-    """`cut`: the connection is closed without an end."""
+    """Stream frames. With `cut` the connection is closed without an end."""
 
     async def act(server: ScriptedServer, send: Send) -> None:
         head = [(b"content-type", b"text/event-stream")]
@@ -123,7 +123,7 @@ async def hangs(server: ScriptedServer, send: Send) -> None:
 
 
 def gateway(url: str, *, pipeline: dict[str, Any] | None = None, **settings: Any) -> TestApp:
-    """A gateway in front of `url`, with the real grammars."""
+    """Make a gateway in front of `url`, with the real grammars."""
     model = {"url": url, "allow_private": True, "retries": 0, "dialect": "vllm", **settings}
     stages = {"generate": {"upstream": {"models": {"far": model}}}}
     slots = {"generate": ["upstream"], "constrain": ["grammar"], **(pipeline or {})}

@@ -23,7 +23,7 @@ def drawn(seed: int) -> tuple[I32, np.ndarray]:
 
 
 def forward(table: I32, accepting: np.ndarray, state: int) -> int:
-    """Bytes until some of the states that can be reached accepts; -1 where none does."""
+    """Count the bytes until some of the states that can be reached accepts; -1 where none does."""
     seen, here, far = {state}, {state}, 0
     while here:
         if accepting[list(here)].any():

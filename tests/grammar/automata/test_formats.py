@@ -62,7 +62,7 @@ _INVALID = {
 
 
 def walks(dfa: CharDfa, count: int, choose: random.Random) -> list[str]:
-    """Texts found by walking at random, the ends of every range of characters as likely as the middle."""
+    """Find texts by walking at random, the ends of every range of characters as likely as the middle."""
     table = dfa.table
     ranges = defaultdict(list)
     for low, end, c in zip(table.starts, [*table.starts[1:], 0x110000], table.classes, strict=True):

@@ -14,7 +14,7 @@ pairs = st.tuples(patterns("^", "$"), patterns("^", "$"))
 
 
 def residuals_by_construction(dfa: ByteDfa) -> list[bytes]:
-    """The slow way: minimise the automaton anew from every state."""
+    """Find the residuals the slow way: minimise the automaton anew from every state."""
     return [minimize(dfa.transitions, dfa.accepting, state).digest for state in range(dfa.state_count)]
 
 

@@ -26,7 +26,7 @@ languages = st.one_of(patterns("^", "$"), st.sampled_from(_WIDE)).map(lambda pat
 
 
 def spell(text: str, choose: random.Random) -> bytes:
-    """One of the spellings that JSON allows for `text`, character by character."""
+    """Write one of the spellings that JSON allows for `text`, character by character."""
     out = []
     for character in text:
         ways = [numeric(character, choose)]
@@ -45,7 +45,7 @@ def numeric(character: str, choose: random.Random) -> str:
 
 
 def walk(dfa: ByteDfa, choose: random.Random, steps: int = 60) -> bytes:
-    """Random bytes along live transitions, stopped in an accepting state; every live state can reach one."""
+    """Draw random bytes along live transitions, stopped in an accepting state; every live state can reach one."""
     state, out, best = dfa.start, bytearray(), -1
     for _ in range(steps):
         if dfa.accepting[state]:

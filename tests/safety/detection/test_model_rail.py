@@ -32,7 +32,7 @@ WORDS = [
 
 
 def save_tokenizer(folder: Path, limit: int = 16) -> None:
-    """One token a word; knows `WORDS`."""
+    """Save a tokenizer that knows `WORDS`: one token a word."""
     plain = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
     plain.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     PreTrainedTokenizerFast(
@@ -42,7 +42,7 @@ def save_tokenizer(folder: Path, limit: int = 16) -> None:
 
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A one-layer BERT that has learned that `ignore` is bad."""
+    """Train a one-layer BERT until it has learned that `ignore` is bad."""
     torch.manual_seed(0)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # threads cost more than they save on a model this small
@@ -72,7 +72,7 @@ def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def save_guard(folder: Path, favourite: str) -> None:
-    """A language model whose every next token is `favourite`."""
+    """Save a language model whose every next token is `favourite`."""
     config = LlamaConfig(
         vocab_size=len(WORDS), hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1,
         max_position_embeddings=4096, tie_word_embeddings=False, bos_token_id=None, eos_token_id=2,
