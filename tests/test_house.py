@@ -9,6 +9,8 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,11 +33,20 @@ def modules(package: str) -> list[Path]:
     return sorted((ROOT / package).rglob("*.py"))
 
 
-def imported(path: Path) -> set[str]:
+Parse = Callable[[Path], ast.Module]
+
+
+@pytest.fixture(scope="module")
+def parsed() -> Parse:
+    """Return a function that parses a file once; the trees are dropped after the last test of this module."""
+    return cache(lambda path: ast.parse(path.read_text("utf-8")))
+
+
+def imported(path: Path, tree: ast.Module) -> set[str]:
     """Return the names that a file imports anywhere, inside functions too: for ours the package, for others the top
     level."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -45,12 +56,13 @@ def imported(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_imports_only_point_down(package: str) -> None:
+def test_imports_only_point_down(package: str, parsed: Parse) -> None:
     """No module imports a package beside or above its own."""
     for path in modules(package):
-        wrong = imported(path) & set(PACKAGES) - MAY_IMPORT[package] - {package}
+        names = imported(path, parsed(path))
+        wrong = names & set(PACKAGES) - MAY_IMPORT[package] - {package}
         assert not wrong, f"{path.relative_to(ROOT)} imports {sorted(wrong)}"
-        assert not imported(path) & {"tests", "training", "benchmarks"}, path
+        assert not names & {"tests", "training", "benchmarks"}, path
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -110,11 +122,47 @@ def test_a_command_that_serves_nothing_is_light(command: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_module_says_what_it_holds(package: str) -> None:
+def test_every_module_says_what_it_holds(package: str, parsed: Parse) -> None:
     """In its docstring, whose first paragraph is a sentence: that is the map of the house."""
     for path in modules(package):
-        said = (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").split("\n\n")[0]
+        said = (ast.get_docstring(parsed(path)) or "").split("\n\n")[0]
         assert said.endswith((".", ":")), f"{path.relative_to(ROOT)}: begin with a sentence on what the module holds"
+
+
+NO_VERBS = """A About After All An Another Any As At Before Both By Bytes Called Characters Content Each Every
+Everything False For From Harmless How If In It Its JSON Messages Metrics Milliseconds Names Never New Newest No None
+Nothing Numbers Of Oldest On Once One Only Pairs Pieces Positions Raises Random Readings Requests Returns Rows Same
+Seconds Several So Some States Such Text Texts That The Their There These They This Those To Tokens True Two Until
+Values Verdicts What Whatever When Where Whether Which While Who Whoever Whose Why With Without Words"""
+"""How sentences begin that say what a function is, or when, and not what it does."""
+
+
+@pytest.mark.parametrize("folder", [*PACKAGES, "tools", "training", "benchmarks"])
+def test_docstrings_of_functions_begin_with_a_verb(folder: str, parsed: Parse) -> None:
+    """In the imperative, those of properties too. The linter (D401) finds wrong forms of verbs; this finds words that
+    are no verbs."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{function.body[0].lineno}: {said[:60]!r}"
+        for path in modules(folder)
+        for function in functions(parsed(path))
+        if (said := ast.get_docstring(function)) is not None and not begins_with_a_verb(said)
+    ]
+    assert not wrong
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Yield all functions, those of classes and within functions too; expressions hold none."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+        if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
+            yield from functions(node)
+
+
+def begins_with_a_verb(said: str) -> bool:
+    """Return whether the first word may be a verb: a capitalised word of letters that `NO_VERBS` does not hold."""
+    word = said.split(maxsplit=1)[0].rstrip(".,:;") if said else ""
+    return word[:1].isupper() and word.replace("-", "").isalpha() and word not in NO_VERBS.split()
 
 
 def test_every_package_is_shipped() -> None:
@@ -140,10 +188,10 @@ EMPTY = re.compile(r"(dict|list|set|deque|OrderedDict|defaultdict|Counter|Weak\w
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_no_module_keeps_state(package: str) -> None:
+def test_no_module_keeps_state(package: str, parsed: Parse) -> None:
     """No `global`, and no empty container at module level but one that its annotation makes read-only."""
     for path in modules(package):
-        tree = ast.parse(path.read_text("utf-8"))
+        tree = parsed(path)
         assert not [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Global)], path
         for node in tree.body:
             value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
@@ -154,10 +202,10 @@ def test_no_module_keeps_state(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_no_checkpoint_brings_code_that_is_run(package: str) -> None:
+def test_no_checkpoint_brings_code_that_is_run(package: str, parsed: Parse) -> None:
     """Whatever `transformers` loads by a configuration's word is told not to run the checkpoint's own code."""
     for path in modules(package):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "from_pretrained":
                 told = {word.arg: word.value for word in node.keywords}
                 trust = told.get("trust_remote_code")
@@ -166,11 +214,11 @@ def test_no_checkpoint_brings_code_that_is_run(package: str) -> None:
                 assert refused or not chosen_by_config, f"{path}:{node.lineno}: say trust_remote_code=False"
 
 
-def test_no_class_name_means_two_things() -> None:
+def test_no_class_name_means_two_things(parsed: Parse) -> None:
     """A name found in a message or a traceback leads to one class, private ones and those inside functions too."""
     defined: dict[str, list[str]] = {}
     for path in (path for package in PACKAGES for path in modules(package)):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.ClassDef):
                 defined.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert {name: places for name, places in defined.items() if len(places) > 1} == {}
