@@ -279,8 +279,12 @@ class ShapeProbe:
 
     def __init__(self) -> None:
         self.layers: dict[int, LayerShape] = {}
+        self.repeated: set[int] = set()
+        """Layers that attended more than once."""
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor:
+        if layer in self.layers:
+            self.repeated.add(layer)
         self.layers[layer] = LayerShape(
             key.shape[1],
             key.shape[-1],

@@ -21,16 +21,17 @@ from torch import Tensor
 from sluicegate.engine.attention.paged import Stretch
 from sluicegate.engine.memory.states import StateKey, StatePool, StateShape
 
-CallLayer = Callable[[Tensor, Any], Tensor]
-"""From states [B, T, d] and a cache of `transformers`' interface to what the layer makes of them [B, T, d]."""
+CallLayer = Callable[[Tensor, Any], Any]
+"""From states [B, T, d] and a cache of `transformers`' interface to what a layer makes of them: a tensor [B, T, ...]
+or several."""
 _STEP: ContextVar[RecurrentStep | None] = ContextVar("_STEP", default=None)
 
 
 class RecurrentStep(Protocol):
     """All recurrent layers within a step."""
 
-    def mix(self, call: CallLayer, hidden: Tensor) -> Tensor:
-        """Return what a layer makes of the flattened row `hidden` [1, T, d]: [1, T, d]."""
+    def mix(self, call: CallLayer, hidden: Tensor) -> Any:
+        """Return what a layer makes of the flattened row `hidden` [1, T, d]: [1, T, ...], or several of these."""
 
 
 def recurrent_step() -> RecurrentStep | None:
@@ -61,6 +62,13 @@ def showing(step: RecurrentStep) -> Iterator[None]:
         _STEP.reset(token)
 
 
+def in_a_row(join: Callable[[Seq[Tensor]], Tensor], parts: Seq[Any]) -> Any:
+    """Join what a layer made of parts of a step: tensors, or as many tuples of them."""
+    if isinstance(parts[0], Tensor):
+        return join(parts)
+    return tuple(map(join, zip(*parts, strict=True)))
+
+
 class StateStep:
     """A step over a pool's states; `stretches` are in the order of the flattened row."""
 
@@ -71,7 +79,7 @@ class StateStep:
         self._stretches = stretches
         self._groups: list[_Group] | None = None
 
-    def mix(self, call: CallLayer, hidden: Tensor) -> Tensor:
+    def mix(self, call: CallLayer, hidden: Tensor) -> Any:
         if self._groups is None:
             self._groups = [
                 _Group.of(self._pool, list(rows), hidden.device)
@@ -80,8 +88,8 @@ class StateStep:
         parts, at = [], 0
         for group in self._groups:
             rows = hidden[0, at : (at := at + group.tokens)].unflatten(0, (-1, group.length))
-            parts.append(call(rows, group).flatten(0, 1))
-        return torch.cat(parts).unsqueeze(0)
+            parts.append(call(rows, group))
+        return in_a_row(lambda some: torch.cat([one.flatten(0, 1) for one in some]).unsqueeze(0), parts)
 
     def keep(self) -> None:
         """Write all new states into the pool."""
@@ -102,12 +110,15 @@ class _Group:
     """[B] int64."""
     fresh: Tensor
     """[B] bool."""
+    begins: bool
+    """Whether no sequence has tokens before these."""
     states: dict[StateKey, Tensor] = field(default_factory=dict)
 
     @classmethod
     def of(cls, pool: StatePool, rows: Seq[Stretch], device: torch.device) -> _Group:
         places = torch.tensor([row.place for row in rows], device=device)
-        return cls(pool, rows[0].count, places, torch.tensor([row.start == 0 for row in rows], device=device))
+        fresh = [row.start == 0 for row in rows]
+        return cls(pool, rows[0].count, places, torch.tensor(fresh, device=device), all(fresh))
 
     @property
     def tokens(self) -> int:
@@ -154,10 +165,12 @@ class _Group:
 class StateShapeProbe:
     """A step of one sequence's beginning that keeps nothing, noting what each layer would keep."""
 
+    begins = True
+
     def __init__(self) -> None:
         self.shapes: dict[StateKey, StateShape] = {}
 
-    def mix(self, call: CallLayer, hidden: Tensor) -> Tensor:
+    def mix(self, call: CallLayer, hidden: Tensor) -> Any:
         return call(hidden, self)
 
     def get_conv_state(self, layer_idx: int, state_idx: int = 0) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from sluicegate.engine.attention.recurrent import recurrent_step
@@ -19,6 +20,8 @@ _ASKED = frozenset({"get_conv_state", "get_recurrent_state", "update_conv_state"
 """What recurrent layers, and no others, ask of a cache."""
 _NAMES = ("cache", "cache_params", "past_key_values")
 """What layers call a cache: the first since transformers 5.24, which warns about the others."""
+_FROM_ZERO = "mamba_selective_scan"
+"""What layers of Mamba's first kind call for several tokens at once: it begins with a state of zeros."""
 
 
 def serve_recurrent(module: Any) -> None:
@@ -38,15 +41,24 @@ def recurrent_layers(module: Any) -> tuple[str, ...]:
 
 
 class RecurrentLayer:
-    """What a layer's class is made a subclass of. `cache_keyword`: what its own code calls a cache."""
+    """What a layer's class is made a subclass of. `cache_keyword`: what its own code calls a cache; `goes_on_singly`:
+    several tokens that follow others are given to it one after another."""
 
     cache_keyword: str
+    goes_on_singly: bool
 
     def forward(self, hidden_states: Tensor, *args: Any, **more: Any) -> Any:
         own: Any = super().forward  # type: ignore[misc]  # the next class is the layer's own
         if (step := recurrent_step()) is None:
             return own(hidden_states, *args, **more)
-        return step.mix(lambda rows, states: own(rows, **{self.cache_keyword: states}), hidden_states)
+
+        def call(rows: Tensor, states: Any) -> Any:
+            cache = {self.cache_keyword: states}
+            if states.begins or not self.goes_on_singly:
+                return own(rows, **cache)
+            return torch.cat([own(row, **cache) for row in rows.split(1, 1)], 1)
+
+        return step.mix(call, hidden_states)
 
 
 def _cache_keyword(kind: type) -> str | None:
@@ -66,4 +78,5 @@ def _own_code(kind: type) -> Iterator[CodeType]:
 
 
 def _with_states(kind: type, keyword: str) -> type:
-    return type(kind.__name__, (RecurrentLayer, kind), {"cache_keyword": keyword})
+    singly = any(_FROM_ZERO in code.co_names for code in _own_code(kind))
+    return type(kind.__name__, (RecurrentLayer, kind), {"cache_keyword": keyword, "goes_on_singly": singly})

@@ -127,9 +127,15 @@ def verify(
     _switch(module)
     with finding_rowwise_layers(module, len(ids)) as rowwise:
         layers, states = _layer_shapes(module, config, ids, where)
-    found = _in_steps(module, ids, layers, states)
+    try:
+        found = _in_steps(module, ids, layers, states)
+    except Exception as error:
+        raise ModelLoadError(
+            f"{where!r}: {type(module).__name__} does not go on from what is kept of earlier tokens "
+            f"({type(error).__name__}: {error}); its layers need something the engine does not provide"
+        ) from error
     worst = float((found - expected).abs().max() / (expected.abs().max() + 1e-6))
-    if not worst < _tolerance(module.dtype, rounded):
+    if not worst < _tolerance(module.dtype, rounded, bool(states)):
         raise ModelLoadError(
             f"{where!r}: {type(module).__name__} computes other logits through the paged KV cache than with its own "
             f"attention (relative difference {worst:.2g}); its layers need something the engine does not provide"
@@ -177,6 +183,11 @@ def _layer_shapes(
             _forward(module, ids, 0, probe)
     except (TypeError, AttributeError, KeyError, RuntimeError) as error:
         raise ModelLoadError(f"{where!r}: {type(module).__name__} does not run with our attention: {error}") from error
+    if probe.repeated:
+        raise ModelLoadError(
+            f"{where!r}: {len(probe.repeated)} layers of {type(module).__name__} attend several times in a pass, as "
+            "models that run their layers in loops do; keys and values are kept once for each layer"
+        )
     count = config.num_hidden_layers
     kinds = (getattr(config, "layer_types", None) or [None] * count)[:count]
     stateless = {index for index, kind in enumerate(kinds) if kind in _STATELESS}
@@ -227,10 +238,13 @@ def _forward(module: Any, ids: Tensor, start: int, paged: AttentionStep) -> Tens
     return logits.float()
 
 
-def _tolerance(dtype: torch.dtype, rounded: bool) -> float:
+def _tolerance(dtype: torch.dtype, rounded: bool, recurrent: bool) -> float:
     """Return the tolerance, relative to the largest logit. Rounding of half precision grows through the layers, as does
-    an activation that the last bit rounds to the next of 255 numbers; what the trial looks for (a missing bias, state
-    kept elsewhere) is far larger than either."""
+    an activation that the last bit rounds to the next of 255 numbers; recurrent layers have other code for one token
+    than for several, and that of Zamba2 in `transformers` differs by some 1e-3. What the trial looks for (a missing
+    bias, state kept elsewhere) is far larger than any of these."""
     if dtype != torch.float32:
         return 0.15
-    return 0.05 if rounded else 1e-3
+    if rounded:
+        return 0.05
+    return 5e-3 if recurrent else 1e-3

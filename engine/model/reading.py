@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from sluicegate.engine.attention.recurrent_layers import serve_recurrent
+from sluicegate.engine.attention.shared_layers import serve_shared_attention
 from sluicegate.engine.checkpoints.fitting import refuse_damaged, refuse_missing_files, refuse_unfitting
 from sluicegate.engine.checkpoints.gguf_files import (
     GgufFile,
@@ -139,6 +140,7 @@ def read_pretrained(
 
         serve_llama4(module)
     serve_recurrent(module)
+    serve_shared_attention(module)
     _refuse_signature(module, where)
     _quieten(module)
     return config, tokenizer, module.to(device).eval().requires_grad_(False), known

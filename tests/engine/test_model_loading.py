@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from sluicegate.engine import load_model
 from sluicegate.engine.memory.kv import LayerShape
+from sluicegate.engine.model.checks import verify
 from sluicegate.plugins import ModelLoadError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, run, serving
@@ -190,6 +191,16 @@ def test_linear_attention_layers_are_refused_by_name(tiny_folder: Folder, tmp_pa
     edit_json(folder / "config.json", layer_types=["linear_attention", "full_attention", "full_attention"])
     with pytest.raises(ModelLoadError, match="linear_attention"):
         load_model(folder)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_model_that_runs_a_layer_twice_in_a_pass_is_refused(tiny_folder: Folder, dtype: torch.dtype) -> None:
+    """Its later keys would take the place of its earlier ones: a difference that the trial in half precision allows."""
+    folder = tiny_folder("qwen3")
+    module = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation="eager")
+    module.model.layers[2].self_attn.layer_idx = 1
+    with pytest.raises(ModelLoadError, match="1 layers of Qwen3ForCausalLM attend several times in a pass"):
+        verify(module, module.config, "looped")
 
 
 def test_position_biases_outside_the_interface_are_refused(tmp_path: Path) -> None:

@@ -133,6 +133,17 @@ RECURRENT: dict[str, tuple[str, dict[str, Any]]] = {
         "FalconH1Config",
         {"mamba_d_ssm": 64, "mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 12, "mamba_chunk_size": 8},
     ),
+    "zamba": (  # Mamba's first kind, and one attention for several layers
+        "ZambaConfig",
+        {
+            **WIDE,
+            "num_key_value_heads": 4,
+            "layers_block_type": ["linear_attention", "hybrid", "hybrid"],
+            "n_mamba_heads": 2,
+            "mamba_d_state": 12,
+            "mamba_dt_rank": 8,
+        },
+    ),
     "granitemoehybrid": (
         "GraniteMoeHybridConfig",
         {
