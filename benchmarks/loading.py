@@ -29,8 +29,9 @@ from benchmarks.gguf_files import write_random
 from benchmarks.shapes import numbered_words
 from sluicegate.engine import load_model
 
-KINDS = ("int8", "int4", "full", "blocks")
-"""`blocks`: a GGUF file stays in its blocks; it is `full` of any other checkpoint."""
+KINDS = ("int8", "int4", "full", "float32", "blocks")
+"""`float32`: `full`, and what a file has in half precision is widened; `blocks`: a GGUF file stays in its blocks; it is
+`full` of any other checkpoint."""
 GB = 1e9
 
 
@@ -61,8 +62,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _load(folder: str, kind: Any) -> dict[str, float]:
     before, started = _resident("VmRSS"), time.process_time()
-    whole = kind in ("full", "blocks")
-    model = load_model(folder, weights="full" if whole else kind, gguf="blocks" if kind == "blocks" else "full")
+    weights: Any = kind if kind in ("int8", "int4") else "full"
+    dtype = "float32" if kind == "float32" else None
+    model = load_model(folder, weights=weights, dtype=dtype, gguf="blocks" if kind == "blocks" else "full")
     spent = time.process_time() - started
     sizes = {"peak": _resident("VmHWM"), "settled": _resident("VmRSS"), "weights": float(model.weight_bytes)}
     return {"libraries": before, "cpu_s": spent, **sizes}

@@ -16,7 +16,7 @@ from sluicegate.engine.attention.recurrent import advancing
 from sluicegate.engine.batching.scheduler import Batch
 from sluicegate.engine.batching.step_inputs import I64, StepInputs
 from sluicegate.engine.batching.trial import Expected, first_blocks, trial_steps, worst_difference
-from sluicegate.engine.cpu import Decoder, WantedLogits, decoder_for
+from sluicegate.engine.cpu import Decoder, WantedLogits, decoder_for, rounds_activations
 from sluicegate.engine.cuda.capture import Capture, FusedForward, StepGraphs
 from sluicegate.engine.cuda.choice import MakeLayout, choose_attention
 from sluicegate.engine.cuda.staging import Staging, to_device
@@ -91,7 +91,7 @@ class ModelRunner:
         if self._captures and forward == "auto" and self._watched is None and not model.is_shared:
             self._fused = self._fitting_pass()
         if attention == "auto" and forward == "auto" and not model.is_shared:
-            rounds = self.pool.is_small or model.weight_bytes < 4 * model.parameter_count
+            rounds = self.pool.is_small or rounds_activations(model.module)
             if compiled:
                 made = decoder_for(
                     model.module,

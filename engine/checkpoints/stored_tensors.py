@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sluicegate.engine.cpu import Packed
+from sluicegate.engine.cpu import Packed, fits_halves, keep_halves
 from sluicegate.plugins import ModelLoadError
 
 CHUNK = 4 << 20
@@ -47,8 +47,9 @@ class LazyTensor:
         """Return what stands at `index` of the first dimension."""
         return self.read()[index]
 
-    def blocks(self) -> Packed | None:
-        """Return the matrix as its file keeps it, where it is in blocks that products are made with here; else None."""
+    def as_kept(self, halves: bool) -> Packed | None:
+        """Return the matrix as its file keeps it, where products are made with that form here: with blocks, and with
+        `halves` also with numbers in half precision. Else None."""
         return None
 
     def __getitem__(self, index: Any) -> Tensor:
@@ -73,6 +74,9 @@ class FileTensor(LazyTensor):
     def part(self, index: int) -> Tensor:
         count = prod(self.shape[1:])
         return self._copied(index * count, count).view(self.shape[1:])
+
+    def as_kept(self, halves: bool) -> Packed | None:
+        return keep_halves(self.read()) if halves and fits_halves(self.shape, self.dtype) else None
 
     def _copied(self, first: int, count: int) -> Tensor:
         """Return numbers `first` to `first + count`, and give the pages back that they were read from."""
@@ -100,6 +104,11 @@ def stored_tensors(paths: list[Path], where: str) -> dict[str, LazyTensor]:
                 "finished, or it is damaged. Fetch it anew"
             ) from error
     return found
+
+
+def has_halves(tensors: Mapping[str, LazyTensor]) -> bool:
+    """Return whether products are made with any of these tensors in half precision as it is."""
+    return any(fits_halves(one.shape, one.dtype) for one in tensors.values())
 
 
 def _tensors_of(path: Path) -> Iterator[tuple[str, LazyTensor]]:

@@ -4,11 +4,12 @@ from sluicegate.engine.cpu.block_packing import BLOCK_NAMES, half_scales
 from sluicegate.engine.cpu.decoder import Decoder, decoder_for, program_kernels
 from sluicegate.engine.cpu.head_products import HeadProducts, products_of
 from sluicegate.engine.cpu.kernels.lowrank import MOST_RANK, FactorTable, factor_table
-from sluicegate.engine.cpu.packing import EIGHT, FOUR, Packed, keep_blocks
+from sluicegate.engine.cpu.packing import EIGHT, FOUR, HALF_NAMES, Packed, fits_halves, keep_blocks, keep_halves, narrow
 from sluicegate.engine.cpu.small_layers import (
     CpuSmallLinear,
-    keep_module_blocks,
+    keep_as_stored,
     kept_forms,
+    rounds_activations,
     shrink_module,
     weight_bytes,
     weight_count,
@@ -22,6 +23,7 @@ __all__ = [
     "EIGHT",
     "FAMILIES",
     "FOUR",
+    "HALF_NAMES",
     "MOST_RANK",
     "CpuSmallLinear",
     "Decoder",
@@ -31,12 +33,16 @@ __all__ = [
     "WantedLogits",
     "decoder_for",
     "factor_table",
+    "fits_halves",
     "half_scales",
+    "keep_as_stored",
     "keep_blocks",
-    "keep_module_blocks",
+    "keep_halves",
     "kept_forms",
+    "narrow",
     "products_of",
     "program_kernels",
+    "rounds_activations",
     "shrink_module",
     "weight_bytes",
     "weight_count",

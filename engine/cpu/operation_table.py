@@ -60,6 +60,8 @@ class Op(IntEnum):
     """The product with the vocabulary."""
     EMBED_BLOCKS = auto()
     """EMBED from a table in blocks."""
+    EMBED_HALVES = auto()
+    """EMBED from a table in bfloat16 or float16."""
 
 
 class Column(IntEnum):
@@ -93,7 +95,7 @@ class Column(IntEnum):
     WINDOW = auto()
     BLOCK_SIZE = auto()
     SMALL = auto()
-    """Form of the weights: WHOLE, EIGHT, FOUR or one of blocks; of SHRINK, the group."""
+    """Form of the weights: WHOLE, BF16, F16, EIGHT, FOUR or one of blocks; of SHRINK, the group."""
     SCALES = auto()
     SCALES2 = auto()
     XS = auto()

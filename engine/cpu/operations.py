@@ -10,9 +10,10 @@ import numpy as np
 from numba import njit
 
 from sluicegate.engine.cpu.kernels.attention import ROWS, attend_block
-from sluicegate.engine.cpu.kernels.block_rows import read_block_row
+from sluicegate.engine.cpu.kernels.block_rows import read_block_row, read_half_row
 from sluicegate.engine.cpu.kernels.lowrank import MOST_RANK, lower
 from sluicegate.engine.cpu.kernels.machine import call_lift, call_product
+from sluicegate.engine.cpu.kernels.products import WHOLE
 from sluicegate.engine.cpu.kernels.rows import (
     FLOATS,
     doubles,
@@ -24,7 +25,7 @@ from sluicegate.engine.cpu.kernels.rows import (
     turn,
     unsigned,
 )
-from sluicegate.engine.cpu.kernels.small_products import WHOLE, shrink_groups
+from sluicegate.engine.cpu.kernels.small_products import shrink_groups
 from sluicegate.engine.cpu.operation_table import COLUMNS, Cell, Column, Op
 from sluicegate.engine.cpu.wanted_logits import allowed_in, sort_rows
 from sluicegate.plugins.compiled.kernels import kernel
@@ -103,6 +104,16 @@ def embed_blocks(op_at, reals_at, state_at, thread, piece, pieces):  # type: ign
     for row in range(rows * piece // pieces, rows * (piece + 1) // pieces):
         out = op[_OUT] + row * op[_LDO]
         read_block_row(op[_SMALL], op[_W], op[_SCALES], op[_K], ids[row], op[_N], factor, out)
+
+
+@kernel(_SIGNATURE)
+def embed_halves(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-untyped-def]
+    op, state = integers(op_at, COLUMNS), integers(state_at, CELLS)
+    reals = doubles(reals_at, op[_REAL] + 2)
+    rows, factor = state[op[_COUNT]], np.float32(reals[op[_REAL]])
+    ids = integers(state[_IDS], rows)
+    for row in range(rows * piece // pieces, rows * (piece + 1) // pieces):
+        read_half_row(op[_SMALL], op[_W], ids[row], op[_N], factor, op[_OUT] + row * op[_LDO])
 
 
 @kernel(_SIGNATURE)
@@ -296,7 +307,7 @@ def order(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-
 OPERATIONS = {
     Op.EMBED: embed, Op.NORM: norm, Op.LINEAR: linear, Op.GATED: gated, Op.PLACE: place, Op.ATTEND: attend,
     Op.SHRINK: shrink, Op.LOWER: lower_rows, Op.ORDER: order, Op.HEAD: head,
-    Op.EMBED_BLOCKS: embed_blocks,
+    Op.EMBED_BLOCKS: embed_blocks, Op.EMBED_HALVES: embed_halves,
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Round weights to 8 and 4 bits, or keep the blocks of a GGUF file, and widen them again."""
+"""Round weights to 8 and 4 bits, or keep the blocks or the halves of a file, and widen them again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from torch import Tensor
 
 from sluicegate.engine.cpu.block_packing import empty_blocks, fill_blocks, widen_blocks
 from sluicegate.engine.cpu.kernels.block_products import BLOCK_FORMS, BLOCK_OUTPUTS
+from sluicegate.engine.cpu.kernels.machine import LANES
 from sluicegate.engine.cpu.kernels.panel_products import OUTPUTS
+from sluicegate.engine.cpu.kernels.products import BF16, F16
 from sluicegate.engine.cpu.kernels.small_products import EIGHT, FOUR, GROUP4, padded
 
 
@@ -19,7 +21,7 @@ class Packed:
     """A weight [n, k]. In 8 bits, `data` is uint8 [n, padded k] and `scales` float32 [n]. In 4 bits they are in panels
     of OUTPUTS rows: uint8 [panels, padded k / 16, OUTPUTS, 8] as `kernels.panel_products` reads them, and float32
     [panels, padded k / GROUP4, OUTPUTS]; what is missing of the last panel is 0. In blocks they are as
-    `block_packing.empty_blocks` says."""
+    `block_packing.empty_blocks` says. Halves are [n, k] in bfloat16 or float16, without scales."""
 
     form: int
     n: int
@@ -30,6 +32,37 @@ class Packed:
     @property
     def nbytes(self) -> int:
         return self.data.nbytes + self.scales.nbytes
+
+
+_HALVES = {torch.bfloat16: BF16, torch.float16: F16}
+HALF_NAMES = {"BF16": BF16, "F16": F16}
+"""Forms by ggml's names."""
+
+
+def fits_halves(shape: tuple[int, ...], dtype: torch.dtype) -> bool:
+    """Return whether products are made with a weight in half precision as it is."""
+    return dtype in _HALVES and len(shape) == 2 and shape[1] % LANES == 0
+
+
+def keep_halves(weight: Tensor) -> Packed:
+    """Keep a weight [n, k] in half precision; `fits_halves`."""
+    return Packed(_HALVES[weight.dtype], weight.shape[0], weight.shape[1], weight.contiguous(), torch.empty(0))
+
+
+def narrow(weight: Tensor) -> Packed | None:
+    """Keep a weight [n, k] float32 in the half precision that it was widened from; None where it holds more."""
+    for kind in _HALVES:
+        if fits_halves(tuple(weight.shape), kind) and (made := _narrowed(weight, kind)) is not None:
+            return keep_halves(made)
+    return None
+
+
+def _narrowed(weight: Tensor, kind: torch.dtype) -> Tensor | None:
+    made = torch.empty(weight.shape, dtype=kind)
+    for rows, room in zip(weight.split(4096), made.split(4096), strict=True):
+        if not torch.equal(room.copy_(rows).float(), rows):
+            return None
+    return made
 
 
 def pack(weight: Tensor, form: int) -> Packed:
@@ -74,6 +107,8 @@ def _whole_panels(runs: Iterable[tuple[int, Tensor]], each: int) -> Iterator[tup
 
 def unpack(packed: Packed, rows: slice | Tensor = slice(None)) -> Tensor:
     """Return the weight [n, k] float32 of the rows of a packed weight."""
+    if packed.form in (BF16, F16):
+        return packed.data[rows].float()
     if packed.form in BLOCK_FORMS:
         return widen_blocks(packed.form, packed.n, packed.k, packed.data, packed.scales, rows)
     if packed.form == EIGHT:
@@ -140,4 +175,18 @@ def _rounded(groups: Tensor, scales: Tensor) -> Tensor:
     return numbers
 
 
-__all__ = ["EIGHT", "FOUR", "Packed", "fits_four", "keep_blocks", "pack", "pack_codes", "pack_runs", "unpack"]
+__all__ = [
+    "EIGHT",
+    "FOUR",
+    "HALF_NAMES",
+    "Packed",
+    "fits_four",
+    "fits_halves",
+    "keep_blocks",
+    "keep_halves",
+    "narrow",
+    "pack",
+    "pack_codes",
+    "pack_runs",
+    "unpack",
+]

@@ -1,4 +1,4 @@
-"""Keep weights of layers in 8 or 4 bits, in place of torch's own layers, for any architecture."""
+"""Keep weights of layers in other forms than float32, in place of torch's own layers, for any architecture."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from sluicegate.engine.cpu.kernels.machine import call_product
-from sluicegate.engine.cpu.kernels.products_by_form import PRODUCTS, activation_group
+from sluicegate.engine.cpu.kernels.products_by_form import PRODUCTS, READ_AS_THEY_ARE, activation_group
 from sluicegate.engine.cpu.kernels.small_products import (
     EIGHT,
     padded,
@@ -21,6 +21,8 @@ from sluicegate.engine.cpu.kernels.small_products import (
 from sluicegate.engine.cpu.packing import Packed, pack, pack_runs, unpack
 from sluicegate.plugins.compiled.kernels import address_of, kernel
 
+MANY_ROWS = 32
+"""From so many on, `torch`, on several threads with a weight widened for it, is faster than our product on one."""
 Runs = Callable[[Tensor], Iterable[tuple[int, Tensor]]]
 """Gives a weight as (first row, some rows), from the first to the last."""
 Parts = Callable[[Tensor], Iterable[Tensor]]
@@ -165,8 +167,8 @@ def shrink_module(
                 setattr(parent, name, SmallExperts(child, form, parts))
 
 
-def keep_module_blocks(module: Any, blocks: Callable[[Tensor], Packed | None]) -> None:
-    """Replace layers and tables of embeddings of a decoder by what `blocks` gives for their weights, in place; where
+def keep_as_stored(module: Any, stored: Callable[[Tensor], Packed | None]) -> None:
+    """Replace layers and tables of embeddings of a decoder by what `stored` gives for their weights, in place; where
     that is None they stay."""
     known: dict[int, Packed] = {}
     for parent in list(module.modules()):
@@ -177,13 +179,18 @@ def keep_module_blocks(module: Any, blocks: Callable[[Tensor], Packed | None]) -
             if not (is_linear(child) or is_table):
                 continue
             place = child.weight.data_ptr()
-            packed = known.get(place) or blocks(child.weight)
+            packed = known.get(place) or stored(child.weight)
             if packed is None:
                 continue
             known[place] = packed
             bias = None if is_table or child.bias is None else child.bias.detach()
             made = SmallEmbedding(packed, getattr(child, "embed_scale", None)) if is_table else None
             setattr(parent, name, made or CpuSmallLinear(packed, bias))
+
+
+def rounds_activations(module: Any) -> bool:
+    """Return whether products of a module round what they read."""
+    return any(packed.form not in READ_AS_THEY_ARE for packed in _all_packed(module))
 
 
 def kept_forms(module: Any) -> Counter[int]:
@@ -215,6 +222,14 @@ def weight_count(module: Any) -> int:
 
 
 def _product(rows: Tensor, packed: Packed, out: Tensor) -> None:
+    if packed.form in READ_AS_THEY_ARE and len(rows) >= MANY_ROWS and torch.get_num_threads() > 1:
+        torch.mm(rows, unpack(packed).T, out=out)
+        return
+    if packed.form in READ_AS_THEY_ARE:
+        k, n = packed.k, packed.n
+        product = PRODUCTS[packed.form]
+        product(rows.data_ptr(), 4 * k, 0, 0, len(rows), packed.data.data_ptr(), 0, k, 0, n, out.data_ptr(), 4 * n, 0)
+        return
     group = activation_group(packed.form)
     k, stride = padded(packed.k), scale_bytes(packed.k, group)
     rounded, scales = np.empty((len(rows), k), np.int8), np.empty((len(rows), stride), np.int8)

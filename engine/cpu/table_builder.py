@@ -1,7 +1,7 @@
 """Build the table of operations of a `transformers` decoder of the Llama family.
 
-Served: Llama, Mistral, Qwen2 and Qwen3, dense, in float32. A module that is not built exactly as expected is left to
-`transformers`' own code: `sizes_of` returns None.
+Served: Llama, Mistral, Qwen2 and Qwen3, dense, computed in float32. A module that is not built exactly as expected is
+left to `transformers`' own code: `sizes_of` returns None.
 """
 
 from __future__ import annotations
@@ -18,9 +18,16 @@ from torch import Tensor, nn
 from sluicegate.engine.cpu.kernels.block_products import BLOCK_FORMS
 from sluicegate.engine.cpu.kernels.lowrank import LAYERS, MOST_RANK
 from sluicegate.engine.cpu.kernels.machine import LANES
-from sluicegate.engine.cpu.kernels.products_by_form import ALONE, PRODUCTS, activation_group, panel_of
+from sluicegate.engine.cpu.kernels.products import BF16, F16, WHOLE
+from sluicegate.engine.cpu.kernels.products_by_form import (
+    ALONE,
+    PRODUCTS,
+    READ_AS_THEY_ARE,
+    activation_group,
+    panel_of,
+)
 from sluicegate.engine.cpu.kernels.rows import FLOATS, FP8, INT8
-from sluicegate.engine.cpu.kernels.small_products import WHOLE, padded, scale_bytes
+from sluicegate.engine.cpu.kernels.small_products import padded, scale_bytes
 from sluicegate.engine.cpu.operation_table import COLUMNS, Cell, Column, Op
 from sluicegate.engine.cpu.operations import OPERATIONS
 from sluicegate.engine.cpu.small_layers import CpuSmallLinear, SmallEmbedding
@@ -31,8 +38,9 @@ from sluicegate.plugins.compiled.kernels import Kernel, address_of
 Buffer = tuple[int, int]
 """(address, stride in bytes)."""
 _ATTENTION, _MLP = ("q_proj", "k_proj", "v_proj", "o_proj"), ("gate_proj", "up_proj", "down_proj")
-_LEAST_GROUP = min(activation_group(form) for form in PRODUCTS if form != WHOLE)
+_LEAST_GROUP = min(activation_group(form) for form in PRODUCTS if form not in READ_AS_THEY_ARE)
 _FORMS = {"full": FLOATS, "int8": INT8, "fp8": FP8}
+_EMBEDS = (Op.EMBED, Op.EMBED_BLOCKS, Op.EMBED_HALVES)
 FAMILIES = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 """Classes of `transformers`; `DenseDecoder` of `engine.model.dense` stands for any of them."""
 
@@ -133,21 +141,25 @@ def _linears(module: Any) -> list[tuple[str, Any]]:
 
 
 def form_of(layer: Any) -> int:
-    """Return the form of a layer's weight: WHOLE, EIGHT, FOUR or one of blocks."""
+    """Return the form of a layer's weight: WHOLE, BF16, F16, EIGHT, FOUR or one of blocks."""
     return layer.packed.form if isinstance(layer, CpuSmallLinear) else WHOLE
 
 
 def operation_kernels(module: Any) -> list[Kernel]:
     """Return what the program of a decoder is made of, but for what only adapters need."""
     forms = {form_of(linear) for _, linear in _linears(module)}
-    unused = {Op.LOWER, Op.EMBED if _is_in_blocks(module.model.embed_tokens) else Op.EMBED_BLOCKS}
-    unused |= set() if forms - {WHOLE} else {Op.SHRINK}
+    unused = {Op.LOWER, *_EMBEDS} - {_embed_of(module.model.embed_tokens)}
+    unused |= set() if forms.difference(READ_AS_THEY_ARE) else {Op.SHRINK}
     products = [table[form] for form in sorted(forms) for table in (PRODUCTS, ALONE)]
     return [*dict.fromkeys(products), *(code for op, code in OPERATIONS.items() if op not in unused)]
 
 
-def _is_in_blocks(embedding: Any) -> bool:
-    return isinstance(embedding, SmallEmbedding) and embedding.packed.form in BLOCK_FORMS
+def _embed_of(embedding: Any) -> Op:
+    """Return the operation that reads a table of embeddings."""
+    form = embedding.packed.form if isinstance(embedding, SmallEmbedding) else WHOLE
+    if form in BLOCK_FORMS:
+        return Op.EMBED_BLOCKS
+    return Op.EMBED_HALVES if form in (BF16, F16) else Op.EMBED
 
 
 @dataclass(slots=True)
@@ -188,7 +200,7 @@ class Products:
         by which code."""
         form = form_of(layer)
         code = {"product": address_of(PRODUCTS[form]), "alone": address_of(ALONE[form]), "panel": panel_of(form)}
-        if not isinstance(layer, CpuSmallLinear):
+        if form in READ_AS_THEY_ARE:
             return {"x": x[0], "ldx": x[1], "k": layer.in_features, "count": count, **code}
         k, group = layer.in_features, activation_group(form)
         scales, stride = self.scales[0], scale_bytes(k, group)
@@ -289,8 +301,7 @@ def _embed(made: OperationTable, layer: Any, out: Buffer) -> None:
     if isinstance(layer, SmallEmbedding):
         where |= {"scales": made.address(layer.packed.scales), "small": layer.packed.form}
         where["k"] = padded(layer.embedding_dim)
-    op = Op.EMBED_BLOCKS if _is_in_blocks(layer) else Op.EMBED
-    made.add(op, w=made.address(layer.packed.data if "small" in where else layer.weight), **where)
+    made.add(_embed_of(layer), w=made.address(layer.packed.data if "small" in where else layer.weight), **where)
 
 
 def _norm(made: OperationTable, layer: Any, x: Buffer, out: Buffer, **more: Any) -> None:

@@ -24,9 +24,9 @@ from sluicegate.engine.checkpoints.mtp_layers import mtp_names
 from sluicegate.engine.checkpoints.progress import hushed, report
 from sluicegate.engine.checkpoints.quantised import fields_of, reads, whole_tensors
 from sluicegate.engine.checkpoints.stand_ins import ExpertStandIn
-from sluicegate.engine.checkpoints.stored_tensors import LazyTensor, stored_tensors
-from sluicegate.engine.cpu import Packed, half_scales, keep_module_blocks, shrink_module
-from sluicegate.engine.model.dense import DenseConfig, DenseDecoder, DenseHeads
+from sluicegate.engine.checkpoints.stored_tensors import LazyTensor, has_halves, stored_tensors
+from sluicegate.engine.cpu import HALF_NAMES, Packed, half_scales, keep_as_stored, narrow, shrink_module
+from sluicegate.engine.model.dense import DenseConfig, DenseDecoder, DenseHeads, may_be_compiled
 from sluicegate.engine.parallel.share import Share
 from sluicegate.engine.parallel.split import split_head, split_layers
 
@@ -50,9 +50,11 @@ def module_of(
     where: str,
     form: int | None,
     share: Share | None = None,
+    halves: bool = False,
 ) -> Any:
     """Return a model with the tensors of `files`; `form`: weights are rounded so (`engine.cpu`) as they are read;
-    `share`: only this share of its layers is read. Raises `ModelLoadError` where tensors are not the model's."""
+    `share`: only this share of its layers is read; `halves`: weights in half precision may stay so. Raises
+    `ModelLoadError` where tensors are not the model's."""
     from transformers import GenerationConfig
 
     tensors = stored_tensors(files, where)
@@ -69,7 +71,8 @@ def module_of(
         module = _shared(tensors, config, kind, where, share)
     else:
         early = form if guard is None else None  # a guard's head comes last, and all of it is rounded alike
-        module = module_from(tensors, config, kind, where, early)
+        halves = halves and guard is None and has_halves(tensors) and may_be_compiled(config)
+        module = module_from(tensors, config, kind, where, early, halves, halves)
     if guard is not None:
         give_guard(module, guard)
     if (said := files[0].parent / "generation_config.json").exists():
@@ -83,25 +86,30 @@ def module_from(
     dtype: torch.dtype | str,
     where: str,
     form: int | None,
-    in_blocks: bool = False,
+    as_stored: bool = False,
+    halves: bool = False,
 ) -> Any:
-    """Return a model with these tensors; `form`: as in `module_of`; `in_blocks`: without a form, what its file keeps in
-    blocks stays in them. Raises `ModelLoadError`."""
+    """Return a model with these tensors; `form`: as in `module_of`; `as_stored`: without a form, what its file keeps in
+    blocks stays in them, and with `halves` what it keeps in half precision. Raises `ModelLoadError`."""
     kind = _dtype(dtype, config, tensors)
-    if in_blocks and form is None:
-        return _in_blocks(tensors, config, kind, where)
+    if as_stored and form is None:
+        return _as_stored(tensors, config, kind, where, halves and may_be_compiled(config))
     return filled(tensors, config, kind, where) if form is None else _rounded(tensors, config, kind, where, form)
 
 
 def dense_module_of(
-    files: list[Path], config: DenseConfig, heads: DenseHeads, where: str, form: int | None
+    files: list[Path], config: DenseConfig, heads: DenseHeads, where: str, form: int | None, halves: bool = False
 ) -> DenseDecoder:
-    """Return a decoder of our own code, in float32, with the tensors of `files`; `form`: as in `module_of`. Raises
-    `NotDenseError` where tensors are not such a decoder's."""
+    """Return a decoder of our own code, in float32, with the tensors of `files`; `form` and `halves`: as in
+    `module_of`. Raises `NotDenseError` where tensors are not such a decoder's."""
     tensors = stored_tensors(files, where)
-    if form is None:
-        return DenseDecoder(tensors, config, heads)
-    made: DenseDecoder = _rounded(tensors, config, torch.float32, where, form, heads)
+    made: DenseDecoder
+    if form is not None:
+        made = _rounded(tensors, config, torch.float32, where, form, heads)
+    elif halves and has_halves(tensors):
+        made = _as_stored(tensors, config, torch.float32, where, True, heads)
+    else:
+        made = DenseDecoder(tensors, config, heads)
     return made
 
 
@@ -206,13 +214,16 @@ class _Promises:
             joined.is_taken = True
             self.left[experts.data_ptr()] = joined
 
-    def blocks(self, weight: Tensor) -> Packed | None:
-        """Return a weight of the model as its file has it in blocks; None = it has it in another form."""
+    def as_kept(self, weight: Tensor, halves: bool) -> Packed | None:
+        """Return a weight of the model as its file keeps it (`LazyTensor.as_kept`), also one that was read already."""
         promised = self.left.get(weight.data_ptr())
-        packed = None if promised is None else promised.kept.blocks()
-        if promised is None or packed is None:
+        if promised is None:
+            return narrow(weight.detach()) if halves else None
+        packed = promised.kept.as_kept(halves)
+        if packed is None:
             return None
-        refuse_no_numbers(promised.name, half_scales(packed.form, packed.scales), self.where)
+        numbers = packed.data if packed.form in HALF_NAMES.values() else half_scales(packed.form, packed.scales)
+        refuse_no_numbers(promised.name, numbers, self.where)
         self.done.add(weight.data_ptr())
         report(len(self.done), len(self.left))
         return packed
@@ -246,10 +257,17 @@ def _rounded(
     return module
 
 
-def _in_blocks(tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, where: str) -> Any:
-    """Return the model with weights in the blocks of its file."""
-    module, promises = _with_promises(tensors, config, dtype, where)
-    keep_module_blocks(module, promises.blocks)
+def _as_stored(
+    tensors: Mapping[str, LazyTensor],
+    config: Any,
+    dtype: torch.dtype,
+    where: str,
+    halves: bool,
+    heads: DenseHeads | None = None,
+) -> Any:
+    """Return the model with weights in the blocks of its file, and with `halves` in its half precision."""
+    module, promises = _with_promises(tensors, config, dtype, where, heads)
+    keep_as_stored(module, lambda weight: promises.as_kept(weight, halves))
     promises.keep(module)
     return module
 

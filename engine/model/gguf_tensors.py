@@ -16,10 +16,12 @@ from torch import Tensor
 
 from sluicegate.engine.checkpoints.gguf_files import GgufFile, places_of, processor_of, refuse_skipped
 from sluicegate.engine.checkpoints.stored_tensors import CHUNK, LazyTensor
-from sluicegate.engine.cpu import BLOCK_NAMES, Packed, keep_blocks
+from sluicegate.engine.cpu import BLOCK_NAMES, Packed, fits_halves, keep_blocks, keep_halves
 
 _ORDERLY = ("TensorProcessor", "LlamaTensorProcessor", "Gemma2TensorProcessor", "NemotronTensorProcessor")
 """Classes of `transformers` that change vectors at most, and the order of a matrix's rows."""
+
+_HALVES = {"BF16": torch.bfloat16, "F16": torch.float16}
 
 
 class GgufTensor(LazyTensor):
@@ -43,12 +45,21 @@ class GgufTensor(LazyTensor):
             low, high = int(some.min()), int(some.max()) + 1
             yield first, read(low, high)[torch.from_numpy(some - low)]
 
-    def blocks(self) -> Packed | None:
-        form = BLOCK_NAMES.get(self._tensor.tensor_type.name)
-        if form is None or len(self.shape) != 2:
+    def as_kept(self, halves: bool) -> Packed | None:
+        kind = self._tensor.tensor_type.name
+        form, half = BLOCK_NAMES.get(kind), _HALVES.get(kind)
+        if len(self.shape) != 2 or (form is None and half is None):
             return None
         rows, width = self.shape
-        return keep_blocks(self._in_order(lambda low, high: _read(self._tensor.data[low:high])), rows, width, form)
+        stored = self._in_order(lambda low, high: _read(self._tensor.data[low:high]))
+        if form is not None:
+            return keep_blocks(stored, rows, width, form)
+        if half is None or not halves or not fits_halves(self.shape, half):
+            return None
+        whole = torch.empty(self.shape, dtype=half)
+        for first, some in stored:
+            whole[first : first + len(some)] = some.view(half)
+        return keep_halves(whole)
 
     def _whole(self) -> Tensor:
         if len(self.shape) != 2:

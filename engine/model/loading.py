@@ -23,11 +23,12 @@ from sluicegate.engine.cpu import (
     EIGHT,
     FAMILIES,
     FOUR,
+    HALF_NAMES,
     MOST_RANK,
-    CpuSmallLinear,
     Packed,
     factor_table,
     kept_forms,
+    rounds_activations,
     shrink_module,
     weight_count,
     whole_weights,
@@ -76,7 +77,9 @@ def load_model(
     and `layers` are for the caller to fill in.
 
     `dtype` defaults to float32 on CPU (bfloat16 products are slower there without matrix extensions) and to the
-    checkpoint's own elsewhere. Raises `ModelLoadError` with the reason: not found, not a decoder, not served exactly.
+    checkpoint's own elsewhere. Left out, weights in half precision stay so where the compiled pass computes the model:
+    the answers are those of the widened ones, in half their memory. Raises `ModelLoadError` with the reason: not found,
+    not a decoder, not served exactly.
     """
     where = _bundled() if str(path_or_name) == BUNDLED else str(path_or_name)
     name = name or (BUNDLED if str(path_or_name) == BUNDLED else Path(where).name)
@@ -143,8 +146,8 @@ def _loaded(
             )
     else:
         with watching(name, asked.on_progress):
-            config, tokenizer, module, known = read_kept(where, kept, weights, asked.adapter is None)
-    rounded = any(isinstance(part, CpuSmallLinear) for part in module.modules())
+            config, tokenizer, module, known = read_kept(where, kept, asked.dtype, weights, asked.adapter is None)
+    rounded = rounds_activations(module)
     merged = _merged(module, asked.adapter)
     text_config = config.get_text_config(decoder=True)
     if asked.share is not None:
@@ -245,11 +248,11 @@ def what_is_in_blocks(module: Any) -> tuple[str, ...]:
     forms = kept_forms(module)
     if not forms:
         return ("its GGUF file was widened: all weights are in full precision",)
-    names = {form: name for name, form in BLOCK_NAMES.items()}
+    names = {form: name for name, form in (*BLOCK_NAMES.items(), *HALF_NAMES.items())}
     counts = " and ".join(f"{count} in {names[form]}" for form, count in sorted(forms.items()))
     whole = sum(whole_weights(module).values()) / max(1, weight_count(module))
     rest = f"; {100 * whole:.0f} % of the weights are in full precision" if whole > 0.01 else ""
-    return (f"matrices are kept in the blocks of its GGUF file: {counts}{rest}",)
+    return (f"matrices are kept as its GGUF file has them: {counts}{rest}",)
 
 
 def what_is_kept(states: tuple[StateShape, ...]) -> tuple[str, ...]:

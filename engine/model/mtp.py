@@ -22,7 +22,7 @@ from sluicegate.engine.checkpoints.fitting import INDEX, refuse_damaged, refuse_
 from sluicegate.engine.checkpoints.mtp_layers import EMBEDDING, HEAD, JOIN, STATE_NORM, TOKEN_NORM, MtpLayer, find_mtp
 from sluicegate.engine.checkpoints.quantised import fields_of, reads, whole_tensors
 from sluicegate.engine.checkpoints.stored_tensors import LazyTensor, stored_tensors
-from sluicegate.engine.cpu import CpuSmallLinear
+from sluicegate.engine.cpu import rounds_activations
 from sluicegate.engine.model.checks import verify
 from sluicegate.engine.model.files import filled, weight_files
 from sluicegate.engine.model.reading import config_of
@@ -44,8 +44,7 @@ class MtpHead:
         self._token_norm, self._state_norm = (_norm_with(self._final_norm, before[name]) for name in _BEFORE[:2])
         self._join = before[_BEFORE[2]]
         self._state_first = state_first
-        rounded = any(isinstance(part, CpuSmallLinear) for part in layer.modules())
-        (self.shape,), _, _ = verify(layer, layer.config, where, rounded=rounded)
+        (self.shape,), _, _ = verify(layer, layer.config, where, rounded=rounds_activations(layer))
 
     def features(self, states: Seq[Tensor]) -> Tensor:
         """Return the model's last state [T, d] behind its final norm."""

@@ -46,12 +46,13 @@ _OF_A_KIND = ("model_type", "architectures", "auto_map")
 
 
 def read_kept(
-    where: str, kept: KeptLoad, weights: WeightsKind, as_read: bool
+    where: str, kept: KeptLoad, dtype: str | None, weights: WeightsKind, as_read: bool
 ) -> tuple[DenseConfig, FastTokenizer, DenseDecoder, dict[str, Packed]]:
     """Do as `read_pretrained`, without importing `transformers`. Raises `NotDenseError`, `ValueError` and
     `ModelLoadError`."""
     form = _FORMS.get(weights) if as_read else None
-    module = dense_module_of(weight_files(Path(where), where), kept.config, kept.heads, where, form)
+    halves = as_read and weights == "full" and dtype is None
+    module = dense_module_of(weight_files(Path(where), where), kept.config, kept.heads, where, form, halves)
     module.generation_config = kept.generation_config
     refuse_damaged(module, where)
     tokenizer = FastTokenizer(kept.tokenizer, partial(_whole_tokenizer, where))
@@ -90,14 +91,15 @@ def read_pretrained(
         tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False, **more)
         kind = _dtype(dtype, device)
         known: dict[str, Packed] = {}
-        form = _FORMS.get(weights) if as_read and kind == torch.float32 and device.type == "cpu" else None
+        wide = as_read and kind == torch.float32 and device.type == "cpu"
+        form, halves = _FORMS.get(weights) if wide else None, wide and weights == "full" and dtype is None
         if (scheme := scheme_of(config, where)) is not None:
             module, known = _from_packed(where, config, scheme, kind, weights == "int4")
         elif files := _files(where, config):
-            module = module_of(files, config, kind, where, form if config.model_type != "bloom" else None, share)
+            form = form if config.model_type != "bloom" else None
+            module = module_of(files, config, kind, where, form, share, halves)
         elif file is not None and (tensors := gguf_tensors(file, config)) is not None:
-            in_blocks = gguf == "blocks" and as_read and kind == torch.float32 and device.type == "cpu"
-            module = module_from(tensors, config, kind, where, form, in_blocks)
+            module = module_from(tensors, config, kind, where, form, wide and gguf == "blocks", halves)
         else:
             module, found = AutoModelForCausalLM.from_pretrained(
                 place,

@@ -14,7 +14,8 @@ import torch
 from sluicegate.engine.attention.paged import Stretch
 from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.cpu.kernels.attention import attend_block, scratch_floats
-from sluicegate.engine.cpu.kernels.products import blend, multiply
+from sluicegate.engine.cpu.kernels.blends import blend
+from sluicegate.engine.cpu.kernels.products import multiply
 from sluicegate.engine.cpu.kernels.transposed import multiply_turned, turn_rows
 from sluicegate.engine.cpu.operations import tokens_a_task
 from sluicegate.engine.memory.kv import KVPool, LayerShape, attend

@@ -185,7 +185,7 @@ def test_matrices_of_other_kinds_stay_whole_beside_blocks(tmp_path: Path) -> Non
     assert compiled.is_compiled
     assert (compiled.score(text, chunk=16) - own.score(text, chunk=16)).abs().mean() < 0.05
     [note] = model.notes
-    assert note.startswith("matrices are kept in the blocks of its GGUF file: 3 in Q4_0 and 2 in Q8_0; ")
+    assert note.startswith("matrices are kept as its GGUF file has them: 3 in Q4_0 and 2 in Q8_0; ")
     assert "% of the weights are in full precision" in note
 
 
@@ -193,7 +193,7 @@ def test_matrices_of_other_kinds_stay_whole_beside_blocks(tmp_path: Path) -> Non
 def test_the_setting_and_the_notes_say_how_a_file_is_kept(tmp_path: Path) -> None:
     file = a_file(tmp_path)
     blocks, full = load_model(file), load_model(file, gguf="full")
-    assert blocks.notes == ("matrices are kept in the blocks of its GGUF file: 1 in Q8_0 and 10 in Q4_K and 5 in Q6_K",)
+    assert blocks.notes == ("matrices are kept as its GGUF file has them: 1 in Q8_0 and 10 in Q4_K and 5 in Q6_K",)
     assert full.notes == ("its GGUF file was widened: all weights are in full precision",)
     assert len({blocks.version, full.version, load_model(file, weights="int8").version}) == 3
     with pytest.raises(ConfigurationError, match=r"gguf must be one of blocks, full, found 'rows'"):

@@ -15,7 +15,8 @@ import numpy as np
 from numba import njit
 
 from sluicegate.engine.attention.in_place import FASTMATH, squeeze
-from sluicegate.engine.cpu.kernels.products import blend, multiply_panel
+from sluicegate.engine.cpu.kernels.blends import blend
+from sluicegate.engine.cpu.kernels.products import multiply_panel
 from sluicegate.engine.cpu.kernels.rows import FLOATS, floats, integers, small_exp, widen
 from sluicegate.engine.cpu.kernels.softmax_weights import LOWEST, peak_of, weigh, whole
 from sluicegate.engine.cpu.kernels.transposed import WIDE, multiply_turned, turn_rows

@@ -1,4 +1,5 @@
-"""Read one row of a weight that is kept in panels of blocks: what a table of embeddings is asked for."""
+"""Read one row of a weight that is kept in half precision or in panels of blocks: what a table of embeddings is asked
+for."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ from numba import types
 from numba.extending import intrinsic
 
 from sluicegate.engine.cpu.kernels.block_products import BLOCK_FORMS, BLOCK_OUTPUTS
-from sluicegate.engine.cpu.kernels.machine import half_as_float, load
-from sluicegate.engine.cpu.kernels.rows import bytes_at, floats, unsigned
+from sluicegate.engine.cpu.kernels.machine import float_of_bits, half_as_float, load
+from sluicegate.engine.cpu.kernels.products import BF16
+from sluicegate.engine.cpu.kernels.rows import bytes_at, floats, shorts, unsigned
 from sluicegate.engine.cpu.kernels.small_products import Q4_0, Q4_K, Q6_K, Q8_0
 from sluicegate.plugins.compiled.kernels import kernel
 
@@ -31,6 +33,18 @@ def half_at(typing_context: Any, address: Any) -> Any:
         return half_as_float(builder, load(builder, arguments[0], ir.HalfType(), 2))
 
     return types.float32(types.int64), code
+
+
+@kernel()
+def read_half_row(form, data, row, width, factor, out):  # type: ignore[no-untyped-def]
+    """Write `width` numbers of row `row` times `factor` to `out`; `data`: where a weight in BF16 or F16 begins."""
+    begin = data + 2 * width * row
+    made, found = floats(out, width), shorts(begin, width)
+    for at in range(width):
+        if form == BF16:
+            made[at] = float_of_bits(np.int32(found[at]) << np.int32(16)) * factor
+        else:
+            made[at] = half_at(begin + 2 * at) * factor
 
 
 @kernel()

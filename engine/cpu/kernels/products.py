@@ -1,9 +1,10 @@
 """Products of few rows with a weight matrix, read once: `out[m, n] = sum over k of x[m, k] * w[n, k]`.
 
-Weights stay as checkpoints have them ([N, K], a row an output), so nothing is packed or held twice. A tile of rows x
-columns is kept in vector registers while k runs; what comes later is fetched into the cache meanwhile. Libraries made
-for large products reach a quarter of this with 8 rows. The order of additions is the same whatever the number of rows:
-a row's result does not depend, to the last bit, on what else is computed with it.
+Weights stay as checkpoints have them ([N, K], a row an output; float32, or bfloat16 or float16 that is widened in
+registers), so nothing is packed or held twice. A tile of rows x columns is kept in vector registers while k runs; what
+comes later is fetched into the cache meanwhile. Libraries made for large products reach a quarter of this with 8 rows.
+The order of additions is the same whatever the number of rows: a row's result does not depend, to the last bit, on what
+else is computed with it. Nor does it depend on the form of the weights, where they stand for the same numbers.
 """
 
 from __future__ import annotations
@@ -15,20 +16,34 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from sluicegate.engine.cpu.kernels.machine import F32, I8, I32, LANES, at, foreign, load, number, store
-from sluicegate.plugins.compiled.kernels import kernel
+from sluicegate.engine.cpu.kernels.machine import (
+    F32,
+    I8,
+    I32,
+    LANES,
+    at,
+    foreign,
+    half_as_float,
+    load,
+    number,
+    store,
+)
+from sluicegate.plugins.compiled.kernels import Kernel, kernel
+
+WHOLE, BF16, F16 = 0, 16, 17
+"""Forms of a weight that products read as it is: float32, bfloat16, float16."""
 
 PANEL = 24
 """Columns computed for all rows before the next: they stay in the second-level cache."""
 DEPTH = 1024
 """Longest run of k summed in registers: rows of x that long stay in the first-level cache."""
 
-_VECTOR = ir.VectorType(F32, LANES)
-_ZERO = ir.Constant(_VECTOR, [0.0] * LANES)
+VECTOR = ir.VectorType(F32, LANES)
+_ZERO = ir.Constant(VECTOR, [0.0] * LANES)
 
 
 def fused_multiply_add(builder: Any) -> Any:
-    return foreign(builder, f"llvm.fma.v{LANES}f32", _VECTOR, [_VECTOR] * 3)
+    return foreign(builder, f"llvm.fma.v{LANES}f32", VECTOR, [VECTOR] * 3)
 
 
 def prefetch(builder: Any, address: Any) -> None:
@@ -69,6 +84,14 @@ def row_addresses(builder: Any, base: Any, stride: Any, count: int) -> list[Any]
     return [builder.add(base, builder.mul(stride, number(row))) for row in range(count)]
 
 
+def spread(builder: Any, value: Any) -> Any:
+    """Put a scalar into every lane."""
+    one = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), value, ir.Constant(I32, 0))
+    return builder.shuffle_vector(
+        one, ir.Constant(VECTOR, ir.Undefined), ir.Constant(ir.VectorType(I32, LANES), [0] * LANES)
+    )
+
+
 class Loop:
     """`for i in range(0, end, step)` in LLVM, with values carried from turn to turn."""
 
@@ -96,12 +119,29 @@ class Loop:
         builder.position_at_end(after)
 
 
+def number_bytes(form: int) -> int:
+    """Return the bytes of a number of such a weight."""
+    return 4 if form == WHOLE else 2
+
+
+def _widened(builder: Any, address: Any, form: int) -> Any:
+    """Load LANES numbers of a weight as float32."""
+    if form == WHOLE:
+        return load(builder, address, VECTOR)
+    if form == F16:
+        return half_as_float(builder, load(builder, address, ir.VectorType(ir.HalfType(), LANES), 2))
+    words = ir.VectorType(I32, LANES)
+    upper = builder.zext(load(builder, address, ir.VectorType(ir.IntType(16), LANES), 2), words)
+    return builder.bitcast(builder.shl(upper, ir.Constant(words, [16] * LANES)), VECTOR)
+
+
 @cache
-def _tile(rows: int, columns: int) -> Any:
-    """Make `tile(x, ldx, w, ldw, k, ahead, out, ldo, onto)`: one tile of float32; strides and `ahead` in bytes.
+def _tile(rows: int, columns: int, form: int) -> Any:
+    """Make `tile(x, ldx, w, ldw, k, ahead, out, ldo, onto)`: one tile; strides and `ahead` in bytes.
 
     k is a multiple of `LANES`. `onto`: 1 = add to what `out` holds. `ahead`: how much further on memory is prefetched.
     """
+    half = form != WHOLE
 
     @intrinsic
     def tile(typing_context, x, ldx, w, ldw, k, ahead, out, ldo, onto):  # type: ignore[no-untyped-def]
@@ -111,13 +151,14 @@ def _tile(rows: int, columns: int) -> Any:
             end = builder.mul(k, number(4))
             loop = Loop(builder, end, 4 * LANES, [_ZERO] * (rows * columns))
             multiply_add = fused_multiply_add(builder)
-            places = [builder.add(right, loop.index) for right in rights]
+            here = builder.lshr(loop.index, number(1)) if half else loop.index
+            places = [builder.add(right, here) for right in rights]
             for place in places:
                 prefetch(builder, builder.add(place, ahead))
-            weights = [load(builder, place, _VECTOR) for place in places]
+            weights = [_widened(builder, place, form) for place in places]
             sums = []
             for row, left in enumerate(lefts):
-                values = load(builder, builder.add(left, loop.index), _VECTOR)
+                values = load(builder, builder.add(left, loop.index), VECTOR)
                 for column, weight in enumerate(weights):
                     held = loop.carried[row * columns + column]
                     sums.append(builder.call(multiply_add, [values, weight, held]))
@@ -154,142 +195,95 @@ def _store_few(builder: Any, vectors: list[Any], address: Any, adds: Any) -> Non
         store(builder, builder.fadd(before, value), place)
 
 
-_tile_8_3, _tile_8_1, _tile_4_6, _tile_4_1 = _tile(8, 3), _tile(8, 1), _tile(4, 6), _tile(4, 1)
-_tile_2_8, _tile_2_1, _tile_1_8, _tile_1_1 = _tile(2, 8), _tile(2, 1), _tile(1, 8), _tile(1, 1)
+@cache
+def product_with(form: int) -> Kernel:
+    """Return `multiply(x, ldx, rows, w, ldw, k, columns, out, ldo, onto)`: `out[m, n] (+)= x[m] . w[n]` for all rows
+    and columns; addresses, and strides in bytes; k a multiple of LANES."""
+    size, panel_product = number_bytes(form), panel_product_with(form)
 
+    @kernel(name="product_with", made_by=(form,))
+    def multiply(x, ldx, rows, w, ldw, k, columns, out, ldo, onto):  # type: ignore[no-untyped-def]
+        for first in range(0, columns, PANEL):
+            width = min(PANEL, columns - first)
+            for begin in range(0, k, DEPTH):
+                depth = min(DEPTH, k - begin)
+                panel = w + first * ldw + size * begin
+                ahead = size * depth if begin + depth < k else PANEL * ldw - size * begin
+                adds = onto if begin == 0 else 1
+                panel_product(x + 4 * begin, ldx, rows, panel, ldw, depth, width, ahead, out + 4 * first, ldo, adds)
 
-@kernel()
-def multiply(x, ldx, rows, w, ldw, k, columns, out, ldo, onto):  # type: ignore[no-untyped-def]
-    """Compute `out[m, n] (+)= x[m] . w[n]` for all rows and columns; addresses, and strides in bytes; k a multiple of
-    LANES."""
-    for first in range(0, columns, PANEL):
-        width = min(PANEL, columns - first)
-        for begin in range(0, k, DEPTH):
-            depth = min(DEPTH, k - begin)
-            panel = w + first * ldw + 4 * begin
-            ahead = 4 * depth if begin + depth < k else PANEL * ldw - 4 * begin
-            adds = onto if begin == 0 else 1
-            multiply_panel(x + 4 * begin, ldx, rows, panel, ldw, depth, width, ahead, out + 4 * first, ldo, adds)
-
-
-@kernel()
-def multiply_alone(x, w, ldw, k, columns, out):  # type: ignore[no-untyped-def]
-    """Do as `multiply` for one row and few columns, without fetching ahead: the columns that follow may be far away."""
-    for begin in range(0, k, DEPTH):
-        onto = 1 if begin > 0 else 0
-        multiply_panel(x + 4 * begin, 0, 1, w + 4 * begin, ldw, min(DEPTH, k - begin), columns, 0, out, 0, onto)
-
-
-@kernel()
-def multiply_panel(x, ldx, rows, w, ldw, k, columns, ahead, out, ldo, onto):  # type: ignore[no-untyped-def]
-    """Do as `multiply`, for k up to DEPTH; what lies `ahead` bytes after each weight is fetched for whoever is next."""
-    row = 0
-    while row + 8 <= rows:
-        left, here, column = x + row * ldx, out + row * ldo, 0
-        while column + 3 <= columns:
-            _tile_8_3(left, ldx, w + column * ldw, ldw, k, ahead, here + 4 * column, ldo, onto)
-            column += 3
-        while column < columns:
-            _tile_8_1(left, ldx, w + column * ldw, ldw, k, ahead, here + 4 * column, ldo, onto)
-            column += 1
-        row += 8
-        ahead = 0
-    if row + 4 <= rows:
-        left, here, column = x + row * ldx, out + row * ldo, 0
-        while column + 6 <= columns:
-            _tile_4_6(left, ldx, w + column * ldw, ldw, k, ahead, here + 4 * column, ldo, onto)
-            column += 6
-        while column < columns:
-            _tile_4_1(left, ldx, w + column * ldw, ldw, k, ahead, here + 4 * column, ldo, onto)
-            column += 1
-        row += 4
-        ahead = 0
-    if row + 2 <= rows:
-        left, here, column = x + row * ldx, out + row * ldo, 0
-        while column + 8 <= columns:
-            _tile_2_8(left, ldx, w + column * ldw, ldw, k, ahead, here + 4 * column, ldo, onto)
-            column += 8
-        while column < columns:
-            _tile_2_1(left, ldx, w + column * ldw, ldw, k, ahead, here + 4 * column, ldo, onto)
-            column += 1
-        row += 2
-        ahead = 0
-    if row < rows:
-        left, here, column = x + row * ldx, out + row * ldo, 0
-        while column + 8 <= columns:
-            _tile_1_8(left, ldx, w + column * ldw, ldw, k, ahead, here + 4 * column, ldo, onto)
-            column += 8
-        while column < columns:
-            _tile_1_1(left, ldx, w + column * ldw, ldw, k, ahead, here + 4 * column, ldo, onto)
-            column += 1
+    made: Kernel = multiply
+    return made
 
 
 @cache
-def _blend(rows: int, vectors: int) -> Any:
-    """Make `blend(p, ldp, v, ldv, count, out, ldo)`: `out[m, :] += sum over j of p[m, j] * v[j, :]`, `vectors`
-    registers wide; strides in bytes."""
+def product_alone_with(form: int) -> Kernel:
+    """Return `multiply_alone(x, w, ldw, k, columns, out)`: as `product_with` for one row and few columns, after which
+    others far away may follow: nothing is fetched ahead."""
+    size, panel_product = number_bytes(form), panel_product_with(form)
 
-    @intrinsic
-    def blend(typing_context, p, ldp, v, ldv, count, out, ldo):  # type: ignore[no-untyped-def]
-        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            p, ldp, v, ldv, count, out, ldo = arguments
-            shares, outs = row_addresses(builder, p, ldp, rows), row_addresses(builder, out, ldo, rows)
-            places = [builder.add(o, number(4 * LANES * i)) for o in outs for i in range(vectors)]
-            loop = Loop(builder, count, 1, [load(builder, place, _VECTOR) for place in places])
-            multiply_add = fused_multiply_add(builder)
-            row = builder.add(v, builder.mul(loop.index, ldv))
-            values = [load(builder, builder.add(row, number(4 * LANES * i)), _VECTOR) for i in range(vectors)]
-            sums = []
-            for at_row, share in enumerate(shares):
-                weight = load(builder, builder.add(share, builder.mul(loop.index, number(4))), F32)
-                shared = spread(builder, weight)
-                for index, value in enumerate(values):
-                    sums.append(builder.call(multiply_add, [shared, value, loop.carried[at_row * vectors + index]]))
-            loop.close(sums)
-            for place, value in zip(places, sums, strict=True):
-                store(builder, value, place)
-            return context.get_dummy_value()
+    @kernel(name="product_alone_with", made_by=(form,))
+    def multiply_alone(x, w, ldw, k, columns, out):  # type: ignore[no-untyped-def]
+        for begin in range(0, k, DEPTH):
+            onto = 1 if begin > 0 else 0
+            depth = min(DEPTH, k - begin)
+            panel_product(x + 4 * begin, 0, 1, w + size * begin, ldw, depth, columns, 0, out, 0, onto)
 
-        return types.void(*[types.int64] * 7), code
-
-    return blend
+    made: Kernel = multiply_alone
+    return made
 
 
-def spread(builder: Any, value: Any) -> Any:
-    """Put a scalar into every lane."""
-    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, ir.Constant(I32, 0))
-    return builder.shuffle_vector(
-        one, ir.Constant(_VECTOR, ir.Undefined), ir.Constant(ir.VectorType(I32, LANES), [0] * LANES)
-    )
+@cache
+def panel_product_with(form: int) -> Kernel:
+    """Return `multiply_panel(x, ldx, rows, w, ldw, k, columns, ahead, out, ldo, onto)`: as `product_with`, for k up to
+    DEPTH; what lies `ahead` bytes after each weight is fetched for whoever is next."""
+    tile_8_3, tile_8_1, tile_4_6, tile_4_1 = (_tile(*size, form) for size in ((8, 3), (8, 1), (4, 6), (4, 1)))
+    tile_2_8, tile_2_1, tile_1_8, tile_1_1 = (_tile(*size, form) for size in ((2, 8), (2, 1), (1, 8), (1, 1)))
+
+    @kernel(name="panel_product_with", made_by=(form,))
+    def multiply_panel(x, ldx, rows, w, ldw, k, columns, ahead, out, ldo, onto):  # type: ignore[no-untyped-def]
+        row = 0
+        while row + 8 <= rows:
+            left, here, column = x + row * ldx, out + row * ldo, 0
+            while column + 3 <= columns:
+                tile_8_3(left, ldx, w + column * ldw, ldw, k, ahead, here + 4 * column, ldo, onto)
+                column += 3
+            while column < columns:
+                tile_8_1(left, ldx, w + column * ldw, ldw, k, ahead, here + 4 * column, ldo, onto)
+                column += 1
+            row += 8
+            ahead = 0
+        if row + 4 <= rows:
+            left, here, column = x + row * ldx, out + row * ldo, 0
+            while column + 6 <= columns:
+                tile_4_6(left, ldx, w + column * ldw, ldw, k, ahead, here + 4 * column, ldo, onto)
+                column += 6
+            while column < columns:
+                tile_4_1(left, ldx, w + column * ldw, ldw, k, ahead, here + 4 * column, ldo, onto)
+                column += 1
+            row += 4
+            ahead = 0
+        if row + 2 <= rows:
+            left, here, column = x + row * ldx, out + row * ldo, 0
+            while column + 8 <= columns:
+                tile_2_8(left, ldx, w + column * ldw, ldw, k, ahead, here + 4 * column, ldo, onto)
+                column += 8
+            while column < columns:
+                tile_2_1(left, ldx, w + column * ldw, ldw, k, ahead, here + 4 * column, ldo, onto)
+                column += 1
+            row += 2
+            ahead = 0
+        if row < rows:
+            left, here, column = x + row * ldx, out + row * ldo, 0
+            while column + 8 <= columns:
+                tile_1_8(left, ldx, w + column * ldw, ldw, k, ahead, here + 4 * column, ldo, onto)
+                column += 8
+            while column < columns:
+                tile_1_1(left, ldx, w + column * ldw, ldw, k, ahead, here + 4 * column, ldo, onto)
+                column += 1
+
+    made: Kernel = multiply_panel
+    return made
 
 
-_blend_4_4, _blend_2_4, _blend_1_4 = _blend(4, 4), _blend(2, 4), _blend(1, 4)
-_blend_4_1, _blend_2_1, _blend_1_1 = _blend(4, 1), _blend(2, 1), _blend(1, 1)
-
-
-@kernel()
-def blend(p, ldp, rows, v, ldv, count, width, out, ldo):  # type: ignore[no-untyped-def]
-    """Add `sum over j < count of p[m, j] * v[j, d]` to `out[m, d]`; `width` is a multiple of LANES, count > 0."""
-    row = 0
-    while row < rows:
-        taken, column = 4 if row + 4 <= rows else (2 if row + 2 <= rows else 1), 0
-        share, here = p + row * ldp, out + row * ldo
-        while column < width:
-            value, place = v + 4 * column, here + 4 * column
-            if column + 4 * LANES <= width:
-                if taken == 4:
-                    _blend_4_4(share, ldp, value, ldv, count, place, ldo)
-                elif taken == 2:
-                    _blend_2_4(share, ldp, value, ldv, count, place, ldo)
-                else:
-                    _blend_1_4(share, ldp, value, ldv, count, place, ldo)
-                column += 4 * LANES
-            else:
-                if taken == 4:
-                    _blend_4_1(share, ldp, value, ldv, count, place, ldo)
-                elif taken == 2:
-                    _blend_2_1(share, ldp, value, ldv, count, place, ldo)
-                else:
-                    _blend_1_1(share, ldp, value, ldv, count, place, ldo)
-                column += LANES
-        row += taken
+multiply, multiply_alone, multiply_panel = product_with(WHOLE), product_alone_with(WHOLE), panel_product_with(WHOLE)

@@ -4,23 +4,58 @@
 
 computes columns [first, first + count) of `x @ w.T` for `rows` rows; of a weight of 4 bits `first` begins a panel. `w`,
 `scales`: of the weight's first column; `out`: where the first of these columns goes. `xs`, `ldxs`, `scales` mean
-nothing to whole weights.
+nothing to weights in float32, bfloat16 and float16.
 """
 
 from __future__ import annotations
 
+from functools import cache
+
 from sluicegate.engine.cpu.kernels.block_products import BLOCK_FORMS, BLOCK_PANEL, BLOCK_PRODUCTS
 from sluicegate.engine.cpu.kernels.panel_products import multiply4
-from sluicegate.engine.cpu.kernels.products import PANEL, multiply, multiply_alone
-from sluicegate.engine.cpu.kernels.small_products import EIGHT, FOUR, GROUP4, GROUP8, WHOLE, multiply8
-from sluicegate.plugins.compiled.kernels import kernel
+from sluicegate.engine.cpu.kernels.products import (
+    BF16,
+    F16,
+    PANEL,
+    WHOLE,
+    number_bytes,
+    product_alone_with,
+    product_with,
+)
+from sluicegate.engine.cpu.kernels.small_products import EIGHT, FOUR, GROUP4, GROUP8, multiply8
+from sluicegate.plugins.compiled.kernels import Kernel, kernel
 
 _SIGNATURE = f"void({', '.join(['int64'] * 13)})"
 
 
-@kernel(_SIGNATURE)
-def product_whole(x, ldx, xs, ldxs, rows, w, scales, k, first, count, out, ldo, onto):  # type: ignore[no-untyped-def]
-    multiply(x, ldx, rows, w + 4 * k * first, 4 * k, k, count, out, ldo, onto)
+READ_AS_THEY_ARE = (WHOLE, BF16, F16)
+"""Forms whose products take activations in float32; the others take them rounded."""
+
+
+@cache
+def wide_product(form: int) -> Kernel:
+    """Return the product with weights of a form of READ_AS_THEY_ARE."""
+    size, multiply = number_bytes(form), product_with(form)
+
+    @kernel(_SIGNATURE, name="wide_product", made_by=(form,))
+    def product(x, ldx, xs, ldxs, rows, w, scales, k, first, count, out, ldo, onto):  # type: ignore[no-untyped-def]
+        multiply(x, ldx, rows, w + size * k * first, size * k, k, count, out, ldo, onto)
+
+    made: Kernel = product
+    return made
+
+
+@cache
+def wide_product_alone(form: int) -> Kernel:
+    """Return the same for one row and few columns; see `product_alone_with`."""
+    size, multiply = number_bytes(form), product_alone_with(form)
+
+    @kernel(_SIGNATURE, name="wide_product_alone", made_by=(form,))
+    def product(x, ldx, xs, ldxs, rows, w, scales, k, first, count, out, ldo, onto):  # type: ignore[no-untyped-def]
+        multiply(x, w + size * k * first, size * k, k, count, out)
+
+    made: Kernel = product
+    return made
 
 
 @kernel(_SIGNATURE)
@@ -34,21 +69,17 @@ def product_four(x, ldx, xs, ldxs, rows, w, scales, k, first, count, out, ldo, o
     multiply4(x, ldx, xs, ldxs, rows, w, scales, k, count, out, ldo, onto)
 
 
-@kernel(_SIGNATURE)
-def product_alone(x, ldx, xs, ldxs, rows, w, scales, k, first, count, out, ldo, onto):  # type: ignore[no-untyped-def]
-    """Do as `product_whole` for one row and few columns; see `multiply_alone`."""
-    multiply_alone(x, w + 4 * k * first, 4 * k, k, count, out)
-
-
-PRODUCTS = {WHOLE: product_whole, EIGHT: product_eight, FOUR: product_four, **BLOCK_PRODUCTS}
+product_whole = wide_product(WHOLE)
+_ROUNDED = {EIGHT: product_eight, FOUR: product_four, **BLOCK_PRODUCTS}
+PRODUCTS = {**{form: wide_product(form) for form in READ_AS_THEY_ARE}, **_ROUNDED}
 """By form of the weight."""
-ALONE = {WHOLE: product_alone, EIGHT: product_eight, FOUR: product_four, **BLOCK_PRODUCTS}
+ALONE = {**{form: wide_product_alone(form) for form in READ_AS_THEY_ARE}, **_ROUNDED}
 """Those for one row and few columns, after which others far away may follow."""
 WIDEST_PANEL = max(PANEL, BLOCK_PANEL)
 
 
 def activation_group(form: int) -> int:
-    """Return how many inputs share a scale of the activations that a weight of this form, not a whole one, reads."""
+    """Return how many inputs share a scale of the activations that a weight of this form reads rounded."""
     if form in BLOCK_FORMS:
         return BLOCK_FORMS[form].group
     return GROUP8 if form == EIGHT else GROUP4

@@ -39,6 +39,11 @@ def unsigned(address, count):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, inline="always")
+def shorts(address, count):  # type: ignore[no-untyped-def]
+    return carray(pointer_to(address), count, np.int16)
+
+
+@njit(nogil=True, inline="always")
 def words(address, count):  # type: ignore[no-untyped-def]
     return carray(pointer_to(address), count, np.int32)
 

@@ -33,8 +33,8 @@ from sluicegate.engine.cpu.kernels.rows import bytes_at, floats, words
 from sluicegate.plugins.compiled.kernels import kernel
 
 GROUP8, GROUP4 = 128, 64
-WHOLE, EIGHT, FOUR = 0, 8, 4
-"""Forms of a weight: float32, 8 bits, 4 bits."""
+EIGHT, FOUR = 8, 4
+"""Forms of a weight: 8 bits, 4 bits."""
 Q8_0, Q4_0, Q4_K, Q6_K = 18, 14, 24, 26
 """Forms of a weight in blocks of a GGUF file, see `engine.cpu.kernels.block_products`."""
 
