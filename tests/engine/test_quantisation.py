@@ -15,6 +15,7 @@ from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.checkpoints.stand_ins import ExpertsTensor
 from sluicegate.engine.checkpoints.stored_tensors import FileTensor
 from sluicegate.engine.cpu.kernels.rows import FP8, shrink, shrink_to_e4m3, widen
+from sluicegate.engine.cpu.kernels.small_products import padded, scale_bytes, shrink_groups
 from sluicegate.engine.cpu.packing import EIGHT, FOUR, Packed, pack, pack_runs, unpack
 from sluicegate.engine.cpu.small_layers import CpuSmallLinear, SmallEmbedding, SmallExperts
 from sluicegate.engine.memory.kv import E4M3, KVPool, LayerShape
@@ -89,6 +90,28 @@ def test_a_nan_is_not_rounded_away() -> None:
     x = torch.ones(1, 64)
     x[0, 3] = float("nan")
     assert CpuSmallLinear(pack(torch.randn(5, 64), EIGHT), None)(x).isnan().all()
+
+
+@pytest.mark.parametrize("group", [128, 64, 32, 16])
+@pytest.mark.parametrize("k", [7, 128, 250, 4 * 128])
+def test_activations_are_rounded_to_the_bit_in_whole_groups_and_in_what_is_left(group: int, k: int) -> None:
+    """Numbers half way between two go to the even one; zeros stay zeros; a group with a NaN has no scale."""
+    x = np.random.default_rng(k).standard_normal(k).astype(np.float32)
+    x[:3] = (127, 0.5, 1.5)
+    x[2 * group : 3 * group] = 0
+    x[3 * group : 3 * group + 1] = np.nan
+    padded_k = padded(k)
+    found, scales = np.full(padded_k, 99, np.int8), np.zeros(scale_bytes(k, group), np.int8)
+    shrink_groups(x.ctypes.data, k, group, found.ctypes.data, scales.ctypes.data)
+    groups = np.pad(x, (0, padded_k - k)).reshape(-1, group)
+    units = np.abs(groups).max(1) / np.float32(127)
+    told, sums = scales[: 4 * len(units)].view(np.float32), scales[4 * len(units) : 8 * len(units)].view(np.int32)
+    assert np.allclose(told, units, rtol=1e-6, equal_nan=True)
+    inverse = np.divide(np.float32(1), told, out=np.zeros_like(told), where=told > 0)
+    whole = ~np.isnan(units)
+    expected = np.rint(groups * inverse[:, None])[whole]
+    assert np.array_equal(found.reshape(-1, group)[whole], expected)
+    assert np.array_equal(sums[whole], -8 * expected.sum(1))
 
 
 def test_an_embedding_is_read_from_its_packed_weight() -> None:

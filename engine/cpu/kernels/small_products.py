@@ -19,7 +19,19 @@ from numba import types
 from numba.extending import intrinsic
 
 from sluicegate.engine.attention.in_place import FASTMATH
-from sluicegate.engine.cpu.kernels.machine import F32, HAS_VNNI, I32, LANES, foreign, load, number, store
+from sluicegate.engine.cpu.kernels.group_rounding import largest_of, round_run
+from sluicegate.engine.cpu.kernels.machine import (
+    F32,
+    HAS_VNNI,
+    I32,
+    LANES,
+    bits_of_float,
+    float_of_bits,
+    foreign,
+    load,
+    number,
+    store,
+)
 from sluicegate.engine.cpu.kernels.products import (
     PANEL,
     Loop,
@@ -174,21 +186,28 @@ def shrink_groups(x, k, group, out, scales):  # type: ignore[no-untyped-def]
     source, shift = floats(x, k), np.float32(0)
     for index in range(groups):
         begin, end = index * group, min(k, (index + 1) * group)
-        largest, check = np.float32(0), np.float32(0)
-        for i in range(begin, end):
-            largest = max(largest, abs(source[i]))
-            check += source[i]
+        whole = end - begin == group
+        if whole:
+            bits = largest_of(x + 4 * begin, group)
+        else:
+            bits = np.int32(0)
+            for i in range(begin, end):
+                bits = max(bits, bits_of_float(source[i]) & np.int32(0x7FFFFFFF))
+        largest = float_of_bits(np.int32(bits))
         unit = largest / np.float32(127)
         inverse = np.float32(1) / unit if unit > 0 else np.float32(0)
-        total = np.int32(0)
-        for i in range(begin, end):
-            value = np.int32(np.rint(source[i] * inverse))
-            small[i] = np.int8(value)
-            total += value
-        for i in range(max(begin, end), (index + 1) * group):
-            small[i] = np.int8(0)
-        units[index] = unit if check == check else check
-        sums[index] = np.int32(-8) * total
+        if whole:
+            total = round_run(x + 4 * begin, group, inverse, out + begin)
+        else:
+            total = np.int32(0)
+            for i in range(begin, end):
+                value = np.int32(np.rint(source[i] * inverse))
+                small[i] = np.int8(value)
+                total += value
+            for i in range(max(begin, end), (index + 1) * group):
+                small[i] = np.int8(0)
+        units[index] = unit
+        sums[index] = np.int32(-8) * np.int32(total)
         shift += np.float32(128) * units[index] * np.float32(total)
     floats(scales + 8 * groups, 1)[0] = shift
 
