@@ -22,11 +22,11 @@ from sluicegate.gateway.accounts.limits.runs import DEPTH_HEADER, RUN_HEADER
 from sluicegate.gateway.api.dialect import Dialect, TextDialect
 from sluicegate.gateway.http.api_key import api_key_of, key_of_head
 from sluicegate.gateway.http.arrival import is_noted, note_reading
+from sluicegate.gateway.http.connection.protocol import HeadRefusal
 from sluicegate.gateway.http.errors import JSON, OPENAI, ErrorForms, error_headers, error_status
 from sluicegate.gateway.http.guard import allowed
 from sluicegate.gateway.http.key_gate import RawHeaders, left_of
 from sluicegate.gateway.http.middleware import request_id_of
-from sluicegate.gateway.http.protocol import HeadRefusal
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import Caller, Overloaded, SluicegateError
 

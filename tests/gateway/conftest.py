@@ -22,7 +22,7 @@ from openai import OpenAI
 from benchmarks.random_model import save_random_model
 from sluicegate.gateway import create_app, load
 from sluicegate.gateway.compose import compose
-from sluicegate.gateway.http.protocol import guarded_protocol
+from sluicegate.gateway.http.connection.protocol import guarded_protocol
 from sluicegate.gateway.runtime import Runtime
 from tests.waiting import until
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-import sluicegate.gateway.http.coalescing
-from sluicegate.gateway.http.coalescing import MOST, PATIENCE_S, CoalescedTransport
+import sluicegate.gateway.http.connection.coalescing
+from sluicegate.gateway.http.connection.coalescing import MOST, PATIENCE_S, CoalescedTransport
 
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow this machine is, a turn of the test is short."""
-    monkeypatch.setattr(sluicegate.gateway.http.coalescing, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(sluicegate.gateway.http.connection.coalescing, "PATIENCE_S", 60.0)
 
 
 class Wire:

@@ -13,10 +13,12 @@ from sluicegate.gateway.runtime import Runtime
 
 
 def add_health_routes(router: APIRouter, runtime: Runtime) -> None:
+    @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz")
     async def healthz() -> Any:
         return {"status": "alive"}
 
+    @router.head("/readyz", include_in_schema=False)
     @router.get("/readyz")
     async def readyz(request: Request) -> Response:
         """Report readiness: words for people, or JSON for whoever asks for it."""
@@ -26,6 +28,8 @@ def add_health_routes(router: APIRouter, runtime: Runtime) -> None:
             return JSONResponse(found.as_json(), status)
         return Response(found.as_text(), status, media_type="text/plain")
 
+    @router.head("/health", include_in_schema=False)
+    @router.head("/ping", include_in_schema=False)
     @router.get("/health")
     @router.get("/ping")
     @router.post("/ping")

@@ -9,11 +9,13 @@ of its body.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Sized
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
 
+from httptools import HttpRequestParser
 from starlette.types import Scope
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -21,7 +23,8 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from sluicegate.gateway.http.arrival import note_arrival
 from sluicegate.gateway.http.authority import TARGET
-from sluicegate.gateway.http.coalescing import CoalescedTransport
+from sluicegate.gateway.http.connection.coalescing import CoalescedTransport
+from sluicegate.gateway.http.connection.older_clients import UntilClose, head_without_offer
 from sluicegate.gateway.http.disconnects import EXTENSION, Disconnect
 from sluicegate.gateway.settings import ServerSettings
 
@@ -56,6 +59,7 @@ REFUSED: Any = _Refused()
 
 
 CLOSE = (b"connection", b"close")
+TRANSFER = b"transfer-encoding"
 AT_ONCE = 8
 """Of requests that come in one read, how many are refused in the same turn of the event loop; others wait, too."""
 
@@ -114,6 +118,8 @@ def guarded_protocol(settings: ServerSettings, door: Door = lambda target, scope
             self._disconnect = Disconnect()
             self._closes = False
             """After the body of a request that is refused already."""
+            self._read = self._again = b""
+            """What came last, and what is to be read in its place."""
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(CoalescedTransport(transport, self.loop))  # type: ignore[arg-type]
@@ -128,7 +134,11 @@ def guarded_protocol(settings: ServerSettings, door: Door = lambda target, scope
 
         def data_received(self, data: bytes) -> None:
             self._ended, self._refused = False, 0
+            self._read = data
             super().data_received(data)
+            if self._again:
+                self._read_again()
+            self._read = b""
             if self.cycle is REFUSED:
                 self._expect_rest()
             # Of bytes behind another request nobody says how many are of this head; the next ones are.
@@ -137,6 +147,28 @@ def guarded_protocol(settings: ServerSettings, door: Door = lambda target, scope
             self._head_bytes += len(data)
             if self._head_bytes > settings.max_head_bytes:
                 self.send_400_response(f"The head of the request is larger than {settings.max_head_bytes} bytes.")
+
+        def _unsupported_upgrade_warning(self) -> None:
+            """Keep the request to be read again, without its offer: the parser takes what follows the head, a body too,
+            for another protocol. Called while `HttpParserUpgrade` is handled."""
+            upgrade = sys.exception()
+            if upgrade is None or not self._offers_another():
+                return
+            method, version = self.parser.get_method(), self.parser.get_http_version()
+            self._again = head_without_offer(method, self.url, version, self.headers) + self._read[upgrade.args[0] :]
+
+        def _offers_another(self) -> bool:
+            """Return whether the request offers a protocol that is not spoken here to go on in, beside HTTP/1.1."""
+            parser = self.parser
+            return parser.should_upgrade() and parser.get_method() != b"CONNECT" and not self._should_upgrade()
+
+        def _read_again(self) -> None:
+            self.parser = HttpRequestParser(self)
+            again, self._again = self._again, b""
+            super().data_received(again)
+            if self._again:  # each time all that follows is copied
+                self._again = b""
+                self.send_400_response("Offer another protocol with one request at a time.")
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
@@ -147,15 +179,19 @@ def guarded_protocol(settings: ServerSettings, door: Door = lambda target, scope
         def on_header(self, name: bytes, value: bytes) -> None:
             if len(self.headers) >= settings.max_headers:
                 raise ValueError("too many headers")  # httptools makes it a parser error, uvicorn a 400
+            if len(name) == len(TRANSFER) and name.lower() == TRANSFER and value.lower() != b"chunked":
+                raise ValueError("the body is packed on its way")  # the parser would hand it on as it came
             super().on_header(name, value)
 
         def on_headers_complete(self) -> None:
             _stop(self._head)
             self._head = None
+            if self._offers_another():
+                return
             if not self.url.startswith(b"/"):
                 self.scope["extensions"][TARGET] = self.url  # type: ignore[assignment]
             if not settings.shed_s or (self.cycle is not None and not self.cycle.response_complete):
-                super().on_headers_complete()
+                self._begin()
             elif self.transport.is_closing():
                 self.cycle = REFUSED
             else:
@@ -165,9 +201,14 @@ def guarded_protocol(settings: ServerSettings, door: Door = lambda target, scope
         def _at_door(self) -> None:
             refusal = door(self.url, self.scope) if self._is_plain() else None  # type: ignore[arg-type]
             if refusal is None:
-                super().on_headers_complete()
+                self._begin()
             else:
                 self._refuse(refusal)
+
+        def _begin(self) -> None:
+            super().on_headers_complete()
+            if self.parser.get_http_version() == "1.0":
+                self.cycle.chunked_encoding, self.cycle.expected_content_length = False, UntilClose()
 
         def _is_plain(self) -> bool:
             """Return whether the request needs nothing of the server but an answer, and the connection takes one."""
@@ -204,6 +245,8 @@ def guarded_protocol(settings: ServerSettings, door: Door = lambda target, scope
                 self._rest = self.loop.call_later(settings.body_s, self.transport.abort)
 
         def on_message_complete(self) -> None:
+            if self._offers_another():
+                return
             _stop(self._rest)
             self._rest = None
             super().on_message_complete()
