@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate.plugins import RequestError, exact_json
+from sluicegate.plugins.json_names import DuplicateName, check_once
 
 MAX_LINES = 50_000
 MAX_ID = 512
@@ -56,9 +57,13 @@ def lines_of(path: Path, endpoint: str) -> Iterator[Line]:
 
 def _line(number: int, raw: bytes, endpoint: str) -> Line:
     try:
-        tree = exact_json.read(raw)
+        tree = exact_json.read(raw, lambda rounded: check_once(rounded, raw))
+    except DuplicateName as error:
+        raise BadLine(number, str(error)) from error
     except ValueError as error:
         raise BadLine(number, f"not JSON: {error}") from error
+    except RecursionError as error:
+        raise BadLine(number, "it nests too deeply; make it flatter") from error
     if not isinstance(tree, dict):
         raise BadLine(number, f"must be a JSON object, found {type(tree).__name__}")
     custom_id, body = tree.get("custom_id"), tree.get("body")

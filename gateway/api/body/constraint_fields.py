@@ -13,6 +13,7 @@ from sluicegate.gateway.api.body.depth import check_depth, check_values_inside
 from sluicegate.gateway.api.body.shared_fields import SharedFields, contradiction
 from sluicegate.gateway.api.body.unknown_fields import Listed, Wire
 from sluicegate.plugins import Constraint, ConstraintKind, RequestError, exact_json
+from sluicegate.plugins.json_names import check_once
 
 Found = tuple[str, Constraint]
 """A field's name, and the constraint it asks for."""
@@ -199,10 +200,15 @@ def _parsed(value: dict[str, Any] | bool | str, name: str) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        tree = exact_json.read(check_values_inside(value), lambda rounded: check_depth(rounded, value, at=name))
+        tree = exact_json.read(check_values_inside(value), lambda rounded: _check(rounded, value, name))
     except ValueError as error:
         raise RequestError(f"`{name}` cannot be read as JSON: {error}", param=name.partition(".")[0]) from error
     return tree
+
+
+def _check(rounded: Any, text: str, name: str) -> None:
+    check_depth(rounded, text, at=name)
+    check_once(rounded, text)
 
 
 def _options(wire: ConstrainedFields) -> dict[str, Any]:

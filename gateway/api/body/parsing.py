@@ -14,6 +14,7 @@ from sluicegate.gateway.api.body.depth import check_depth
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, W
 from sluicegate.plugins import Request, RequestError, exact_json
 from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.json_names import DuplicateName, check_once
 
 M = TypeVar("M", bound=BaseModel)
 Tree = Mapping[str, Any]
@@ -68,14 +69,21 @@ class InWordsOf:
 
 
 def read_json(body: bytes) -> dict[str, Any]:
-    """Read a body as a JSON object. Raises `RequestError` where it is none, or nests too deeply."""
+    """Read a body as a JSON object. Raises `RequestError` where it is none, nests too deeply, or has a name twice."""
     try:
-        tree = exact_json.read(body, lambda rounded: check_depth(rounded, body))
+        tree = exact_json.read(body, lambda rounded: _check(rounded, body))
+    except DuplicateName as error:
+        raise RequestError(str(error), param=error.path, code="duplicate_name") from error
     except ValueError as error:
         raise RequestError(_unreadable(body, error), code="invalid_json") from error
     if not isinstance(tree, dict):
         raise RequestError(f"the body must be a JSON object, found {_shown(tree)}", code="invalid_json")
     return tree
+
+
+def _check(rounded: Any, body: bytes) -> None:
+    check_depth(rounded, body)
+    check_once(rounded, body)
 
 
 def _unreadable(body: bytes, error: ValueError) -> str:
