@@ -11,6 +11,9 @@ from sluicegate.gateway.upstream.bounds import FEW_BYTES, Bounds
 from sluicegate.plugins import SluicegateError
 
 DONE = b"[DONE]"
+BOM = b"\xef\xbb\xbf"
+MARKED = BOM + b"data:"
+"""How a stream may begin: without a look at it the first event would be a field of another name, and its text lost."""
 
 
 class Broken(SluicegateError):
@@ -38,7 +41,7 @@ async def alone(pieces: AsyncIterator[bytes], bounds: Bounds) -> AsyncGenerator[
         body += piece
         if len(body) > bounds.event_bytes:
             raise Malformed(f"the server sent an answer of more than {bounds.event_bytes} bytes")
-    found = _parsed(bytes(body), bounds)
+    found = _parsed(bytes(body).removeprefix(BOM), bounds)
     choices = found.get("choices")
     if type(choices) is not list or not all(type(choice) is dict for choice in choices):
         raise Malformed("the server sent no chat completion")
@@ -60,8 +63,10 @@ async def chunks(pieces: AsyncIterator[bytes], bounds: Bounds) -> AsyncGenerator
             if len(lines[0]) > bounds.event_bytes:
                 raise _too_long(bounds)
         for line in lines:
-            if not line or line[:5] != b"data:":  # blanks, comments, and fields that nobody reads
-                continue
+            if line[:5] != b"data:":  # blanks, comments, and fields that nobody reads
+                if line[:8] != MARKED:
+                    continue
+                line = line[len(BOM) :]
             if len(line) > bounds.event_bytes:
                 raise _too_long(bounds)
             data = line[5:].strip()

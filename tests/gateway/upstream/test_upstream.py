@@ -44,6 +44,19 @@ def test_an_answer_passes_with_its_usage(stream: bool) -> None:
         assert outcome.model == "far"
 
 
+BOM = b"\xef\xbb\xbf"
+
+
+@pytest.mark.parametrize("frames", [(BOM + chunk("Hel"),), (BOM[:1], BOM[1:] + chunk("Hel")), (BOM, chunk("Hel"))])
+def test_a_mark_before_a_stream_hides_nothing_of_it(frames: tuple[bytes, ...]) -> None:
+    """Its first event would be a field of another name, which is passed over: an answer without its beginning."""
+    server = ScriptedServer(streams(*frames, chunk("lo", "stop"), END))
+    with running(server) as url, gateway(url) as app:
+        for stream in (True, False):
+            reply = asked(app, stream=stream)
+            assert (reply.status, reply.text) == (200, "Hello")
+
+
 def test_what_was_asked_is_passed_on() -> None:
     server = ScriptedServer(says(GOOD))
     sampling = {"temperature": 0.5, "max_tokens": 9, "top_k": 4, "seed": 3, "user": "u"}
