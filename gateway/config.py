@@ -52,7 +52,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         return tomllib.loads(path.read_text("utf-8-sig"))  # some editors begin a file with a mark
     except OSError as error:
         raise ConfigurationError(f"cannot read the {what} {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # not TOML, not UTF-8, or a number of more digits than Python reads
         raise ConfigurationError(f"the {what} {path} is not valid TOML: {error}") from error
     except RecursionError as error:
         raise ConfigurationError(f"the {what} {path} has lists or tables within each other too deeply") from error

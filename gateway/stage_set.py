@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate.cache import front
+from sluicegate.gateway.accounts.idle_keys import idle_keys
 from sluicegate.gateway.rails.health import RailHealth
 from sluicegate.gateway.rails.policy import SLOTS as RAIL_SLOTS
 from sluicegate.gateway.rails.policy import Policies, read_file, read_policies
@@ -34,6 +35,8 @@ class StageSet:
         """Build all stages. Raises `ConfigurationError` or `PluginError`."""
         self.settings = settings
         self._registry = registry
+        for warning in idle_keys(settings):
+            log.warning(warning)
         self.built = self.build(settings, SLOTS)
         self.built["recall"] = [(name, front(stage)) for name, stage in self.built["recall"]]
         self.generator: tuple[str, Any] = _generator(self.built["generate"])
@@ -103,6 +106,8 @@ def check_slot(settings: Settings, registry: Registry, slot: SlotName) -> None:
     names = getattr(settings.pipeline, slot)
     if slot == "generate" and not names:
         raise ConfigurationError("[pipeline] generate names no stage; without one nothing can be answered")
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ConfigurationError(f"[pipeline] {slot} names {twice!r} twice; a stage runs once")
     if slot in SINGLE and len(names) != 1:
         raise ConfigurationError(f"slot {slot!r} takes exactly one stage, [pipeline] names {list(names)}")
     unused = set(settings.stages.get(slot, {})) - set(names) - set(registry.names(slot))

@@ -50,6 +50,19 @@ class SluicegateError(Exception):
         self.message = message
 
 
+LONGEST_MESSAGE = 2000
+LONGEST_PARAM = 256
+"""Characters of what a caller is told: a name that an error repeats may be as long as a body."""
+_ENDING = 400
+
+
+def _short(message: str) -> str:
+    """Return `message` without its middle where it is too long: what was found stands first, what to do last."""
+    if len(message) <= LONGEST_MESSAGE:
+        return message
+    return f"{message[: LONGEST_MESSAGE - _ENDING]} [...] {message[-_ENDING:]}"
+
+
 class ConfigurationError(SluicegateError):
     code = "invalid_configuration"
 
@@ -76,14 +89,16 @@ class RequestError(SluicegateError):
     status = 400
 
     def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
-        super().__init__(message)
-        self.param = param
+        super().__init__(_short(message))
+        self.param = param if param is None else param[:LONGEST_PARAM]
         if code is not None:
             self.code = code
 
 
 class AuthenticationError(RequestError):
     code = "invalid_api_key"
+    missing = "missing_api_key"
+    """`code` where no key was sent."""
     kind = "authentication_error"
     status = 401
 

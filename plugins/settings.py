@@ -18,6 +18,7 @@ required. Errors say where, what is expected and what was found:
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import importlib
 import math
@@ -282,7 +283,8 @@ def _read(hint: Any, value: object, place: _Place, bounds: Within = NOT_NEGATIVE
 
 
 def _scalar(hint: Any, value: object, place: _Place, bounds: Within) -> object:
-    """Read `value` as a `hint`: a float may be written as a whole number, and no number as true or false."""
+    """Read `value` as a `hint`: a float may be written as a whole number, no number as true or false, and a text of a
+    date or a time without quotes."""
     number = hint in (int, float) and isinstance(value, int | float) and not isinstance(value, bool)
     if number:
         try:
@@ -292,6 +294,8 @@ def _scalar(hint: Any, value: object, place: _Place, bounds: Within) -> object:
         if (hint is int and made != value) or math.isinf(made) or not bounds.holds(made):
             raise place.wrong(_expected(hint, bounds), value)
         return made
+    if hint is str and isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()  # TOML has dates of its own, and they look like the text
     if hint in (int, float) or not isinstance(value, hint):
         raise place.wrong(_expected(hint, bounds), value)
     return value
@@ -345,5 +349,10 @@ def _key(name: object) -> str:
 
 
 def _brief(value: object) -> str:
+    """Return a wrong value for a message; of a table no values, since they may be secret under a name of their own."""
+    if isinstance(value, Mapping):
+        return f"a table of {', '.join(map(str, value))}"[:MOST_SHOWN] if value else "{}"
+    if isinstance(value, list | tuple) and any(isinstance(one, Mapping) for one in value):
+        return "a list of tables"
     text = repr(value)
     return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "..."

@@ -54,6 +54,14 @@ def is_name(value: object) -> bool:
     return isinstance(value, str) and len(value) <= MAX_NAME and "\0" not in value
 
 
+NO_ROUTE = "{!r} is no path: it begins with `/`, and has `*` at its end or nowhere; `*` alone is every path"
+
+
+def is_route(path: str) -> bool:
+    """Return whether `path` can be one that a key may call. What no path begins with locks the key out in silence."""
+    return path == "*" or (path.startswith("/") and "*" not in path[:-1])
+
+
 def name_of(text: str) -> str:
     """Return `text` as a name that every store can keep: cut to `MAX_NAME`, with other characters replaced by `?`."""
     if text.isascii() and len(text) <= MAX_NAME and "\0" not in text:

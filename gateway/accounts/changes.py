@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from sluicegate.gateway.accounts.accounts import Accounts
-from sluicegate.gateway.accounts.bounds import is_name
+from sluicegate.gateway.accounts.bounds import NO_ROUTE, is_name, is_route
 from sluicegate.gateway.accounts.records import KeyRecord, digest_of, new_secret
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import RequestError
@@ -35,6 +35,8 @@ def create(
     for what, name in (("tenant", tenant), ("team", team)):
         if not is_name(name):
             raise RequestError(f"`{what}` is no name: at most 256 characters, none of them NUL", param=what)
+    if wrong := next((route for route in lists.get("routes", ()) if not is_route(route)), None):
+        raise RequestError(NO_ROUTE.format(wrong), param="routes")
     if key_id in accounts.keyring.records:
         raise RequestError(f"there is a key {key_id!r} already; rotate it, or choose another id", param="id")
     secret = new_secret()

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 
-from sluicegate.gateway.accounts.bounds import MAX_NAME, is_name
+from sluicegate.gateway.accounts.bounds import MAX_NAME, NO_ROUTE, is_name, is_route
 from sluicegate.gateway.accounts.health import RETRY_S
 from sluicegate.gateway.accounts.records import KeyRecord
 from sluicegate.plugins import AuthenticationError, BooksUnavailable, Caller, ConfigurationError
@@ -112,7 +112,9 @@ class Keyring:
         if not self.required:
             return None, Caller()
         if not api_key:
-            raise AuthenticationError("no API key was sent; send `Authorization: Bearer <key>`", code="missing_api_key")
+            raise AuthenticationError(
+                "no API key was sent; send `Authorization: Bearer <key>`", code=AuthenticationError.missing
+            )
         return self.find(api_key)
 
     def _check_believed(self, record: KeyRecord, now_s: float) -> None:
@@ -143,11 +145,19 @@ def _check_fixed(records: Sequence[KeyRecord]) -> None:
     _check_unique(records)
     for one in records:
         check_names(f"key {one.id[:80]!r}", id=one.id, tenant=one.tenant or one.id, team=one.team or "-")
+        if wrong := next((route for route in one.routes if not is_route(route)), None):
+            raise ConfigurationError(f"`routes` of key {one.id!r}: {NO_ROUTE.format(wrong)}")
 
 
 def _check_unique(records: Sequence[KeyRecord]) -> None:
     seen: set[str] = set()
+    owners: dict[str, str] = {}
     for record in records:
         if record.id in seen:
             raise ConfigurationError(f"[[keys]] names {record.id!r} twice; give each key an id of its own")
         seen.add(record.id)
+        if (owner := owners.setdefault(record.digest, record.id)) != record.id:
+            raise ConfigurationError(
+                f"[[keys]] {owner!r} and {record.id!r} are the same key, so that nobody could say who asks; make a new "
+                "one for one of them"
+            )

@@ -58,18 +58,22 @@ def _verdict(refused: int, idle: int) -> str:
     if not refused and not idle:
         return "no mistake"
     both = [f"{refused} mistake{'s' * (refused != 1)}"] if refused else []
-    both += [f"{idle} table{'s' * (idle != 1)} without effect"] if idle else []
+    both += [f"{idle} setting{'s' * (idle != 1)} without effect"] if idle else []
     return " and ".join(both)
 
 
 def mistakes(tree: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Return what `serve` would refuse, and what it would only warn of."""
+    from sluicegate.gateway.accounts.idle_keys import idle_keys
+    from sluicegate.gateway.commands.worker_processes.terms import check_workers
+    from sluicegate.gateway.http.host_check import OwnNames
     from sluicegate.gateway.server import check_bind, check_tls
 
     found: list[str] = []
     settings = _readable(tree, found)
     idle = _stages(settings, found)
-    for check in (check_bind, check_tls):
+    _note(found, lambda: idle.extend(idle_keys(settings)))
+    for check in (check_bind, check_tls, check_workers, lambda read: OwnNames.of(read.server)):
         _note(found, check, settings)
     if not found:
         _note(found, _composed, settings)

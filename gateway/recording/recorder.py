@@ -20,7 +20,7 @@ from sluicegate.plugins import Answer, AuthenticationError, NotFound, Request, T
 
 log = logging.getLogger("sluicegate.recording")
 FLUSH_S = 1.0
-_NEVER_KEPT = frozenset({"cancelled", AuthenticationError.code, "missing_api_key"})
+_NEVER_KEPT = frozenset({"cancelled", AuthenticationError.code, AuthenticationError.missing})
 TRIM_EVERY = 30
 """Flushes from one look at age and bytes to the next."""
 MAX_WAITING_BYTES = 32 * 1024**2

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from sluicegate.gateway.upstream.dialects import Dialect
 from sluicegate.plugins import ConfigurationError
 from sluicegate.plugins.settings import Count, Positive, Share
 
+TAIL = "/chat/completions"
 STAGE = "stages.generate.upstream"
 Choice = Literal["prefix", "load"]
 
@@ -108,8 +109,19 @@ class UpstreamSettings:
             raise ValueError("needs models, a table by name: [stages.generate.upstream.models.NAME]")
 
 
+def _parts(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise ValueError(f"url is no address ({error}): {url!r}") from error
+    return parts
+
+
 def _check_address(url: str, allow_private: bool) -> None:
-    parts = urlsplit(url)
+    parts = _parts(url)
+    if parts.path.rstrip("/").endswith(TAIL):
+        raise ValueError(f"url must end before {TAIL}, which is added; found {url!r}")
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise ValueError(f"url must be http:// or https:// without query, found {url!r}")
     if parts.username or parts.password:

@@ -39,6 +39,34 @@ def test_alive_and_ready(gateway: RunningGateway) -> None:
     assert httpx.get(f"{gateway.url}/readyz").text == "ready"
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/health", "/ping"])
+def test_a_probe_may_ask_for_the_head_alone(gateway: RunningGateway, path: str) -> None:
+    """As monitors do that read nothing but the status."""
+    answer = httpx.head(gateway.url + path)
+    assert (answer.status_code, answer.content) == (200, b"")
+
+
+@pytest.mark.parametrize("place", ["path", "name of a tool", "kind of arguments", "unknown field"])
+def test_an_error_repeats_no_name_of_any_length(gateway: RunningGateway, place: str) -> None:
+    """What was found comes first and what to do last, and the middle is left out."""
+    long = "n" * 60_000
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+    body: dict[str, Any] = {"model": "bundled", "messages": [{"role": "user", "content": "x"}], "tools": [tool]}
+    if place == "path":
+        answer = httpx.get(f"{gateway.url}/v1/models/{long}")
+    elif place == "name of a tool":
+        choice = {"tool_choice": {"type": "function", "function": {"name": long}}}
+        answer = httpx.post(gateway.url + CHAT, json=body | choice)
+    elif place == "kind of arguments":
+        tool["function"]["parameters"] = {"type": long}  # type: ignore[index]
+        answer = httpx.post(gateway.url + CHAT, json=body)
+    else:
+        answer = httpx.post(gateway.url + CHAT, json=body | {long: 1, "temprature": 1})
+    assert 400 <= answer.status_code < 500
+    assert len(answer.content) < 3000
+    assert all(len(value) < 3000 for value in answer.headers.values())
+
+
 def test_an_answer_carries_a_request_id_and_keeps_the_clients_own(gateway: RunningGateway) -> None:
     assert httpx.get(f"{gateway.url}/healthz").headers["x-request-id"].startswith("req_")
     sent = httpx.get(f"{gateway.url}/healthz", headers={"x-request-id": "mine-1"})

@@ -66,6 +66,7 @@ def test_a_model_that_cannot_be_one_is_refused_at_once(
     assert expected in refused(capsys, "--model", make(tmp_path))
 
 
+UPSTREAM = '[pipeline]\ngenerate = ["upstream"]\n[stages.generate.upstream.models.a]\n'
 CONFIGURATIONS = {
     "[server": "is not valid TOML",
     "[servr]\nport = 1": "did you mean 'server'",
@@ -84,6 +85,16 @@ CONFIGURATIONS = {
     '[routing]\nstate = "."': "cannot be read",
     "[stages.constrain.grammar.options]\nwhitespac = 1": "unknown grammar option",
     '[stages.recall.redis]\nurl = "x"\n[pipeline]\nrecall = ["redis"]': "no such URL",
+    '[[keys]]\nid = "a"\nkey = "k"\n[[keys]]\nid = "b"\nkey = "k"': "'a' and 'b' are the same key",
+    '[[keys]]\nid = "a"\nkey = "k"\nroutes = ["v1/chat/*"]': "'v1/chat/*' is no path",
+    '[[keys]]\nid = "a"\nkey = "k"\nroutes = ["/v1/*/x"]': "'/v1/*/x' is no path",
+    '[keys]\nid = "a"\nkey = "the-secret"': "keys must be a list of tables, found a table of id, key",
+    '[pipeline]\nmoderate = ["secrets", "pii", "secrets"]': "moderate names 'secrets' twice",
+    "[server]\nworkers = 2": "each process would load the models",
+    '[server]\nallowed_hosts = ["http://x"]': "'http://x'",
+    f"[server]\nport = {'9' * 6000}": "is not valid TOML",
+    UPSTREAM + 'url = "http://x/v1/chat/completions"': "url must end before /chat/completions",
+    UPSTREAM + 'url = "http://x:99999/v1"': "models.a] url is no address (Port out of range 0-65535)",
 }
 
 
@@ -180,6 +191,31 @@ def test_every_mistake_is_named_not_the_first_alone(tmp_path: Path, capsys: pyte
         assert [text for text in told["mistakes"] if words in text], words
     assert len(told["mistakes"]) == len(expected)
     assert ["blocklist" in text for text in told["idle"]] == [True]
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ('scopes = ["amin"]', "no part of the gateway asks for the scope 'amin'"),
+        ('rails = ["secrts"]', "it is not served without the rail 'secrts', and [pipeline] runs secrets"),
+        ('team = "reserch"', "its team 'reserch' has no limits"),
+        ("expires = 2020-01-31", "it has expired (2020-01-31)"),
+    ],
+)
+def test_a_word_of_a_key_without_effect_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str, told: str
+) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text(f'[[keys]]\nid = "a"\nkey = "k"\n{key}', "utf-8")
+    assert main(["config", "check", str(file)]) == 1
+    assert f"key 'a': {told}" in capsys.readouterr().out
+
+
+def test_a_date_needs_no_quotes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "gateway.toml"
+    for date in ("2999-01-31", "2999-01-31T10:00:00Z", '"2999-01-31"'):
+        file.write_text(f'[[keys]]\nid = "a"\nkey = "k"\nexpires = {date}', "utf-8")
+        assert main(["config", "check", str(file)]) == 0, capsys.readouterr().out
 
 
 def test_a_stage_that_does_not_run_is_told_apart_from_what_is_refused(
