@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import time
 from collections.abc import AsyncGenerator
 from typing import Protocol
@@ -20,6 +21,17 @@ from sluicegate.plugins import GenerationFailed, Overloaded, SluicegateError
 
 log = logging.getLogger("sluicegate.delivery")
 HEARTBEAT = b": keep-alive\n\n"
+
+
+_SEPARATORS = re.compile(b"\xe2\x80[\xa8\xa9]|\xc2\x85")
+
+
+def in_lines(events: bytes) -> bytes:
+    """Return events without characters that end a line for some readers of streams: Python's `splitlines`, on which
+    `httpx.Response.iter_lines` is built, cuts at U+2028, U+2029 and U+0085. They stand in JSON strings alone."""
+    if events.isascii():
+        return events
+    return _SEPARATORS.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), events)
 
 
 class Frames(Protocol):
@@ -85,7 +97,7 @@ class EventStream(Response):
         try:
             async for frame in frames_of(self._pipeline, self._exchange, self._writer):
                 beat.sent_at = time.monotonic()
-                await send({"type": "http.response.body", "body": frame, "more_body": True})
+                await send({"type": "http.response.body", "body": in_lines(frame), "more_body": True})
         finally:
             await beat.end()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
