@@ -14,11 +14,13 @@ class SlidingSum:
     """The sum of the last 60 seconds, in slots of one second: never more than `limit` in any 60 seconds, and a slot
     counts until its youngest event is that old. Not thread-safe."""
 
-    __slots__ = ("_slots", "_total", "limit")
+    __slots__ = ("_made", "_slots", "_total", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._slots: deque[list[int]] = deque()
+        """(second, amount, number): seconds change where the clock steps back, numbers do not."""
+        self._made = 0
         self._total = 0
 
     def total(self, now_s: float) -> int:
@@ -36,7 +38,7 @@ class SlidingSum:
             return 0.0
         if amount > self.limit:
             return float("inf")
-        for second, used in self._slots:
+        for second, used, _ in self._slots:
             total -= used
             if total + amount <= self.limit:
                 return second + SPAN_S + 1 - now_s
@@ -46,20 +48,21 @@ class SlidingSum:
         """Return the seconds until all of it is free again: equals `wait_s(limit)`, which walks from the oldest slot to
         this one."""
         if self.total(now_s):
-            for second, used in reversed(self._slots):
+            for second, used, _ in reversed(self._slots):
                 if used:
                     return second + SPAN_S + 1 - now_s
         return 0.0
 
     def add(self, amount: int, now_s: float) -> int:
-        """Add `amount` and return the slot it was added to, for `amend`."""
+        """Count `amount`; returns the number of the slot it was added to, for `amend`."""
         second = int(now_s)
         if self._slots and self._slots[-1][0] >= second:  # clocks that step back must not unsort the slots
             self._slots[-1][1] += amount
         else:
-            self._slots.append([second, amount])
+            self._made += 1
+            self._slots.append([second, amount, self._made])
         self._total += amount
-        return self._slots[-1][0]
+        return self._slots[-1][2]
 
     def _step_back(self, seconds: int) -> None:
         """Move the slots back with a clock that was set back: what was used stays used for a minute, not until the
@@ -74,7 +77,7 @@ class SlidingSum:
             self.add(change, now_s)
             return
         for found in reversed(self._slots):
-            if found[0] == slot:
+            if found[2] == slot:
                 found[1] += change
                 self._total += change
                 return

@@ -199,6 +199,20 @@ def test_a_clock_that_is_set_back_locks_nobody_out(back_s: int) -> None:
     assert used.wait_s(1, back + 62) == 0
 
 
+def test_what_was_reserved_before_a_clock_was_set_back_is_given_back_where_it_was_taken() -> None:
+    """Seconds of slots move with the clock, so that one could take the name of another, or lose its own."""
+    used = SlidingSum(100)
+    first, second = used.add(50, 1000.0), used.add(30, 1025.0)
+    assert used.total(1000.0) == 80
+    third = used.add(10, 1002.0)
+    used.amend(first, -50, 1002.0)
+    assert used.total(1002.0) == 40
+    used.amend(second, -30, 1002.0)
+    used.amend(third, -10, 1002.0)
+    assert used.total(1002.0) == 0
+    assert used.wait_s(100, 1002.0) == 0
+
+
 def test_a_clock_that_is_set_back_gives_nobody_the_day_again() -> None:
     totals, now_s = Totals(), 1_800_000_000.0
     totals.restore({}, now_s)
