@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from sluicegate.gateway.settings import KeySettings, Limits
-from sluicegate.plugins import Caller, ConfigurationError, read_settings
+from sluicegate.plugins import Caller, ConfigurationError, RequestError, read_settings
 from sluicegate.plugins.frozen import quick
 
 NANOS = 1_000_000_000
@@ -189,6 +189,17 @@ def day_of(now_s: float) -> str:
 @lru_cache(maxsize=8)
 def _day_of(days: int) -> str:
     return time.strftime("%Y-%m-%d", time.gmtime(days * DAY_S))
+
+
+def known_day(text: str) -> str:
+    """Return `text`, a day as the books name it: YYYY-MM-DD, by which days are compared. Raises `RequestError`."""
+    try:
+        sound = date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        sound = False
+    if not sound:
+        raise RequestError(f"{text[:40]!r} is no day such as 2027-01-31", param="day", code="invalid_parameter")
+    return text
 
 
 def limits_of(tree: Mapping[str, Any]) -> Limits:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from sluicegate.gateway.accounts.export import as_csv, rows
-from sluicegate.gateway.accounts.records import day_of
+from sluicegate.gateway.accounts.records import day_of, known_day
 from sluicegate.gateway.http.guard import operator_of
 from sluicegate.gateway.runtime import Runtime
 
@@ -29,8 +29,8 @@ def add_usage_routes(router: APIRouter, runtime: Runtime) -> None:
         feature, model."""
         operator_of(runtime, request)
         names = [name for name in by.split(",") if name]
-        first = since or f"{day_of(time.time())[:7]}-01"
-        table = await runtime.accounts.usage(first, until or "9999-12-31")
+        first = known_day(since or f"{day_of(time.time())[:7]}-01")
+        table = await runtime.accounts.usage(first, known_day(until or "9999-12-31"))
         found = rows(table, names, runtime.accounts.settings.currency)
         if format == "csv":
             return Response(as_csv(found, names), media_type="text/csv; charset=utf-8")

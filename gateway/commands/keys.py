@@ -20,7 +20,7 @@ from typing import Any
 from sluicegate.gateway.accounts.accounts import Accounts
 from sluicegate.gateway.accounts.changes import create, revoke, rotate, told
 from sluicegate.gateway.accounts.export import DIMENSIONS, as_csv, rows
-from sluicegate.gateway.accounts.records import KeyRecord, day_of, limits_of, moment
+from sluicegate.gateway.accounts.records import KeyRecord, day_of, known_day, limits_of, moment
 from sluicegate.gateway.audit import writer_of
 from sluicegate.gateway.commands.tables import date, table
 from sluicegate.gateway.config import load
@@ -153,7 +153,8 @@ def _team(parsed: argparse.Namespace) -> int:
 def _usage(parsed: argparse.Namespace) -> int:
     by = [name for name in parsed.by.split(",") if name]
     with _store(parsed) as accounts:
-        found = rows(accounts.store.usage(parsed.since, parsed.until), by, accounts.settings.currency)
+        days = known_day(parsed.since), known_day(parsed.until)
+        found = rows(accounts.store.usage(*days), by, accounts.settings.currency)
     if parsed.format == "csv":
         print(as_csv(found, by), end="")
     elif parsed.format == "json":

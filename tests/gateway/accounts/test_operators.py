@@ -63,6 +63,9 @@ def test_the_life_of_a_key_on_the_command_line(path: Path, capsys: pytest.Captur
         (["create", "a b"], "is no id"),
         (["create", "x", "--expires", "soon"], "must be a date"),
         (["usage", "--by", "colour"], "valid names: day"),
+        (["usage", "--since", "2026-9-1"], "'2026-9-1' is no day such as"),
+        (["usage", "--until", "2026-02-30"], "'2026-02-30' is no day such as"),
+        (["create", "x", "--routes", "v1/chat/completions"], "is no path"),
         (["create", "x", "--budget-day", "-1"], "budget_day must be a number from 0"),
     ],
 )
@@ -156,7 +159,8 @@ def test_usage_and_cost_by_key_team_and_feature(path: Path) -> None:
         metrics = gateway.client.get("/metrics").text
         line = 'sluicegate_usage_requests_total{feature="search",key="a",model="scripted",team="blue"} 1.0'
         assert line in metrics
-        assert gateway.client.get("/admin/usage?by=colour", headers=ADMIN).status_code == 400
+        for wrong in ("by=colour", "since=2026-02-30", "until=20261101"):
+            assert gateway.client.get(f"/admin/usage?{wrong}", headers=ADMIN).status_code == 400
 
 
 def test_what_hits_saved_is_counted_in_tokens_and_money(path: Path) -> None:
