@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sluicegate.gateway.mcp.orders import orders_in
 from sluicegate.plugins.json_schema import KEYWORDS
 
 FIELDS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
@@ -20,10 +21,12 @@ MAX_DEPTH = 64
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
-    "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff"
-    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    "\u202a-\u202e\u2060-\u206f\u2800\u3164\ud800-\uf8ff\ufe00-\ufe0e\ufeff\uffa0\ufff9-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
+    "|\r(?!\n)|\ufe0f{2}|[\u0300-\u036f]{4}"
 )
-"""Characters that a person who reviews a text does not see, and a model reads."""
+"""Characters that a person who reviews a text does not see, and a model reads; private ones, a return that hides what
+stands before it, and heaps of selectors and accents as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +78,14 @@ def complaint(definition: ToolDefinition, max_bytes: int) -> str | None:
 
 
 def suspicions(definition: ToolDefinition, others: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    """Yield what a person should look at: hidden characters, and words about other servers. `others`: their tools, by
-    server."""
+    """Yield what a person should look at: hidden characters, orders, and words about other servers. `others`: their
+    tools, by server."""
     texts = definition.texts()
     for place, text in texts:
         if found := _HIDDEN.search(text):
             yield f"hidden_characters: U+{ord(found[0]):04X} in {place}"
             break
+    yield from orders_in(texts)
     prose = [(place, text) for place, text in texts if place not in ("name", "title")]
     for server, tools in others.items():
         if server == definition.server:

@@ -29,6 +29,12 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ("test_a_poisoned_description_waits_for_an_operator", "test_no_text_of_a_definition_escapes_the_rails"),
     ),
     (
+        "orders that no description needs: to keep something from the user, to hand over files of keys, credentials or "
+        "the conversation, to be used instead of others; tags for models",
+        "waits at the first listing too, with place and kind",
+        ("test_orders_that_no_description_needs_wait_at_the_first_listing",),
+    ),
+    (
         "characters that a reviewer does not see",
         "waits, with place and code point",
         ("test_characters_that_a_reviewer_does_not_see_are_pointed_out",),
