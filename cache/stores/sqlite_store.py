@@ -11,6 +11,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -257,6 +258,8 @@ class SqliteStore:
 
     def _opened(self) -> sqlite3.Connection:
         if self._database is None:
+            with suppress(OSError):  # the next line says what is wrong
+                self._path.touch(mode=0o600)
             database = sqlite3.connect(self._path, timeout=0.03, isolation_level="IMMEDIATE", check_same_thread=False)
             database.text_factory = lambda data: data.decode("utf-8", "replace")
             try:

@@ -77,6 +77,7 @@ class SqlitePinStore:
         try:
             if self._path is not None:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._path.touch(mode=0o600)
             db = sqlite3.connect(self._path or ":memory:", check_same_thread=False)
             db.executescript("pragma journal_mode = wal; pragma synchronous = full;")
             db.execute(

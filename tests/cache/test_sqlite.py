@@ -17,6 +17,10 @@ def opened(path: Path, budget_bytes: int = 10_000_000, deadline_s: float = 2.0) 
     return TieredCache(SqliteStore(path, budget_bytes, 60, deadline_s=deadline_s))
 
 
+def others_rights(folder: Path) -> set[int]:
+    return {path.stat().st_mode & 0o077 for path in folder.iterdir()}
+
+
 async def test_answers_survive_a_restart(tmp_path: Path) -> None:
     for expected in (False, True):
         cache = opened(tmp_path / "a.db")
@@ -24,6 +28,14 @@ async def test_answers_survive_a_restart(tmp_path: Path) -> None:
         assert (recall.found is not None) is expected
         await cache.remember(asked(), ANSWERS, recall)
         await cache.close()
+
+
+async def test_its_file_is_for_its_user_alone(tmp_path: Path) -> None:
+    """Answers lie in it; the log of SQLite beside it, too."""
+    cache = opened(tmp_path / "a.db")
+    await cache.remember(asked(), ANSWERS, await cache.recall(asked()))
+    assert others_rights(tmp_path) == {0}
+    await cache.close()
 
 
 async def test_two_stores_on_one_file_see_each_others_answers_and_purges(tmp_path: Path) -> None:
