@@ -28,6 +28,8 @@ FORMS = frozenset(("/v1/files",))
 WRITING = frozenset(("POST", "PUT", "PATCH", "DELETE"))
 KNOWN = 512
 """Verdicts remembered."""
+ONCE = frozenset((b"host", b"authorization", b"x-api-key"))
+"""Headers of which whoever stands in front could take another one than we do."""
 _READ = (b"host", b"origin", b"content-type", b"sec-fetch-site", b"sec-fetch-mode")
 Headers = dict[bytes, list[bytes]]
 
@@ -70,9 +72,12 @@ class HostCheck:
 
     def _complaint(self, scope: Scope) -> RequestError | None:
         keyed = self._keyed()
-        if keyed and scope["type"] == "http":
-            hosts = [value for name, value in scope["headers"] if name == b"host"]
-            return _several("Host") if len(hosts) > 1 else None
+        if keyed:
+            named = [name for name, _ in scope["headers"] if name in ONCE]
+            if len(named) > len(set(named)):
+                return _several(next(name for name in named if named.count(name) > 1).decode().title())
+            if scope["type"] == "http":
+                return None
         found: Headers = {name: [] for name in _READ}
         for name, value in scope["headers"]:
             if name in found:
@@ -189,7 +194,8 @@ def _authority(raw: bytes) -> Authority:
 
 
 def _several(name: str) -> RequestError:
-    return RequestError(f"the header `{name}` comes more than once", code=f"invalid_{name.lower()}")
+    code = f"invalid_{name.lower().replace('-', '_')}"
+    return RequestError(f"the header `{name}` comes more than once; send it once", code=code)
 
 
 def _misposted(scope: Scope, found: Headers) -> RequestError | None:

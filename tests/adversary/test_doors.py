@@ -184,6 +184,19 @@ def test_two_hosts_are_a_400_with_keys_and_without(open_gateway: TestApp, second
             assert (status, json.loads(body)["error"]["code"]) == (400, "invalid_host")
 
 
+@pytest.mark.parametrize(
+    ("header", "code"), [(b"Authorization: Bearer ", "invalid_authorization"), (b"X-Api-Key: ", "invalid_x_api_key")]
+)
+def test_two_keys_are_a_400(header: bytes, code: str) -> None:
+    """Whose request it is would depend on which one somebody takes."""
+    with TestApp(keys=[key("a"), key("b")], **KEYED) as closed:
+        for shown in (b"secret-a", b"secret-b"):
+            head = b"GET /v1/models HTTP/1.1\r\nHost: x\r\n" + header + b"secret-a\r\n" + header + shown + b"\r\n"
+            status, body = raw(closed, head)
+            assert (status, json.loads(body)["error"]["code"]) == (400, code)
+        assert raw(closed, b"GET /v1/models HTTP/1.1\r\nHost: x\r\n" + header + b"secret-a\r\n")[0] == 200
+
+
 @pytest.mark.parametrize("version", [b"1.0", b"1.1"])
 def test_a_request_that_names_no_host_is_a_400_but_for_the_probes(open_gateway: TestApp, version: bytes) -> None:
     assert raw(open_gateway, b"GET /v1/models HTTP/%s\r\n" % version)[0] == 400
