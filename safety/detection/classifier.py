@@ -1,10 +1,10 @@
 """Linear heads over hashed features: one dot product for every window of a text, whatever their number.
 
 A window's score is the sum of its features' weights over the root of how many there are, for words and for
-characters; sums come from prefix sums, so a long text costs one pass. Fewer than four words are divided as four are,
-so that a word or two alone are no more than a hint. The score becomes a number between 0 and 1:
-0.5 is where one in a hundred of the harmless texts of the training sets stood (cross-validated), and the slope is
-that of a logistic calibration on the same held-out scores.
+characters; concepts, where a head reads them, count beside the words. Sums come from prefix sums, so a long text costs
+one pass. Fewer than four words are divided as four are, so that a word or two alone are no more than a hint. The score
+becomes a number between 0 and 1: 0.5 is where one in a hundred of the harmless texts of the training sets stood
+(cross-validated), and the slope is that of a logistic calibration on the same held-out scores.
 
 Not covered: meaning beyond three words. A paraphrase that shares no words with what was learned passes.
 """
@@ -21,12 +21,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sluicegate.plugins.errors import ConfigurationError
-from sluicegate.safety.detection.features import BUCKETS, Integers, TextFeatures
+from sluicegate.safety.detection.features import BUCKETS, CONCEPT_BUCKETS, Integers, TextFeatures, features
 from sluicegate.safety.detection.segments import CONTEXT
 from sluicegate.safety.detection.settings import WEIGHTS
 
 HEADS = ("injection", "document", "harm")
-FORMAT = 1
+FORMAT = 2
+READABLE = (1, FORMAT)
+"""Format 1 is that of weights of which no head reads concepts."""
 
 CHARACTER_SHARE = 0.5
 """How much the character n-grams weigh beside the words."""
@@ -37,13 +39,15 @@ LEAST_CHARACTERS = 20.0
 CONTEXT_SCALE = 0.4
 BIAS = 0.5
 
+_PARTS = ("words", "chars", "concepts")
+
 Floats = npt.NDArray[np.float32]
 Windows = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureShare:
-    """The features of one window, and what a weight of each adds to its score, once for each time that it occurs."""
+    """The n-grams of one window, and what a weight of each adds to its score, once for each time that it occurs."""
 
     words: Integers
     chars: Integers
@@ -60,7 +64,8 @@ class FeatureShare:
 @dataclass(frozen=True, slots=True)
 class Head:
     """`words`, `chars` [BUCKETS], `context` [len(CONTEXT)] float32; `slope`, `midpoint` turn a score into 0..1, or
-    `document_midpoint` where a document is read by a head that is not made for documents."""
+    `document_midpoint` where a document is read by a head that is not made for documents. `concepts`
+    [CONCEPT_BUCKETS], or none where the head reads none."""
 
     words: Floats
     chars: Floats
@@ -69,11 +74,19 @@ class Head:
     slope: float = 1.0
     midpoint: float = 0.0
     document_midpoint: float = 0.0
+    concepts: Floats | None = None
+
+    def features(self, text: str) -> TextFeatures:
+        """Return what this head reads in folded `text`, whole."""
+        return features(text, named=self.concepts is not None)
 
     def scores(self, found: TextFeatures, windows: Windows, context: Floats | None = None) -> Floats:
         """Return the raw score of each window; `context` [n, len(CONTEXT)] where windows are segments of a document."""
         bounds = np.asarray(windows, dtype=np.int64).reshape(-1, 2)
-        words = _sums(self.words[found.words], found.word_at, bounds) / _word_roots(found, bounds)
+        words = _sums(self.words[found.words], found.word_at, bounds)
+        if self.concepts is not None:
+            words += _sums(self.concepts[found.concepts], found.concept_at, bounds)
+        words /= _word_roots(found, bounds)
         chars = _sums(self.chars[found.chars], found.char_at, bounds)
         chars /= _char_roots(found, bounds)
         total = words + CHARACTER_SHARE * chars + BIAS * self.bias
@@ -130,8 +143,9 @@ class Classifier:
         """Write the weights as int8 with one scale for each array."""
         arrays: dict[str, npt.NDArray[Any]] = {}
         for name, head in self.heads.items():
-            for part in ("words", "chars"):
-                arrays[f"{name}.{part}"], arrays[f"{name}.{part}.scale"] = _to_int8(getattr(head, part))
+            for part in _PARTS:
+                if (weights := getattr(head, part)) is not None:
+                    arrays[f"{name}.{part}"], arrays[f"{name}.{part}.scale"] = _to_int8(weights)
             arrays[f"{name}.context"] = head.context
             arrays[f"{name}.scalars"] = np.array(
                 [head.bias, head.slope, head.midpoint, head.document_midpoint], dtype=np.float32
@@ -151,7 +165,7 @@ def load(path: Path = WEIGHTS) -> Classifier:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             about = json.loads(arrays["about"].tobytes())
-            if about["format"] != FORMAT:
+            if about["format"] not in READABLE:
                 raise ValueError(f"format {about['format']}, expected {FORMAT}")
             return Classifier({name: _head(arrays, name) for name in HEADS}, about)
     except (OSError, KeyError, ValueError) as error:
@@ -162,10 +176,18 @@ def load(path: Path = WEIGHTS) -> Classifier:
 
 
 def _head(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> Head:
-    words, chars = (
-        arrays[f"{name}.{part}"].astype(np.float32) * arrays[f"{name}.{part}.scale"] for part in ("words", "chars")
-    )
+    words, chars = (_from_int8(arrays, f"{name}.{part}") for part in ("words", "chars"))
+    concepts = _from_int8(arrays, f"{name}.concepts") if f"{name}.concepts" in arrays else None
     context = arrays[f"{name}.context"]
-    if words.shape != (BUCKETS,) or chars.shape != (BUCKETS,) or context.shape != (len(CONTEXT),):
+    shapes = [part.shape for part in (words, chars, context)]
+    if shapes != [(BUCKETS,), (BUCKETS,), (len(CONTEXT),)] or (
+        concepts is not None and concepts.shape != (CONCEPT_BUCKETS,)
+    ):
         raise ValueError(f"head {name!r} has the wrong shape")
-    return Head(words, chars, context.astype(np.float32), *(float(x) for x in arrays[f"{name}.scalars"]))
+    bias, slope, midpoint, document_midpoint = (float(x) for x in arrays[f"{name}.scalars"])
+    return Head(words, chars, context.astype(np.float32), bias, slope, midpoint, document_midpoint, concepts)
+
+
+def _from_int8(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> Floats:
+    weights: Floats = arrays[name].astype(np.float32) * arrays[f"{name}.scale"]
+    return weights

@@ -81,7 +81,8 @@ class Detector:
 
     def window_score(self, name: str, text: str) -> float:
         """Return the raw score of head `name`: the worst window of folded `text`."""
-        return float(self.classifier.heads[name].scores(features(text), windows(len(text))).max())
+        head = self.classifier.heads[name]
+        return float(head.scores(head.features(text), windows(len(text))).max())
 
     def segment_score(self, text: str) -> float:
         """Return the raw score of head `document`: the worst line or sentence of folded `text`."""

@@ -1,7 +1,8 @@
 """A text as rows of hashed features, kept by position, so that every window is scored from one pass.
 
 Features are hashes of word n-grams (with one-word gaps and marks for the beginning of a sentence) and of character
-n-grams. No vocabulary exists anywhere: a feature is a bucket number, and many n-grams share a bucket.
+n-grams: no vocabulary, a feature is a bucket number, and many n-grams share a bucket. Where a head wants them, the
+concepts that the text names (`concepts`) are features too, alone and with their neighbours.
 
 Not covered: word order beyond three words, and scripts whose words need a dictionary (their character n-grams count).
 """
@@ -11,18 +12,24 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from sluicegate.safety.detection import concepts
+
 BITS = 18
 BUCKETS = 1 << BITS
+CONCEPT_BITS = 16
+CONCEPT_BUCKETS = 1 << CONCEPT_BITS
 
 Integers = npt.NDArray[np.int64]
 _Hashes = npt.NDArray[np.uint64]
+_Parts = tuple[tuple[Integers, Integers], ...]
 
-_BASE = 0x9E3779B97F4A7C15 | 1
+_NEAR, _NEAR_THREE = 60, 100
+"""Characters. Concepts that stand no further apart than that belong together."""
 _LONGEST_NGRAM = 5
 _SENTENCE_ENDS = frozenset('.!?:;\n\r|•*>。！？：।؟"“”«»(')
 _LETTER, _OTHER, _END = 1, 0, 2
@@ -59,11 +66,15 @@ class TextFeatures:
     chars: Integers
     starts: Integers
     """Where each word begins: what windows are counted in."""
+    concept_at: Integers = field(default_factory=lambda: _nothing())
+    concepts: Integers = field(default_factory=lambda: _nothing())
+    """Below `CONCEPT_BUCKETS`; none where the head that reads the text has no use for them."""
 
 
-def features(text: str, cuts: Sequence[int] = ()) -> TextFeatures:
+def features(text: str, cuts: Sequence[int] = (), *, named: bool = False) -> TextFeatures:
     """Hash the features of `text`, which is folded already (`normalise.fold`). No feature crosses an offset of `cuts`
-    (ascending), and a sentence begins at each. Linear in the length of `text`; no limit is applied here."""
+    (ascending), and a sentence begins at each. Linear in the length of `text`; no limit is applied here. `named`: with
+    features of concepts."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.uint64)
     kinds = np.fromiter((_KINDS[char] for char in text), dtype=np.uint8, count=len(text))
     codes[(codes >= 48) & (codes <= 57)] = 48
@@ -71,9 +82,17 @@ def features(text: str, cuts: Sequence[int] = ()) -> TextFeatures:
     np.add.at(part, np.asarray(cuts, dtype=np.int64), 1)
     part = np.cumsum(part)
     quoted = _quoted(text)
-    word_at, words, starts = _word_features(codes, kinds, part, quoted)
+    spans = concepts.Spans(codes)
+    begin, end = _words(kinds, part)
+    plain = spans.hashes(begin, end)
+    word_at, words = _word_features(plain ^ quoted[begin], kinds, part, begin, end)
     char_at, chars = _char_features(codes, part, quoted)
-    return TextFeatures(word_at, words, char_at, chars, starts)
+    found = _concept_features(spans, plain, begin, end, part, quoted) if named else (_nothing(), _nothing())
+    return TextFeatures(word_at, words, char_at, chars, begin, *found)
+
+
+def _nothing() -> Integers:
+    return np.zeros(0, dtype=np.int64)
 
 
 def _quoted(text: str) -> _Hashes:
@@ -93,37 +112,53 @@ def _bucket(hashes: _Hashes, seed: int) -> Integers:
     return (mixed >> np.uint64(64 - BITS)).astype(np.int64)
 
 
-def _powers(base: int, n: int) -> _Hashes:
-    table = np.full(n, base & 0xFFFFFFFFFFFFFFFF, dtype=np.uint64)
-    if n:
-        table[0] = 1
-    return np.cumprod(table, dtype=np.uint64)
-
-
-def _word_hashes(codes: _Hashes, begin: Integers, end: Integers) -> _Hashes:
-    """Return the polynomial hash of each codes[begin:end], from one prefix sum modulo 2**64 (the base is odd, so
-    invertible)."""
-    prefix = np.zeros(len(codes) + 1, dtype=np.uint64)
-    np.cumsum((codes + np.uint64(1)) * _powers(_BASE, len(codes)), out=prefix[1:])
-    back = _powers(pow(_BASE, -1, 1 << 64), len(codes) + 1)
-    hashes: _Hashes = (prefix[end] - prefix[begin]) * back[begin]
-    return hashes
-
-
-def _word_features(
-    codes: _Hashes, kinds: npt.NDArray[np.uint8], part: Integers, quoted: _Hashes
-) -> tuple[Integers, Integers, Integers]:
+def _words(kinds: npt.NDArray[np.uint8], part: Integers) -> tuple[Integers, Integers]:
+    """Return where each word begins and ends."""
     inside = np.concatenate(([False], kinds == _LETTER, [False]))
     parted = np.concatenate(([True], part[1:] != part[:-1]))
     begin = np.flatnonzero(inside[1:] & (~inside[:-1] | parted))
     end = np.flatnonzero(inside[:-1] & (~inside[1:] | parted))
+    return begin, end
+
+
+def _word_features(
+    words: _Hashes, kinds: npt.NDArray[np.uint8], part: Integers, begin: Integers, end: Integers
+) -> tuple[Integers, Integers]:
     if not len(begin):
-        empty = np.zeros(0, dtype=np.int64)
-        return empty, empty, empty
-    words = _word_hashes(codes, begin, end) ^ quoted[begin]
+        return _nothing(), _nothing()
     ends = np.concatenate(([0], np.cumsum(kinds == _END)))
     first = np.concatenate(([True], (ends[begin[1:]] > ends[end[:-1]]) | (part[begin[1:]] > part[begin[:-1]])))
-    return *_word_ngrams(words, begin, first, part[begin]), begin
+    return _word_ngrams(words, begin, first, part[begin])
+
+
+def _concept_features(
+    spans: concepts.Spans, words: _Hashes, begin: Integers, end: Integers, part: Integers, quoted: _Hashes
+) -> tuple[Integers, Integers]:
+    """Hash concepts, pairs of neighbours and of next neighbours in any order, triples in any order."""
+    at, named = concepts.places(spans, words, begin, end, part)
+    of = part[at]
+    two, three = _close(at, of, 1, _NEAR), _close(at, of, 2, _NEAR)
+    wide = _close(at, of, 2, _NEAR_THREE)
+    triple = np.sort(np.stack([named[:-2], named[1:-1], named[2:]]), axis=0)
+    keyed = (
+        (at, named, 20),
+        (at[two], _unordered(named[:-1], named[1:])[two], 21),
+        (at[three], _unordered(named[:-2], named[2:])[three], 21),
+        (at[wide], ((triple[0] * 100 + triple[1]) * 100 + triple[2])[wide], 22),
+    )
+    hashed = tuple((where, _bucket(keys.astype(np.uint64) ^ quoted[where], seed)) for where, keys, seed in keyed)
+    places, buckets = _sorted(hashed)
+    return places, buckets >> (BITS - CONCEPT_BITS)
+
+
+def _unordered(one: Integers, other: Integers) -> Integers:
+    pair: Integers = np.minimum(one, other) * 100 + np.maximum(one, other)
+    return pair
+
+
+def _close(at: Integers, part: Integers, step: int, most: int) -> Integers:
+    """Return where the concept so many places on stands near and in the same part."""
+    return np.flatnonzero((at[step:] - at[:-step] <= most) & (part[step:] == part[:-step]))
 
 
 def _word_ngrams(
@@ -165,10 +200,9 @@ def _char_features(codes: _Hashes, part: Integers, quoted: _Hashes) -> tuple[Int
     return _sorted(tuple(parts))
 
 
-def _sorted(parts: tuple[tuple[Integers, Integers], ...]) -> tuple[Integers, Integers]:
+def _sorted(parts: _Parts) -> tuple[Integers, Integers]:
     if not parts:
-        empty = np.zeros(0, dtype=np.int64)
-        return empty, empty
+        return _nothing(), _nothing()
     at = np.concatenate([p for p, _ in parts])
     order = np.argsort(at, kind="stable")
     return at[order], np.concatenate([b for _, b in parts])[order]

@@ -23,12 +23,14 @@ from sluicegate.safety.detection.classifier import (
     Head,
 )
 from sluicegate.safety.detection.detector import WINDOW, document_features
-from sluicegate.safety.detection.features import BUCKETS, TextFeatures, features
+from sluicegate.safety.detection.features import BUCKETS, CONCEPT_BUCKETS, TextFeatures, features
 from sluicegate.safety.detection.normalise import fold
 from sluicegate.safety.detection.segments import CONTEXT
 
-WIDTH = 2 * BUCKETS + 1 + len(CONTEXT)
-"""Columns: words, characters, bias, context."""
+_CONTEXT = 2 * BUCKETS + 1
+_CONCEPTS = _CONTEXT + len(CONTEXT)
+WIDTH = _CONCEPTS + CONCEPT_BUCKETS
+"""Columns: words, characters, bias, context, concepts."""
 
 EPOCHS = 8
 PRUNED = 0.004
@@ -48,6 +50,11 @@ class Row:
 def text_row(text: str, bad: bool, weight: float = 1.0) -> Row:
     """Return the row of the first window of a text, as `Head.scores` reads it."""
     return _row(features(fold(text)[:WINDOW]), bad, weight)
+
+
+def concept_row(text: str, bad: bool, weight: float = 1.0) -> Row:
+    """Read a text as `text_row` does, with the concepts that it names."""
+    return _row(features(fold(text)[:WINDOW], named=True), bad, weight)
 
 
 def segment_rows(text: str, planted: tuple[int, int] | None, weight: float = 1.0) -> list[tuple[str, Row]]:
@@ -79,15 +86,19 @@ def _slice(found: TextFeatures, start: int, end: int) -> TextFeatures:
 def _row(found: TextFeatures, bad: bool, weight: float, context: npt.NDArray[np.float32] | None = None) -> Row:
     words, word_counts = np.unique(found.words, return_counts=True)
     chars, char_counts = np.unique(found.chars, return_counts=True)
+    concepts, concept_counts = np.unique(found.concepts, return_counts=True)
+    root = np.sqrt(max(len(found.starts), LEAST_WORDS))
     at = [words, chars + BUCKETS, np.array([2 * BUCKETS])]
     value = [
-        word_counts / np.sqrt(max(len(found.starts), LEAST_WORDS)),
+        word_counts / root,
         CHARACTER_SHARE * char_counts / np.sqrt(max(len(found.chars) / NGRAMS_PER_CHARACTER, LEAST_CHARACTERS)),
         np.array([BIAS]),
     ]
     if context is not None:
-        at.append(2 * BUCKETS + 1 + np.arange(len(CONTEXT)))
+        at.append(_CONTEXT + np.arange(len(CONTEXT)))
         value.append(CONTEXT_SCALE * context.astype(np.float64))
+    at.append(_CONCEPTS + concepts)
+    value.append(concept_counts / root)
     return Row(np.concatenate(at), np.concatenate(value), bad, weight)
 
 
@@ -136,8 +147,21 @@ def _descend(
 
 def _head(weights: npt.NDArray[np.float64]) -> Head:
     words, chars = (_pruned(part) for part in (weights[:BUCKETS], weights[BUCKETS : 2 * BUCKETS]))
-    context = weights[2 * BUCKETS + 1 :].astype(np.float32)
-    return Head(words, chars, context, float(weights[2 * BUCKETS]))
+    context = weights[_CONTEXT:_CONCEPTS].astype(np.float32)
+    concepts = weights[_CONCEPTS:]
+    read = _pruned(concepts) if concepts.any() else None
+    return Head(words, chars, context, float(weights[2 * BUCKETS]), concepts=read)
+
+
+def mixed(first: Head, second: Head, share: float) -> Head:
+    """Return the head whose scores are the mean of those of `first` and `second`, with `share` for the second; only
+    `second` may read concepts."""
+    words, chars, context = (
+        ((1 - share) * getattr(first, part) + share * getattr(second, part)).astype(np.float32)
+        for part in ("words", "chars", "context")
+    )
+    concepts = None if second.concepts is None else (share * second.concepts).astype(np.float32)
+    return Head(words, chars, context, (1 - share) * first.bias + share * second.bias, concepts=concepts)
 
 
 def _pruned(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:

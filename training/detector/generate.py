@@ -42,6 +42,16 @@ def _played(rng: random.Random) -> str:
     return _joined(rng, [begin, *free, *rules, *last])
 
 
+def wrapped_attack(rng: random.Random) -> str:
+    """Draw a wish for an answer without rules, in the wrapping of harmless wishes (`requests.wrapped`)."""
+    words = bank("wrapped").sections
+    wishes = rng.sample(words["limitless"], rng.choice((1, 1, 2, 3))) if rng.random() < 0.85 else []
+    if not wishes or rng.random() < 0.6:
+        wishes.append(rng.choice(words["badwish"]))
+    name = rng.choice(words["name"])
+    return requests.wrapping(rng, [wish.replace("{name}", name) for wish in wishes])
+
+
 def _interrupted(rng: random.Random) -> str:
     """Compose any harmless request, before or after which stands what takes it back or asks for what is kept."""
     words = bank("attacks")

@@ -1,19 +1,23 @@
 """What each head learns from: which sets, which generated texts, how much each counts.
 
 A generated text that equals a text of the sets is dropped, so that no fold is tested on what its rivals were made of.
+
+Head `injection` is a mean of two: one of n-grams, and one that reads concepts too and learns from more texts, which
+finds more in sources that nothing is known of, and alone finds less in those that are.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sluicegate.safety.detection.classifier import HEADS, Head
 from training.detector import catalogues, data, docstrings, documents, generate, requests, wording
 from training.detector.data import Example
-from training.detector.fit import Row, fit, segment_rows, text_row
+from training.detector.fit import Row, concept_row, fit, mixed, segment_rows, text_row
+from training.detector.phrases import wider
 
 SEED = 0
 COST = {"injection": 1.0, "document": 1.0, "harm": 1.0}
@@ -22,6 +26,10 @@ REQUESTS = {
     "puzzle": 60, "alike": 1500, "tongue": 1200, "turn": 1800, "agent": 2000,
 }  # fmt: skip
 """How many harmless requests of each kind (`requests`)."""
+WIDER_REQUESTS = {**REQUESTS, "wrapped": 3000}
+"""The same for the member of head `injection` that reads concepts."""
+CONCEPT_SHARE = 0.3
+"""Of that member in head `injection`. At half, a known source loses five points of recall."""
 WORDINGS = 4
 """How often a template is filled with passages of ours."""
 DOCSTRINGS = 2000
@@ -29,6 +37,7 @@ GENERATED = {
     "attack": 3600,
     "framed": 2500,
     "brief": 600,
+    "wrapped": 1500,
     "harmless": 3000,
     "look_alike": 1000,
     "harmful": 3500,
@@ -42,12 +51,15 @@ FRAMED_WEIGHT = 0.06
 """Attacks within harmless requests. At full weight plain questions at the end of tasks become suspicious."""
 BRIEF_WEIGHT = 0.06
 """Attacks of a few words. At full weight each of their words weighs so much that role-play becomes suspicious."""
+WRAPPED_WEIGHT = 0.1
+"""Attacks in the wrapping of harmless wishes, which must not count as one."""
 RISK_WEIGHT = 0.05
 """Requests for harm and their twins by field. At 0.2, security questions of a source that was left out ring (7.6 %)."""
 FOREIGN_WEIGHT = 0.3
 TRANSLATED_WEIGHT = 0.7
 """Many translated attacks are attacks only to their own system prompt; at full weight they teach the language."""
 PROSE_WEIGHT = 0.3
+Reader = Callable[[str, bool, float], Row]
 PER_LANGUAGE = 150
 
 
@@ -74,42 +86,59 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """Head -> everything it may learn from."""
+    """Head -> everything it may learn from; `concepts`: what the member of head `injection` that reads them does."""
 
     items: dict[str, list[Item]]
+    concepts: list[Item]
 
     def train(self, head: str, keep: Callable[[Example], bool] = lambda _: True, without: Collection[str] = ()) -> Head:
         """Fit on the examples that `keep` admits and on all generated items but those of the kinds `without`."""
-        items = [item for item in self.items[head] if item.kind not in without]
-        return fit([item.row for item in items if item.example is None or keep(item.example)], COST[head])
+
+        def fitted(items: list[Item]) -> Head:
+            kept = (item for item in items if item.kind not in without)
+            return fit([item.row for item in kept if item.example is None or keep(item.example)], COST[head])
+
+        found = fitted(self.items[head])
+        return mixed(found, fitted(self.concepts), CONCEPT_SHARE) if head == "injection" and self.concepts else found
 
 
 def gather(sets: dict[str, list[Example]], folders: Sequence[Path]) -> Material:
     """Gather what each head learns from. `folders` hold message catalogues (see `catalogues`); there may be none."""
     rng = random.Random(SEED)
     known = {data.key(e.text) for name, examples in sets.items() if not name.startswith("indirect") for e in examples}
-    own = _own(sets, folders, rng)
+    own = _own(sets, folders, rng, REQUESTS)
     makers = {"injection": _injection, "document": _document, "harm": _harm}
-    return Material({head: makers[head](sets, own, rng, known) for head in HEADS})
+    items = {head: makers[head](sets, own, rng, known) for head in HEADS}
+    with wider():
+        return Material(items, _concepts(sets, folders, known))
 
 
-def _injection(sets: dict[str, list[Example]], own: Own, rng: random.Random, known: set[str]) -> list[Item]:
+def _concepts(sets: dict[str, list[Example]], folders: Sequence[Path], known: set[str]) -> list[Item]:
+    rng = random.Random(SEED)
+    items = _injection(sets, _own(sets, folders, rng, WIDER_REQUESTS), rng, known, concept_row)
+    wrapped = _made(rng, generate.wrapped_attack, "wrapped", True, WRAPPED_WEIGHT, known, "framed", concept_row)
+    return items + wrapped
+
+
+def _injection(
+    sets: dict[str, list[Example]], own: Own, rng: random.Random, known: set[str], read: Reader = text_row
+) -> list[Item]:
     weights = {"injection_cse_multilingual": TRANSLATED_WEIGHT}
-    items = [_item(e, e.bad, weights.get(name, 1.0)) for name in data.INJECTION for e in sets.get(name, ())]
-    items += [_item(e, False) for name in data.BENIGN for e in sets.get(name, ())]
+    items = [_item(e, e.bad, weights.get(name, 1.0), read) for name in data.INJECTION for e in sets.get(name, ())]
+    items += [_item(e, False, 1.0, read) for name in data.BENIGN for e in sets.get(name, ())]
     weight = GENERATED_WEIGHT["injection"]
-    items += [_item(e, False) for e in _of_tools(sets)]
-    items += [Item(text_row(text, False, weight), e) for e, text in own.wordings]
-    items += [Item(text_row(text, False, weight), None, kind) for kind, text in own.requests]
-    items += [Item(text_row(text, False, weight), None, "docstrings") for text in own.passages[:DOCSTRINGS]]
-    items += _made(rng, generate.attack, "attack", True, weight, known)
-    items += _made(rng, generate.framed_attack, "framed", True, FRAMED_WEIGHT, known, "framed")
-    items += _made(rng, generate.brief_attack, "brief", True, BRIEF_WEIGHT, known, "brief")
-    items += _made(rng, generate.harmless, "harmless", False, weight, known)
-    items += _made(rng, generate.safe_look_alike, "look_alike", False, weight, known)
-    items += [_item(e, False, weight) for e in _harmless_prose(sets, (*data.PROSE, *data.DOCUMENT))]
-    items += [Item(text_row(documents.clean(rng).text, False, weight)) for _ in range(GENERATED["document"])]
-    return items + [Item(text_row(text, False, FOREIGN_WEIGHT)) for text in own.foreign]
+    items += [_item(e, False, 1.0, read) for e in _of_tools(sets)]
+    items += [Item(read(text, False, weight), e) for e, text in own.wordings]
+    items += [Item(read(text, False, weight), None, kind) for kind, text in own.requests]
+    items += [Item(read(text, False, weight), None, "docstrings") for text in own.passages[:DOCSTRINGS]]
+    items += _made(rng, generate.attack, "attack", True, weight, known, read=read)
+    items += _made(rng, generate.framed_attack, "framed", True, FRAMED_WEIGHT, known, "framed", read)
+    items += _made(rng, generate.brief_attack, "brief", True, BRIEF_WEIGHT, known, "brief", read)
+    items += _made(rng, generate.harmless, "harmless", False, weight, known, read=read)
+    items += _made(rng, generate.safe_look_alike, "look_alike", False, weight, known, read=read)
+    items += [_item(e, False, weight, read) for e in _harmless_prose(sets, (*data.PROSE, *data.DOCUMENT))]
+    items += [Item(read(documents.clean(rng).text, False, weight)) for _ in range(GENERATED["document"])]
+    return items + [Item(read(text, False, FOREIGN_WEIGHT)) for text in own.foreign]
 
 
 def _harm(sets: dict[str, list[Example]], own: Own, rng: random.Random, known: set[str]) -> list[Item]:
@@ -149,9 +178,9 @@ def _document(sets: dict[str, list[Example]], own: Own, rng: random.Random, know
     return items + [Item(row) for row in _distinct(rng, made, weight)]
 
 
-def _own(sets: dict[str, list[Example]], folders: Sequence[Path], rng: random.Random) -> Own:
+def _own(sets: dict[str, list[Example]], folders: Sequence[Path], rng: random.Random, many: Mapping[str, int]) -> Own:
     passages = docstrings.paragraphs(2 * DOCSTRINGS)
-    made = [(kind, text) for kind, n in REQUESTS.items() for text in _requests(rng, kind, n, passages)]
+    made = [(kind, text) for kind, n in many.items() for text in _requests(rng, kind, n, passages)]
     found = wording.templates(e for name in data.INSTRUCTIONS for e in sets.get(name, ()))
     filled = [(e, requests.filled(rng, runs, passages)) for e, runs in found.values() for _ in range(WORDINGS)]
     rng.shuffle(made)
@@ -189,8 +218,8 @@ def _distinct(rng: random.Random, made: Iterable[documents.Document], weight: fl
     return rows
 
 
-def _item(example: Example, bad: bool, weight: float = 1.0) -> Item:
-    return Item(text_row(example.text, bad, weight), example)
+def _item(example: Example, bad: bool, weight: float = 1.0, read: Reader = text_row) -> Item:
+    return Item(read(example.text, bad, weight), example)
 
 
 def _made(
@@ -201,6 +230,7 @@ def _made(
     weight: float,
     known: Collection[str],
     kind: str = "",
+    read: Reader = text_row,
 ) -> list[Item]:
     texts = dict.fromkeys(make(rng) for _ in range(GENERATED[count]))
-    return [Item(text_row(text, bad, weight), None, kind) for text in texts if data.key(text) not in known]
+    return [Item(read(text, bad, weight), None, kind) for text in texts if data.key(text) not in known]

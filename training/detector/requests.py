@@ -153,6 +153,22 @@ def long_play(rng: random.Random) -> str:
     return rng.choice((" ", " ", " ", "\n", "\n\n")).join(words)
 
 
+def wrapped(rng: random.Random) -> str:
+    """Draw a harmless wish in a setting, with assurances and pressure, as attacks are wrapped."""
+    return wrapping(rng, [_draw(rng, "wrapped", "wish") for _ in range(rng.choice((1, 1, 1, 2)))])
+
+
+def wrapping(rng: random.Random, wishes: Sequence[str]) -> str:
+    """Put `wishes` between a setting and how to answer; what stands before them may change places."""
+    before = [_draw(rng, "wrapped", "setting") for _ in range(rng.choice((1, 1, 1, 2)))]
+    before += [_draw(rng, "wrapped", "assure") for _ in range(rng.choice((0, 0, 1, 2)))]
+    before += [_draw(rng, "wrapped", "pressure") for _ in range(rng.choice((0, 0, 0, 1)))]
+    if rng.random() < 0.3:
+        rng.shuffle(before)
+    after = [_draw(rng, "wrapped", "manner") for _ in range(rng.choice((0, 1, 1, 2, 4)))]
+    return rng.choice((" ", " ", " ", "\n", "\n\n")).join([*before, *wishes, *after])
+
+
 def mail(rng: random.Random) -> str:
     return _draw(rng, "everyday", "mailask")
 
@@ -222,5 +238,6 @@ KINDS: dict[str, Callable[[random.Random], str]] = {
     "tongue": tongue,
     "turn": turn,
     "agent": agent,
+    "wrapped": wrapped,
 }
 _OFTEN = (8, 5, 3, 3, 4, 2, 1.5, 0.6, 4, 4)

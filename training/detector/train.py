@@ -34,7 +34,7 @@ def shipped(sets: Sets, material: Material, scored: list[Scored], catalogues: in
     about = {
         "data": data.fingerprint(sets),
         "sets": {name: len(examples) for name, examples in sets.items() if name not in data.NOT_TRAINED_ON},
-        "rows": {head: len(items) for head, items in material.items.items()},
+        "rows": {**{head: len(items) for head, items in material.items.items()}, "concepts": len(material.concepts)},
         "catalogues": catalogues,
         "prevalence": {head: round(share, 4) for head, share in prevalences(scored, calibration).items()},
     }

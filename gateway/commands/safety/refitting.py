@@ -19,7 +19,6 @@ import numpy as np
 from sluicegate.gateway.commands.redteam import RedteamRow
 from sluicegate.safety.detection.classifier import Classifier, FeatureShare, Head, load
 from sluicegate.safety.detection.detector import document_features, windows
-from sluicegate.safety.detection.features import features
 from sluicegate.safety.detection.normalise import views
 
 MARGINS = (0.1, 0.5, 1.5, 4.0)
@@ -68,7 +67,7 @@ def _worst(name: str, head: Head, text: str) -> tuple[float, FeatureShare | None
         if name == "document":
             found, cut, context = document_features(view.text)
         else:
-            found, cut, context = features(view.text), windows(len(view.text)), None
+            found, cut, context = head.features(view.text), windows(len(view.text)), None
         if not cut:
             continue
         scores = head.scores(found, cut, context)

@@ -105,7 +105,7 @@ def test_which_features_a_text_has() -> None:
     found = {}
     for text in (*TEXTS, *DOCUMENTS):
         for cuts in ((), (3, 7, len(text) // 2)):
-            made = features(text, [cut for cut in cuts if cut <= len(text)])
+            made = features(text, [cut for cut in cuts if cut <= len(text)], named=True)
             found[f"{cuts and 'cut '}{text}"] = [digest(array.tolist()) for array in astuple(made)]
     assert_golden(GOLDEN / "features.jsonl", found)
 

@@ -2,17 +2,24 @@
 
 A bank is a text file of sections; `{name}` in a phrase is filled from the section `name` of the same bank, or from the
 keyword given. Nothing in the banks was copied from an evaluation set.
+
+Within `wider()`, a bank holds the phrases of its namesake in `wider/` too.
 """
 
 from __future__ import annotations
 
 import random
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 _SLOT = re.compile(r"\{(\w+)\}")
+_FOLDER = Path(__file__).parent
+_wide = ContextVar("_wide", default=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +39,51 @@ class Bank:
         return phrase
 
 
-@cache
+@contextmanager
+def wider() -> Iterator[None]:
+    """Let every bank hold its wider phrases too."""
+    token = _wide.set(True)
+    try:
+        yield
+    finally:
+        _wide.reset(token)
+
+
 def bank(name: str) -> Bank:
+    return _bank(name, _wide.get())
+
+
+@cache
+def _bank(name: str, wide: bool) -> Bank:
     sections: dict[str, list[str]] = {}
-    for line in (Path(__file__).parent / f"{name}.txt").read_text("utf-8").splitlines():
+    files = [_FOLDER / f"{name}.txt", *([_FOLDER / "wider" / f"{name}.txt"] if wide else [])]
+    for line in (line for file in files if file.exists() for line in _lines(file)):
         if line.startswith("[") and line.endswith("]") and " " not in line:
             current = sections.setdefault(line[1:-1], [])
-        elif line and not (line.startswith("#") and not sections):
+        else:
             current.append(line)
     return Bank({key: tuple(phrases) for key, phrases in sections.items()})
 
 
-@cache
+def _lines(file: Path) -> Iterator[str]:
+    """Yield those that are neither empty nor a remark before the first section."""
+    begun = False
+    for line in file.read_text("utf-8").splitlines():
+        begun = begun or (line.startswith("[") and line.endswith("]") and " " not in line)
+        if line and (begun or not line.startswith("#")):
+            yield line
+
+
 def languages() -> dict[str, dict[str, tuple[str, ...]]]:
     """Return language -> letter -> phrases, from the banks of whole languages (`european.txt` explains the letters)."""
+    return _languages(_wide.get())
+
+
+@cache
+def _languages(wide: bool) -> dict[str, dict[str, tuple[str, ...]]]:
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     for name in ("european", "asian", "southern"):
-        for language, lines in bank(name).sections.items():
+        for language, lines in _bank(name, wide).sections.items():
             pairs = [line.split("|", 1) for line in lines]
             found[language] = {letter: tuple(text for key, text in pairs if key == letter) for letter, _ in pairs}
     return found
