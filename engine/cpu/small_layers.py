@@ -21,8 +21,9 @@ from sluicegate.engine.cpu.kernels.small_products import (
 from sluicegate.engine.cpu.packing import Packed, pack, pack_runs, unpack
 from sluicegate.plugins.compiled.kernels import address_of, kernel
 
-MANY_ROWS = 32
-"""From so many on, `torch`, on several threads with a weight widened for it, is faster than our product on one."""
+MANY_ROWS, MANY_THREADS = 128, 4
+"""From so many rows and threads on `torch` multiplies, with a weight in half precision widened for the call: our
+product runs on one thread."""
 Runs = Callable[[Tensor], Iterable[tuple[int, Tensor]]]
 """Gives a weight as (first row, some rows), from the first to the last."""
 Parts = Callable[[Tensor], Iterable[Tensor]]
@@ -222,7 +223,7 @@ def weight_count(module: Any) -> int:
 
 
 def _product(rows: Tensor, packed: Packed, out: Tensor) -> None:
-    if packed.form in READ_AS_THEY_ARE and len(rows) >= MANY_ROWS and torch.get_num_threads() > 1:
+    if packed.form in READ_AS_THEY_ARE and len(rows) >= MANY_ROWS and torch.get_num_threads() >= MANY_THREADS:
         torch.mm(rows, unpack(packed).T, out=out)
         return
     if packed.form in READ_AS_THEY_ARE:

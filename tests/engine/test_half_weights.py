@@ -17,7 +17,7 @@ from sluicegate.engine.cpu import FAMILIES, CpuSmallLinear, keep_halves
 from sluicegate.engine.cpu.kernels.block_rows import read_half_row
 from sluicegate.engine.cpu.kernels.products_by_form import ALONE, PRODUCTS
 from sluicegate.engine.cpu.packing import unpack
-from sluicegate.engine.cpu.small_layers import SmallEmbedding
+from sluicegate.engine.cpu.small_layers import MANY_ROWS, MANY_THREADS, SmallEmbedding
 from sluicegate.engine.cpu.wanted_logits import WantedLogits
 from sluicegate.engine.model.dense import DenseDecoder
 from sluicegate.plugins import ModelLoadError
@@ -74,6 +74,19 @@ def test_a_product_with_halves_is_that_of_the_widened_weight_to_the_last_bit(kin
         for first, count in ((0, 61), (5, 1), (37, 24)):
             found = all_products(packed.form, x, packed.data, first, count)
             assert all(map(torch.equal, found, all_products(0, x, wide, first, count)))
+
+
+def test_many_rows_outside_the_compiled_pass_are_multiplied_on_all_threads() -> None:
+    """Few are not: a row's product with halves is then the same in any company."""
+    layer = CpuSmallLinear(keep_halves(torch.randn(61, 96).bfloat16()), torch.randn(61))
+    x, before = torch.randn(MANY_ROWS, 96), torch.get_num_threads()
+    torch.set_num_threads(MANY_THREADS)
+    try:
+        found = layer(x)
+        assert torch.allclose(found, torch.nn.functional.linear(x, layer.weight, layer.bias), atol=1e-4)
+        assert torch.equal(layer(x[:1]), layer(x[: MANY_ROWS - 1])[:1])
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("kind", KINDS)
