@@ -9,28 +9,22 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 from sluicegate.gateway.accounts.bounds import MAX_NANOS, bounded, name_of, plausible
 from sluicegate.gateway.accounts.charging import charged, tokens_a_minute
+from sluicegate.gateway.accounts.construction import has_store, journal_of, leases_of, shared_runs_of, store_of
 from sluicegate.gateway.accounts.directory import Directory
 from sluicegate.gateway.accounts.features import Features
 from sluicegate.gateway.accounts.health import RETRY_S, Health
 from sluicegate.gateway.accounts.journal.flusher import Flusher
-from sluicegate.gateway.accounts.journal.folder import folder_of
-from sluicegate.gateway.accounts.journal.journal import Journal
 from sluicegate.gateway.accounts.keyring import Keyring, check_names
-from sluicegate.gateway.accounts.limits.database_leases import DatabaseLeases, LeaseStore, SplitLeases
-from sluicegate.gateway.accounts.limits.database_runs import DatabaseRuns
 from sluicegate.gateway.accounts.limits.estimates import Reach, ReachOf, need_of
-from sluicegate.gateway.accounts.limits.leases import BEAT_S, Shared, SharedMeter, covered
+from sluicegate.gateway.accounts.limits.leases import BEAT_S, SharedMeter, covered
 from sluicegate.gateway.accounts.limits.meter import Need, Taken
 from sluicegate.gateway.accounts.limits.prices import Prices
-from sluicegate.gateway.accounts.limits.run_script import RedisRuns
-from sluicegate.gateway.accounts.limits.run_store import RunShare, RunStore
+from sluicegate.gateway.accounts.limits.run_store import RunShare
 from sluicegate.gateway.accounts.limits.runs import MARK, Runs, RunUse, limits_runs
-from sluicegate.gateway.accounts.limits.shared_runs import SharedRuns
 from sluicegate.gateway.accounts.limits.totals import Totals
 from sluicegate.gateway.accounts.meters import AnyMeter, Meters
 from sluicegate.gateway.accounts.records import (
@@ -42,10 +36,6 @@ from sluicegate.gateway.accounts.records import (
     day_of,
     from_settings,
 )
-from sluicegate.gateway.accounts.stores.base import AccountStore, MemoryAccountStore
-from sluicegate.gateway.accounts.stores.postgres import PostgresAccountStore
-from sluicegate.gateway.accounts.stores.redis import RedisAccountStore
-from sluicegate.gateway.accounts.stores.sqlite import SqliteAccountStore
 from sluicegate.gateway.database import Database
 from sluicegate.gateway.settings import AccountSettings, KeySettings, Limits
 from sluicegate.plugins import (
@@ -87,13 +77,13 @@ class Accounts:
         deployment keep keys, usage and budgets. Raises `ConfigurationError`."""
         self.settings = settings
         self.prices = Prices(settings.prices)
-        self.keyring = Keyring([from_settings(key) for key in keys], required=_has_store(settings, database))
+        self.keyring = Keyring([from_settings(key) for key in keys], required=has_store(settings, database))
         for name in settings.teams:
             check_names(f"team {name[:80]!r}", id=name)
         self.health = Health()
-        self.store = _store(settings, database)
-        self.shared = _shared(settings, database, self.health)
-        self.journal = _journal(settings, self.health)
+        self.store = store_of(settings, database)
+        self.shared = leases_of(settings, database, self.health)
+        self.journal = journal_of(settings, self.health)
         self.since_start: UsageTable = {}
         """What was settled by this process, for metrics."""
         self.saved: dict[str, tuple[int, int]] = {}
@@ -105,7 +95,7 @@ class Accounts:
         self._totals = Totals()
         self._held: dict[str, Held] = {}
         self._runs = Runs()
-        self._shared_runs = _shared_runs(settings, database, self.health)
+        self._shared_runs = shared_runs_of(settings, database, self.health)
         self._thread = ThreadPoolExecutor(1, "accounts")
         self._reader = ThreadPoolExecutor(1, "accounts-keys")
         self._flusher = Flusher(self.store, self.journal, self.health, self.on_thread)
@@ -384,44 +374,6 @@ class Accounts:
             await meter.give_back(time.time())
         if self._shared_runs is not None:
             await self._shared_runs.tell()
-
-
-def _has_store(settings: AccountSettings, database: Database | None) -> bool:
-    return bool(settings.path or settings.url or database is not None)
-
-
-def _shared(settings: AccountSettings, database: Database | None, health: Health) -> LeaseStore | None:
-    """Return the store that limits are leased from, or None where this gateway counts alone."""
-    fast = Shared(settings.url, health) if settings.url else None
-    if database is None:
-        return fast
-    lasting = DatabaseLeases(database, health)
-    return SplitLeases(fast, lasting) if fast is not None else lasting
-
-
-def _shared_runs(settings: AccountSettings, database: Database | None, health: Health) -> SharedRuns | None:
-    """Return what counts runs across gateways, or None where this gateway counts alone. A database is preferred: a
-    Redis that forgets its data would start every run anew."""
-    store: RunStore | None = None
-    if database is not None:
-        store = DatabaseRuns(database, health)
-    elif settings.url:
-        store = RedisRuns(settings.url, health)
-    return SharedRuns(store) if store is not None else None
-
-
-def _store(settings: AccountSettings, database: Database | None) -> AccountStore:
-    if database is not None:
-        return PostgresAccountStore(database)
-    if settings.url:
-        return RedisAccountStore(settings.url)
-    return SqliteAccountStore(Path(settings.path)) if settings.path else MemoryAccountStore()
-
-
-def _journal(settings: AccountSettings, health: Health) -> Journal | None:
-    """Return None where the settings name no disk."""
-    folder = folder_of(settings)
-    return Journal(folder, sync=settings.sync, health=health) if folder else None
 
 
 def _rest(key: UsageKey) -> tuple[str, str, str, str]:
