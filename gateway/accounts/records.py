@@ -88,6 +88,11 @@ def from_settings(key: KeySettings) -> KeyRecord:
     """Return the record of a key of the configuration file. Raises `ConfigurationError`."""
     if bool(key.key) == bool(key.sha256):
         raise ConfigurationError(f"key {key.id!r} needs exactly one of `sha256` (preferred) and `key`")
+    if key.key and not (key.key.isascii() and key.key.isprintable() and key.key == key.key.strip()):
+        raise ConfigurationError(
+            f"key {key.id!r} has a blank at an end of `key`, or characters beside ASCII, which no header carries; make "
+            "another"
+        )
     digest = digest_of(key.key) if key.key else key.sha256.lower()
     if len(digest) != 64 or set(digest) - set("0123456789abcdef"):
         raise ConfigurationError(f"`sha256` of key {key.id!r} must be 64 hexadecimal digits")

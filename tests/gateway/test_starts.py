@@ -87,6 +87,8 @@ CONFIGURATIONS = {
     '[stages.recall.redis]\nurl = "x"\n[pipeline]\nrecall = ["redis"]': "no such URL",
     '[[keys]]\nid = "a"\nkey = "k"\n[[keys]]\nid = "b"\nkey = "k"': "'a' and 'b' are the same key",
     '[[keys]]\nid = "a"\nkey = "k"\nroutes = ["v1/chat/*"]': "'v1/chat/*' is no path",
+    '[[keys]]\nid = "a"\nkey = "  "': "has a blank at an end of `key`",
+    '[[keys]]\nid = "a"\nkey = "sécret"': "has a blank at an end of `key`, or characters beside ASCII",
     '[[keys]]\nid = "a"\nkey = "k"\nroutes = ["/v1/*/x"]': "'/v1/*/x' is no path",
     '[keys]\nid = "a"\nkey = "the-secret"': "keys must be a list of tables, found a table of id, key",
     '[pipeline]\nmoderate = ["secrets", "pii", "secrets"]': "moderate names 'secrets' twice",
