@@ -120,7 +120,8 @@ def add_error_handlers(app: FastAPI, forms: ErrorForms) -> None:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"] if part != "body")
-        refused = RequestError(f"`{path}`: {first['msg']}", param=path or None, code="invalid_parameter")
+        place = f"`{path}`" if path else "the body"
+        refused = RequestError(f"{place}: {first['msg']}", param=path or None, code="invalid_parameter")
         return Response(form(request).body(refused), 400, media_type=JSON)
 
     async def gone(request: Request, error: Exception) -> Response:

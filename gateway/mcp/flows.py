@@ -3,8 +3,8 @@
 Compared is text in one spelling (NFKC, lower case, no invisible characters), and besides letters and digits alone,
 whatever stands between them, without accents and with look-alikes as Latin letters. Read are all strings of the
 arguments together, the names of their members together, lists of numbers as the characters they stand for, and what was
-sent to the same argument before; as they stand, and as base64, hexadecimal, percent signs and the other encodings of
-`safety.detection.views` spell them.
+sent to the same argument before; as they stand, and as base64, base32, hexadecimal, percent signs and the other
+encodings of `safety.detection.views` spell them.
 
 Not covered: what a model says in its own words, translates, encrypts or spells in an encoding that is not named; a run
 that names itself differently for each call; results that are older than what is kept; what only `views` reads, or is
@@ -41,6 +41,8 @@ NAME = "/(name)"
 LEAST_CODES = 8
 """Numbers of a list that can be the characters of a text."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
+_BASE32 = re.compile(r"[A-Za-z2-7]{24,}")
+_CODES = re.compile(r"\d{2,6}(?:\W+\d{2,6}){7,}")
 _BETWEEN = re.compile(r"[\W_]+")
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2}){12,}")
 
@@ -157,6 +159,10 @@ def _decoded(text: str) -> Iterator[str]:
         yield _of_base64(match[0])
     for match in _HEX.finditer(text):
         yield bytes.fromhex(match[0]).decode("utf-8", "ignore")
+    for match in _BASE32.finditer(text):
+        yield _of_base32(match[0])
+    for match in _CODES.finditer(text):
+        yield "".join([chr(code) for code in map(int, re.findall(r"\d+", match[0])) if code <= 0x10FFFF])
     for view in views(text[:VIEWED])[1:]:
         yield view.text
     close = "".join(text[:VIEWED].split())
@@ -169,6 +175,14 @@ def _of_base64(text: str) -> str:
     bare = text.rstrip("=").replace("-", "+").replace("_", "/")
     try:
         return base64.b64decode(bare + "=" * (-len(bare) % 4)).decode("utf-8", "ignore")
+    except (binascii.Error, ValueError):
+        return ""
+
+
+def _of_base32(text: str) -> str:
+    bare = text[: len(text) - len(text) % 8]
+    try:
+        return base64.b32decode(bare, casefold=True).decode("utf-8", "ignore")
     except (binascii.Error, ValueError):
         return ""
 

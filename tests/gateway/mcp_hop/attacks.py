@@ -77,7 +77,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "exfiltration: arguments carry another server's result, plain, in capitals, wide, with invisible characters, "
         "accents or look-alikes, with something else or nothing between letters or words, as base64 (in lines, twice), "
-        "hexadecimal, percent signs, entities, numbers, in two arguments, in names of members",
+        "base32, hexadecimal, percent signs, entities, numbers, in two arguments, in names of members",
         "`carried_over`, nothing is sent",
         ("test_what_one_server_returned_is_not_sent_to_another",),
     ),

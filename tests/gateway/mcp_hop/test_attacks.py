@@ -242,6 +242,8 @@ def spellings(text: str) -> dict[str, dict[str, Any]]:
         "lines": {"to": "x", "body": "\n".join(textwrap.wrap(base64.b64encode(text.encode()).decode(), 12))},
         "names": {text[at : at + 12]: "" for at in range(0, len(text), 12)},
         "numbers": {"codes": list(map(ord, text))},
+        "numbers_in_a_text": {"to": "x", "body": ", ".join(str(ord(c)) for c in text)},
+        "base32": {"to": "x", "body": base64.b32encode(text.encode()).decode().lower()},
     }
 
 
