@@ -118,6 +118,7 @@ def guarded_protocol(settings: ServerSettings, door: Door = lambda target, scope
             self._disconnect = Disconnect()
             self._closes = False
             """After the body of a request that is refused already."""
+            self._offers = False
             self._read = self._again = b""
             """What came last, and what is to be read in its place."""
 
@@ -152,15 +153,14 @@ def guarded_protocol(settings: ServerSettings, door: Door = lambda target, scope
             """Keep the request to be read again, without its offer: the parser takes what follows the head, a body too,
             for another protocol. Called while `HttpParserUpgrade` is handled."""
             upgrade = sys.exception()
-            if upgrade is None or not self._offers_another():
+            if upgrade is None or not self._offers:
                 return
             method, version = self.parser.get_method(), self.parser.get_http_version()
             self._again = head_without_offer(method, self.url, version, self.headers) + self._read[upgrade.args[0] :]
 
         def _offers_another(self) -> bool:
-            """Return whether the request offers a protocol that is not spoken here to go on in, beside HTTP/1.1."""
-            parser = self.parser
-            return parser.should_upgrade() and parser.get_method() != b"CONNECT" and not self._should_upgrade()
+            """Return whether the upgrade that the request offers is to no protocol of ours: HTTP/1.1 will do."""
+            return self.parser.get_method() != b"CONNECT" and not self._should_upgrade()
 
         def _read_again(self) -> None:
             self.parser = HttpRequestParser(self)
@@ -186,7 +186,8 @@ def guarded_protocol(settings: ServerSettings, door: Door = lambda target, scope
         def on_headers_complete(self) -> None:
             _stop(self._head)
             self._head = None
-            if self._offers_another():
+            self._offers = self.parser.should_upgrade() and self._offers_another()
+            if self._offers:
                 return
             if not self.url.startswith(b"/"):
                 self.scope["extensions"][TARGET] = self.url  # type: ignore[assignment]
@@ -207,7 +208,7 @@ def guarded_protocol(settings: ServerSettings, door: Door = lambda target, scope
 
         def _begin(self) -> None:
             super().on_headers_complete()
-            if self.parser.get_http_version() == "1.0":
+            if self.scope["http_version"] == "1.0":
                 self.cycle.chunked_encoding, self.cycle.expected_content_length = False, UntilClose()
 
         def _is_plain(self) -> bool:
@@ -245,7 +246,7 @@ def guarded_protocol(settings: ServerSettings, door: Door = lambda target, scope
                 self._rest = self.loop.call_later(settings.body_s, self.transport.abort)
 
         def on_message_complete(self) -> None:
-            if self._offers_another():
+            if self._offers:
                 return
             _stop(self._rest)
             self._rest = None
