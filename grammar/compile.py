@@ -78,6 +78,7 @@ def _compile(
         reading_limit=options.limits.readings,
         notes=notes,
         screens=screens,
+        of_schema=True,
     )
 
 

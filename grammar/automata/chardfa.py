@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Literal
 
 from sluicegate.grammar.automata.charsets import EVERY
 from sluicegate.grammar.automata.construction import table_of as patterns
@@ -19,7 +20,7 @@ class CharDfa:
     State 0 is the start. Every state can reach acceptance, but for the one state of the empty language.
     """
 
-    __slots__ = ("_digest", "table")
+    __slots__ = ("_digest", "_span", "table")
 
     table: Table
 
@@ -27,6 +28,7 @@ class CharDfa:
         """Keep `table` without a copy; it must be canonical (`table.minimal`)."""
         self.table = table
         self._digest: bytes | None = None
+        self._span: tuple[int, int | None] | Literal[False] | None = False
 
     # Making one
 
@@ -126,7 +128,9 @@ class CharDfa:
 
     def length_range(self) -> tuple[int, int | None] | None:
         """Return the shortest and the longest length (None: no bound), or None for the empty language."""
-        return words.length_range(self.table)
+        if self._span is False:
+            self._span = words.length_range(self.table)
+        return self._span
 
     def shortest(self) -> str | None:
         """Return a shortest text, printable ASCII preferred; None for the empty language."""
@@ -134,7 +138,8 @@ class CharDfa:
 
     def count(self, limit: int = 10**9) -> int | None:
         """Count the texts, None if there are more than `limit`."""
-        return words.count(self.table, limit)
+        span = self.length_range()
+        return None if span is not None and span[1] is None else words.count(self.table, limit)
 
     def has_many(self, begun: str, high: int | None, limit: int) -> bool:
         """Return whether more than `limit` texts begin with `begun` and go on with up to `high` characters (None: any

@@ -6,9 +6,15 @@ periodic, for most patterns after a few steps.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+import numpy as np
+
 from sluicegate.grammar.automata.chardfa import CharDfa
+from sluicegate.grammar.budget.meter import charge, tick
 
 _REMEMBERED = 10_000
+_EDGES_A_CHARGE = 100
 
 
 class LengthSets:
@@ -16,10 +22,9 @@ class LengthSets:
 
     def __init__(self, dfa: CharDfa) -> None:
         rows = dfa.table.rows
-        self._before: list[int] = [0] * len(rows)
-        for state, row in enumerate(rows):
-            for target in row.values():
-                self._before[target] |= 1 << state
+        edges = sorted({(state, target) for state, row in enumerate(rows) for target in row.values()})
+        self._sources, self._targets = np.array(edges, np.int64).reshape(-1, 2).T
+        self._size = len(rows)
         first = sum(1 << state for state, accepts in enumerate(dfa.table.accepting) if accepts)
         self._exact = [first]
         self._seen = {first: 0}
@@ -55,6 +60,7 @@ class LengthSets:
         found = 0
         size = low
         while (high is None or size <= high) and found != self.every:
+            tick()
             found |= self._exact[self._place(size)]
             size += 1
             if self._turn is not None and size - max(low, self._turn) > len(self._exact) - self._turn:
@@ -76,9 +82,15 @@ class LengthSets:
         return self._turn + (size - self._turn) % (len(self._exact) - self._turn)
 
     def _step(self, states: int) -> int:
-        found = 0
-        while states:
-            lowest = states & -states
-            found |= self._before[lowest.bit_length() - 1]
-            states ^= lowest
-        return found
+        """Return the states that lead to one of `states`."""
+        charge(1 + len(self._sources) / _EDGES_A_CHARGE)
+        packed = np.frombuffer(states.to_bytes((self._size + 7) // 8, "little"), np.uint8)
+        flags = np.unpackbits(packed, count=self._size, bitorder="little").view(np.bool_)
+        found = np.zeros(self._size, np.bool_)
+        found[self._sources[flags[self._targets]]] = True
+        return int.from_bytes(np.packbits(found, bitorder="little").tobytes(), "little")
+
+
+@lru_cache(maxsize=500)
+def lengths_of(dfa: CharDfa) -> LengthSets:
+    return LengthSets(dfa)

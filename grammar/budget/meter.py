@@ -26,6 +26,9 @@ class Budget:
 
 
 DEFAULT_BUDGET = Budget()
+_OF_STATE, _OF_EDGE, _OF_LOOK = 4.0, 0.4, 30
+"""Charged for each state of an automaton of characters, for each class of characters there, and between two looks at
+the clock where no states are made."""
 _TICKS = 256
 """Small steps between two looks at the clock: about a millisecond of them at most."""
 
@@ -36,9 +39,9 @@ class Exhausted(Exception):
 
 class Allowance:
     """CPU time of the calling thread for one piece of work. `pause`: called with each look at the clock. `charges`:
-    what may still be charged, see `charge`."""
+    what may still be charged, see `charge`; `step`: what is charged for each `tick`."""
 
-    __slots__ = ("charges", "error", "pause", "ticks", "until")
+    __slots__ = ("charges", "error", "pause", "step", "ticks", "until")
 
     def __init__(
         self,
@@ -47,13 +50,20 @@ class Allowance:
         pause: Callable[[], None] | None = None,
         now_s: float | None = None,
         charges: float = math.inf,
+        step: float = 0.0,
     ) -> None:
         """Allow `seconds` of CPU time from now on. `now_s`: what `worked_s` says now, where it was just asked."""
         self.charges = charges
+        self.step = step
         self.until = (worked_s() if now_s is None else now_s) + seconds
         self.error = error
         self.pause = pause
         self.ticks = _TICKS
+
+    def charge(self, count: float) -> None:
+        self.charges -= count
+        if self.charges < 0:
+            raise self.error
 
     def look(self) -> None:
         self.ticks = _TICKS
@@ -105,6 +115,7 @@ def tick() -> None:
     if allowance is not None:
         allowance.ticks -= 1
         if allowance.ticks < 0:
+            allowance.charge(_TICKS * allowance.step)
             allowance.look()
 
 
@@ -114,9 +125,7 @@ def charge(count: float) -> None:
     Unlike a clock it comes to the same on every machine, at rest or not: a grammar is always followed, or never."""
     allowance = current.get()
     if allowance is not None:
-        allowance.charges -= count
-        if allowance.charges < 0:
-            raise allowance.error
+        allowance.charge(count)
 
 
 def left() -> float:
@@ -126,19 +135,22 @@ def left() -> float:
 
 
 class WorkMeter:
-    """Counts what one construction has spent; raises `GrammarLimit` once it is past its `Budget`."""
+    """Counts what one construction has spent; raises `GrammarLimit` once it is past its `Budget`. `charged`: what is
+    charged for each state, where a call of a matcher must make it first."""
 
-    __slots__ = ("_deadline_s", "_left", "_next_look", "budget", "subject")
+    __slots__ = ("_charged", "_deadline_s", "_left", "_next_look", "budget", "subject")
 
-    def __init__(self, budget: Budget = DEFAULT_BUDGET, subject: str = "pattern") -> None:
+    def __init__(self, budget: Budget = DEFAULT_BUDGET, subject: str = "pattern", charged: float = _OF_STATE) -> None:
         self.budget = budget
         self.subject = subject
+        self._charged = charged
         self._left = budget.max_states
         self._next_look = self._left - _CLOCK_EVERY
         self._deadline_s = worked_s() + budget.max_seconds
 
     def states(self, count: int = 1) -> None:
         """Charge for `count` new states."""
+        charge(self._charged * count)
         self._left -= count
         if self._left < 0:
             raise GrammarLimit(
@@ -149,6 +161,10 @@ class WorkMeter:
             self._next_look = self._left - _CLOCK_EVERY
             self.clock()
 
+    def edges(self, count: int) -> None:
+        """Charge for looking at `count` places that a state may lead to."""
+        charge(_OF_EDGE * count)
+
     def result(self, count: int) -> None:
         """Charge for all states of the result alone."""
         self.renew()
@@ -156,6 +172,7 @@ class WorkMeter:
 
     def clock(self) -> None:
         """Raise if the time is used up. For loops that make no states."""
+        charge(_OF_LOOK)
         look()
         if worked_s() > self._deadline_s:
             raise GrammarLimit(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.classification.automata import RootClass, keep, of_automaton
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.lexemes.counted import Counted
@@ -14,6 +15,8 @@ from sluicegate.grammar.vocabulary.boundary import Ending
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _ONE_BY_ONE = 200
+_OF_WALK, _CELLS_A_CHARGE = 3_000, 200
+"""Of one walk that counts characters, and of the table of what is alive after how many."""
 
 
 def of_counted(vocabulary: Vocabulary, lexeme: Counted, state: CountedState) -> RootClass:
@@ -68,11 +71,12 @@ def _with_longer(
 
 def _longer(vocabulary: Vocabulary, lexeme: Counted, state: CountedState, free: int, room: int) -> I32:
     """Return the tokens of more than `free` characters, and no more than `room`, that the pattern takes."""
-    sizes, order = _by_characters(vocabulary, lexeme.every, state.char)
-    longer = order[np.searchsorted(sizes, free, "right") : np.searchsorted(sizes, room, "right")]
     base = of_automaton(vocabulary, lexeme.inner, state.inner)
     if base.row is None:
-        return np.intersect1d(longer, base.ids)
+        added = _characters(vocabulary, lexeme.every, state.char)[base.ids]
+        return base.ids[(added > free) & (added <= room)]
+    sizes, order = _by_characters(vocabulary, lexeme.every, state.char)
+    longer = order[np.searchsorted(sizes, free, "right") : np.searchsorted(sizes, room, "right")]
     taken: I32 = longer[(base.row[longer >> 5] >> (longer & 31)) & 1 == 1]
     return taken
 
@@ -82,6 +86,7 @@ def _walk(vocabulary: Vocabulary, lexeme: Counted, state: CountedState) -> I32:
     bounds, trie, inner, every = lexeme.bounds, vocabulary.trie, lexeme.inner, lexeme.every
     assert bounds is not None
     alive = bounds.alive_after(state.size)
+    charge(_OF_WALK + alive.size / _CELLS_A_CHARGE)
     with vocabulary.scratch as (inside, _, _):
         n_inside = kernels.walk_counted(
             trie.byte, trie.depth, trie.skip, trie.first, trie.exact, trie.ids, inner.table, every.table,

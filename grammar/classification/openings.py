@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.lexemes.base import BACKSLASH, QUOTE, DfaLexeme, Lexeme
 from sluicegate.grammar.lexemes.counted import Counted
 from sluicegate.grammar.lexemes.literals import Literals
@@ -67,6 +68,7 @@ def by_steps(lexeme: Lexeme, start: PunctuationNode) -> Opening:
     while pending:
         at, node = pending.pop()
         for byte, below in node.children.items():
+            tick()
             after = lexeme.next(at, byte)
             if after is None:
                 continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 from threading import Lock
 from typing import Any
 
+from sluicegate.grammar.budget.meter import charge, left
 from sluicegate.grammar.completion.counted_words import Word
 from sluicegate.grammar.completion.words import ShortWords
 from sluicegate.grammar.json.arrays.plan import ArrayPlan
@@ -28,8 +29,13 @@ _CLOSED = 2
 """Bytes of the shortest value that begins with a bracket or a quote."""
 _END = EndOfText()
 _GUESS = 20
+_MANY, _NAMES_A_CHARGE = 16, 10
+"""Required members from which on each is guessed; names that are looked at for a charge."""
+_OF_VALUE = 20
+"""Charged for looking into a value."""
 _DEEPEST = 30
 """Values inside values; what lies deeper is guessed."""
+_MOST_NAMES = 200
 _LIKELY = 6
 """Names that are tried where many may come: required ones, then short ones."""
 
@@ -48,6 +54,8 @@ class Costs:
         self._assumed = False
         self.left = 0
         """Values that this search may still look into; then costs are guessed."""
+        self.reserve = 0.0
+        """What may still be charged when costs begin to be guessed: the search itself needs some."""
 
     def reading(self, reading: Reading) -> int:
         if reading is AT_END:
@@ -115,10 +123,11 @@ class Costs:
         if key in self._asking:
             self._assumed = True
             return NEVER
-        if self.left <= 0 or len(self._asking) > _DEEPEST:
+        if self.left <= 0 or left() < self.reserve or len(self._asking) > _DEEPEST:
             self._assumed = True
             return _GUESS
         self.left -= 1
+        charge(_OF_VALUE)
         outer, self._assumed = self._assumed, False
         self._asking.add(key)
         try:
@@ -156,19 +165,27 @@ class Costs:
         if window is None:
             return list(self.words.of(lexeme, reading.state))
         low, high, at = window
-        return [Word(lexeme.words[k][at:], lexeme.outcomes[k]) for k in range(low, min(high, low + 500))]
+        high = min(high, low + _MOST_NAMES)
+        charge(high - low)
+        words, outcomes = lexeme.words[low:high], lexeme.outcomes[low:high]
+        return [Word(word[at:], outcome) for word, outcome in zip(words, outcomes, strict=True)]
 
     def _entry(self, state: ObjectState, terms: Conjunction) -> int:
         return 1 + self.value(state.values, terms)
 
     def _rest(self, state: ObjectState) -> int:
         """Return the cost from behind a member to the closing bracket."""
-        plan = state.plan
-        missing = [i for i, needed in enumerate(plan.required) if needed and not _given(state, i)]
-        cost = 1 + sum(self._member(state, i) for i in missing)
+        plan, missing = state.plan, state.missing()
+        cost = 1 + self._missing(state) if missing <= _MANY else missing * _GUESS
         cost += sum(self._existential(state, k) for k in range(plan.some) if not state.met >> k & 1)
-        short = plan.low - state.count - len(missing) if plan.counts else 0
+        short = plan.low - state.count - missing if plan.counts else 0
         return cost + (short * self._cheapest(state) if short > 0 else 0)
+
+    def _missing(self, state: ObjectState) -> int:
+        """Return the cost of the required members that are to come."""
+        required = state.plan.required
+        charge(len(required) / _NAMES_A_CHARGE)
+        return sum(self._member(state, i) for i, needed in enumerate(required) if needed and not _given(state, i))
 
     def _member(self, state: ObjectState, index: int) -> int:
         return len(state.plan.names[index]) + 4 + self.value(state.values, state.plan.values[index])

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from sluicegate.grammar.blocked.watch import Watch
+from sluicegate.grammar.budget.meter import charge, left
 from sluicegate.grammar.completion.costs import NEVER, Costs
 from sluicegate.grammar.completion.words import steps
 from sluicegate.grammar.json.layout import Between
@@ -21,6 +22,8 @@ from sluicegate.grammar.reading.tape import Checkpoint, Tape
 from sluicegate.grammar.reading.value_start import ValueStart
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
+_OF_TRY = 15
+"""Charged for a step of the search."""
 _MOST_TRIES = 2_000
 _MOST_VALUES = 1_000
 _OPENERS, _CLOSERS = (b"{", b"["), (b"}", b"]")
@@ -43,7 +46,7 @@ def shortest_completion(
     checkpoint = tape.checkpoint() if tape is not None else None
     try:
         with costs.lock:
-            costs.left = _MOST_VALUES
+            costs.left, costs.reserve = _MOST_VALUES, left() / 2
             text = _Search(states, state, tape, costs, watch).run()
     except RecursionError:
         return None
@@ -125,6 +128,7 @@ class _Search:
         """Return the node after `text`, None where it is refused."""
         if self.tape is not None and self.checkpoint is not None and node.checkpoint is not None:
             _go_back(self.tape, node.checkpoint, node.text, self.checkpoint)
+        charge(_OF_TRY)
         after, _ = self.states.take(alone, text, self.tape)
         if after is None or (self.watch is not None and not self.watch.is_clear(node.text + text)):
             return None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from sluicegate.grammar.budget.meter import look
+from sluicegate.grammar.budget.meter import charge, look
 from sluicegate.grammar.contradictions import reason
 from sluicegate.grammar.json.arrays import planner as array_planner
 from sluicegate.grammar.json.arrays.plan import ArrayPlan, Counting
@@ -30,6 +30,7 @@ from sluicegate.grammar.schema.semantics import Circular, Semantics
 from sluicegate.grammar.schema.value_set import ValueSet
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
 
+_OF_PLAN = 100
 _UNKNOWN: Any = object()
 _DEEP = 30
 """Values within values that are planned while asking whether there is one at all; what lies deeper, as in schemas of
@@ -170,6 +171,7 @@ class Plans:
         self, known: dict[_Spec, _Plan | None], spec: _Spec, make: Callable[[_Spec], _Plan | None]
     ) -> _Plan | None:
         """Make the plan of `spec` with `make`. It is kept in `known` unless it leaves out what is still being asked."""
+        charge(_OF_PLAN)
         assumed, self._assumed = self._assumed, False
         plan = make(spec)
         tentative = self._assumed and bool(self._asking)

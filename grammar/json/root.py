@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sluicegate.grammar.automata import CharDfa
+from sluicegate.grammar.budget.meter import look
 from sluicegate.grammar.json.values import Values
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.lexemes.scalars import shared_automata, string_lexemes
@@ -14,8 +14,7 @@ from sluicegate.grammar.schema.closed import closed
 from sluicegate.grammar.schema.containers import Conjunction, SchemaRef
 from sluicegate.grammar.schema.document import SchemaDocument
 from sluicegate.grammar.schema.lint import SchemaLint
-from sluicegate.grammar.schema.strings import Strings
-from sluicegate.plugins.errors import Unsatisfiable
+from sluicegate.plugins.errors import GrammarError, Unsatisfiable
 
 
 def satisfiable_values(
@@ -32,13 +31,18 @@ def satisfiable_values(
     if not values.satisfiable(root):
         pointer, why = values.why_not(root)
         raise Unsatisfiable("no value satisfies this schema" + (f": {why}" if why else ""), pointer=pointer)
-    for texts in lint.large:
-        _spell(texts)
+    for node in lint.large:
+        _spell(values, (SchemaRef(node),))
     return values, root, tuple(lint.notes)
 
 
-def _spell(texts: CharDfa) -> None:
-    """Make what masks and completions of a string ask of its automaton."""
-    for lexeme in string_lexemes((Strings(dfa=texts),)):
+def _spell(values: Values, terms: Conjunction) -> None:
+    """Make what masks and completions of a string ask of its automata."""
+    try:
+        lexemes = string_lexemes(values.value_set(terms).strings)
+    except GrammarError:
+        look()
+        return  # raised where a text gets there, which may be nowhere
+    for lexeme in lexemes:
         if isinstance(lexeme, DfaLexeme):
             _ = lexeme.distances

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.automata.byte_level.character_ends import character_ends
-from sluicegate.grammar.automata.lengths import LengthSets
+from sluicegate.grammar.automata.lengths import lengths_of
 from sluicegate.grammar.lexemes.base import DfaLexeme
 
 LONGEST = 256
@@ -32,7 +32,7 @@ class LengthBounds:
 
     def __init__(self, dfa: CharDfa, inner: DfaLexeme, low: int, high: int | None) -> None:
         self.dfa = dfa
-        self.lengths = _lengths(dfa)
+        self.lengths = lengths_of(dfa)
         self.inner, self.low, self.high = inner, low, high
         self._free: dict[int, int] = {}
         self._known: dict[int, int] = {}
@@ -75,21 +75,11 @@ class LengthBounds:
         """Return bool[states of `inner`, `LONGEST` + 1]: some text is alive there when n more than `size` characters
         were read."""
         ends, chars = self._ends, self.dfa.state_count
-        alive = np.zeros((ends.shape[0], LONGEST + 1), np.bool_)
-        known: dict[int, npt.NDArray[np.bool_]] = {}
-        for n in range(LONGEST + 2):
-            fitting = self._fitting(size + n)
-            if fitting not in known:
-                words = np.frombuffer(fitting.to_bytes(8 * ends.shape[1], "little"), "<u8")
-                known[fitting] = (ends & words).any(axis=1)
-            some = known[fitting]
-            if n <= LONGEST:
-                alive[:chars, n] = some[:chars]
-            if n:
-                alive[chars:, n - 1] = some[chars:]
+        numbers: dict[int, int] = {}
+        which = np.array([numbers.setdefault(self._fitting(size + n), len(numbers)) for n in range(LONGEST + 2)])
+        words = [np.frombuffer(each.to_bytes(8 * ends.shape[1], "little"), "<u8") for each in numbers]
+        some = np.stack([(ends & each).any(axis=1) for each in words])
+        alive = np.empty((ends.shape[0], LONGEST + 1), np.bool_)
+        alive[:chars] = some[which[:-1], :chars].T
+        alive[chars:] = some[which[1:], chars:].T
         return alive
-
-
-@lru_cache(maxsize=500)
-def _lengths(dfa: CharDfa) -> LengthSets:
-    return LengthSets(dfa)

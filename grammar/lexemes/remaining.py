@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.lexemes.literals import Literals, Window
 from sluicegate.grammar.lexemes.words import SortedWords
 
+_WORDS_A_CHARGE = 10
 _KEPT = 8
 """Sets of what is left that are remembered in full: a text is inside one name at a time."""
 
@@ -35,6 +37,7 @@ class SharedWords:
         """Return the words whose outcome's bit is set in `chosen`."""
         found = self._kept.get(chosen)
         if found is None:
+            charge(1 + len(self._words) / _WORDS_A_CHARGE)
             found = self._kept[chosen] = self._find(chosen)
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)

@@ -21,12 +21,18 @@ Found = TypeVar("Found")
 class CallLimits:
     """`cpu_s`: CPU time of the calling thread for one call. `wait`: for another thread that works on the same grammar;
     else that counts as too much. `pause`: called every millisecond or so of work, by the thread that works. `charges`:
-    of following rules, see `meter.charge`."""
+    of following rules, see `meter.charge`; `step`: of each small step, see `meter.tick`. `advice`: what to do where it
+    is too much."""
 
     cpu_s: float = 2.0
     wait: bool = True
     pause: Callable[[], None] | None = None
     charges: float = math.inf
+    step: float = 0.0
+    advice: str = (
+        "make it less ambiguous: end words where the next begins, and repeat by `+` or from the left instead of by "
+        "recursion from the right"
+    )
 
 
 def bounded(
@@ -42,7 +48,7 @@ def bounded(
     `GrammarLimit` where readings nest too deeply. `now_s`: what `worked_s` says."""
     if not lock.acquire(blocking=bounds.wait):
         raise _too_costly(bounds, readings)
-    token = current.set(Allowance(bounds.cpu_s, _EXHAUSTED, bounds.pause, now_s, bounds.charges))
+    token = current.set(Allowance(bounds.cpu_s, _EXHAUSTED, bounds.pause, now_s, bounds.charges, bounds.step))
     try:
         return act(*arguments)
     except Exhausted:
@@ -62,9 +68,7 @@ def _too_costly(bounds: CallLimits, readings: Iterable[Reading]) -> GrammarTooCo
     if bounds.charges < math.inf:
         most = f"{bounds.charges / 1e6:g} s of work with its rules, or {most},"
     return GrammarTooCostly(
-        f"following the grammar takes more than {most} for one token{_where(readings)}; make it less "
-        "ambiguous: end words where the next begins, and repeat by `+` or from the left instead of by "
-        "recursion from the right"
+        f"following the grammar takes more than {most} for one token{_where(readings)}; {bounds.advice}"
     )
 
 

@@ -32,6 +32,11 @@ from sluicegate.plugins.errors import GrammarTooCostly, TokenRejected, Unsatisfi
 _CHARGES, _TOKENS = 34_000, 131_072
 """About 50 ms for a token of Lark or GBNF, on any machine the same grammars; a larger vocabulary has more to go
 through."""
+_OF_STEP = 2.0
+_ADVICE = (
+    "make fewer alternatives, patterns or conditions meet in one value, or bound the time of calls yourself by "
+    "LazyMatcher.bound"
+)
 _FEW = 8
 """Readings that are followed without a look at the clock."""
 _SHORT_S = 0.0001
@@ -56,11 +61,13 @@ class LazyGrammar:
         trailing: TrieNode | None = None,
         screens: Screens | None = None,
         doubtful: bool = False,
+        of_schema: bool = False,
     ) -> None:
         """Make a grammar over `vocabulary` whose first readings `start` makes.
 
         `tape` makes the text of a matcher; `trailing`: tokens that may end a JSON value and go on with no JSON;
-        `screens`: what no text may hold. With `doubtful`, raises `Unsatisfiable` where these leave no way to the end.
+        `screens`: what no text may hold; `of_schema`: all of it is one JSON Schema. With `doubtful`, raises
+        `Unsatisfiable` where these leave no way to the end.
         """
         self.vocabulary = vocabulary.warm()
         self.screens = screens
@@ -71,7 +78,10 @@ class LazyGrammar:
         self._start = start
         self._reading_limit = reading_limit
         self.costs = Costs()
-        self.usual = CallLimits(charges=_CHARGES * max(1.0, vocabulary.size / _TOKENS))
+        charges = _CHARGES * max(1.0, vocabulary.size / _TOKENS)
+        self.usual = CallLimits(charges=charges)
+        if of_schema:
+            self.usual = CallLimits(charges=charges, step=_OF_STEP, advice=_ADVICE)
         """Of a matcher that nobody has set a bound for."""
         self.lock = threading.Lock()
         """Of whoever works out what no matcher has asked for before."""
@@ -114,7 +124,7 @@ class LazyMatcher:
 
     def bound(self, cpu_s: float, *, wait: bool = True, pause: Callable[[], None] | None = None) -> None:
         """Limit the CPU time of each later call of `fill_mask` and `accept`, which then raise `GrammarTooCostly` past
-        `cpu_s`. Where this is never called, the limit is 2 s, and less than 50 ms of work with rules of Lark or GBNF. A
+        `cpu_s`. Where this is never called, the limit is 2 s, and less than 50 ms of work that is charged for. A
         call that raises has changed nothing but what is remembered: it may be made again. What else is asked gives up
         at that time. See `CallLimits`."""
         self._bounds = CallLimits(cpu_s, wait, pause)

@@ -58,6 +58,7 @@ class ValueStart(Reading):
         """Return all that can be read but numbers."""
         if self._lookahead is not None:
             return self._lookahead
+        tick()
         value = self.source.value_lookahead(self.terms, at, vocabulary)
         found = followed(value, self.follow, 0, at, vocabulary)
         if at is vocabulary.punctuation.root:

@@ -103,8 +103,8 @@ class SchemaLint:
     def __init__(self, document: SchemaDocument, limits: GrammarLimits) -> None:
         self.limits = limits
         self.notes: list[str] = []
-        self.large: dict[CharDfa, None] = {}
-        """Automata of strings that are so large that a mask must not wait for their spellings."""
+        self.large: dict[Subschema, None] = {}
+        """Schemas of strings whose automata are so large that a mask must not wait for them."""
         self._unknown: set[str] = set()
         self._named_draft = isinstance(document.schema, dict) and "$schema" in document.schema
         self._pending = [(document.root, 0)]
@@ -152,9 +152,9 @@ class SchemaLint:
             elif keyword.role == "reference":
                 self._pending.append((node.document.resolve(node, key), depth))
             elif key == "pattern":
-                self._note_size(self._check_pattern(below, node.at(key)))
+                self._note_size(node, self._check_pattern(below, node.at(key)))
             elif key == "format":
-                self._note_format(below, node.at(key))
+                self._note_format(node, below)
             elif keyword.role == "applicator":
                 self._descend(node, key, below, depth + 1)
 
@@ -167,11 +167,13 @@ class SchemaLint:
         if near := nearest_keyword(key):
             self.notes.append(f"{key!r} at {node.pointer!r} is no keyword and has no effect; did you mean {near!r}?")
 
-    def _note_format(self, name: str, pointer: str) -> None:
+    def _note_format(self, node: Subschema, name: str) -> None:
         if name in FORMAT_NAMES:
-            self._note_size(format_dfa(name))  # made once: a mask must not wait for it
+            self._note_size(node, format_dfa(name))  # made once: a mask must not wait for it
         else:
-            self.notes.append(f"format {name!r} at {pointer!r} is not one of JSON Schema's; it only annotates")
+            self.notes.append(
+                f"format {name!r} at {node.at('format')!r} is not one of JSON Schema's; it only annotates"
+            )
 
     def _descend(self, node: Subschema, key: str, below: Json, depth: int) -> None:
         form = KEYWORDS[key].form
@@ -185,9 +187,9 @@ class SchemaLint:
         elif isinstance(below, dict):
             self._pending.append((node.child(key), depth))
 
-    def _note_size(self, dfa: CharDfa) -> None:
-        if dfa.state_count > _LARGE:
-            self.large[dfa] = None
+    def _note_size(self, node: Subschema, dfa: CharDfa) -> None:
+        if dfa.state_count > _LARGE or "not" in node.value:
+            self.large[node] = None
 
     def _check_pattern(self, text: str, pointer: str) -> CharDfa:
         dfa, is_ecma = _read_pattern(text, self.limits, pointer)

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 from sluicegate.grammar.automata import Budget, CharDfa
-from sluicegate.grammar.automata.lengths import LengthSets
+from sluicegate.grammar.automata.lengths import lengths_of
 from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar
 
 _FEW = 64
@@ -62,7 +62,7 @@ class Strings:
             dfa = dfa.intersection(CharDfa.length_between(keep_low, keep_high))
             keep_low, keep_high = 0, None
         bounded = keep_low or keep_high is not None
-        if dfa.is_empty() or (bounded and not LengthSets(dfa).within(keep_low, keep_high) & 1):
+        if dfa.is_empty() or (bounded and not lengths_of(dfa).within(keep_low, keep_high) & 1):
             return NOTHING[0]
         return Strings(dfa=dfa, low=keep_low, high=keep_high)
 
@@ -264,13 +264,8 @@ def _goes_on(part: Strings, text: str) -> bool:
     state = 0
     for character in text:
         state = part.dfa.step(state, character)
-    fitting = _lengths(part.dfa).within(max(part.low - len(text) - 1, 0), room)
+    fitting = lengths_of(part.dfa).within(max(part.low - len(text) - 1, 0), room)
     return any(fitting >> after & 1 for after in part.dfa.table.rows[state].values())
-
-
-@lru_cache(maxsize=500)
-def _lengths(dfa: CharDfa) -> LengthSets:
-    return LengthSets(dfa)
 
 
 def has_room(part: Strings, text: str) -> bool:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from sluicegate.grammar import GrammarError, LazyMatcher, compile_lark
+from sluicegate.grammar import GrammarError, LazyMatcher, compile_json_schema, compile_lark
+from sluicegate.grammar.automata import CharDfa, string_table
+from sluicegate.grammar.automata.lengths import LengthSets
 from sluicegate.grammar.budget import meter
+from sluicegate.grammar.classification.automata import of_automaton
+from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.matching import matcher as matching
 from sluicegate.grammar.matching.call_limits import CallLimits
 from sluicegate.plugins import GrammarTooCostly
 from tests.fuzz import costly
 from tests.grammar.grammar_checks import byte_vocabulary
+from tests.reference.mask_by_trial import mask_by_trial
 
 NESTED = 'start: line+\nline: "(" line* ")" | WORD line "!"\nWORD: /[a-z()!]+/\n'
 """Each letter may begin another line inside the last one."""
@@ -47,6 +54,55 @@ def test_work_is_told_before_the_first_byte_too() -> None:
     work_of(matcher, 10)
     with pytest.raises(GrammarTooCostly, match="while it reads start"):
         matcher.fill_mask(np.zeros(matcher._grammar.vocabulary.row_words, np.int32))
+
+
+def test_too_much_work_under_a_schema_names_its_place_and_may_be_asked_for_again() -> None:
+    patterns = [{"pattern": f"^[a-z]{{0,{n}}}[{n}x-z]"} for n in range(3, 6)]
+    schema = {"properties": {"a": {"type": "string", "allOf": patterns}}, "required": ["a"]}
+    vocabulary = byte_vocabulary()
+    matcher = compile_json_schema({"type": "object", **schema}, vocabulary).matcher()
+    assert matcher._bounds.charges < math.inf
+    row = np.zeros(vocabulary.row_words, np.int32)
+    for byte in b'{"a":':
+        matcher.accept(byte)
+    matcher._bounds = replace(matcher._bounds, charges=20)
+    with pytest.raises(GrammarTooCostly, match=r"while it reads /properties/a; make fewer alternatives"):
+        matcher.fill_mask(row)
+    assert matcher.shortest_completion() is None
+    assert matcher.forced_tokens() == []
+    matcher.bound(2.0)
+    matcher.fill_mask(row)
+    assert np.array_equal(row, mask_by_trial(matcher, vocabulary))
+
+
+def ticked(times: int) -> None:
+    for _ in range(times):
+        meter.tick()
+
+
+def test_states_of_automata_steps_and_walks_are_charged() -> None:
+    def spent(act: Callable[[], object], step: float = 0.0) -> float:
+        with meter.allowed(meter.Allowance(5.0, ValueError("over"), charges=1e6, step=step)):
+            act()
+            return 1e6 - meter.left()
+
+    texts = CharDfa.from_pattern("^[a-c]{2,30}d$")
+    other = CharDfa.from_pattern("^.{0,20}d$")
+    assert spent(lambda: texts.intersection(other)) > 4 * min(texts.state_count, other.state_count)
+    assert spent(lambda: string_table(texts)) >= 3 * texts.state_count
+    assert spent(lambda: LengthSets(texts).within(0, 40)) > 4
+    assert spent(lambda: ticked(600), step=2.0) == 2 * 2 * 256
+    lexeme = DfaLexeme(string_table(CharDfa.from_pattern("^[a-c]{5,6}e$")))
+    assert spent(lambda: of_automaton(byte_vocabulary(), lexeme, 0)) >= 300
+
+
+def test_a_table_that_may_not_be_charged_for_is_not_made_in_full() -> None:
+    texts = CharDfa.from_pattern("^(.*c.{7}|[a-z]{3,40})$")
+    with (
+        meter.allowed(meter.Allowance(5.0, ValueError("over"), charges=300)),
+        pytest.raises(ValueError, match="over"),
+    ):
+        string_table(texts)
 
 
 def charged(text: str, seed: int) -> tuple[list[float], str]:

@@ -19,9 +19,10 @@ from sluicegate.grammar.automata.byte_level.json_strings import STRING_BUDGET, W
 from sluicegate.grammar.automata.byte_level.residual import names_of
 from sluicegate.grammar.automata.chardfa import CharDfa
 from sluicegate.grammar.automata.tables.algebra import ranges_of
-from sluicegate.grammar.budget.meter import Budget, WorkMeter
+from sluicegate.grammar.budget.meter import Budget, WorkMeter, left
 from sluicegate.plugins.compiled.kernels import kernel
 
+_OF_STATE = 3.0
 _QUOTE = 0x22
 _NAMED = 100
 """States up to which each gets a name; beyond, naming them would take longer than it saves."""
@@ -87,14 +88,14 @@ def string_table(texts: CharDfa, *, escapes: bool = True, budget: Budget = STRIN
     Raises `GrammarLimit` past `budget`.
     """
     way: Way = "every" if escapes else "one"
-    table, meter = texts.table, WorkMeter(budget, "string automaton")
+    table, meter = texts.table, WorkMeter(budget, "string automaton", charged=_OF_STATE)
     size, classes = texts.state_count, max(table.classes) + 1
     meter.states(size)
     decoder, columns = _decoder(way, tuple(table.starts), tuple(table.classes))
     edges = np.full((size, classes), -1, np.int32)
     for state, row in enumerate(table.rows):
         edges[state, list(row)] = list(row.values())
-    room = min(budget.max_states, size * decoder.shape[0]) + 1
+    room = int(min(budget.max_states, size * decoder.shape[0], size + left() / _OF_STATE)) + 1
     rows = np.empty((room, decoder.shape[1]), np.int32)
     count = _fill_in(decoder, edges, rows)
     meter.states(count - size)

@@ -76,6 +76,7 @@ def _product(
     rows: list[Row] = []
     for a, b in queue:
         row: Row = {}
+        meter.edges(len(pairs))
         left_row, right_row = left_rows[a], right_rows[b]
         for c, (left_class, right_class) in enumerate(pairs):
             target = (left_row.get(left_class, _DEAD), right_row.get(right_class, _DEAD))
@@ -99,6 +100,7 @@ def concat(left: Table, right: Table, meter: WorkMeter) -> Table:
     rows: list[Row] = []
     for state, begun in queue:
         row: Row = {}
+        meter.edges(len(pairs))
         for c, (left_class, right_class) in enumerate(pairs):
             after = left.rows[state].get(left_class, _DEAD) if state >= 0 else _DEAD
             further = frozenset(t for s in begun if (t := right.rows[s].get(right_class, _DEAD)) >= 0)

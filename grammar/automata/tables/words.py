@@ -6,9 +6,12 @@ from collections.abc import Iterator
 
 from sluicegate.grammar.automata.tables.algebra import ranges_of
 from sluicegate.grammar.automata.tables.table import Table
+from sluicegate.grammar.budget.meter import charge
 
 _LIMIT = 0x110000
 _FAR, _LOOKED_AT = 65, 10_000
+_STATES_A_CHARGE = 3
+"""Of a search for the longest word: a microsecond."""
 
 
 def shortest(table: Table) -> str | None:
@@ -45,6 +48,7 @@ def _faces(table: Table) -> dict[int, str]:
 
 def longest(table: Table) -> int | None:
     """Return the length of the longest word, None if there is no bound; 0 for the empty language."""
+    charge(len(table.rows) / _STATES_A_CHARGE)
     depth: dict[int, int] = {}
     open_states: set[int] = set()
     stack = [(table.start, False)]
