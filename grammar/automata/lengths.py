@@ -47,6 +47,12 @@ class LengthSets:
         """Return the states that accept some text of `size` characters."""
         return self._exact[self._place(size)]
 
+    def settled(self) -> int | None:
+        """Return the number of characters from which on the states that accept exactly so many are always the same;
+        None where they take turns, or where nobody has asked that far."""
+        last = len(self._exact) - 1
+        return last if self._turn == last else None
+
     def shortest(self, state: int, low: int, high: int | None) -> int | None:
         """Return the length of the shortest text of `low` to `high` characters that `state` accepts; None: none."""
         if not self.within(low, high) >> state & 1:

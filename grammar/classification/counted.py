@@ -15,6 +15,8 @@ from sluicegate.grammar.vocabulary.boundary import Ending
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _ONE_BY_ONE = 200
+_OF_FITTING = 900
+"""Charged for telling tokens apart by the characters that they add."""
 _OF_WALK, _CELLS_A_CHARGE = 3_000, 200
 """Of one walk that counts characters, and of the table of what is alive after how many."""
 
@@ -29,6 +31,7 @@ def of_counted(vocabulary: Vocabulary, lexeme: Counted, state: CountedState) -> 
     known: RootClass | None = vocabulary.classes.get(key)
     if known is not None:
         return known
+    charge(_OF_FITTING)
     found = _fitting(vocabulary, lexeme, state, wanted, min(room, free))
     if free < room:
         found = _with_longer(vocabulary, lexeme, state, found, free, (wanted, room))

@@ -65,19 +65,28 @@ def _of_pattern(lexeme: Counted, bounds: LengthBounds, state: CountedState) -> l
     high = None if lexeme.high is None else lexeme.high - state.size
     size = bounds.lengths.shortest(state.inner, max(lexeme.low - state.size, 0), high)
     found: list[Word] = []
-    while size is not None and size <= _MOST_CHARACTERS and len(found) < FEW:
+    while size is not None and size <= _MOST_LETTERS and len(found) < FEW:
         firsts = _letters(bounds, state.inner, size)[: FEW - len(found)] if size else [("", state.inner)]
-        found += [Word(plain(letter + _rest(bounds, after, size - 1)) + b'"', 0) for letter, after in firsts]
+        rests = [(letter, _rest(bounds, after, size - 1)) for letter, after in firsts]
+        found += [Word(plain(letter + rest) + b'"', 0) for letter, rest in rests if rest is not None]
+        if len(found) < len(rests):
+            break
         size = bounds.lengths.shortest(state.inner, size + 1, high) if high is None or size < high else None
     return found
 
 
-def _rest(bounds: LengthBounds, state: int, size: int) -> str:
-    """Return a text of `size` characters that the pattern takes from `state` on."""
-    text = []
-    for left in range(size, 0, -1):
-        letter, state = _letters(bounds, state, left)[0]
-        text.append(letter)
+def _rest(bounds: LengthBounds, state: int, size: int) -> str | None:
+    """Return a text of `size` characters that the pattern takes from `state` on; None where too many must be looked
+    for one by one."""
+    text: list[str] = []
+    while size > 0:
+        if len(text) > _MOST_CHARACTERS:
+            return None
+        letter, after = _letters(bounds, state, size)[0]
+        settled = bounds.lengths.settled()
+        count = size - settled if after == state and settled is not None and size > settled else 1
+        text.append(letter * count)
+        state, size = after, size - count
     return "".join(text)
 
 

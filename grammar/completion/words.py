@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from sluicegate.grammar.budget.meter import tick
+from sluicegate.grammar.budget.meter import charge, tick
 from sluicegate.grammar.completion.counted_words import FEW, RANK, Word, of_counted
 from sluicegate.grammar.lexemes.base import DfaLexeme, State
 from sluicegate.grammar.lexemes.counted import Counted
@@ -13,6 +13,8 @@ from sluicegate.grammar.lexemes.joint import Joint
 from sluicegate.grammar.lexemes.literals import Literals
 from sluicegate.grammar.lexemes.words import Words
 
+_OF_STEPS, _OF_COUNTED_STEPS = 20, 200
+"""Charged for the bytes that may come next, and for the same where each must be tried."""
 _VISITS = 4
 _LISTED = 300
 _MOST_STEPS = 4_000
@@ -120,6 +122,7 @@ def _moves(lexeme: Any, state: State) -> list[tuple[int, State]]:
 
 def steps(lexeme: Any, state: State) -> list[int]:
     """Return bytes that may come next, nearest to the end first, then readable ones."""
+    charge(_OF_COUNTED_STEPS if isinstance(lexeme, Counted) else _OF_STEPS)
     plain = lexeme.inner if isinstance(lexeme, Joint) else lexeme
     distance = plain.distances if isinstance(plain, DfaLexeme) else None
 

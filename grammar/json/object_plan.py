@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 
-from sluicegate.grammar.budget.meter import look
+from sluicegate.grammar.budget.meter import charge, look
 from sluicegate.grammar.classification.openings import of_word
 from sluicegate.grammar.json.existentials import Claims
 from sluicegate.grammar.lexemes.base import Lexeme
@@ -21,6 +21,8 @@ from sluicegate.plugins.errors import GrammarLimit
 
 _LONG = 64
 """Listed names from which on sets of them share their spellings."""
+_OF_NAME = 3
+"""Charged for a name that is put to others."""
 _FEW = 8
 _MOST = 256
 """Sets of demands met that are followed separately on the way to an object's end."""
@@ -199,12 +201,25 @@ class Ends:
 
     def reachable(self, at: int, met: int, count: int) -> bool:
         """Return whether the object can end from where `count` members have been given, and `met` demands."""
+        if self._is_met(at, met, count):
+            return True
         plan, sizes = self.plan, self._sizes(at, met)
         if not plan.counts:
             return bool(sizes)
         if plan.high is not None:
             sizes &= (1 << max(plan.high - count + 1, 0)) - 1
         return bool(sizes if plan.free else sizes >> max(plan.low - count, 0))
+
+    def _is_met(self, at: int, met: int, count: int) -> bool:
+        """Return whether the object may end with the names that are required and no others, at a glance."""
+        plan = self.plan
+        for i in range(0 if plan.any_order else at, len(plan.names)):
+            if not (plan.required[i] or (plan.any_order and at >> i & 1)):
+                met |= plan.skips[i]
+        if met + 1 != 1 << plan.some:
+            return False
+        missing = (plan.required_set & ~at).bit_count() if plan.any_order else plan.required_from[at]
+        return not plan.counts or (count + missing >= plan.low and (plan.high is None or count + missing <= plan.high))
 
     def _sizes(self, at: int, met: int) -> int:
         """Return the bit set of how many more members the object can take.
@@ -268,6 +283,7 @@ class Ends:
     def _with(self, sizes: dict[int, int], claims: Claims, skip: int | None) -> dict[int, int]:
         """Return demands met -> numbers of members, with one more name either given in one of the ways of `claims` or
         left out. Leaving it out meets the demands `skip` (None: it cannot be left out)."""
+        charge(_OF_NAME + len(sizes) * (1 + len(claims)))
         found: dict[int, int] = {}
         for met, numbers in sizes.items():
             if skip is not None:

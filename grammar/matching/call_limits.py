@@ -38,7 +38,7 @@ class CallLimits:
 def bounded(
     bounds: CallLimits,
     lock: threading.Lock,
-    readings: Iterable[Reading],
+    reading: Callable[[], Iterable[Reading]],
     now_s: float,
     act: Callable[..., Found],
     *arguments: object,
@@ -47,15 +47,15 @@ def bounded(
     and another thread would take them for final. Raises `GrammarTooCostly`, and what was worked out until then is kept;
     `GrammarLimit` where readings nest too deeply. `now_s`: what `worked_s` says."""
     if not lock.acquire(blocking=bounds.wait):
-        raise _too_costly(bounds, readings)
+        raise _too_costly(bounds, reading())
     token = current.set(Allowance(bounds.cpu_s, _EXHAUSTED, bounds.pause, now_s, bounds.charges, bounds.step))
     try:
         return act(*arguments)
     except Exhausted:
-        raise _too_costly(bounds, readings) from None
+        raise _too_costly(bounds, reading()) from None
     except RecursionError:
         raise GrammarLimit(
-            f"what may come next nests too deeply to be followed{_where(readings)}; repeat by `+` or from the left "
+            f"what may come next nests too deeply to be followed{_where(reading())}; repeat by `+` or from the left "
             "instead of by recursion from the right, and make fewer rules that may be empty"
         ) from None
     finally:

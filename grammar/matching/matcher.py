@@ -39,6 +39,8 @@ _ADVICE = (
 )
 _FEW = 8
 """Readings that are followed without a look at the clock."""
+_NAMES_BACK = 100
+"""Tokens that an error looks back for what is read."""
 _SHORT_S = 0.0001
 """Calls that are over so soon count with the time that passed."""
 
@@ -132,10 +134,18 @@ class LazyMatcher:
     def _within(self, act: Callable[..., Any], *arguments: object) -> Any:
         began, wall = worked_s(), time.perf_counter()
         try:
-            return bounded(self._bounds, self._grammar.lock, self._at.readings, began, act, *arguments)
+            return bounded(self._bounds, self._grammar.lock, self._reading, began, act, *arguments)
         finally:  # the clock of a thread costs as much as a short call itself
             took = time.perf_counter() - wall
             self.worked_s += took if took < _SHORT_S else worked_s() - began
+
+    def _reading(self) -> tuple[Reading, ...]:
+        """Return what is read now, or what was read last of what has a name."""
+        states: list[ParserState] = [self._at, *(past[0] for past in reversed(self._past[-_NAMES_BACK:]))]
+        for state in states:
+            if any(reading.label() for reading in state.readings):
+                return state.readings
+        return self._at.readings
 
     # --- masks --------------------------------------------------------------------------------------------------
 

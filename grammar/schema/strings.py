@@ -77,13 +77,17 @@ class Strings:
         return Strings(dfa=dfa, low=self.low, high=self.high).reduced
 
     def is_empty(self) -> bool:
-        if self.words is None and self.high is None and (self.dfa is None or (not self.low and self._is_large())):
+        if self.words is None and self._is_large():
             return False
         return self.reduced.words == frozenset()
 
     def _is_large(self) -> bool:
-        """Return whether the automaton has more texts than are taken out, found without taking them out."""
-        return self.dfa is not None and len(self.minus) <= _FEW and _has_many(self.dfa)
+        """Return whether there are more texts than are taken out, found without taking them out."""
+        if self.dfa is None:
+            return self.high is None or (self.high >= max(self.low, 1) and len(self.minus) < _MANY)
+        if self.low or len(self.minus) > _FEW:
+            return False
+        return _has_many(self.dfa) if self.high is None else self.dfa.has_many("", self.high, _FEW)
 
     def automaton(self) -> CharDfa:
         """Return one automaton of the whole set. Raises `GrammarLimit` where that takes counting to a large length."""

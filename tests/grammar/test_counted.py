@@ -110,6 +110,18 @@ def test_short_words_are_as_short_as_any(pattern: str, low: int, high: int | Non
             state = fast.next(state, byte)
 
 
+def test_long_strings_repeat_a_letter_where_the_pattern_settles() -> None:
+    for pattern, low in (("^x[ab]*y$", 50_000), ("^(ab)*$", 1_000)):
+        dfa = CharDfa.from_pattern(pattern)
+        lexeme = Counted(string_automaton(dfa), every_string(), low, None, dfa)
+        words = of_counted(lexeme, lexeme.start)
+        assert words
+        assert all(len(word.text) > low and dfa.accepts(word.text[:-1].decode()) for word in words)
+    dfa = CharDfa.from_pattern("^(ab)*$")  # takes turns: too many letters to look for
+    lexeme = Counted(string_automaton(dfa), every_string(), 50_000, None, dfa)
+    assert of_counted(lexeme, lexeme.start) == []
+
+
 @pytest.mark.parametrize("loop", [character_ends.gather_ends, None], ids=["compiled", "Python"])
 @pytest.mark.parametrize("pattern", ["^(a|é|😀b|[^c])*$", "x" * 70, "[0-9]{3}"])
 def test_a_character_that_is_begun_leads_where_its_bytes_lead(
