@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from sluicegate.gateway.database import fault_of
 from sluicegate.gateway.history.details import details_of
 from sluicegate.gateway.history.figures import Figures
-from sluicegate.gateway.history.rail_counts import RailCounter, bounds_of, rail_history
+from sluicegate.gateway.history.rail_counts import RailCounter, RailKey, bounds_of, rail_history
 from sluicegate.gateway.history.rows import RequestLine, Verdict, row_of, summary, verdicts_of
 from sluicegate.gateway.history.store import FILE, HistoryBounds, HistoryStore
 from sluicegate.gateway.history.wanted import Wanted
@@ -26,10 +26,14 @@ from sluicegate.gateway.telemetry.metrics import Objectives
 from sluicegate.plugins import Overloaded, ServiceError, Trouble
 
 T = TypeVar("T")
+Line = tuple[RequestLine, list[Verdict], Any]
+"""A line, its verdicts, and its details or None."""
 log = logging.getLogger("sluicegate.history")
 EVERY_S = 0.5
 MOST_PENDING = 5000
 """Requests that wait to be written; the oldest are left out where the disk is slower than they come."""
+MOST_COUNTS = 10_000
+"""Counts of rails that wait in memory until somebody asks."""
 IN_MEMORY = 10_000
 """Lines where no folder is given."""
 WITHHELD = "withheld_texts"
@@ -52,6 +56,9 @@ class History:
         self._figures = Figures(self.store, self._objectives)
         self._rails = RailCounter()
         self._pending: deque[Finished] = deque(maxlen=MOST_PENDING)
+        self._lines: deque[Line] = deque(maxlen=rows)
+        self._counts: Counter[RailKey] = Counter()
+        """What the store is still to be given."""
         self._taking = settings.console
         self._writing = threading.Lock()
         self._wake = threading.Event()
@@ -80,7 +87,8 @@ class History:
         if thread is not None:
             self._wake.set()
             thread.join(10)
-        self.write()
+        if self.survives:
+            self.write()
         self.store.close()
 
     def troubles(self) -> Sequence[Trouble]:
@@ -89,19 +97,27 @@ class History:
     def write(self) -> None:
         """Bring what has ended into the store. A failure is kept as a trouble, and loses the lines at hand."""
         with self._writing:
-            batch = [self._pending.popleft() for _ in range(len(self._pending))]
-            if not batch:
+            self._gather()
+            lines, counts = list(self._lines), self._counts
+            if not lines and not counts:
                 return
+            self._lines.clear()
+            self._counts = Counter()
             try:
-                lines = [line for line in map(self._line, batch) if line is not None]
-                self.store.add(lines, time.time(), self._rails.of(batch))
+                self.store.add(lines, time.time(), counts)
                 self._reason = ""
             except (sqlite3.Error, OSError) as error:
-                self.lost += len(batch)
+                self.lost += len(lines)
                 fault = fault_of(self._path, error)
                 if not self._reason:
                     log.error("the console's history cannot be written: %s", fault)
                 self._reason = f"the console's history ([telemetry] history) cannot be written: {fault}"
+
+    def _gather(self) -> None:
+        """Make lines of what has ended."""
+        batch = [self._pending.popleft() for _ in range(len(self._pending))]
+        self._lines.extend(line for line in map(self._line, batch) if line is not None)
+        self._counts.update(self._rails.of(batch))
 
     def page(self, wanted: Wanted, before: int | None, limit: int) -> dict[str, Any]:
         """Return a page of requests, newest first. `next` is what `before` of the next page must be, None at the
@@ -167,7 +183,7 @@ class History:
         lines = self._asked(lambda: self.store.query(f"select {name} from {of} limit 100"))
         return [str(value) for (value,) in lines]
 
-    def _line(self, done: Finished) -> tuple[RequestLine, list[Verdict], Any] | None:
+    def _line(self, done: Finished) -> Line | None:
         try:
             row = row_of(done, self._objectives)
             return row, verdicts_of(done), self._details(done, row) if self.store.keeps_details else None
@@ -196,4 +212,8 @@ class History:
     def _run(self) -> None:
         while self._taking:
             self._wake.wait(EVERY_S)
-            self.write()
+            if self.survives or len(self._counts) > MOST_COUNTS:
+                self.write()
+                continue
+            with self._writing:  # where nobody opens the console, tables in memory are filled for nobody
+                self._gather()

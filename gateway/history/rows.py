@@ -121,6 +121,8 @@ def summary(row: RequestLine, verdicts: list[Verdict]) -> dict[str, Any]:
 
 def _text(value: str) -> str:
     """Return a text of a length that a list can show, without halves of characters, which no store takes."""
+    if value.isascii():
+        return value if len(value) <= MOST_CHARS else value[:MOST_CHARS]
     cut = value[:MOST_CHARS]
     return cut if cut.isascii() else cut.encode("utf-8", "replace").decode("utf-8")
 

@@ -34,14 +34,18 @@ pragma journal_mode = wal;
 pragma synchronous = normal;
 create table if not exists requests (seq integer primary key autoincrement,
     {", ".join(f"{name} {kind}" for name, kind in COLUMN_TYPES.items())}, details blob);
-create index if not exists requests_lines on requests ({", ".join(LINES)});
-drop index if exists requests_at;
-create index if not exists requests_id on requests (id);
-create index if not exists requests_trace on requests (trace);
 create table if not exists verdicts (seq integer, slot text, rail text, verdict text);
 create index if not exists verdicts_seq on verdicts (seq);
 {TABLE}pragma user_version = {LAYOUT};
 """
+FILE_INDEXES = f"""
+create index if not exists requests_lines on requests ({", ".join(LINES)});
+drop index if exists requests_at;
+create index if not exists requests_id on requests (id);
+create index if not exists requests_trace on requests (trace);
+"""
+MEMORY_INDEXES = "create index if not exists requests_at on requests (at_s);"
+"""In memory no full account is kept: nothing is looked up by name there, and the table is as narrow as `LINES`."""
 IN_LINES = "at_s > 0"
 """True of every line; with a condition on its first column SQLite reads `LINES` and not the table."""
 INSERT = f"insert into requests ({', '.join(COLUMNS)}, details) values ({', '.join('?' * len(COLUMNS))}, ?)"
@@ -86,11 +90,12 @@ class HistoryStore:
         are too many."""
         with self._lock, self._db as db:
             add_counts(db, counts or {}, now_s)
+            said: list[tuple[int | None, str, str, str]] = []
             for row, verdicts, details in lines:
                 packed = None if details is None else self._packed(row, details)
-                made = db.execute(INSERT, (*values_of(row), packed))
-                said = [(made.lastrowid, *verdict) for verdict in verdicts]
-                db.executemany("insert into verdicts values (?, ?, ?, ?)", said)
+                number = db.execute(INSERT, (*values_of(row), packed)).lastrowid
+                said += [(number, *verdict) for verdict in verdicts]
+            db.executemany("insert into verdicts values (?, ?, ?, ?)", said)
             self._forget(db, now_s)
 
     def rows(self, wanted: Wanted, before: int | None, limit: int) -> tuple[list[tuple[int, RequestLine]], int]:
@@ -183,7 +188,7 @@ def _opened(path: Path | None) -> sqlite3.Connection:
         [(layout,)] = database.execute("pragma user_version").fetchall()
         if layout not in (0, LAYOUT):
             database.executescript("drop table if exists requests; drop table if exists verdicts;")
-        database.executescript(SCHEMA)
+        database.executescript(SCHEMA + (MEMORY_INDEXES if path is None else FILE_INDEXES))
     except sqlite3.Error:
         database.close()
         raise
