@@ -34,18 +34,20 @@ class TimeUp(Exception):
     """The time that the request was given is over."""
 
 
-async def alone(pieces: AsyncIterator[bytes], bounds: Bounds) -> AsyncGenerator[dict[str, Any], None]:
-    """Yield an answer that is not streamed as one chunk. Raises `Broken`."""
-    body = bytearray()
+async def alone(pieces: AsyncIterator[bytes], bounds: Bounds) -> dict[str, Any]:
+    """Return an answer that is not streamed as one chunk. Raises `Broken`."""
+    most, length = bounds.event_bytes, 0
+    read: list[bytes] = []
     async for piece in pieces:
-        body += piece
-        if len(body) > bounds.event_bytes:
-            raise Malformed(f"the server sent an answer of more than {bounds.event_bytes} bytes")
-    found = _parsed(bytes(body).removeprefix(BOM), bounds)
+        length += len(piece)
+        if length > most:
+            raise Malformed(f"the server sent an answer of more than {most} bytes")
+        read.append(piece)
+    found = _parsed(b"".join(read).removeprefix(BOM), bounds)
     choices = found.get("choices")
     if type(choices) is not list or not all(type(choice) is dict for choice in choices):
         raise Malformed("the server sent no chat completion")
-    yield {**found, "choices": [{**choice, "delta": choice.get("message")} for choice in choices]}
+    return {**found, "choices": [{**choice, "delta": choice.get("message")} for choice in choices]}
 
 
 async def chunks(pieces: AsyncIterator[bytes], bounds: Bounds) -> AsyncGenerator[dict[str, Any], None]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sluicegate.gateway.telemetry.tries import INVALID, Try
-from sluicegate.gateway.upstream.bounds import SPARE_BYTES, Bounds
+from sluicegate.gateway.upstream.bounds import SPARE_BYTES
 from sluicegate.gateway.upstream.events import Broken, Malformed, Severed, TimeUp, alone, chunks
 from sluicegate.gateway.upstream.reading.counting import added, unanswered, within_one
 from sluicegate.gateway.upstream.reading.pieces import UpstreamReading
@@ -78,13 +78,11 @@ class UpstreamGeneration:
 
     async def begin(self) -> None:
         """Return once the server has begun to answer. Raises what `Client.ask` raises, and `DeadlineExceeded`."""
+        client, traceparent = self._asked.client, self._job.traceparent
         try:
-            async with asyncio.timeout_at(self._deadline) as limit:
-                self._reply = await self._asked.client.ask(self._body, self._tries, self._job.traceparent)
-        except TimeoutError:
-            if limit.expired():
-                raise self._late() from None
-            raise
+            self._reply = await client.ask(self._body, self._tries, traceparent, self._deadline)
+        except TimeUp:
+            raise self._late() from None
         if self._cancelled:
             self._drop()
 
@@ -96,6 +94,11 @@ class UpstreamGeneration:
             for attempt in range(1, self._asked.attempts + 1):
                 released = False
                 try:
+                    reply = self._reply
+                    if reply is not None and not reply.is_stream:
+                        for piece in await self._whole(reply):
+                            yield piece
+                        return
                     async with contextlib.aclosing(self._pieces()) as pieces:
                         async for piece in pieces:
                             released = True
@@ -116,7 +119,7 @@ class UpstreamGeneration:
             self._drop()
 
     def _pieces(self) -> AsyncGenerator[Piece, None]:
-        """Return the pieces of one answer, held until it is judged where that is needed."""
+        """Return the pieces of one stream, held until it is judged where that is needed."""
         request = self._asked.offered.request
         holding = (self._job.grammar is not None or bool(request.callable_tools)) and not request.stream
         return self._held() if holding else self._read()
@@ -128,15 +131,17 @@ class UpstreamGeneration:
             yield piece
 
     async def _read(self) -> AsyncGenerator[Piece, None]:
-        """Yield pieces, ends of choices last: the reader stops once it has all of them."""
+        """Yield the pieces of a stream, ends of choices last: the reader stops once it has all of them."""
         reply, reading = self._reply, self._reading
         assert reply is not None
         ends: list[Piece] = []
         count = 0
-        async with contextlib.aclosing(self._chunks(reply, reading.bounds)) as found:
+        body = self._body_of(reply)
+        found = chunks(body, reading.bounds)
+        async with contextlib.aclosing(body), contextlib.aclosing(found):
             async for chunk in found:
                 count += 1
-                for piece in reading.feed(chunk, whole=not reply.is_stream):
+                for piece in reading.feed(chunk):
                     reply.progressed()
                     if piece.finish_reason is None:
                         yield piece
@@ -146,21 +151,32 @@ class UpstreamGeneration:
                     break
                 if count % BREATH == 0:
                     await asyncio.sleep(0)
-        if not reading.whole:
+        await self._finish(reply)
+        for piece in ends:
+            yield piece
+
+    async def _whole(self, reply: Reply) -> list[Piece]:
+        """Return the pieces of an answer that comes at once, ends of choices last; nothing leaves before all of it is
+        judged."""
+        async with contextlib.aclosing(self._body_of(reply)) as body:
+            chunk = await alone(body, self._reading.bounds)
+        pieces = list(self._reading.feed(chunk, whole=True))
+        await self._finish(reply)
+        return pieces if len(pieces) == 1 else sorted(pieces, key=lambda piece: piece.finish_reason is not None)
+
+    def _body_of(self, reply: Reply) -> AsyncGenerator[bytes, None]:
+        return reply.pieces(self._deadline, self._reading.bounds.event_bytes + SPARE_BYTES)
+
+    async def _finish(self, reply: Reply) -> None:
+        """Note that the answer was read. Raises `Severed` where a choice has no end."""
+        if not self._reading.whole:
             raise Severed("the server called its stream done before every choice had ended")
         self._note_claim()
-        if reading.cut:
+        if self._reading.cut:
             self._asked.client.cut += 1
             reply.drop()
         else:
             await reply.finish()
-        for piece in ends:
-            yield piece
-
-    def _chunks(self, reply: Reply, bounds: Bounds) -> AsyncGenerator[dict[str, Any], None]:
-        """Return chunks, whether the server streams or answers at once."""
-        pieces = reply.pieces(self._deadline, bounds.event_bytes + SPARE_BYTES)
-        return chunks(pieces, bounds) if reply.is_stream else alone(pieces, bounds)
 
     async def _again(self, broken: Broken) -> None:
         failed = self._reply.server if self._reply is not None and isinstance(broken, Severed) else None

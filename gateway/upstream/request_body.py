@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from sluicegate.gateway.fields import FORWARDED, asks
@@ -9,7 +10,9 @@ from sluicegate.gateway.upstream.dialects import SERVER_DIALECTS, written
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 from sluicegate.plugins import Message, Request, RequestError, Sampling
 
-_DEFAULTS = Sampling()
+_values_of = attrgetter(*(row.attribute for row in FORWARDED))
+"""Of a `Sampling`, in the order of `FORWARDED`, in one call: most requests say next to nothing of these."""
+_DEFAULTS = _values_of(Sampling())
 
 
 def body_of(request: Request, settings: UpstreamModelSettings, name: str) -> dict[str, Any]:
@@ -64,10 +67,11 @@ def _sampling(sampling: Sampling, settings: UpstreamModelSettings) -> dict[str, 
     """Return what differs from the defaults, by the names of the table of fields. Raises `RequestError` for fields that
     the server does not know."""
     found: dict[str, Any] = {}
-    for row in FORWARDED:
-        value = getattr(sampling, row.attribute)
+    for row, value, default in zip(FORWARDED, _values_of(sampling), _DEFAULTS, strict=True):
+        if value == default:
+            continue
         knows = row.is_known_to(settings.dialect)
-        if value != getattr(_DEFAULTS, row.attribute) and (knows or asks(row, value)):
+        if knows or asks(row, value):
             _check(knows, row.path)
             found |= {row.path: value} if row.sent is None else row.sent(value)
     return found

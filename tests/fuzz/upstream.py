@@ -22,7 +22,7 @@ import resource
 import time
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -118,7 +118,7 @@ class Said:
         self.is_stream = case.streamed
         self._parts = case.parts
 
-    async def pieces(self, until: float | None, most_unused: int) -> AsyncIterator[bytes]:
+    async def pieces(self, until: float | None, most_unused: int) -> AsyncGenerator[bytes, None]:
         for part in self._parts:
             yield part
 
@@ -145,7 +145,7 @@ class Asking:
     def disbelieve(self, request_id: str) -> None:
         self.disbelieved += 1
 
-    async def ask(self, body: Any, tries: Any, traceparent: str = "") -> Said:
+    async def ask(self, body: Any, tries: Any, traceparent: str = "", until: float | None = None) -> Said:
         tries.read += 1
         return Said(self.case)
 

@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 
 from sluicegate.gateway.telemetry.tries import Try
+from sluicegate.gateway.upstream.events import TimeUp
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 from sluicegate.gateway.upstream.transport.addresses import PublicOnly
 from sluicegate.gateway.upstream.transport.choice import Beginnings, beginnings, choose
@@ -114,10 +115,12 @@ class Client:
         if self._session is not None:
             await self._session.close()
 
-    async def ask(self, body: Mapping[str, Any], tries: Tries, traceparent: str = "") -> Reply:
+    async def ask(
+        self, body: Mapping[str, Any], tries: Tries, traceparent: str = "", until: float | None = None
+    ) -> Reply:
         """Return the head of an answer, after retries where they may help; `tries` is always up to date. Raises
-        `RequestError` for the caller's faults, `Overloaded` where the servers are busy or their breakers open, else
-        `UpstreamFailed`."""
+        `RequestError` for the caller's faults, `Overloaded` where the servers are busy or their breakers open, `TimeUp`
+        past `until` (in the loop's time), else `UpstreamFailed`."""
         data = exact_json.write(body)
         limit_s = self._settings.first_s if body.get("stream") else self._settings.whole_s
         digests = beginnings(body.get("messages", ())) if self._known is not None else []
@@ -125,14 +128,14 @@ class Client:
         for left in range(self._settings.retries, -1, -1):
             server, chosen_by = self._next(tries, digests, failed)
             try:
-                return await self._once(server, chosen_by, data, digests, tries, traceparent, limit_s)
+                return await self._once(server, chosen_by, data, digests, tries, traceparent, limit_s, until)
             except TryFailed as again:
                 failed[server.number] = again
                 tries.avoid.add(server.number)
                 wait_s = 0.0 if self._untried(tries) else again.wait_s
                 if left == 0 or wait_s > LONGEST_WAIT_S:
                     raise self._told(failed) from None
-                await asyncio.sleep(wait_s)
+                await _pause(wait_s, until)
         raise AssertionError("the last try returns or raises")
 
     async def _once(
@@ -144,6 +147,7 @@ class Client:
         tries: Tries,
         traceparent: str,
         limit_s: float,
+        until: float | None,
     ) -> Reply:
         assert self._session is not None, "start() comes first"
         attempt = Try(server.label, len(tries.made), chosen_by)
@@ -152,7 +156,7 @@ class Client:
         headers = {**self._headers, "traceparent": attempt.traceparent(traceparent)} if traceparent else self._headers
         was_open = server.breaker.is_open
         try:
-            reply = await server.ask(self._session, data, tries, headers, limit_s)
+            reply = await server.ask(self._session, data, tries, headers, limit_s, until)
         except BaseException:
             if self._known is not None and server.breaker.is_open and not was_open:
                 self._known.forget(server.number)
@@ -223,3 +227,11 @@ class Client:
             kind = Overloaded if busy else UpstreamUnavailable
             return kind(message, retry_after_s=max(0.1, min(waits)))
         return UpstreamFailed(message)
+
+
+async def _pause(wait_s: float, until: float | None) -> None:
+    """Raises `TimeUp` where the pause would last past `until`, in the loop's time, once that has come."""
+    left_s = wait_s if until is None else until - asyncio.get_running_loop().time()
+    await asyncio.sleep(max(0.0, min(wait_s, left_s)))
+    if left_s < wait_s:
+        raise TimeUp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Protocol
 
 import aiohttp
@@ -34,7 +34,7 @@ class Reply(Protocol):
     def server(self) -> int:
         """Return the number of the server that answers."""
 
-    def pieces(self, until: float | None, most_unused: int) -> AsyncIterator[bytes]:
+    def pieces(self, until: float | None, most_unused: int) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of the answer. Raises `TimeUp` at `until`, in the loop's time. `most_unused`: the most bytes
         of a stream between two things that belong to the answer."""
 
@@ -95,7 +95,7 @@ class LiveReply:
     def progressed(self) -> None:
         self._patience_s, self._alive, self._unused = self._idle_s, False, 0
 
-    async def pieces(self, until: float | None, most_unused: int) -> AsyncIterator[bytes]:
+    async def pieces(self, until: float | None, most_unused: int) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of the answer. Raises `Broken` where the connection breaks, falls silent or takes too long,
         `TimeUp` past `until`. Only time in which the server is waited for counts as silence."""
         if self._answer.headers.get("content-encoding", "").lower() not in PLAIN:

@@ -5,6 +5,7 @@ Before Python 3.12 aiohttp makes a task for each body, which costs as much as al
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -33,20 +34,33 @@ class NotedBody(aiohttp.BytesPayload):
         self.written()
 
 
+class _Head:
+    """Stands for the transport while aiohttp writes the head of a request, which is to leave together with its body:
+    uvloop hands each write to the socket at once."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self.parts: list[bytes] = []
+        self.write = self.parts.append
+        self.is_closing = transport.is_closing
+
+
 class WrittenAtOnce(ClientRequest):
-    """Writes a short `NotedBody` without a task; a larger one, or one for a socket that is full, as aiohttp does."""
+    """Writes a short `NotedBody` without a task, in one piece with its head; a larger one, or one for a socket that is
+    full, as aiohttp does."""
 
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
         body = self._body
         protocol = conn.protocol
-        if type(body) is not NotedBody or len(body.data) > MOST_AT_ONCE or protocol.writing_paused:
+        transport = protocol.transport
+        if type(body) is not NotedBody or len(body.data) > MOST_AT_ONCE or protocol.writing_paused or transport is None:
             return await super().send(conn)
         self._body = None  # its length is among the headers already
+        head = protocol.transport = _Head(transport)
         try:
-            answer = await super().send(conn)
+            answer = await super().send(conn)  # waits for nothing: nobody traces it
         finally:
-            self._body = body
-        protocol.transport.write(body.data)
+            self._body, protocol.transport = body, transport
+        transport.write(b"".join([*head.parts, body.data]))
         body.written()
         return answer
 

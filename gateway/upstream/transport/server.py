@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from sluicegate.gateway.telemetry.tries import Try
+from sluicegate.gateway.upstream.events import TimeUp
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 from sluicegate.gateway.upstream.transport.load_report import LoadReport
 from sluicegate.gateway.upstream.transport.refusals import as_error, refusal, retry_after, shown
@@ -140,26 +141,42 @@ class UpstreamServer:
     # --- one try -----------------------------------------------------------------------------------------------
 
     async def ask(
-        self, session: aiohttp.ClientSession, data: bytes, tries: Tries, headers: Mapping[str, str], limit_s: float
+        self,
+        session: aiohttp.ClientSession,
+        data: bytes,
+        tries: Tries,
+        headers: Mapping[str, str],
+        limit_s: float,
+        until: float | None = None,
     ) -> LiveReply:
-        """Return the head of an answer. Raises `TryFailed` where another try may help, else what a caller is told."""
+        """Return the head of an answer. Raises `TryFailed` where another try may help, `TimeUp` past `until` (in the
+        loop's time), else what a caller is told."""
         self.running += 1
         try:
-            return await self._ask(session, data, tries, headers, limit_s)
+            return await self._ask(session, data, tries, headers, limit_s, until)
         except BaseException:
             self.running -= 1
             raise
 
     async def _ask(
-        self, session: aiohttp.ClientSession, data: bytes, tries: Tries, headers: Mapping[str, str], limit_s: float
+        self,
+        session: aiohttp.ClientSession,
+        data: bytes,
+        tries: Tries,
+        headers: Mapping[str, str],
+        limit_s: float,
+        until: float | None,
     ) -> LiveReply:
         began, attempt = asyncio.get_running_loop().time(), tries.made[-1]
         reading = _BegunTry(tries)
         prompt = NotedBody(data, reading.begun)
+        patient = until is None or began + limit_s < until  # so that one time limit is enough
         try:
-            async with asyncio.timeout(limit_s):
+            async with asyncio.timeout_at(began + limit_s if patient else until) as limit:
                 answer = await session.post(self._url, data=prompt, headers=headers, allow_redirects=False)
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            if limit.expired() and not patient:
+                raise TimeUp from None
             raise self._unreachable(error, attempt) from error
         attempt.status = answer.status
         if answer.status == 200:
@@ -169,10 +186,19 @@ class UpstreamServer:
         try:
             if answer.status < 500 or answer.status in NOT_BEGUN:
                 reading.refused()
-            raise await self._refused(answer, attempt)
+            raise await self._refused_by(answer, attempt, until)
         finally:
             attempt.end(f"status_{answer.status}")
             answer.release()
+
+    async def _refused_by(self, answer: aiohttp.ClientResponse, attempt: Try, until: float | None) -> Exception:
+        try:
+            async with asyncio.timeout_at(until) as limit:
+                return await self._refused(answer, attempt)
+        except TimeoutError:
+            if limit.expired():
+                return TimeUp()
+            raise
 
     def _unreachable(self, error: Exception, attempt: Try) -> TryFailed:
         late = isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ClientConnectionError)

@@ -306,3 +306,20 @@ def test_the_key_comes_from_the_environment_and_goes_nowhere_else(monkeypatch: p
         assert "sk-planted" not in app.client.get("/metrics").text
         assert "sk-planted" not in repr(app.runtime.settings)
     assert server.headers[0]["authorization"] == "Bearer sk-planted"
+
+
+@pytest.mark.parametrize(
+    ("act", "what"),
+    [
+        (hangs, "no head comes"),
+        (answers(503, headers={"retry-after": "2"}), "the server asks for a pause that is longer"),
+        (streams(chunk("Hel"), pause_s=2.0), "the stream pauses"),
+    ],
+)
+def test_the_time_of_a_request_ends_whatever_the_server_is_waited_for(act: Act, what: str) -> None:
+    """That is said of the request, and is no failure of the server."""
+    server = ScriptedServer(act, act)
+    with running(server) as url, gateway(url, retries=1) as app:
+        reply = asked(app, stream=False, **{"sluicegate": {"deadline_s": 0.3}})
+        assert (reply.status, (reply.error or {}).get("code")) == (504, "deadline_exceeded"), (what, reply)
+        assert app.runtime.pipeline.stages.generate[1].stats()["failures_total"] == 0
