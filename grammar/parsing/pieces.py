@@ -278,8 +278,8 @@ class LexemePieces:
         followers = symbols.followers.copy()
         followers[:, ignored] = True
         followers[ignored] = True
-        firsts = lexer.firsts[:, lexer.classes]
-        found: Flags = (followers.astype(np.float32) @ firsts.astype(np.float32)) > 0
+        behind = (followers.astype(np.float32) @ lexer.firsts.astype(np.float32)) > 0  # by classes: a sixth of the work
+        found: Flags = behind[:, lexer.classes]
         outside = followers[:, [symbols.hole, *configurations.outside_terminals]].any(axis=1)
         found[outside] |= self._wanted_end
         return found
@@ -287,10 +287,12 @@ class LexemePieces:
 
 def _packed(flags: Flags, words: int) -> I64:
     """Return flags bool[N, T] as bits int64[N, words], see `gatherinBITS`."""
-    found = np.zeros((len(flags), words), np.int64)
-    for place in range(flags.shape[1]):
-        found[:, place // BITS] |= flags[:, place].astype(np.int64) << (place % BITS)
-    return found
+    count, places = flags.shape
+    wide = np.zeros((count, words * BITS), np.bool_)
+    wide[:, :places] = flags
+    bits = np.zeros((count, words, 64), np.bool_)
+    bits[:, :, :BITS] = wide.reshape(count, words, BITS)
+    return np.packbits(bits, axis=2, bitorder="little").view("<i8")[:, :, 0].astype(np.int64)
 
 
 def _twice(table: _Array) -> _Array:

@@ -16,6 +16,7 @@ from sluicegate.grammar.budget.meter import DEFAULT_BUDGET, Budget, WorkMeter
 
 Segments = tuple[tuple[int, int, int], ...]  # (first byte, last byte, target), sorted, disjoint, merged
 _SYMBOLS = 256
+_FEW_EDGES = 32
 
 
 class ByteDfa:
@@ -58,11 +59,14 @@ class ByteDfa:
         """Return int32 [S, 256]: the next state, -1 = dead. The table is built on first use: 1 KiB a state."""
         dense = np.full(self.state_count * _SYMBOLS, -1, dtype=np.int32)
         flat = [(state * _SYMBOLS + low, high - low + 1, target) for state, low, high, target in self._edges()]
-        if flat:
-            first, length, target = np.array(flat, dtype=np.int64).T
-            before = np.cumsum(length) - length
-            cells = np.repeat(first - before, length) + np.arange(int(length.sum()))
-            dense[cells] = np.repeat(target, length)
+        if len(flat) <= _FEW_EDGES:  # of a keyword or a sign: half of what a grammar of a language has
+            for first, length, target in flat:
+                dense[first : first + length] = target
+        else:
+            firsts, lengths, targets = np.array(flat, dtype=np.int64).T
+            before = np.cumsum(lengths) - lengths
+            cells = np.repeat(firsts - before, lengths) + np.arange(int(lengths.sum()))
+            dense[cells] = np.repeat(targets, lengths)
         return _frozen(dense.reshape(self.state_count, _SYMBOLS))
 
     @cached_property

@@ -94,7 +94,7 @@ class _Loops:
             found = [name for name in pending if self._is_loop(name)]
             for name in found:
                 like = {other for other in self._ways if kinds[other] == kinds[name]}
-                self._repeated[name] = _Repeated(name, self._ways, self._empty, like, self._users)
+                self._repeated[name] = _Repeated(name, self._ways, self._empty, like, self._users, self._spelled)
             pending = [name for name in pending if name not in found] if found else []
         if not self._repeated:
             return self._ways
@@ -119,6 +119,14 @@ class _Loops:
             for symbol in {symbol for row in rows for symbol in row if not symbol[0]}:
                 found.setdefault(symbol, {})[name] = None
         return found
+
+    @cached_property
+    def _spelled(self) -> dict[str, tuple[frozenset[Symbol], frozenset[Way]]]:
+        """Return for each name the terminals in its rules, and these."""
+        return {
+            name: (frozenset([symbol for row in rows for symbol in row if symbol[0]]), frozenset(rows))
+            for name, rows in self._ways.items()
+        }
 
     def _kinds(self) -> dict[str, int]:
         """Return the same number for names that lead to each other."""
@@ -163,20 +171,27 @@ class _Loops:
 class _Repeated:
     """What the repetition `name` repeats. `like`: names that lead to it and that it leads to; where one of them stands
     alone its rules take its place, so that repetitions at their edges are seen. `users`: names by what stands in their
-    rules.
+    rules; `spelled`: the terminals in the rules of each name, and these.
 
     `within`: symbols all texts of which, but for the empty one, are some of the repetition; `inside`: those of them
     that may be empty, which add nothing beside it.
     """
 
     def __init__(
-        self, name: str, ways: Ways, empty: set[str], like: set[str], users: Mapping[Symbol, Iterable[str]]
+        self,
+        name: str,
+        ways: Ways,
+        empty: set[str],
+        like: set[str],
+        users: Mapping[Symbol, Iterable[str]],
+        spelled: Mapping[str, tuple[frozenset[Symbol], frozenset[Way]]],
     ) -> None:
         self._me = (False, name)
         self._ways = ways
         self._empty = empty
         self._like = like
         self._users = users
+        self._spelled = spelled
         self.within: set[Symbol] = {self._me}
         self.inside: set[Symbol] = {self._me} if name in empty else set()
         while True:
@@ -211,11 +226,17 @@ class _Repeated:
         return seen
 
     def _within(self) -> set[Symbol]:
-        """Suppose all names to be within, and take out those with a rule that is not put together from such."""
+        """Suppose all names to be within whose terminals are, and take out those with a rule that is not put together
+        from such."""
         alone = {row[0] for row in self._seen if len(row) == 1}
-        found = alone | {(False, name) for name in self._ways} | {self._me}
         kept = alone | {self._me}
-        pending = [name for name in self._ways if (False, name) not in kept]
+        seen = self._seen.keys()
+        pending = [
+            name
+            for name, (terminals, rows) in self._spelled.items()
+            if (terminals <= alone or not seen.isdisjoint(rows)) and (False, name) not in kept
+        ]
+        found = kept | {(False, name) for name in pending}
         while pending:
             tick()
             symbol = (False, pending.pop())
