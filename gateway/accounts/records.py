@@ -170,9 +170,14 @@ class UsageSum:
     cost_nanos: int = 0
 
     def add(self, other: UsageSum) -> None:
-        for name, value in zip(USAGE_FIELDS, usage_values(other), strict=True):
-            if value:  # of one request most are 0
-                setattr(self, name, getattr(self, name) + value)
+        self.requests += other.requests
+        self.errors += other.errors
+        self.interrupted += other.interrupted
+        self.cached += other.cached
+        self.prompt_tokens += other.prompt_tokens
+        self.cached_tokens += other.cached_tokens
+        self.completion_tokens += other.completion_tokens
+        self.cost_nanos += other.cost_nanos
 
 
 USAGE_FIELDS = tuple(f.name for f in dataclasses.fields(UsageSum))

@@ -19,6 +19,8 @@ def at_most_digits(request: Request, answer: Answer) -> bool:
 
     A schema that itself mentions longer numbers allows longer ones; those are reported too. Only answers under JSON
     constraints and the arguments of calls are judged."""
+    if request.constraint is None and not answer.tool_calls:
+        return False
     asked = request.constraint.options if request.constraint is not None else {}
     whole, fraction = _allowed(asked, "integer_digits"), _allowed(asked, "fraction_digits")
     return any(_reaches(text, whole, fraction) for text in _json_of(request, answer))

@@ -119,7 +119,7 @@ class TextDialect(Dialect, Generic[P]):
             except ClientDisconnected:
                 await pipeline.close(exchange, asyncio.CancelledError())
                 raise
-        return Response(self.whole(exchange, parsed), media_type=JSON, headers=headers)
+        return WholeAnswer(self.whole(exchange, parsed), headers)
 
     async def _respond_jointly(self, runtime: Runtime, request: HttpRequest, parsed: P) -> Response:
         """Answer several prompts. Each is a request of its own, for limits too; the first that fails fails all."""
@@ -147,6 +147,16 @@ class TextDialect(Dialect, Generic[P]):
             raise RequestError("in a batch a line has one prompt; write a line for each", param="prompt")
         exchange = await collected(runtime, parsed, for_batch(parsed.request, key_id))
         return line_answer(exchange, self.whole(exchange, parsed))
+
+
+class WholeAnswer(Response):
+    """JSON with headers whose names are lower case and whose values are Latin-1, which a plain `Response` looks into
+    one by one."""
+
+    def __init__(self, body: bytes, headers: Mapping[str, str]) -> None:
+        self.status_code, self.background, self.body = 200, None, body
+        self.raw_headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+        self.raw_headers += [(b"content-length", b"%d" % len(body)), (b"content-type", JSON.encode())]
 
 
 async def collected(

@@ -24,6 +24,8 @@ _NAMES = tuple(
     for what in (b"requests", b"tokens")
 )
 _remaining = attrgetter("remaining")
+Standings = tuple[Standing | None, Standing | None]
+"""Of one limit's holder: requests, tokens."""
 
 
 class KeyGate:
@@ -96,14 +98,18 @@ def left_of(accounts: Accounts, caller: Caller) -> RawHeaders:
     return rate_headers([meter.standing(now_s) for meter in meters]) if meters else []
 
 
-def rate_headers(standings: Iterable[tuple[Standing | None, Standing | None]]) -> RawHeaders:
+def rate_headers(standings: Iterable[Standings]) -> RawHeaders:
     """Return the headers of whichever has less left, key or team."""
+    first, *others = standings
     found: RawHeaders = []
-    for (limit, remaining, reset), told in zip(_NAMES, zip(*standings, strict=True), strict=True):
-        known = [standing for standing in told if standing is not None]
-        if known:
-            least = min(known, key=_remaining) if len(known) > 1 else known[0]
+    for (limit, remaining, reset), least in zip(_NAMES, _least(first, others) if others else first, strict=True):
+        if least is not None:
             found.append((limit, b"%d" % least.limit))
             found.append((remaining, b"%d" % least.remaining))
             found.append((reset, b"%.3fs" % least.reset_s))
     return found
+
+
+def _least(first: Standings, others: list[Standings]) -> list[Standing | None]:
+    kinds = zip(first, *others, strict=True)
+    return [min((one for one in kind if one is not None), key=_remaining, default=None) for kind in kinds]

@@ -176,10 +176,11 @@ class Exchange:
     failure: ToldFailure | None = None
     """What the caller was told of it."""
     recorded: bool = False
+    stages: Stages = field(init=False, repr=False)
+    """Those of `entry`, which is asked for them some twenty times."""
 
-    @property
-    def stages(self) -> Stages:
-        return self.entry.stages
+    def __post_init__(self) -> None:
+        self.stages = self.entry.stages
 
     @property
     def served(self) -> ServedModel:

@@ -312,8 +312,9 @@ async def moderate(exchange: Exchange) -> AsyncGenerator[Delta, None]:
         if judging is not None:
             judging.cancel()
             moderation.judged(judging.seconds(), judging.scores())
-        if isinstance(pieces, AsyncGenerator):  # left to itself, the loop would make a task to close it
-            await pieces.aclose()
+        close = getattr(pieces, "aclose", None)
+        if close is not None:  # of a generator: left to itself, the loop would make a task to close it
+            await close()
         exchange.answers = moderation.answers()
         settle_output_rails(exchange, moderation)
         add_deliveries(exchange, moderation, started)

@@ -17,9 +17,9 @@ class ByName:
 
     def check(self, name: str, caller: Caller, models: Mapping[str, ServedModel]) -> str:
         """Return `name` if it is served to this caller. Raises `NotFound`."""
-        allowed = [found for found in sorted(models) if caller.models is None or found in caller.models]
-        if name in allowed:
+        if name in models and (caller.models is None or name in caller.models):
             return name
+        allowed = [found for found in sorted(models) if caller.models is None or found in caller.models]
         raise NotFound(
             f"there is no model {name!r} for this key; served to it: {', '.join(allowed) or 'none'}",
             param="model",

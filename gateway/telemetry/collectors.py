@@ -87,6 +87,28 @@ def _infos(found: Capacity) -> Iterable[Metric]:
     return cache, adapters
 
 
+class LabelledCounts(Collector):
+    """A counter by labels at a fifth of the cost of one that takes a lock for every increment; fed by one thread."""
+
+    def __init__(self, name: str, documentation: str, labels: Sequence[str]) -> None:
+        self._described = (name, documentation)
+        self._labels = tuple(labels)
+        self._values: dict[tuple[str, ...], float] = {}
+        self._created_s: dict[tuple[str, ...], float] = {}
+
+    def inc(self, *labels: str, by: float = 1.0) -> None:
+        try:
+            self._values[labels] += by
+        except KeyError:
+            self._values[labels], self._created_s[labels] = by, time.time()
+
+    def collect(self) -> Iterable[Metric]:
+        family = CounterMetricFamily(*self._described, labels=self._labels)
+        for labels, value in list(self._values.items()):
+            family.add_metric(labels, value, self._created_s[labels])
+        yield family
+
+
 class Buckets(Collector):
     """A histogram without exemplars, at a fifth of the cost of one that takes a lock for every bucket; fed by one
     thread."""

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 from prometheus_client.exposition import choose_encoder
 
 from sluicegate.gateway.telemetry import semconv
-from sluicegate.gateway.telemetry.collectors import Aliased, Buckets, Stats, Watched
+from sluicegate.gateway.telemetry.collectors import Aliased, Buckets, LabelledCounts, Stats, Watched
 from sluicegate.gateway.telemetry.labels import Labels
 from sluicegate.plugins import Capacity, Decision, Outcome
 
@@ -51,8 +51,8 @@ class Metrics:
         self._objectives = objectives
         self._labels = Labels(label_values)
         self._children: dict[tuple[str, ...], Any] = {}
-        self._requests = self._counter(semconv.METRIC_REQUESTS, "Requests by how they ended.", MODEL, "outcome")
-        self._goodput = self._counter(
+        self._requests = self._counts(semconv.METRIC_REQUESTS, "Requests by how they ended.", MODEL, "outcome")
+        self._goodput = self._counts(
             semconv.METRIC_GOODPUT, "Requests served, by whether they kept the service level objectives.", MODEL, "met"
         )
         self._duration = self._histogram(
@@ -101,7 +101,7 @@ class Metrics:
             MODEL,
             "gen_ai_token_type",
         )
-        self._cached = self._counter(
+        self._cached = self._counts(
             semconv.METRIC_CACHED_TOKENS, "Prompt tokens that the prefix cache saved computing.", MODEL
         )
         self._stage = self._buckets(
@@ -111,11 +111,11 @@ class Metrics:
             "slot",
             "stage",
         )
-        self._verdicts = self._counter(semconv.METRIC_VERDICTS, "Verdicts of rails.", "rail", "verdict")
-        self._refusals = self._counter(
+        self._verdicts = self._counts(semconv.METRIC_VERDICTS, "Verdicts of rails.", "rail", "verdict")
+        self._refusals = self._counts(
             semconv.METRIC_REFUSALS, "Requests that a rail stopped, by rail and side.", "rail", "target"
         )
-        self._lookups = self._counter(semconv.METRIC_CACHE_LOOKUPS, "Look-ups in the response cache.", "result")
+        self._lookups = self._counts(semconv.METRIC_CACHE_LOOKUPS, "Look-ups in the response cache.", "result")
         self.false_positives = self._counter(
             semconv.METRIC_FALSE_POSITIVES, "Refusals that somebody reported as wrong.", "rail"
         )
@@ -136,7 +136,7 @@ class Metrics:
         model = self._labels.of("model", outcome.model)
         exemplar = {"trace_id": outcome.trace_id} if outcome.trace_id else None
         ended = outcome.error or (outcome.answers[0].finish_reason if outcome.answers else SUCCESS)
-        self._child(self._requests, model, self._labels.of("outcome", ended)).inc()
+        self._requests.inc(model, self._labels.of("outcome", ended))
         self._child(self._duration, model).observe(outcome.duration_s, exemplar)
         if outcome.time_to_first_chunk_s is not None:
             self._child(self._first, model).observe(outcome.time_to_first_chunk_s, exemplar)
@@ -146,7 +146,7 @@ class Metrics:
             self._gaps.add(outcome.gaps_s, model)
         if not outcome.by_caller:
             met = "true" if self._objectives.met(outcome, per_token_s) else "false"
-            self._child(self._goodput, model, met).inc()
+            self._goodput.inc(model, met)
         self._tokens.observe(outcome.usage.prompt_tokens, model, "input")
         self._tokens.observe(outcome.usage.completion_tokens, model, "output")
         self._observe_engine(outcome, model)
@@ -161,7 +161,7 @@ class Metrics:
 
     def _observe_engine(self, outcome: Outcome, model: str) -> None:
         if outcome.usage.cached_tokens:
-            self._child(self._cached, model).inc(outcome.usage.cached_tokens)
+            self._cached.inc(model, by=outcome.usage.cached_tokens)
         if outcome.held_s:
             self._held.observe(outcome.held_s, model)
         line = outcome.timeline
@@ -175,12 +175,12 @@ class Metrics:
         stage = of("stage", decision.stage)
         self._stage.observe(decision.duration_s, decision.slot, stage)
         if decision.slot in ("screen", "moderate"):
-            self._child(self._verdicts, stage, of("verdict", decision.outcome)).inc()
+            self._verdicts.inc(stage, of("verdict", decision.outcome))
             if decision.outcome in STOPPED:
                 target = "input" if decision.slot == "screen" else "output"
-                self._child(self._refusals, stage, target).inc()
+                self._refusals.inc(stage, target)
         elif decision.slot == "recall":
-            self._child(self._lookups, of("result", decision.outcome)).inc()
+            self._lookups.inc(of("result", decision.outcome))
 
     def _child(self, metric: Any, *labels: str) -> Any:
         """Return `metric.labels(...)`, looked up in one dictionary."""
@@ -192,6 +192,11 @@ class Metrics:
 
     def _counter(self, name: str, documentation: str, *labels: str) -> Counter:
         return Counter(name, documentation, labels, registry=self.registry)
+
+    def _counts(self, name: str, documentation: str, *labels: str) -> LabelledCounts:
+        made = LabelledCounts(name, documentation, labels)
+        self.registry.register(made)
+        return made
 
     def _histogram(self, name: str, documentation: str, buckets: Sequence[float], *labels: str) -> Histogram:
         return Histogram(name, documentation, labels, buckets=buckets, registry=self.registry)

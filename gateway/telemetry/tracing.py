@@ -47,7 +47,10 @@ class Tracing:
         self._never = sampler is ALWAYS_OFF
 
     def begin(self, name: str, parent: context.Context | None) -> TraceIds:
-        above = trace.get_current_span(parent).get_span_context() if parent else trace.INVALID_SPAN_CONTEXT
+        if not parent:
+            sampled = self._sampled(parent, trace_id := self._ids.generate_trace_id(), name)
+            return TraceIds(trace_id, self._ids.generate_span_id(), 0, sampled)
+        above = trace.get_current_span(parent).get_span_context()
         trace_id = above.trace_id if above.is_valid else self._ids.generate_trace_id()
         state = above.trace_state.to_header() if above.trace_state else ""
         return TraceIds(

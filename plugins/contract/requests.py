@@ -210,7 +210,7 @@ class Request:
     def callable_tools(self) -> tuple[Tool, ...]:
         """Return the tools that `tool_choice` lets the model call."""
         choice = self.tool_choice
-        if choice.mode == "none":
+        if not self.tools or choice.mode == "none":
             return ()
         return tuple(tool for tool in self.tools if choice.names is None or tool.name in choice.names)
 

@@ -90,18 +90,20 @@ def texts_of(request: Request) -> list[Text]:
     found: list[Text] = []
     for i, message in enumerate(request.messages):
         _of_message(message, i, request, found)
-    for name, read, unsaid in _rest_of_a_request():
-        value = getattr(request, name)
+    values_of, rest = _rest_of_a_request()
+    for value, (name, read, unsaid) in zip(values_of(request), rest, strict=True):
         if value and value is not unsaid:  # defaults are shared objects, and hold no text
             read(value, (name,), found)
     return found
 
 
 @cache
-def _rest_of_a_request() -> tuple[tuple[str, Read, Any], ...]:
-    """List the fields beside the messages: name, how it is read, and what it holds where nobody set it."""
+def _rest_of_a_request() -> tuple[Callable[[Request], tuple[Any, ...]], tuple[tuple[str, Read, Any], ...]]:
+    """Return what reads the values of the fields beside the messages in one call, and of each its name, how it is read,
+    and what it holds where nobody set it."""
     unsaid = {field.name: field.default for field in fields(Request)}
-    return tuple((name, read, unsaid[name]) for name, read in _plan(Request) if name != "messages")
+    rest = tuple((name, read, unsaid[name]) for name, read in _plan(Request) if name != "messages")
+    return attrgetter(*(name for name, _, _ in rest)), rest
 
 
 def _of_message(message: Message, i: int, request: Request, found: list[Text]) -> None:

@@ -11,7 +11,7 @@ from sluicegate.safety.matching.prefilter import Candidates
 
 NEAR = 512
 """Characters; what has begun further back than that and is no match yet has what a prefilter looks for."""
-SHORT = 64
+SHORT = 16
 """Texts below this are read as they are; looking first would cost more."""
 
 

@@ -7,6 +7,7 @@ Not covered: what is cut within a word, since no template puts words together ag
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import eq
 
 from sluicegate.plugins import Request, Text
 from sluicegate.safety.matching.automaton import Automaton, Match
@@ -23,6 +24,9 @@ def across(automaton: Automaton, request: Request, texts: Iterable[Text]) -> lis
     """Return the share that each text has in a match over several of them. `texts`: those of `request` that are
     read."""
     found: list[tuple[Text, Match]] = []
+    roles = [_SAME.get(message.role, message.role) for message in request.messages]
+    if not any(map(eq, roles, roles[1:])):
+        return found
     for run in _runs(request, texts):
         for match in find_all(automaton, "\n".join([piece for _, _, piece in run])):
             shares = list(_shares(run, match))

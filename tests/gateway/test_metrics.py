@@ -9,10 +9,12 @@ from typing import Any
 import httpx
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from sluicegate.gateway.telemetry import Metrics, semconv
-from sluicegate.gateway.telemetry.collectors import ALIASES, Buckets
+from sluicegate.gateway.telemetry.collectors import ALIASES, Buckets, LabelledCounts
 from sluicegate.gateway.telemetry.gpu import Gpus
 from sluicegate.gateway.telemetry.labels import OTHER, Labels
 from sluicegate.gateway.telemetry.metrics import Objectives
@@ -112,6 +114,28 @@ def test_buckets_count_as_a_histogram_does() -> None:
     found = {s.labels.get("le", s.name): s.value for s in family.samples}
     assert (found["0.1"], found["0.2"], found["+Inf"]) == (2, 3, 4)
     assert found["g_sum"] == pytest.approx(5.3)
+
+
+@pytest.mark.parametrize("accept", ["*/*", OPENMETRICS["accept"]])
+def test_counts_are_shown_as_a_counter_is(accept: str) -> None:
+    """All but the moment at which each was begun."""
+    shown = []
+    for kind in ("plain", "quick"):
+        registry = CollectorRegistry()
+        if kind == "plain":
+            counter = Counter("n_total", "told", ("a", "b"), registry=registry)
+            counter.labels("x", "y").inc()
+            counter.labels("x", "y").inc(2.5)
+            counter.labels("z", "").inc()
+        else:
+            counts = LabelledCounts("n_total", "told", ("a", "b"))
+            registry.register(counts)
+            counts.inc("x", "y")
+            counts.inc("x", "y", by=2.5)
+            counts.inc("z", "")
+        text = choose_encoder(accept)[0](registry).decode()
+        shown.append([line.rpartition(" ")[0] if "_created{" in line else line for line in text.splitlines()])
+    assert shown[0] == shown[1]
 
 
 def test_exemplars_lead_from_a_histogram_to_a_trace() -> None:

@@ -163,4 +163,4 @@ def _spend(before: Spend | None, period: str, limit: float | None, spent: int) -
 def _standing(used: SlidingSum | None, now_s: float) -> Standing | None:
     if used is None:
         return None
-    return Standing(used.limit, max(0, used.limit - used.total(now_s)), used.free_s(now_s))
+    return Standing(used.limit, *used.left(now_s))

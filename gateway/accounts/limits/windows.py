@@ -44,13 +44,16 @@ class SlidingSum:
                 return second + SPAN_S + 1 - now_s
         return 0.0
 
-    def free_s(self, now_s: float) -> float:
-        """Return the seconds until all of it is free again: equals `wait_s(limit)`, which walks from the oldest slot to
-        this one."""
-        if self.total(now_s):
-            for second, used, _ in reversed(self._slots):
-                if used:
-                    return second + SPAN_S + 1 - now_s
+    def left(self, now_s: float) -> tuple[int, float]:
+        """Return (what is left of the limit, the seconds until all of it is free again). The latter equals
+        `wait_s(limit)`, which walks from the oldest slot to this one."""
+        used = self.total(now_s)
+        return max(0, self.limit - used), self._free_s(now_s) if used else 0.0
+
+    def _free_s(self, now_s: float) -> float:
+        for second, used, _ in reversed(self._slots):
+            if used:
+                return second + SPAN_S + 1 - now_s
         return 0.0
 
     def add(self, amount: int, now_s: float) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -121,7 +121,7 @@ def _request(wire: ChatRequest, api_key: str | None) -> Request:
     constraint, reasoning = constraint_of(wire), _reasoning(wire)
     check_extension(wire.sluicegate, constraint, shaped=bool(tools) or reasoning)
     return Request(
-        id=f"chatcmpl-{secrets.token_hex(16)}",
+        id=f"chatcmpl-{os.urandom(16).hex()}",
         model=wire.model,
         messages=tuple(message.fact() for message in wire.messages),
         sampling=_sampling(wire),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from dataclasses import replace
 from typing import Annotated
 
@@ -75,7 +75,7 @@ def _request(wire: CompletionRequest, prompt: str, api_key: str | None) -> Reque
     constraint = constraint_of(wire)
     check_extension(wire.sluicegate, constraint, shaped=False)
     return Request(
-        id=f"cmpl-{secrets.token_hex(16)}",
+        id=f"cmpl-{os.urandom(16).hex()}",
         model=wire.model,
         messages=_said(prompt),
         sampling=sampling_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
@@ -170,7 +170,7 @@ def _request(wire: MessagesRequest, api_key: str | None) -> Request:
     reasoning = reasoning_of({"sluicegate.reasoning": wire.sluicegate.reasoning, "thinking": thinking})
     check_extension(wire.sluicegate, constraint, shaped=bool(tools) or reasoning)
     return Request(
-        id=f"msg_{secrets.token_hex(16)}",
+        id=f"msg_{os.urandom(16).hex()}",
         model=wire.model,
         messages=tuple(_messages(wire)),
         sampling=_sampling(wire),

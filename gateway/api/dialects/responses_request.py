@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
@@ -234,7 +234,7 @@ def _request(wire: ResponsesRequest, api_key: str | None) -> Request:
     check_stream(wire.stream, wire.stream_options)
     check_extension(wire.sluicegate, constraint, shaped=bool(tools) or reasoning)
     return Request(
-        id=f"resp_{secrets.token_hex(16)}",
+        id=f"resp_{os.urandom(16).hex()}",
         model=wire.model,
         messages=_messages(wire),
         sampling=_sampling(wire),

@@ -21,7 +21,7 @@ def choose_rails(exchange: Exchange, chosen: Policy | None = None) -> None:
     policy = chosen or stages.policies.of(exchange.request, exchange.caller, exchange.entry.route)
     safety.policy = policy
     _check_required(exchange)
-    for slot, name in _names(stages):
+    for slot, name in _names(stages) if any(policy.rail_policies.values()) else ():
         if policy.rail_policy(slot, name).mode == "shadow":
             safety.unenforced.append(f"{slot} {name}: in shadow")
     for name, rail in stages.moderate:
@@ -46,8 +46,10 @@ def settle_states(exchange: Exchange) -> None:
     if shows_states(model):
         return
     for name, rail in list(safety.output_rails):
+        if not reads_states(rail):
+            continue
         rail_policy = safety.policy.rail_policy("moderate", name)
-        if not reads_states(rail) or rail_policy.mode == "shadow":
+        if rail_policy.mode == "shadow":
             continue
         if not rail_policy.may_fail:
             raise StageFailed("moderate", name, f"model {model.name!r} has no probes, and its answers must be judged")

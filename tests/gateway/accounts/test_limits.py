@@ -180,7 +180,7 @@ def test_all_is_free_when_as_much_as_the_limit_would_fit(seed: int) -> None:
             used.amend(slot, drawn.choice((-amount, -1, 0, 2)), now)
         elif used.wait_s(amount := drawn.randrange(1, 9), now) == 0:
             slots.append((used.add(amount, now), amount))
-        assert copy.deepcopy(used).wait_s(100, now) == used.free_s(now)
+        assert copy.deepcopy(used).wait_s(100, now) == used.left(now)[1]
 
 
 def used_at(taken: list[float], now: float, limit: int) -> bool:
