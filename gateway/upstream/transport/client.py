@@ -230,7 +230,7 @@ class Client:
 
 
 async def _pause(wait_s: float, until: float | None) -> None:
-    """Raises `TimeUp` where the pause would last past `until`, in the loop's time, once that has come."""
+    """Wait so long. Raises `TimeUp` at `until`, in the loop's time, where the pause would last longer."""
     left_s = wait_s if until is None else until - asyncio.get_running_loop().time()
     await asyncio.sleep(max(0.0, min(wait_s, left_s)))
     if left_s < wait_s:
