@@ -121,6 +121,8 @@ class RouteTable:
 
     def reach(self, name: str) -> tuple[str, ...]:
         """Return all that may answer where `name` is asked for: its versions, and what answers where those cannot."""
+        if not self._routes:
+            return (name,)
         versions = self._versions(name)
         instead = [found for version in versions for found in self.fallbacks(version)]
         return tuple(dict.fromkeys((*versions, *[found for other in instead for found in self._versions(other)])))

@@ -117,33 +117,31 @@ class Buckets(Collector):
         self._described = (name, documentation)
         self._labels = tuple(labels)
         self._bounds = tuple(bounds)
-        self._counts: dict[tuple[str, ...], list[int]] = {}
-        self._sums: dict[tuple[str, ...], float] = {}
+        self._rows: dict[tuple[str, ...], list[float]] = {}
+        """How many of each bucket, and last their sum, which one look-up finds together."""
 
     def observe(self, value: float, *labels: str) -> None:
-        counts = self._counts.get(labels) or self._begun(labels)
-        counts[bisect_left(self._bounds, value)] += 1
-        self._sums[labels] += value
+        row = self._rows.get(labels) or self._begun(labels)
+        row[bisect_left(self._bounds, value)] += 1
+        row[-1] += value
 
     def add(self, values: Iterable[float], *labels: str) -> None:
-        counts = self._counts.get(labels) or self._begun(labels)
-        total = self._sums[labels]
+        row = self._rows.get(labels) or self._begun(labels)
         for value in values:
-            counts[bisect_left(self._bounds, value)] += 1
-            total += value
-        self._sums[labels] = total
+            row[bisect_left(self._bounds, value)] += 1
+            row[-1] += value
 
-    def _begun(self, labels: tuple[str, ...]) -> list[int]:
-        self._sums[labels] = 0.0
-        counts = self._counts[labels] = [0] * (len(self._bounds) + 1)
-        return counts
+    def _begun(self, labels: tuple[str, ...]) -> list[float]:
+        row = self._rows[labels] = [0.0] * (len(self._bounds) + 2)
+        return row
 
     def collect(self) -> Iterable[Metric]:
         family = HistogramMetricFamily(*self._described, labels=self._labels)
-        for labels, counts in list(self._counts.items()):
-            reached, buckets = 0, []
-            for bound, count in zip((*map(str, self._bounds), "+Inf"), list(counts), strict=True):
+        for labels, row in list(self._rows.items()):
+            reached, buckets = 0.0, []
+            *counts, total = list(row)
+            for bound, count in zip((*map(str, self._bounds), "+Inf"), counts, strict=True):
                 reached += count
-                buckets.append((bound, float(reached)))
-            family.add_metric(labels, buckets, self._sums[labels])
+                buckets.append((bound, reached))
+            family.add_metric(labels, buckets, total)
         yield family

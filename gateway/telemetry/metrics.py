@@ -18,6 +18,8 @@ MODEL = semconv.REQUEST_MODEL.replace(".", "_")
 SUCCESS = "success"
 """How a request ends that has no choices: embeddings, moderations."""
 STOPPED = ("block", "escalate", "failed")
+JUDGED = frozenset(("screen", "moderate", "recall"))
+"""Slots whose outcomes are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,10 @@ class Metrics:
         self._tokens.observe(outcome.usage.completion_tokens, model, "output")
         self._observe_engine(outcome, model)
         for decision in outcome.decisions:
-            self._observe_decision(decision)
+            stage = self._labels.of("stage", decision.stage)
+            self._stage.observe(decision.duration_s, decision.slot, stage)
+            if decision.slot in JUDGED:
+                self._observe_judgement(decision, stage)
 
     def exposition(self, accept: str = "") -> tuple[bytes, str]:
         """Return (body, content type): OpenMetrics, with exemplars, where the client asks for it; else Prometheus
@@ -170,16 +175,14 @@ class Metrics:
             if line.first_token_s is not None:
                 self._prefill.observe(line.first_token_s - line.started_s, model)
 
-    def _observe_decision(self, decision: Decision) -> None:
+    def _observe_judgement(self, decision: Decision, stage: str) -> None:
         of = self._labels.of
-        stage = of("stage", decision.stage)
-        self._stage.observe(decision.duration_s, decision.slot, stage)
-        if decision.slot in ("screen", "moderate"):
+        if decision.slot != "recall":
             self._verdicts.inc(stage, of("verdict", decision.outcome))
             if decision.outcome in STOPPED:
                 target = "input" if decision.slot == "screen" else "output"
                 self._refusals.inc(stage, target)
-        elif decision.slot == "recall":
+        else:
             self._lookups.inc(of("result", decision.outcome))
 
     def _child(self, metric: Any, *labels: str) -> Any:

@@ -78,6 +78,8 @@ def _message_chars(request: Request) -> int:
 
 def _call_chars(message: Message) -> int:
     """Count the characters that a message shows besides its content: names, ids and calls with arguments."""
+    if not (message.name or message.tool_call_id or message.tool_calls):
+        return 0
     written = len(message.name or "") + len(message.tool_call_id or "")
     for call in message.tool_calls:
         written += len(call.id) + len(call.name) + len(call.arguments)

@@ -9,6 +9,7 @@ from sluicegate.gateway.settings import PriceSettings
 from sluicegate.plugins import Usage
 
 EVERY_OTHER = "*"
+FREE = (0, 0, 0)
 TOOLS = "mcp/"
 """Begins the names of MCP servers: what is for every other model is not for tools."""
 
@@ -41,10 +42,13 @@ class Prices:
     def _of(self, model: str) -> tuple[int, int, int]:
         """Return the rates of (prompt, reused prompt, answer). A version `model@v2` without a price of its own costs
         what `model` does."""
-        for name in (model, model.partition("@")[0], *(() if model.startswith(TOOLS) else (EVERY_OTHER,))):
-            if name in self._rates:
-                return self._rates[name]
-        return 0, 0, 0
+        rates = self._rates
+        found = rates.get(model)
+        if found is None and "@" in model:
+            found = rates.get(model.partition("@")[0])
+        if found is None and not model.startswith(TOOLS):
+            found = rates.get(EVERY_OTHER)
+        return FREE if found is None else found
 
 
 def _rates(price: PriceSettings) -> tuple[int, int, int]:
