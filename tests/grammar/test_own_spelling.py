@@ -103,6 +103,7 @@ def described(value: Any) -> Any:
 def missing(grammar: LazyGrammar, text: str, encode: Callable[[str], list[int]]) -> str | None:
     """Return the first token of `text` that its place does not offer."""
     vocabulary, matcher = grammar.vocabulary, grammar.matcher()
+    matcher.bound(2.0)  # tokens that hold many strings take more work than a call without a bound may charge
     done = b""
     for token in encode(text):
         if token not in allowed(matcher, vocabulary):
