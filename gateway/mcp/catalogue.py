@@ -54,6 +54,8 @@ class Catalogue:
         self._reasons = reasons
         self._heard = heard
         self._pins: dict[Names, Pin] = {}
+        self._storing = asyncio.Lock()
+        """Held until `_pins` has what the store answered: what was read before an edit must not come after it."""
         self._listings = {name: Listing() for name in settings.servers}
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -75,7 +77,15 @@ class Catalogue:
 
     async def read_pins(self) -> None:
         """Take what other gateways decided."""
-        self._pins = await asyncio.to_thread(self.store.load)
+        async with self._storing:
+            self._pins = await asyncio.to_thread(self.store.load)
+
+    async def _edit(self, names: Names, edit: Callable[[Pin | None], Pin]) -> Pin:
+        async with self._storing:
+            pin = await asyncio.to_thread(self.store.edit, names, edit)
+            assert pin is not None
+            self._pins[names] = pin
+        return pin
 
     def served(self, server: str) -> dict[str, ToolDefinition]:
         """Return the tools that are listed now, as they were agreed to."""
@@ -124,10 +134,7 @@ class Catalogue:
                 return Pin(dict(held.content), None, (), time.time(), by)
             return Pin(None, None, (), time.time(), by, denied=fingerprint)
 
-        pin = await asyncio.to_thread(self.store.edit, (server, tool), edit)
-        assert pin is not None
-        self._pins[server, tool] = pin
-        return pin
+        return await self._edit((server, tool), edit)
 
     def shown(self) -> list[dict[str, Any]]:
         """Return every tool with its state, for operators."""
@@ -226,9 +233,7 @@ class Catalogue:
                 pin = dataclasses.replace(pin, approved=None)
             return seen(pin, definition, reasons, trusted=trusted)
 
-        after = await asyncio.to_thread(self.store.edit, (server, tool), edit)
-        assert after is not None
-        self._pins[server, tool] = after
+        after = await self._edit((server, tool), edit)
         if after.waiting is not None and (before is None or before.waiting != after.waiting):
             log.warning("the tool %s/%s waits for an operator: %s", server, tool, "; ".join(after.reasons))
             await self._heard(server, tool, after)
