@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-WEIGHTS = "adead70052ebea91"
-"""Version of the bundled model that was asked, as of commit aa22c7f."""
+WEIGHTS = "05bc8f2648dea2f7"
+"""Version of the bundled model that was asked, as of commit c28a57e6."""
 
 
 class Gain(NamedTuple):
@@ -33,19 +33,19 @@ class Gain(NamedTuple):
 
 
 MEASURED: Mapping[str, Gain] = {
-    "reasons-first": Gain(345, 0.704, 0.71, -0.014, 0.026),
-    "enum": Gain(89, 0.517, 0.82, 0.211, 0.4),
-    "description": Gain(133, 0.714, 0.767, 0.017, 0.092),
-    "plain-keys": Gain(341, 0.323, 0.695, 0.309, 0.437),
-    "abbreviations": Gain(341, 0.422, 0.695, 0.21, 0.338),
-    "date-format": Gain(94, 0.415, 0.862, 0.347, 0.543),
-    "nullable": Gain(362, 0.486, 0.63, 0.086, 0.201),
-    "flat": Gain(341, 0.692, 0.695, -0.011, 0.018),
-    "fewer-properties": Gain(216, 0.736, 0.736, -0.032, 0.028),
-    "one-type": Gain(119, 0.824, 0.815, -0.036, 0.017),
-    "closed": Gain(345, 0.722, 0.722, 0.0, 0.0),
-    "max-length": Gain(172, 0.657, 0.657, 0.0, 0.0),
-    "number-bounds": Gain(119, 0.815, 0.815, 0.0, 0.0),
-    "max-items": Gain(86, 0.547, 0.547, 0.0, 0.0),
+    "reasons-first": Gain(339, 0.791, 0.817, -0.003, 0.058),
+    "enum": Gain(94, 0.372, 0.819, 0.347, 0.538),
+    "description": Gain(130, 0.831, 0.838, -0.016, 0.037),
+    "plain-keys": Gain(336, 0.47, 0.818, 0.287, 0.413),
+    "abbreviations": Gain(336, 0.497, 0.818, 0.258, 0.384),
+    "date-format": Gain(91, 0.352, 0.923, 0.473, 0.674),
+    "nullable": Gain(308, 0.519, 0.633, 0.039, 0.191),
+    "flat": Gain(336, 0.815, 0.818, -0.017, 0.026),
+    "fewer-properties": Gain(226, 0.788, 0.788, -0.027, 0.027),
+    "one-type": Gain(119, 0.891, 0.882, -0.041, 0.017),
+    "closed": Gain(339, 0.823, 0.823, 0.0, 0.0),
+    "max-length": Gain(196, 0.796, 0.796, 0.0, 0.0),
+    "number-bounds": Gain(119, 0.882, 0.882, 0.0, 0.0),
+    "max-items": Gain(46, 0.696, 0.696, 0.0, 0.0),
 }
 """By name of the rule. A rule without an entry concerns cost or certainty, or what the bundled model cannot show."""
