@@ -97,7 +97,9 @@ class _Norm(nn.Module):
 class _Rotary(nn.Module):
     def __init__(self, heads: DenseHeads) -> None:
         super().__init__()
-        self.inv_freq, self.attention_scaling = heads.turns, heads.turned_by
+        self.inv_freq: Tensor
+        self.register_buffer("inv_freq", heads.turns, persistent=False)
+        self.attention_scaling = heads.turned_by
 
     def forward(self, x: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines [1, T, D] for positions [1, T], in the dtype of `x`."""

@@ -78,6 +78,16 @@ def test_the_second_load_computes_bit_for_bit_what_transformers_does(
     assert facts(first) == facts(second)
 
 
+def test_a_kept_model_moves_to_a_device_whole(tmp_path: Path) -> None:
+    folder = save_tiny(tmp_path / "model", "qwen3")
+    load_model(folder)
+    module = load_model(folder).module.to("meta")
+    assert isinstance(module, DenseDecoder)
+    with torch.inference_mode():
+        cosines, _ = module.model.rotary_emb(torch.zeros(1, device="meta"), torch.zeros(1, 5, device="meta"))
+    assert cosines.device.type == "meta"
+
+
 @pytest.mark.parametrize("weights", ["int8", "int4"])
 def test_rounded_weights_are_the_same_too(weights: Any, tmp_path: Path) -> None:
     folder = save_tiny(tmp_path / "model", "llama", tie_word_embeddings=True)

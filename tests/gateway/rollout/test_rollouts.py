@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -195,9 +196,7 @@ def test_a_flood_of_one_callers_scores_counts_for_no_more_than_its_share(most: f
         found = look(app)
         assert found["state"] == state, found["metrics"]["feedback"]
         if state == "stopped":
-            assert found["decisions"][-1]["reason"].endswith(
-                (" said by 1 caller", " said by 2 callers", " said by 3 callers")
-            )
+            assert re.search(r" said by [1-6] callers?$", found["decisions"][-1]["reason"])
         else:
             counted = found["metrics"]["feedback"]
             assert counted["canary"]["n"] + counted["baseline"]["n"] < 30
