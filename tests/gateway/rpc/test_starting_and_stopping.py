@@ -110,7 +110,7 @@ def test_health_follows_readiness() -> None:
         watch = health_pb2_grpc.HealthStub(client.channel).Watch(health_pb2.HealthCheckRequest())
         listener = threading.Thread(target=lambda: found.extend(iter_status(watch)), daemon=True)
         listener.start()
-        until(lambda: found == [] and health_of(client) == SERVING)
+        until(lambda: found == [SERVING] and health_of(client) == SERVING)
         for name, value, usual in (("leaving", "stops soon", ""), ("state", "starting", "ready")):
             setattr(progress, name, value)
             until(lambda: health_of(client) == NOT_SERVING)
