@@ -47,6 +47,15 @@ class LazyTensor:
         """Return what stands at `index` of the first dimension."""
         return self.read()[index]
 
+    def part_as_kept(self, index: int, is_transposed: bool, halves: bool) -> Packed | None:
+        """Return the matrix at `index` of the first dimension, [n, k], as its file keeps it; see `as_kept`.
+        `is_transposed`: it stands there as [k, n]."""
+        _, n, k = self.shape
+        if not halves or not fits_halves((k, n) if is_transposed else (n, k), self.dtype):
+            return None
+        one = self.part(index)
+        return keep_halves(one.T if is_transposed else one)
+
     def as_kept(self, halves: bool) -> Packed | None:
         """Return the matrix as its file keeps it, where products are made with that form here: with blocks, and with
         `halves` also with numbers in half precision. Else None."""

@@ -62,6 +62,8 @@ class Op(IntEnum):
     """EMBED from a table in blocks."""
     EMBED_HALVES = auto()
     """EMBED from a table in bfloat16 or float16."""
+    SEVERAL = auto()
+    """Products of several runs of rows, each with a weight of its own: for code outside of the compiled pass."""
 
 
 class Column(IntEnum):
@@ -78,6 +80,7 @@ class Column(IntEnum):
     K = auto()
     N = auto()
     W = auto()
+    """Of SEVERAL the address of int64 [products, 4]: first row, rows, weight, its scales."""
     BIAS = auto()
     ONTO = auto()
     W2 = auto()

@@ -45,7 +45,7 @@ _LOGITS, _SCRATCH, _SCRATCH_BYTES = int(Cell.LOGITS), int(Cell.SCRATCH), int(Cel
 _SPANS, _SPAN_LIST, _LIFT = int(Cell.SPANS), int(Cell.SPAN_LIST), int(Cell.LIFT)
 _TOLD, _WHOLE_ROWS, _ROW_ORDER, _MASKS = (int(x) for x in (Cell.TOLD, Cell.WHOLE_ROWS, Cell.ORDER, Cell.MASKS))
 _LINEAR, _GATED, _PLACE, _ATTEND = int(Op.LINEAR), int(Op.GATED), int(Op.PLACE), int(Op.ATTEND)
-_LOWER, _ORDER, _HEAD = int(Op.LOWER), int(Op.ORDER), int(Op.HEAD)
+_LOWER, _ORDER, _HEAD, _SEVERAL = int(Op.LOWER), int(Op.ORDER), int(Op.HEAD), int(Op.SEVERAL)
 (
     _OP, _WAITS, _COUNT, _X, _LDX, _OUT, _LDO, _K, _N, _W, _BIAS, _ONTO, _W2, _KIND, _PICKED, _HEADS, _KV_HEADS,
     _KEYS, _VALUES, _KEY_SCALES, _VALUE_SCALES, _FORM, _WINDOW, _BLOCK_SIZE,
@@ -68,6 +68,8 @@ def pieces_of(op, state, threads):  # type: ignore[no-untyped-def]
         return 1
     if op[_OP] == _LINEAR or op[_OP] == _GATED or op[_OP] == _HEAD:
         return min(PIECES * threads, (op[_N] + op[_PANEL] - 1) // op[_PANEL])
+    if op[_OP] == _SEVERAL:
+        return min(PIECES * threads, rows * ((op[_N] + op[_PANEL] - 1) // op[_PANEL]))
     if op[_OP] == _PLACE:
         return min(PIECES * threads, rows * op[_KV_HEADS])
     if op[_OP] == _LOWER:
@@ -169,6 +171,22 @@ def _columns(op, row, rows, w, scales, first, count, out, ldo, onto):  # type: i
     k, ldx, ldxs = op[_K], op[_LDX], op[_LDXS]
     x, xs = op[_X] + row * ldx, op[_XS] + row * ldxs
     call_product(op[_PRODUCT], (x, ldx, xs, ldxs, rows, w, scales, k, first, count, out, ldo, onto))
+
+
+@kernel(_SIGNATURE)
+def several(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-untyped-def]
+    """Compute some panels of the columns of several products, all of one shape."""
+    op, state = integers(op_at, COLUMNS), integers(state_at, CELLS)
+    products, columns, panel = state[op[_COUNT]], op[_N], op[_PANEL]
+    runs, panels = integers(op[_W], 4 * products), (columns + panel - 1) // panel
+    at, end = products * panels * piece // pieces, products * panels * (piece + 1) // pieces
+    while at < end:
+        run, first = 4 * (at // panels), at % panels
+        last = min(panels, first + end - at)
+        low, high = panel * first, min(columns, panel * last)
+        out = op[_OUT] + runs[run] * op[_LDO] + 4 * low
+        _columns(op, runs[run], runs[run + 1], runs[run + 2], runs[run + 3], low, high - low, out, op[_LDO], 0)
+        at += last - first
 
 
 @kernel(_SIGNATURE)
@@ -307,7 +325,7 @@ def order(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-
 OPERATIONS = {
     Op.EMBED: embed, Op.NORM: norm, Op.LINEAR: linear, Op.GATED: gated, Op.PLACE: place, Op.ATTEND: attend,
     Op.SHRINK: shrink, Op.LOWER: lower_rows, Op.ORDER: order, Op.HEAD: head,
-    Op.EMBED_BLOCKS: embed_blocks, Op.EMBED_HALVES: embed_halves,
+    Op.EMBED_BLOCKS: embed_blocks, Op.EMBED_HALVES: embed_halves, Op.SEVERAL: several,
 }  # fmt: skip
 
 

@@ -6,28 +6,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sluicegate.engine.cpu.kernels.machine import call_product
-from sluicegate.engine.cpu.kernels.products_by_form import PRODUCTS, READ_AS_THEY_ARE, activation_group
-from sluicegate.engine.cpu.kernels.small_products import (
-    EIGHT,
-    padded,
-    scale_bytes,
-    shrink_groups,
-)
+from sluicegate.engine.cpu.kernels.products_by_form import READ_AS_THEY_ARE
+from sluicegate.engine.cpu.kernels.small_products import EIGHT
 from sluicegate.engine.cpu.packing import Packed, pack, pack_runs, unpack
-from sluicegate.plugins.compiled.kernels import address_of, kernel
+from sluicegate.engine.cpu.shared_products import multiply
 
-MANY_ROWS, MANY_THREADS = 128, 4
-"""From so many rows and threads on `torch` multiplies, with a weight in half precision widened for the call: our
-product runs on one thread."""
 Runs = Callable[[Tensor], Iterable[tuple[int, Tensor]]]
 """Gives a weight as (first row, some rows), from the first to the last."""
 Parts = Callable[[Tensor], Iterable[Tensor]]
-"""Gives the weights [n, k] of experts, from the first to the last."""
+"""Gives the weights of experts, from the first to the last."""
+StoredParts = Callable[[Tensor, bool], "list[Packed] | None"]
+"""Gives them as they are stored, as [n, k], where the model has them as [k, n] if True; None = they are widened."""
 
 
 class CpuSmallLinear(nn.Module):
@@ -47,7 +39,7 @@ class CpuSmallLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         rows = x.reshape(-1, self.in_features).contiguous()
         out = torch.empty(len(rows), self.out_features)
-        _product(rows, self.packed, out)
+        multiply(rows, (self.packed,), (len(rows),), out)
         if self.bias is not None:
             out += self.bias
         return out.view(*x.shape[:-1], self.out_features)
@@ -74,43 +66,44 @@ class SmallExperts(nn.Module):
     """Experts of a mixture with packed weights; float32 in and out. Biases and the activation are the module's own that
     it stands for: one that `transformers` computes through its experts interface."""
 
-    def __init__(self, experts: Any, form: int, parts: Parts) -> None:
+    def __init__(self, experts: Any, up: list[Packed], down: list[Packed]) -> None:
         super().__init__()
-        self.own = experts
-        name = "gate_up_proj" if experts.has_gate else "up_proj"
-        self.up, self.down = (_pack_experts(experts, which, form, parts) for which in (name, "down_proj"))
-        self._up_bias, self._down_bias = (getattr(experts, f"{name}_bias", None) for name in (name, "down_proj"))
+        self.own, self.up, self.down = experts, up, down
+        self._up_bias, self._down_bias = (getattr(experts, f"{name}_bias", None) for name in names_of(experts))
 
     def forward(self, states: Tensor, chosen: Tensor, shares: Tensor) -> Tensor:
         """Return [T, d] of `states` [T, d], where token t goes to the experts `chosen` [T, k] with `shares` [T, k]."""
-        out = torch.zeros_like(states)
-        for expert in chosen.unique().tolist():
-            rows, place = torch.where(chosen == expert)
-            inner = _times(states[rows], self.up[expert], self._up_bias, expert)
-            inner = self.own._apply_gate(inner) if self.own.has_gate else self.own.act_fn(inner)
-            back = _times(inner, self.down[expert], self._down_bias, expert)
-            out.index_add_(0, rows, back * shares[rows, place, None])
-        return out
+        experts, order = chosen.flatten().sort(stable=True)
+        used, counts = experts.unique_consecutive(return_counts=True)
+        tokens, runs = order // chosen.shape[1], (used.tolist(), counts.tolist())
+        inner = _times(states[tokens], self.up, self._up_bias, experts, runs)
+        inner = self.own._apply_gate(inner) if self.own.has_gate else self.own.act_fn(inner)
+        back = _times(inner, self.down, self._down_bias, experts, runs)
+        return torch.zeros_like(states).index_add_(0, tokens, back * shares.flatten()[order, None])
 
 
-def _pack_experts(experts: Any, name: str, form: int, parts: Parts) -> list[Packed]:
-    """Pack a weight of each expert, and take the whole one out of `experts`."""
-    whole = getattr(experts, name).detach()
-    delattr(experts, name)
-    return [pack((one.T if experts.is_transposed else one).contiguous(), form) for one in parts(whole)]
+def names_of(experts: Any) -> tuple[str, str]:
+    """Return what the two weights of experts are called."""
+    return "gate_up_proj" if experts.has_gate else "up_proj", "down_proj"
 
 
-def _times(rows: Tensor, packed: Packed, biases: Tensor | None, expert: int) -> Tensor:
-    out = torch.empty(len(rows), packed.n)
-    _product(rows.contiguous(), packed, out)
-    return out if biases is None else out + biases[expert]
+def _times(
+    rows: Tensor, weights: list[Packed], biases: Tensor | None, experts: Tensor, runs: tuple[list[int], list[int]]
+) -> Tensor:
+    """Return the product of each row with the weight of its expert; `runs`: which come one after another, and of how
+    many rows."""
+    used, counts = runs
+    out = torch.empty(len(rows), weights[0].n)
+    if used:
+        multiply(rows.contiguous(), [weights[expert] for expert in used], counts, out)
+    return out if biases is None else out + biases[experts]
 
 
 def _are_experts(module: Any) -> bool:
     """Return whether a module keeps experts as `transformers`' experts interface has them."""
     if not hasattr(module, "_apply_gate") or not hasattr(module, "is_transposed"):
         return False
-    weights = [getattr(module, name, None) for name in ("gate_up_proj" if module.has_gate else "up_proj", "down_proj")]
+    weights = [getattr(module, name, None) for name in names_of(module)]
     return not module.has_post_expert_norm and all(isinstance(w, Tensor) and w.ndim == 3 for w in weights)
 
 
@@ -165,15 +158,34 @@ def shrink_module(
                 if child is head and tied and type(embedding) is nn.Embedding:
                     module.set_input_embeddings(SmallEmbedding(made.packed))
             elif _are_experts(child):
-                setattr(parent, name, SmallExperts(child, form, parts))
+                up, down = (_pack_experts(child, one, form, parts) for one in names_of(child))
+                setattr(parent, name, SmallExperts(child, up, down))
+    _keep_a_parameter(module)
 
 
-def keep_as_stored(module: Any, stored: Callable[[Tensor], Packed | None]) -> None:
-    """Replace layers and tables of embeddings of a decoder by what `stored` gives for their weights, in place; where
-    that is None they stay."""
+def _keep_a_parameter(module: Any) -> None:
+    """Leave an empty parameter where every weight is packed and norms have none (OLMo): `transformers` reads device and
+    dtype off the first."""
+    if next(module.parameters(), None) is None:
+        module.register_parameter("packed", nn.Parameter(torch.empty(0), requires_grad=False))
+
+
+def _pack_experts(experts: Any, name: str, form: int, parts: Parts) -> list[Packed]:
+    """Pack a weight of each expert, and take the whole one out of `experts`."""
+    whole = getattr(experts, name).detach()
+    delattr(experts, name)
+    return [pack((one.T if experts.is_transposed else one).contiguous(), form) for one in parts(whole)]
+
+
+def keep_as_stored(module: Any, stored: Callable[[Tensor], Packed | None], parts: StoredParts) -> None:
+    """Replace layers, tables of embeddings and experts of a decoder by what `stored` gives for their weights, and
+    `parts` for each expert's, in place; where that is None they stay."""
     known: dict[int, Packed] = {}
     for parent in list(module.modules()):
         for name, child in list(parent.named_children()):
+            if _are_experts(child):
+                _keep_experts(parent, name, child, parts)
+                continue
             is_table = isinstance(child, nn.Embedding) and (
                 type(child) is nn.Embedding or type(child).__name__.endswith("ScaledWordEmbedding")
             )
@@ -187,6 +199,16 @@ def keep_as_stored(module: Any, stored: Callable[[Tensor], Packed | None]) -> No
             bias = None if is_table or child.bias is None else child.bias.detach()
             made = SmallEmbedding(packed, getattr(child, "embed_scale", None)) if is_table else None
             setattr(parent, name, made or CpuSmallLinear(packed, bias))
+    _keep_a_parameter(module)
+
+
+def _keep_experts(parent: Any, name: str, experts: Any, kept: StoredParts) -> None:
+    """Replace experts where both of their weights are kept as they are stored."""
+    up, down = (kept(getattr(experts, one), experts.is_transposed) for one in names_of(experts))
+    if up is not None and down is not None:
+        setattr(parent, name, SmallExperts(experts, up, down))
+        for one in names_of(experts):
+            delattr(experts, one)
 
 
 def rounds_activations(module: Any) -> bool:
@@ -220,27 +242,3 @@ def weight_count(module: Any) -> int:
     whole: int = sum(parameter.numel() for parameter in module.parameters())
     elsewhere = sum(getattr(part, "rounded_count", 0) for part in module.modules())  # those of a CUDA device
     return whole + elsewhere + sum(packed.n * packed.k for packed in small.values())
-
-
-def _product(rows: Tensor, packed: Packed, out: Tensor) -> None:
-    if packed.form in READ_AS_THEY_ARE and len(rows) >= MANY_ROWS and torch.get_num_threads() >= MANY_THREADS:
-        torch.mm(rows, unpack(packed).T, out=out)
-        return
-    if packed.form in READ_AS_THEY_ARE:
-        k, n = packed.k, packed.n
-        product = PRODUCTS[packed.form]
-        product(rows.data_ptr(), 4 * k, 0, 0, len(rows), packed.data.data_ptr(), 0, k, 0, n, out.data_ptr(), 4 * n, 0)
-        return
-    group = activation_group(packed.form)
-    k, stride = padded(packed.k), scale_bytes(packed.k, group)
-    rounded, scales = np.empty((len(rows), k), np.int8), np.empty((len(rows), stride), np.int8)
-    where = (rounded.ctypes.data, scales.ctypes.data, packed.data.data_ptr(), packed.scales.data_ptr(), out.data_ptr())
-    code = address_of(PRODUCTS[packed.form])
-    _run(rows.data_ptr(), len(rows), packed.k, k, packed.n, group, stride, *where, code)
-
-
-@kernel(f"void({', '.join(['int64'] * 13)})")
-def _run(x, rows, true_k, k, n, group, stride, rounded, scales, data, units, out, product):  # type: ignore[no-untyped-def]
-    for row in range(rows):
-        shrink_groups(x + 4 * true_k * row, true_k, group, rounded + k * row, scales + stride * row)
-    call_product(product, (rounded, k, scales, stride, rows, data, units, k, 0, n, out, 4 * n, 0))

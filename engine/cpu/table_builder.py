@@ -148,7 +148,7 @@ def form_of(layer: Any) -> int:
 def operation_kernels(module: Any) -> list[Kernel]:
     """Return what the program of a decoder is made of, but for what only adapters need."""
     forms = {form_of(linear) for _, linear in _linears(module)}
-    unused = {Op.LOWER, *_EMBEDS} - {_embed_of(module.model.embed_tokens)}
+    unused = {Op.LOWER, Op.SEVERAL, *_EMBEDS} - {_embed_of(module.model.embed_tokens)}
     unused |= set() if forms.difference(READ_AS_THEY_ARE) else {Op.SHRINK}
     products = [table[form] for form in sorted(forms) for table in (PRODUCTS, ALONE)]
     return [*dict.fromkeys(products), *(code for op, code in OPERATIONS.items() if op not in unused)]

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from sluicegate.engine.attention.paged import AttentionStep, paged_attention
 from sluicegate.engine.checkpoints.progress import report
 from sluicegate.engine.checkpoints.stored_tensors import LazyTensor
-from sluicegate.engine.cpu import FAMILIES, fits_halves
 
 
 class NotDenseError(ValueError):
@@ -56,22 +55,6 @@ class DenseHeads:
     kv_count: int
     turns: Tensor
     turned_by: float
-
-
-def may_be_compiled(config: Any) -> bool:
-    """Return whether the compiled pass computes such a model, as far as its configuration tells. Of others the products
-    would be ours too, but on one thread."""
-    from transformers import AutoModelForCausalLM
-    from transformers.models.auto.auto_factory import _get_model_class
-
-    if _get_model_class(config, AutoModelForCausalLM._model_mapping).__name__ not in FAMILIES:
-        return False
-    rotary = (config.rope_parameters or {}).get("rope_type", "default")
-    alike = len(set(getattr(config, "layer_types", None) or ())) <= 1
-    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    widths = ((1, config.hidden_size), (1, config.intermediate_size), (1, width))
-    fits = all(fits_halves(shape, torch.bfloat16) for shape in widths)
-    return fits and alike and config.hidden_act == "silu" and rotary not in ("dynamic", "longrope")
 
 
 class DenseOutput(NamedTuple):

@@ -25,8 +25,15 @@ from sluicegate.engine.checkpoints.progress import hushed, report
 from sluicegate.engine.checkpoints.quantised import fields_of, reads, whole_tensors
 from sluicegate.engine.checkpoints.stand_ins import ExpertStandIn
 from sluicegate.engine.checkpoints.stored_tensors import LazyTensor, has_halves, stored_tensors
-from sluicegate.engine.cpu import HALF_NAMES, Packed, half_scales, keep_as_stored, narrow, shrink_module
-from sluicegate.engine.model.dense import DenseConfig, DenseDecoder, DenseHeads, may_be_compiled
+from sluicegate.engine.cpu import (
+    HALF_NAMES,
+    Packed,
+    half_scales,
+    keep_as_stored,
+    narrow,
+    shrink_module,
+)
+from sluicegate.engine.model.dense import DenseConfig, DenseDecoder, DenseHeads
 from sluicegate.engine.parallel.share import Share
 from sluicegate.engine.parallel.split import split_head, split_layers
 
@@ -71,7 +78,7 @@ def module_of(
         module = _shared(tensors, config, kind, where, share)
     else:
         early = form if guard is None else None  # a guard's head comes last, and all of it is rounded alike
-        halves = halves and guard is None and has_halves(tensors) and may_be_compiled(config)
+        halves = halves and guard is None and has_halves(tensors)
         module = module_from(tensors, config, kind, where, early, halves, halves)
     if guard is not None:
         give_guard(module, guard)
@@ -93,7 +100,7 @@ def module_from(
     blocks stays in them, and with `halves` what it keeps in half precision. Raises `ModelLoadError`."""
     kind = _dtype(dtype, config, tensors)
     if as_stored and form is None:
-        return _as_stored(tensors, config, kind, where, halves and may_be_compiled(config))
+        return _as_stored(tensors, config, kind, where, halves)
     return filled(tensors, config, kind, where) if form is None else _rounded(tensors, config, kind, where, form)
 
 
@@ -222,11 +229,26 @@ class _Promises:
         packed = promised.kept.as_kept(halves)
         if packed is None:
             return None
-        numbers = packed.data if packed.form in HALF_NAMES.values() else half_scales(packed.form, packed.scales)
-        refuse_no_numbers(promised.name, numbers, self.where)
+        refuse_no_numbers(promised.name, _numbers_of(packed), self.where)
         self.done.add(weight.data_ptr())
         report(len(self.done), len(self.left))
         return packed
+
+    def experts_as_kept(self, weight: Tensor, is_transposed: bool, halves: bool) -> list[Packed] | None:
+        """Return each expert's weight [n, k] as its file keeps it; None where that is not done."""
+        promised = self.left.get(weight.data_ptr())
+        if promised is None or weight.ndim != 3:
+            return None
+        found = []
+        for index in range(promised.kept.shape[0]):
+            packed = promised.kept.part_as_kept(index, is_transposed, halves)
+            if packed is None:
+                return None
+            refuse_no_numbers(promised.name, _numbers_of(packed), self.where)
+            found.append(packed)
+        self.done.add(weight.data_ptr())
+        report(len(self.done), len(self.left))
+        return found
 
     def keep(self, module: Any) -> None:
         """Read those that stay whole: tables of embeddings, layers of other kinds."""
@@ -240,6 +262,11 @@ class _Promises:
                     for first, rows in self.runs(parameter):
                         whole[first : first + len(rows)] = rows
                 parameter.data = whole
+
+
+def _numbers_of(packed: Packed) -> Tensor:
+    """Return what of a weight can be NaN."""
+    return packed.data if packed.form in HALF_NAMES.values() else half_scales(packed.form, packed.scales)
 
 
 def _rounded(
@@ -267,7 +294,11 @@ def _as_stored(
 ) -> Any:
     """Return the model with weights in the blocks of its file, and with `halves` in its half precision."""
     module, promises = _with_promises(tensors, config, dtype, where, heads)
-    keep_as_stored(module, lambda weight: promises.as_kept(weight, halves))
+    keep_as_stored(
+        module,
+        lambda weight: promises.as_kept(weight, halves),
+        lambda weight, is_transposed: promises.experts_as_kept(weight, is_transposed, halves),
+    )
     promises.keep(module)
     return module
 

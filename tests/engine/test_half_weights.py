@@ -17,7 +17,7 @@ from sluicegate.engine.cpu import FAMILIES, CpuSmallLinear, keep_halves
 from sluicegate.engine.cpu.kernels.block_rows import read_half_row
 from sluicegate.engine.cpu.kernels.products_by_form import ALONE, PRODUCTS
 from sluicegate.engine.cpu.packing import unpack
-from sluicegate.engine.cpu.small_layers import MANY_ROWS, MANY_THREADS, SmallEmbedding
+from sluicegate.engine.cpu.small_layers import SmallEmbedding, SmallExperts
 from sluicegate.engine.cpu.wanted_logits import WantedLogits
 from sluicegate.engine.model.dense import DenseDecoder
 from sluicegate.plugins import ModelLoadError
@@ -76,19 +76,6 @@ def test_a_product_with_halves_is_that_of_the_widened_weight_to_the_last_bit(kin
             assert all(map(torch.equal, found, all_products(0, x, wide, first, count)))
 
 
-def test_many_rows_outside_the_compiled_pass_are_multiplied_on_all_threads() -> None:
-    """Few are not: a row's product with halves is then the same in any company."""
-    layer = CpuSmallLinear(keep_halves(torch.randn(61, 96).bfloat16()), torch.randn(61))
-    x, before = torch.randn(MANY_ROWS, 96), torch.get_num_threads()
-    torch.set_num_threads(MANY_THREADS)
-    try:
-        found = layer(x)
-        assert torch.allclose(found, torch.nn.functional.linear(x, layer.weight, layer.bias), atol=1e-4)
-        assert torch.equal(layer(x[:1]), layer(x[: MANY_ROWS - 1])[:1])
-    finally:
-        torch.set_num_threads(before)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_row_of_a_table_in_halves_is_widened_to_the_last_bit(kind: torch.dtype) -> None:
     packed = keep_halves(torch.randn(9, 48).to(kind))
@@ -129,17 +116,40 @@ def test_a_tied_table_in_halves_is_kept_once(stored: int, tmp_path: Path) -> Non
     assert model.module.get_input_embeddings().packed is model.module.get_output_embeddings().packed
 
 
-def test_halves_are_widened_where_the_compiled_pass_does_not_compute(tmp_path: Path) -> None:
-    """Other families, widths that do not fill a register, frequencies that depend on lengths, a merged adapter."""
-    longrope = {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 8, "long_factor": [2.0] * 8}
-    longrope["original_max_position_embeddings"] = 512
-    for name, family, changes in (
-        ("other", "gemma2", {}),
-        ("narrow", "llama", {"intermediate_size": 72}),
-        ("long", "llama", {"rope_parameters": longrope}),
-    ):
-        model = load_model(in_halves(save_tiny(tmp_path / name, family, **changes)))
-        assert not any(isinstance(part, CpuSmallLinear) for part in model.module.modules()), name
+@pytest.mark.parametrize("family", ["gemma2", "gpt_oss", "llama4", "mixtral", "qwen3_moe", "qwen3_next"])
+def test_other_families_and_experts_keep_halves_and_answer_as_widened(family: str, tmp_path: Path) -> None:
+    """Experts that lie as [k, n] in a checkpoint, too; of one that the model's own code multiplies, nothing."""
+    folder = in_halves(save_tiny(tmp_path, family))
+    model, wide = load_model(folder), load_model(folder, dtype="float32")
+    expected = scores(wide, forward="transformers")
+    assert torch.allclose(scores(model, forward="transformers"), expected, atol=1e-3)
+    assert torch.allclose(scores(model, chunk=7, forward="transformers"), expected, atol=1e-3)
+    assert (model.version, model.parameter_count) == (wide.version, wide.parameter_count)
+    parts = list(model.module.modules())
+    assert any(isinstance(part, CpuSmallLinear) for part in parts)
+    keeps = [part for part in parts if isinstance(part, SmallExperts)]
+    assert bool(keeps) == (family in ("gpt_oss", "mixtral", "qwen3_moe", "qwen3_next"))
+    if keeps:
+        assert model.weight_bytes < 0.75 * wide.weight_bytes
+
+
+@pytest.mark.parametrize(("how", "within"), [({}, 1e-3), ({"weights": "int8"}, 0.5)])
+def test_a_model_whose_norms_have_no_weights_is_served_with_all_others_packed(
+    how: Any, within: float, tmp_path: Path
+) -> None:
+    folder = in_halves(save_tiny(tmp_path, "olmo", tie_word_embeddings=True))
+    model, wide = load_model(folder, **how), load_model(folder, dtype="float32")
+    assert (model.dtype, model.parameter_count) == (wide.dtype, wide.parameter_count)
+    assert not any(parameter.numel() for parameter in model.module.parameters())
+    assert (scores(model, forward="transformers") - scores(wide, forward="transformers")).abs().mean() < within
+
+
+def test_halves_are_widened_where_no_product_reads_them(tmp_path: Path) -> None:
+    """Widths that do not fill a register; a merged adapter, whose sums do not fit their half."""
+    narrow = load_model(in_halves(save_tiny(tmp_path / "narrow", "llama", intermediate_size=72)))
+    kept = {name for name, part in narrow.module.named_modules() if isinstance(part, CpuSmallLinear)}
+    assert "model.layers.0.mlp.up_proj" in kept
+    assert "model.layers.0.mlp.down_proj" not in kept
     folder = in_halves(save_tiny(tmp_path))
     merged = load_model(folder, adapter=str(write_adapter(tmp_path / "adapter", folder, TARGETS["llama"])))
     assert not any(isinstance(part, CpuSmallLinear) for part in merged.module.modules())

@@ -179,9 +179,25 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
 
 
+MORE: dict[str, tuple[str, dict[str, Any]]] = {
+    "olmo": ("OlmoConfig", {}),
+    "qwen2_moe": (
+        "Qwen2MoeConfig",
+        {
+            "num_experts": 4,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 32,
+            "shared_expert_intermediate_size": 32,
+            "decoder_sparse_step": 1,
+        },
+    ),
+}
+"""For tests that name them."""
+
+
 def save_tiny(folder: Path, family: str = "llama", seed: int = 0, **changes: Any) -> Path:
     """Write a checkpoint of `family` with seeded random weights; returns its folder."""
-    kind, extra = (FAMILIES | OTHERS | RECURRENT)[family]
+    kind, extra = (FAMILIES | OTHERS | RECURRENT | MORE)[family]
     said = {**SHAPE, **extra, **changes}
     config = getattr(transformers, kind)(**{name: value for name, value in said.items() if value is not None})
     torch.manual_seed(seed)
