@@ -4,11 +4,13 @@
     python -m benchmarks.architectures llama qwen3 mamba     # these
     python -m benchmarks.architectures --write               # and writes docs/architectures.md
     python -m benchmarks.architectures --kept FILE           # goes on where an earlier run with that file ended
+    python -m benchmarks.architectures --halves              # the checkpoints in bfloat16, as most are published
 
 For each kind that `AutoModelForCausalLM` knows, a configuration is made of fields with a small number each, the model
 drawn, saved, loaded by the engine and asked: prompts of three lengths together, chunked, in scarce blocks, greedily.
-`equal`: every answer is the one of `generate` in float32, token for token. Each kind has a process of its own, forked
-from one that has imported the libraries: what it takes is given back, and its CPU time and memory are bounded.
+`equal`: every answer is the one of `generate` in float32, token for token (of the same file, widened). Each kind has a
+process of its own, forked from one that has imported the libraries: what it takes is given back, and its CPU time and
+memory are bounded.
 """
 
 from __future__ import annotations
@@ -140,7 +142,7 @@ OWN: dict[str, dict[str, Any]] = {
 def main() -> None:
     asked = _parser().parse_args()
     kinds = asked.kinds or sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
-    found = _outcomes(kinds, asked.kept)
+    found = _outcomes(kinds, asked.kept, torch.bfloat16 if asked.halves else torch.float32)
     page = _page({kind: found[kind] for kind in kinds})
     print(page)
     if asked.write:
@@ -152,10 +154,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("kinds", nargs="*", help="model types, as config.json names them; none: all")
     parser.add_argument("--write", action="store_true", help=f"write the table to docs/{PAGE.name}")
     parser.add_argument("--kept", type=Path, help="a file of outcomes, a line each, which this run adds to")
+    parser.add_argument("--halves", action="store_true", help="save the models in bfloat16")
     return parser
 
 
-def _outcomes(kinds: list[str], kept: Path | None) -> dict[str, dict[str, str]]:
+def _outcomes(kinds: list[str], kept: Path | None, dtype: torch.dtype) -> dict[str, dict[str, str]]:
     """Try all kinds that `kept` does not know; return how each ended and why."""
     found: dict[str, dict[str, str]] = {}
     if kept is not None and kept.exists():
@@ -164,7 +167,7 @@ def _outcomes(kinds: list[str], kept: Path | None) -> dict[str, dict[str, str]]:
     for kind in kinds:
         if kind in found:
             continue
-        found[kind] = one = _in_a_process(kind)
+        found[kind] = one = _in_a_process(kind, dtype)
         print(f"{kind}: {one['ends']} {one['why']}", file=sys.stderr, flush=True)
         if kept is not None:
             with kept.open("a", encoding="utf-8") as file:
@@ -172,7 +175,7 @@ def _outcomes(kinds: list[str], kept: Path | None) -> dict[str, dict[str, str]]:
     return found
 
 
-def _in_a_process(kind: str) -> dict[str, str]:
+def _in_a_process(kind: str, dtype: torch.dtype) -> dict[str, str]:
     """Try a kind in a child of this process."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as said:
         child = os.fork()
@@ -181,7 +184,7 @@ def _in_a_process(kind: str) -> dict[str, str]:
                 resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
                 resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-                said.write(json.dumps(_tried(kind, Path(folder))).encode())
+                said.write(json.dumps(_tried(kind, Path(folder), dtype)).encode())
                 said.flush()
             finally:
                 os._exit(0)
@@ -194,13 +197,13 @@ def _in_a_process(kind: str) -> dict[str, str]:
     return {"ends": "not tried", "why": f"its process ended by {why} within {CPU_S} s of processor time"}
 
 
-def _tried(kind: str, folder: Path) -> dict[str, str]:
+def _tried(kind: str, folder: Path, dtype: torch.dtype = torch.float32) -> dict[str, str]:
     """Make, load and ask a model of `kind`."""
     from sluicegate.engine import load_model
     from sluicegate.plugins import ModelLoadError
 
     try:
-        _save(kind, folder / "model")
+        _save(kind, folder / "model", dtype)
     except Exception as error:
         return {"ends": "not tried", "why": f"no tiny model by plain fields ({type(error).__name__}: {error})"}
     try:
@@ -214,7 +217,7 @@ def _tried(kind: str, folder: Path) -> dict[str, str]:
     return {"ends": "equal", "why": ""}
 
 
-def _save(kind: str, to: Path) -> None:
+def _save(kind: str, to: Path, dtype: torch.dtype) -> None:
     config = _config(kind)
     with torch.device("meta"):
         count = sum(one.numel() for one in AutoModelForCausalLM.from_config(config).parameters())
@@ -222,7 +225,7 @@ def _save(kind: str, to: Path) -> None:
         raise ValueError(f"it would have {count:,} parameters")
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    model.save_pretrained(to)
+    model.to(dtype).save_pretrained(to)
     numbered_words(VOCAB).save_pretrained(to)
 
 

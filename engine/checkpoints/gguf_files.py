@@ -20,6 +20,10 @@ from torch import Tensor
 from sluicegate.plugins import ModelLoadError
 
 _FREQUENCIES = "rope_freqs.weight"
+_WIDTHS = {
+    "expert_feed_forward_length": "moe_intermediate_size",
+    "expert_shared_feed_forward_length": "shared_expert_intermediate_size",
+}
 _TABLES = {"short_factor": "rope_factors_short.weight", "long_factor": "rope_factors_long.weight"}
 _READ_HERE = re.compile(r"rope_(freqs|factors_(short|long))\.weight|.*\.rope_freqs\.weight|.*attn_rot_embd(\.weight)?")
 """Tensors that are no parameters of a model."""
@@ -72,6 +76,13 @@ class GgufFile:
     def fields_below(self, prefix: str) -> Iterator[str]:
         whole = f"{self._architecture}.{prefix}."
         return (name.removeprefix(whole) for name in self._reader.fields if name.startswith(whole))
+
+
+def size_experts(config: Any, file: GgufFile) -> None:
+    """Write the widths of the file's experts into the configuration: `transformers` takes the default."""
+    for theirs, ours in _WIDTHS.items():
+        if (width := file.field(theirs)) and hasattr(config, ours):
+            setattr(config, ours, int(width))
 
 
 def scale_positions(config: Any, file: GgufFile) -> None:
@@ -155,7 +166,7 @@ def places_of(module: Any) -> Mapping[str, str]:
     from transformers import modeling_gguf_pytorch_utils as reading
 
     found: Mapping[str, str] = reading.get_gguf_hf_weights_map(module, processor_of(module))
-    return found
+    return {f"{name}.weight" if name.endswith("_exps") else name: ours for name, ours in found.items()}
 
 
 def processor_of(module: Any) -> Any:

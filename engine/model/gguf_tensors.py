@@ -7,7 +7,8 @@ family is read so where it does no more than that to matrices; the others it rea
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,13 @@ from sluicegate.engine.checkpoints.gguf_files import GgufFile, places_of, proces
 from sluicegate.engine.checkpoints.stored_tensors import CHUNK, LazyTensor
 from sluicegate.engine.cpu import BLOCK_NAMES, Packed, fits_halves, keep_blocks, keep_halves
 
-_ORDERLY = ("TensorProcessor", "LlamaTensorProcessor", "Gemma2TensorProcessor", "NemotronTensorProcessor")
-"""Classes of `transformers` that change vectors at most, and the order of a matrix's rows."""
+_ORDERLY = (
+    *("TensorProcessor", "LlamaTensorProcessor", "Gemma2TensorProcessor", "NemotronTensorProcessor"),
+    "Qwen2MoeTensorProcessor",
+)
+"""Classes of `transformers` that change vectors at most, and the order of a matrix's rows; the last also joins gate and
+up projections of experts, which `GgufExperts` does here."""
+_EXPERTS = re.compile(r"blk\.\d+\.ffn_(gate|up|down)_exps\.weight")
 
 _HALVES = {"BF16": torch.bfloat16, "F16": torch.float16}
 
@@ -27,13 +33,18 @@ _HALVES = {"BF16": torch.bfloat16, "F16": torch.float16}
 class GgufTensor(LazyTensor):
     """A tensor of a file, as the parameter that it is; float32."""
 
-    def __init__(self, tensor: Any, processor: Any) -> None:
-        shape = tuple(int(size) for size in reversed(tensor.shape))
-        super().__init__(shape, torch.float32, self._whole)
+    def __init__(self, tensor: Any, processor: Any, shape: tuple[int, ...] | None) -> None:
+        """Read `tensor` as a parameter of `shape`: llama.cpp keeps a matrix of one row as a vector."""
+        stored = tuple(int(size) for size in reversed(tensor.shape))
+        super().__init__(shape if shape == (1, *stored) else stored, torch.float32, self._whole)
         self._tensor, self._processor = tensor, processor
 
     def runs(self) -> Iterator[tuple[int, Tensor]]:
-        return self._in_order(self._dequantised)
+        return self._in_order(self._dequantised) if self._is_matrix else iter([(0, self._whole())])
+
+    @property
+    def _is_matrix(self) -> bool:
+        return len(self._tensor.shape) == 2
 
     def _in_order(self, read: Callable[[int, int], Tensor]) -> Iterator[tuple[int, Tensor]]:
         """Yield (first row, some rows) of a matrix, where `read` gives rows [low, high) of the file."""
@@ -48,7 +59,7 @@ class GgufTensor(LazyTensor):
     def as_kept(self, halves: bool) -> Packed | None:
         kind = self._tensor.tensor_type.name
         form, half = BLOCK_NAMES.get(kind), _HALVES.get(kind)
-        if len(self.shape) != 2 or (form is None and half is None):
+        if not self._is_matrix or (form is None and half is None):
             return None
         rows, width = self.shape
         stored = self._in_order(lambda low, high: _read(self._tensor.data[low:high]))
@@ -62,7 +73,7 @@ class GgufTensor(LazyTensor):
         return keep_halves(whole)
 
     def _whole(self) -> Tensor:
-        if len(self.shape) != 2:
+        if not self._is_matrix:
             found = self._processed(self._dequantised(0, len(self._tensor.data)).numpy())
             return torch.from_numpy(np.array(found, np.float32)).view(self.shape)
         whole = torch.empty(self.shape)
@@ -74,13 +85,46 @@ class GgufTensor(LazyTensor):
         return self._processor.process(weights=numbers, name=self._tensor.name).weights
 
     def _dequantised(self, low: int, high: int) -> Tensor:
-        """Return rows [low, high) in float32, and give the pages back that they were read from."""
-        from gguf import dequantize
+        return _dequantised(self._tensor, self._tensor.data[low:high])
 
-        data = self._tensor.data[low:high]
-        found = torch.from_numpy(np.array(dequantize(data, self._tensor.tensor_type), np.float32))
-        _give_back(data)
-        return found
+
+class GgufExperts(LazyTensor):
+    """Matrices of all experts of a layer, those of `tensors` of the file joined by their outputs; float32."""
+
+    def __init__(self, tensors: Sequence[Any]) -> None:
+        width, _, count = (int(size) for size in tensors[0].shape)
+        outputs = sum(int(tensor.shape[1]) for tensor in tensors)
+        super().__init__((count, outputs, width), torch.float32, self._whole)
+        self._tensors = tensors
+
+    def part(self, index: int) -> Tensor:
+        return torch.cat([_dequantised(tensor, tensor.data[index]) for tensor in self._tensors])
+
+    def part_as_kept(self, index: int, is_transposed: bool, halves: bool) -> Packed | None:
+        kinds = {tensor.tensor_type.name for tensor in self._tensors}
+        kind = next(iter(kinds))
+        if len(kinds) > 1 or is_transposed or kind not in BLOCK_NAMES:
+            return super().part_as_kept(index, is_transposed, halves)
+        _, outputs, width = self.shape
+        return keep_blocks([(0, self._bytes_of(index))], outputs, width, BLOCK_NAMES[kind])
+
+    def _bytes_of(self, index: int) -> Tensor:
+        return torch.cat([_read(tensor.data[index]) for tensor in self._tensors])
+
+    def _whole(self) -> Tensor:
+        whole = torch.empty(self.shape)
+        for index in range(self.shape[0]):
+            whole[index] = self.part(index)
+        return whole
+
+
+def _dequantised(tensor: Any, data: Any) -> Tensor:
+    """Return some rows of a tensor in float32, and give the pages back that they were read from."""
+    from gguf import dequantize
+
+    found = torch.from_numpy(np.array(dequantize(data, tensor.tensor_type), np.float32))
+    _give_back(data)
+    return found
 
 
 def _read(data: Any) -> Tensor:
@@ -116,4 +160,10 @@ def gguf_tensors(file: GgufFile, config: Any) -> Mapping[str, LazyTensor] | None
     places = places_of(module)
     refuse_skipped(module, file, places)
     there = {tensor.name: tensor for tensor in file.tensors}
-    return {ours: GgufTensor(there[name], processor) for name, ours in places.items() if name in there}
+    experts: dict[str, list[Any]] = {}
+    for name in sorted(name for name in places if name in there and _EXPERTS.fullmatch(name)):  # gate before up
+        experts.setdefault(places[name], []).append(there[name])
+    plain = {ours: there[name] for name, ours in places.items() if name in there and ours not in experts}
+    shapes = {name: tuple(one.shape) for name, one in module.state_dict().items()}
+    made = {ours: GgufTensor(tensor, processor, shapes.get(ours)) for ours, tensor in plain.items()}
+    return made | {ours: GgufExperts(tensors) for ours, tensors in experts.items()}

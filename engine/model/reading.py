@@ -19,6 +19,7 @@ from sluicegate.engine.checkpoints.gguf_files import (
     refuse_skipped,
     scale_frequencies,
     scale_positions,
+    size_experts,
 )
 from sluicegate.engine.checkpoints.guard_heads import is_token_guard
 from sluicegate.engine.checkpoints.mtp_layers import mtp_names
@@ -88,6 +89,7 @@ def read_pretrained(
         file = GgufFile(Path(where), where) if where.endswith(".gguf") else None
         if file is not None:
             scale_positions(config, file)
+            size_experts(config, file)
         tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False, **more)
         kind = _dtype(dtype, device)
         known: dict[str, Packed] = {}
@@ -96,7 +98,7 @@ def read_pretrained(
         if (scheme := scheme_of(config, where)) is not None:
             module, known = _from_packed(where, config, scheme, kind, weights == "int4")
         elif files := _files(where, config):
-            form = form if config.model_type != "bloom" else None
+            form, halves = (form, halves) if config.model_type != "bloom" else (None, False)
             module = module_of(files, config, kind, where, form, share, halves)
         elif file is not None and (tensors := gguf_tensors(file, config)) is not None:
             module = module_from(tensors, config, kind, where, form, wide and gguf == "blocks", halves)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,17 @@ NAMES = {
     "mlp.gate_proj": "ffn_gate",
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
+    "mlp.gate.weight": "ffn_gate_inp.weight",
+    "mlp.shared_expert_gate.weight": "ffn_gate_inp_shexp.weight",
+    "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
+    "mlp.shared_expert.up_proj": "ffn_up_shexp",
+    "mlp.shared_expert.down_proj": "ffn_down_shexp",
+    "mlp.experts.down_proj": "ffn_down_exps.weight",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
 }
+KINDS = {"qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe"}
+"""Families by llama.cpp's names, where these are others."""
 
 
 def write_gguf(
@@ -36,7 +46,7 @@ def write_gguf(
     kind: str = "F32",
     kinds: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write the Llama or Qwen2 checkpoint in `folder` as one GGUF file, in float32. `scaling` holds fields of
+    """Write the Llama or Qwen checkpoint in `folder` as one GGUF file, in float32. `scaling` holds fields of
     `rope.scaling`, `extra` tensors beside its own; `blocks` rounds a matrix to the bytes of blocks of `kind`. `kinds`
     maps parts of names in the file (`|` before them) to the kind of a matrix whose blocks are random; the first part
     that fits counts."""
@@ -44,10 +54,11 @@ def write_gguf(
 
     model = AutoModelForCausalLM.from_pretrained(folder)
     config: Any = model.config
-    appender = GGUFWriter(to, config.model_type)
+    architecture = KINDS.get(config.model_type, config.model_type)
+    appender = GGUFWriter(to, architecture)
     appender.add_rope_dimension_count(config.hidden_size // config.num_attention_heads)
     for name, value in (scaling or {}).items():
-        key = f"{config.model_type}.rope.scaling.{name}"
+        key = f"{architecture}.rope.scaling.{name}"
         if isinstance(value, str):
             appender.add_string(key, value)
         elif isinstance(value, int):
@@ -72,14 +83,23 @@ def write_gguf(
     appender.add_token_types([TokenType.CONTROL if token in special else TokenType.NORMAL for token in vocab])
     appender.add_token_merges(["t h", "i n", "e r", "a n", "th e", "Ġ the", '" :', '{ "'])
     appender.add_eos_token_id(EOS)
+    if experts := getattr(config, "num_experts", None):
+        appender.add_expert_count(experts)
+        appender.add_expert_used_count(config.num_experts_per_tok)
+        appender.add_expert_feed_forward_length(config.moe_intermediate_size)
+        if shared := getattr(config, "shared_expert_intermediate_size", None):
+            appender.add_expert_shared_feed_forward_length(shared)
+        appender.add_key_length(model.model.layers[0].self_attn.head_dim)
+        appender.add_value_length(model.model.layers[0].self_attn.head_dim)
     random = np.random.default_rng(0)
-    for name, tensor in model.state_dict().items():
+    for name, tensor in _split_experts(model.state_dict()):
         if config.tie_word_embeddings and name == "lm_head.weight":
             continue
         turned = _turned(config, name, tensor.float()).numpy()
         own = next((one for part, one in (kinds or {}).items() if part in f"|{_renamed(name)}"), None)
-        if own is not None and turned.ndim == 2:
-            made = random_blocks(own, turned.shape[0], turned.shape[1], random)
+        if own is not None and turned.ndim > 1 and turned.shape[0] > 1:
+            made = random_blocks(own, int(np.prod(turned.shape[:-1])), turned.shape[-1], random)
+            made = made.reshape(*turned.shape[:-1], made.shape[-1])
             appender.add_tensor(_renamed(name), made, raw_dtype=GGMLQuantizationType[own])
         elif blocks is None or turned.ndim != 2:
             appender.add_tensor(_renamed(name), turned)
@@ -92,6 +112,16 @@ def write_gguf(
     appender.write_tensors_to_file()
     appender.close()
     return to
+
+
+def _split_experts(tensors: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Give gate and up projections of experts as llama.cpp keeps them: each a tensor, by its name there."""
+    for name, tensor in tensors.items():
+        if name.endswith("experts.gate_up_proj"):
+            for part, weights in zip(("gate", "up"), tensor.chunk(2, 1), strict=True):
+                yield name.replace("mlp.experts.gate_up_proj", f"ffn_{part}_exps.weight"), weights
+        else:
+            yield name, tensor[0] if name.endswith("shared_expert_gate.weight") else tensor
 
 
 def _turned(config: Any, name: str, weight: torch.Tensor) -> torch.Tensor:

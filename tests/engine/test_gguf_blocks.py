@@ -8,18 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from sluicegate.engine import EngineSettings, load_model
 from sluicegate.engine.batching.runner import ModelRunner
-from sluicegate.engine.cpu import BLOCK_NAMES, CpuSmallLinear
+from sluicegate.engine.cpu import BLOCK_NAMES, EIGHT, CpuSmallLinear
 from sluicegate.engine.cpu.kernels.block_rows import read_block_row
 from sluicegate.engine.cpu.kernels.machine import call_product
 from sluicegate.engine.cpu.kernels.products_by_form import PRODUCTS, activation_group
 from sluicegate.engine.cpu.kernels.small_products import padded, scale_bytes, shrink_groups
-from sluicegate.engine.cpu.packing import Packed, keep_blocks, unpack
-from sluicegate.engine.cpu.small_layers import SmallEmbedding
+from sluicegate.engine.cpu.packing import Packed, keep_blocks, pack, unpack
+from sluicegate.engine.cpu.small_layers import SmallEmbedding, SmallExperts
 from sluicegate.engine.cpu.wanted_logits import WantedLogits
-from sluicegate.engine.model.gguf_tensors import GgufTensor
+from sluicegate.engine.model.gguf_tensors import GgufExperts, GgufTensor
 from sluicegate.plugins import ConfigurationError, ModelLoadError
 from sluicegate.plugins.compiled.kernels import address_of, kernel
 from tests.engine.driving import a_job, prompts, run, serving
@@ -74,6 +75,7 @@ def test_a_weight_in_blocks_takes_little_more_than_its_file(kind: str) -> None:
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 13])
 def test_a_product_with_blocks_is_that_of_what_they_stand_for(kind: str, rows: int) -> None:
     packed, expected = some_weight(kind)
+    torch.manual_seed(rows)  # numbers half way between two are rounded to either: one draw in 150 holds one
     x, bias = torch.randn(rows, packed.k), torch.randn(61)
     found = CpuSmallLinear(packed, bias)(x)
     assert torch.allclose(found, rounded(x, activation_group(packed.form)) @ expected.T + bias, atol=1e-4)
@@ -168,6 +170,52 @@ def test_no_matrix_of_a_file_in_blocks_is_widened_at_load(tmp_path: Path, monkey
     assert model.weight_bytes < 1.05 * file.stat().st_size
     assert model.parameter_count == load_model(file, gguf="full").parameter_count
     assert isinstance(model.module.get_input_embeddings(), SmallEmbedding)
+
+
+EXPERTS = {"_exps": "Q4_K", "attn": "Q8_0", "_shexp.": "Q8_0", "token_embd": "Q8_0", "|output": "Q8_0"}
+
+
+@needs_gguf
+@pytest.mark.parametrize("family", ["qwen2_moe", "qwen3_moe"])
+def test_experts_stay_in_their_blocks_and_compute_what_these_stand_for(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gate and up projections lie apart in a file, and are one matrix of each expert in a model. The widened weights
+    are those that `transformers` reads, which takes the widths of experts from its defaults."""
+    file = a_file(tmp_path, family, kinds=EXPERTS, moe_intermediate_size=256, shared_expert_intermediate_size=256)
+    wide = load_model(file, gguf="full")
+    config = {"moe_intermediate_size": 256, "shared_expert_intermediate_size": 256}
+    known = {name: value for name, value in config.items() if hasattr(wide.module.config, name)}
+    by_transformers = AutoModelForCausalLM.from_pretrained(
+        file.parent, gguf_file=file.name, config=AutoConfig.from_pretrained(file.parent, gguf_file=file.name, **known)
+    )
+    assert all(map(torch.equal, wide.module.parameters(), by_transformers.parameters()))
+    widened_parts: list[int] = []
+    monkeypatch.setattr(GgufExperts, "part", lambda _, index: widened_parts.append(index))
+    model, text = load_model(file), np.array(prompts([40])[0])
+    assert not widened_parts
+    assert model.weight_bytes < 1.1 * file.stat().st_size
+    assert model.parameter_count == wide.parameter_count
+    assert " in Q4_K" in model.notes[0]
+    for mine, theirs in zip(model.module.model.layers, wide.module.model.layers, strict=True):
+        assert isinstance(mine.mlp.experts, SmallExperts)
+        for packed, weight in zip(mine.mlp.experts.up, theirs.mlp.experts.gate_up_proj, strict=True):
+            assert torch.equal(unpack(packed), weight)
+        for packed, weight in zip(mine.mlp.experts.down, theirs.mlp.experts.down_proj, strict=True):
+            assert torch.equal(unpack(packed), weight)
+    found, expected = (ModelRunner(one, 16, 4).score(text, chunk=16) for one in (model, wide))
+    assert 0 < (found - expected).abs().mean() < 0.1
+
+
+@needs_gguf
+def test_experts_of_two_kinds_in_one_matrix_are_widened(tmp_path: Path) -> None:
+    kinds = {"ffn_up_exps": "Q6_K", **EXPERTS}
+    file = a_file(tmp_path, "qwen3_moe", kinds=kinds, moe_intermediate_size=256)
+    model, wide = load_model(file), load_model(file, gguf="full")
+    mine, theirs = (one.module.model.layers[0].mlp.experts for one in (model, wide))
+    assert torch.equal(mine.gate_up_proj, theirs.gate_up_proj)
+    rounded_anew = load_model(file, weights="int8").module.model.layers[0].mlp.experts
+    assert torch.equal(rounded_anew.down[1].data, pack(theirs.down_proj[1], EIGHT).data)
 
 
 @needs_gguf
