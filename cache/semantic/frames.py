@@ -23,6 +23,7 @@ DONE = {
     "held": "hold", "grown": "grow", "drawn": "draw", "sold": "sell", "bought": "buy", "spelt": "spell", "brought": "bring",
     "found": "find", "frozen": "freeze", "chosen": "choose", "drunk": "drink", "eaten": "eat", "worn": "wear", "caught": "catch", "taught": "teach",
     "stored": "store", "served": "serve", "used": "use", "cured": "cure", "measured": "measure", "produced": "produce", "tested": "test",
+    "fed": "feed", "cut": "cut", "put": "put", "given": "give", "thrown": "throw", "ridden": "ride", "driven": "drive", "shown": "show", "hung": "hang",
 }  # fmt: skip
 DEADLINES = {
     "application": "apply", "registration": "register", "submission": "submit", "enrolment": "enroll", "enrollment": "enroll",

@@ -60,6 +60,67 @@ save conserve | energy water electricity
 locate find | *
 finish complete | *
 show display | *
+book reserve | *
+delete remove erase | comment tag record line file app video branch directory
+delete remove | duplicate row column element character space item key entry
+cancel annul | flight booking reservation order
+cancel call-off | meeting event wedding trip
+change move reschedule | meeting appointment
+renew extend | passport license licence permit visa
+request apply-for ask-for | leave refund visa loan extension quote
+submit hand-in turn-in | essay homework assignment paper thesis report timesheet application form
+return hand-in bring-back give-back take-back | book key equipment laptop card
+quit resign leave | job
+make do complete | payment
+make prepare cook | dinner lunch breakfast meal dish soup curry pasta rice stew sauce
+make bake | bread cake cookie pie pizza muffin
+buy purchase order | ticket
+pay settle | bill invoice fine rent
+transfer send wire move | money fund
+add invite | user member colleague coworker teammate
+report file | accident theft claim complaint
+enter apply use redeem | voucher coupon promo-code
+open launch start | app program
+exit close quit leave | app program vim
+stop kill end terminate | process container server job script
+run execute start launch | script program command test query
+install set-up | printer router app program
+update upgrade | app software firmware driver windows
+back-up save | data file photo contact phone
+restore recover retrieve get-back | file photo data account message contact
+unlock unblock | phone card account
+block ban | user caller number sender
+connect pair link hook-up | headphone printer speaker phone controller keyboard mouse
+change switch swap | language tire battery plan
+change set | language time-zone timezone clock
+clear delete empty | cache history cookie
+free-up clear | space storage memory
+increase extend expand | storage limit memory
+remove get-out take-out | stain
+clean wash | car window hand dish
+clear unblock unclog | sink drain toilet pipe
+remove delete uninstall | app program
+read load | csv file json
+read parse load | json xml yaml
+loop iterate go | list array dictionary
+print display output show | list array table
+convert change turn transform cast | string integer float list array
+concatenate join combine | string list
+split divide | string text
+find locate search-for look-up | word file substring order record
+count tally | word line row
+compare diff | file list string
+create make generate build | table list array file folder directory branch report chart
+center centre | div text
+improve raise increase | score grade
+lower reduce bring-down get-down | fever pressure cholesterol temperature
+treat cure heal | cold burn rash wound cut blister
+relieve ease soothe | pain ache itch
+make arrange schedule book get | appointment
+see visit go-to consult | doctor physician dentist
+take use | medicine ibuprofen aspirin antibiotic pill
+water irrigate | plant lawn garden
+cut trim mow | grass lawn
 """.strip()
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 from sluicegate.cache.semantic.english import UNITS, listed
+from sluicegate.cache.semantic.gist import gist
 from sluicegate.cache.semantic.lexicon import is_known, singular, stem, verb_of
 
 # ruff: noqa: E501
@@ -64,7 +65,7 @@ def canonical(tokens: Sequence[str], *, one_clause: bool) -> tuple[str, ...]:
     if found[:1] == ["convert"]:
         found[-1] = UNITS.get(found[-1], found[-1])
     found = _genre(_compounds(found))
-    return tuple(_in_order(found) if one_clause and opening is not None else found)
+    return gist(tuple(_in_order(found) if one_clause and opening is not None else found))
 
 
 def _of_a_kind(words: list[str]) -> list[str]:

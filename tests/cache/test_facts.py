@@ -97,6 +97,7 @@ def edits(words: list[str], vocabulary: list[str], random: Random) -> list[str]:
 def only_differs_by_harmless_words(one: str, other: str) -> bool:
     drop = listed(
         "the a an my our some any please kindly hi thanks what what's is that so explain make why reason km kilometres"
+        " i do does are am be there customer how on would can like know which s d"
     )
     bare = [[w for w in re.split(r"[\s,.?!:'\"]+", t.lower()) if w and w not in drop] for t in (one, other)]
     return bare[0] == bare[1]
@@ -150,11 +151,11 @@ def test_everyday_questions_in_another_construction_are_found_and_near_ones_told
     assert len(found) >= 64
 
 
-def test_questions_of_five_manners_are_told_apart_and_nearly_half_of_their_paraphrases_found() -> None:
-    """None of 1,121 near misses is served, and nearly half of 448 paraphrases are."""
+def test_questions_of_seven_manners_are_told_apart_and_half_of_their_paraphrases_found() -> None:
+    """None of 1,541 near misses is served, and half of 608 paraphrases are."""
     found = [pair for pair in pairs(MANNERS) if same(pair)]
     assert [pair for pair in found if not pair.same] == []
-    assert len(found) >= 205
+    assert len(found) >= 310
 
 
 @pytest.mark.parametrize(
