@@ -131,6 +131,11 @@ def is_dashed(text: str) -> bool:
     return text.count("-") == 5
 
 
+def names_a_device(text: str) -> bool:
+    """Return whether the six groups are more than one repeated, as in the addresses of everybody and of nobody."""
+    return len(set(text.lower().replace("-", ":").split(":"))) > 1
+
+
 def dashed_mac(text: str) -> bool:
     """Return whether at least one group has a letter where no path of a drawing has one: `10-5c-20` is a number, the
     command c, and two more numbers. Letters are of one case."""

@@ -109,7 +109,9 @@ def _ip_address(nfa: Nfa, rule: int) -> None:
 
 
 def _mac_address(nfa: Nfa, rule: int) -> None:
-    nfa.add_pattern(rule, "(?i)[0-9a-f]{2}(?::[0-9a-f]{2}){5}", left="word", right="word")
+    colons = "(?i)[0-9a-f]{2}(?::[0-9a-f]{2}){5}"
+    named = nfa.add_rule(Rule("mac_address", checks.names_a_device))
+    nfa.add_pattern(named, colons, left="word", right="word")
     dashed = "(?i)[0-9a-f]{2}(?:-[0-9a-f]{2}){5}"
     strong = nfa.add_rule(Rule("mac_address", checks.dashed_mac))
     nfa.add_pattern(strong, dashed, left="number", right="number")

@@ -84,6 +84,11 @@ def test_mac_addresses_are_found(value: str) -> None:
     assert found(f"It is {value} here") == [("mac_address", value)]
 
 
+@pytest.mark.parametrize("text", ["ff:ff:ff:ff:ff:ff", "device 00:00:00:00:00:00", "FF:FF:ff:ff:ff:ff"])
+def test_six_groups_alike_name_no_device(text: str) -> None:
+    assert found(text) == []
+
+
 def test_a_mac_address_that_may_be_a_path_needs_a_word() -> None:
     assert found("physical address: 10-20-30-40-50-60") == [("mac_address", "10-20-30-40-50-60")]
     assert found("it is 10-20-30-40-50-60") == []
