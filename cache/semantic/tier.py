@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from sluicegate.cache.entries import Counts, Feed, IndexRow, Look, Near, Vector
 from sluicegate.cache.semantic.embedder import Embedder
-from sluicegate.cache.semantic.fact_guard import Guard, facts_digest
+from sluicegate.cache.semantic.fact_guard import Guard, facts_digest, signature
 from sluicegate.cache.semantic.index import Partition, warm_up
-from sluicegate.cache.semantic.paraphrases import reworded
 from sluicegate.cache.semantic.protected import judged_digest
 from sluicegate.cache.semantic.sameness import Sameness
 from sluicegate.cache.semantic.verified import Judge, Verified, same_answers
@@ -78,7 +77,7 @@ class SemanticTier:
         return self._embedder
 
     async def start(self) -> None:
-        await asyncio.to_thread(reworded, "")  # compiles its patterns
+        await asyncio.to_thread(signature, "How do I begin?")  # compiles its patterns, reads its synonyms
         if isinstance(self._embedder, Lifecycle):
             await self._embedder.start()
         if self._embedder.dim:
