@@ -181,7 +181,7 @@ def _loaded(
         usable_vocab=min(vocab_size, 1 + max(tokenizer.get_vocab().values())),
         default_temperature=temperature,
         defaults=defaults,
-        notes=notes + what_is_kept(states),
+        notes=notes + what_is_kept(states, name),
         module=module,
         layers=layers,
         states=states,
@@ -255,14 +255,16 @@ def what_is_in_blocks(module: Any) -> tuple[str, ...]:
     return (f"matrices are kept as its GGUF file has them: {counts}{rest}",)
 
 
-def what_is_kept(states: tuple[StateShape, ...]) -> tuple[str, ...]:
-    """Return the sentence on a model with recurrent layers; none for others."""
+def what_is_kept(states: tuple[StateShape, ...], name: str) -> tuple[str, ...]:
+    """Tell the log of a model with recurrent layers, and return the sentence; none for others."""
     if not states:
         return ()
-    return (
+    note = (
         f"has recurrent layers: {state_bytes(states):,} bytes are kept of each sequence that runs; prompts are read "
-        "whole each time (no prefix is reused), and nothing is guessed ahead",
+        "whole each time (no prefix is reused), and nothing is guessed ahead"
     )
+    _LOG.info("%s %s", name, note)
+    return (note,)
 
 
 def _bundled() -> str:

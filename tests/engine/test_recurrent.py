@@ -36,7 +36,7 @@ from tests.engine.driving import (
     serving,
 )
 from tests.engine.lora import write_adapter
-from tests.engine.tiny_models import EOS, RECURRENT
+from tests.engine.tiny_models import EOS, RECURRENT, save_tiny
 
 LENGTHS = (1, 17, 33, 16)
 TOKENS = 12
@@ -283,8 +283,13 @@ def test_states_are_counted_against_the_cache(model: LoadedModel) -> None:
         make_core(model, replace(settings, kv_cache_bytes=states), Outbox())
 
 
-def test_a_note_says_what_is_kept(model: LoadedModel) -> None:
-    assert any(f"{model.state_bytes:,} bytes are kept of each sequence" in note for note in model.notes)
+def test_a_note_and_the_log_say_what_is_kept_and_what_is_off(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        model = load_model(save_tiny(tmp_path, "lfm2"), name="m")
+    (note,) = model.notes
+    assert f"{model.state_bytes:,} bytes are kept of each sequence" in note
+    assert "no prefix is reused" in note
+    assert f"m {note}" in caplog.text
 
 
 async def test_a_beam_search_is_refused(model: LoadedModel) -> None:
