@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from training import heldout, layouts, marks
-from training.concepts import SUBJECTS, Concept
+from training.concepts import FIRST_SUBJECTS, FURTHER_SUBJECTS, Concept
 from training.layouts import Fact
 from training.makers import make_value
 from training.names import Names, Pool
@@ -54,7 +54,8 @@ def _subject(rng: random.Random, family: Family) -> Sequence[Concept]:
         return heldout.SUBJECTS[rng.choice(list(heldout.SUBJECTS))]
     if family == "train" and rng.random() < 0.3:
         return _generic_subject(rng)
-    return SUBJECTS[rng.choice(list(SUBJECTS))]
+    shelf = FURTHER_SUBJECTS if family == "train" and rng.random() < 0.55 else FIRST_SUBJECTS
+    return shelf[rng.choice(list(shelf))]
 
 
 def _generic_subject(rng: random.Random) -> list[Concept]:

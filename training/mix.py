@@ -10,7 +10,7 @@ from training.examples import Example, sample_example
 from training.honest import sample_open
 from training.prompted import prompted
 
-EVERYDAY, OPEN, PROMPTED = 0.56, 0.04, 0.14
+EVERYDAY, OPEN, PROMPTED = 0.54, 0.03, 0.2
 LABEL, CHECK = 0.36, 0.2  # of the everyday requests: a label alone, a yes or no alone
 
 

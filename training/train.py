@@ -65,6 +65,10 @@ def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--tokens-a-step", type=int, default=6144, help="in rows of 256, 512 or 1,024 tokens")
     parser.add_argument("--muon-lr", type=float, default=0.01)
     parser.add_argument("--adam-lr", type=float, default=4e-3)
+    parser.add_argument("--new-layers", type=int, nargs="*", default=[], help="layers that `training.grow` put in")
+    parser.add_argument(
+        "--new-rate", type=float, default=2.0, help="how many times Muon's rate new layers are moved at"
+    )
     parser.add_argument("--decay", type=float, default=0.52, help="share of the budget over which the rate falls")
     parser.add_argument("--check-every", type=float, default=5.0, help="minutes between checkpoints with a quick score")
     parser.add_argument("--no-compile", action="store_true")
@@ -141,10 +145,15 @@ class Trainer:
         return build_model(self.tokenizer, self.options.width, self.options.layers, self.options.heads)
 
     def _optimizers(self) -> list[torch.optim.Optimizer]:
-        matrices = [p for name, p in self.model.named_parameters() if p.ndim == 2 and ".layers." in name]
-        others = [p for name, p in self.model.named_parameters() if not (p.ndim == 2 and ".layers." in name)]
+        matrices = {name: p for name, p in self.model.named_parameters() if p.ndim == 2 and ".layers." in name}
+        others = [p for name, p in self.model.named_parameters() if name not in matrices]
+        new = [
+            p for name, p in matrices.items() if int(name.split(".layers.")[1].split(".")[0]) in self.options.new_layers
+        ]
+        old = [p for p in matrices.values() if not any(p is other for other in new)]
         optimizers: list[torch.optim.Optimizer] = [
-            Muon(matrices, lr=self.options.muon_lr),
+            Muon(old, lr=self.options.muon_lr),
+            *([Muon(new, lr=self.options.muon_lr * self.options.new_rate)] if new else []),
             torch.optim.AdamW(others, lr=self.options.adam_lr, betas=(0.9, 0.98), weight_decay=0.0),
         ]
         for optimizer in optimizers:
@@ -206,9 +215,10 @@ class Trainer:
             return
         state = torch.load(path, map_location=self.device, weights_only=True)
         self.model.load_state_dict(state["model"])
+        rates = [group["peak_lr"] for optimizer in self.optimizers for group in optimizer.param_groups]
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
-        for optimizer, rate in zip(self.optimizers, (self.options.muon_lr, self.options.adam_lr), strict=True):
+        for optimizer, rate in zip(self.optimizers, rates, strict=True):
             for group in optimizer.param_groups:
                 group["peak_lr"] = rate
         self.progress = Progress(**state["progress"])

@@ -34,7 +34,7 @@ def chosen(pieces: Any) -> list[str]:
 
 def test_words_that_decide_a_label_are_one_token_each_with_a_capital_or_without(pieces: Any, chosen: list[str]) -> None:
     tokenizer = with_words(pieces, chosen)
-    for word in ("terrible", "positive", "negative", "refund", "Great"):
+    for word in ("broken", "positive", "negative", "refund", "Invoice"):
         assert len(pieces.encode(word).ids) > 1
         assert len(tokenizer.encode(word).ids) == 1
 
@@ -73,8 +73,8 @@ def test_a_widened_model_keeps_its_rows_and_begins_a_word_at_the_mean_of_its_pie
     after = with_words(pieces, chosen)
     rows = widened(model, pieces, after).model.embed_tokens.weight.detach()
     assert torch.equal(rows[: len(kept)], kept)
-    word = after.token_to_id("terrible")
-    mean = kept[pieces.encode("terrible", add_special_tokens=False).ids].mean(0)
+    word = after.token_to_id("refund")
+    mean = kept[pieces.encode("refund", add_special_tokens=False).ids].mean(0)
     assert torch.cosine_similarity(rows[word], mean, 0) > 0.999
     assert model.lm_head.weight is model.model.embed_tokens.weight
     assert model.config.vocab_size == after.get_vocab_size()

@@ -214,7 +214,10 @@ class _Asking:
             return None
         slot = self.rng.choice(named)
         telling = _Asker(self.rng, self.family, self.about, () if truth else (slot,))
-        question = told(self.book.rules["mention"], telling).replace("@value", telling.value(slot, False, True))
+        name = telling.value(slot, False, True)
+        if not truth and name.lower() in self.about.text.lower():
+            return None
+        question = told(self.book.rules["mention"], telling).replace("@value", name)
         return question, [self._truth(truth, "is_mentioned") for _ in range(2)]
 
     def flags(self) -> Asked | None:
