@@ -17,6 +17,7 @@ from training.values import Value
 
 Family = Literal["train", "heldout", "heldout_subject"]
 _LAYOUTS = (*layouts.LAYOUTS, *marks.LAYOUTS)
+_UNHEARD = 0.45  # of the subjects of random words: words of made-up syllables
 _CURRENCIES = ("EUR", "USD", "GBP", "CHF", "SEK", "PLN")
 
 
@@ -63,6 +64,8 @@ def _generic_subject(rng: random.Random) -> list[Concept]:
     form."""
     heads = rng.sample(words("generic_head" if rng.random() < 0.6 else "common"), 12)
     others = words("generic_modifier") if rng.random() < 0.6 else words("common")
+    if rng.random() < _UNHEARD:
+        heads, others = _unheard(12, rng), _unheard(8, rng) if rng.random() < 0.5 else others
     labels = [f"{rng.choice(others)} {head}" if rng.random() < 0.4 else head for head in heads]
     labels = [label for label in labels if len(set(label.split())) == len(label.split())]
     if rng.random() < 0.3:  # the same head with two modifiers
@@ -70,16 +73,24 @@ def _generic_subject(rng: random.Random) -> list[Concept]:
     return [_generic_concept(label, rng) for label in labels if label.replace(" ", "_") not in heldout.KEYS]
 
 
+def _unheard(many: int, rng: random.Random) -> list[str]:
+    """Make up words, which a tokenizer has in several pieces: they are found by their letters or not at all."""
+    names, made = Names(rng, "made"), dict[str, None]()
+    while len(made) < many:
+        word = names.stem(2, 3)
+        if word.isascii() and len(word) > 3:
+            made[word] = None
+    return list(made)
+
+
 def _generic_concept(label: str, rng: random.Random) -> Concept:
     says = tuple(say.replace("{l}", label).replace("{L}", label.capitalize()) for say in words("generic_says"))
     make, key = rng.choice(words("generic_makes")), label.replace(" ", "_")
     if make == "bool":
         return Concept(make, (key,), (label.capitalize(),), (f"{label.capitalize()}: {{v}}.", f"The {label}: {{v}}."))
-    if rng.random() < 0.12:
-        options = ":".join(
-            dict.fromkeys(rng.choice(words("noun") + words("generic_modifier")) for _ in range(rng.randint(2, 5)))
-        )
-        make = f"enum:{options}"
+    if rng.random() < 0.2:
+        shelf = _unheard(5, rng) if rng.random() < _UNHEARD else words("noun") + words("generic_modifier")
+        make = "enum:" + ":".join(dict.fromkeys(rng.choice(shelf) for _ in range(rng.randint(2, 5))))
     return Concept(make, (key,), (label.capitalize(),), says)
 
 
