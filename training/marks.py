@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 from training.layouts import CASES, Fact, Layout, cased
 from training.tables import words
@@ -108,7 +109,7 @@ def spread(facts: list[Fact], rng: random.Random) -> str:
 def tagged(facts: list[Fact], rng: random.Random) -> str:
     """Put every value between an opening and a closing mark that name its label."""
     shape = rng.choice(_TAGS)
-    style = rng.choice([str, str.lower, str.upper, str.title])
+    style = rng.choice(_STYLES)
     joint = rng.choice(["_", "-", " ", ""])
     lines = []
     for fact in facts:
@@ -117,6 +118,7 @@ def tagged(facts: list[Fact], rng: random.Random) -> str:
     return rng.choice(_TAG_HEADS) + rng.choice(["\n", "\n", " ", "\n\n", ""]).join(lines)
 
 
+_STYLES: tuple[Callable[[str], str], ...] = (str, str, str.lower, str.lower, str.upper, str.title)
 _TAGS = (
     *("[{l}]{v}[/{l}]", "{l}<<{v}>>", "\\{l}{{v}}", "({l}){v}(/{l})", "{{l}}{v}{/{l}}", "@{l}({v})", "${l}${v}$/{l}$"),
     *(
@@ -150,7 +152,7 @@ def ruled(facts: list[Fact], rng: random.Random) -> str:
 def strung(facts: list[Fact], rng: random.Random) -> str:
     """Write everything on one line, label and value with nothing but a blank between, facts between doubled marks."""
     mark = rng.choice("~:»•*#@&%+^_;.,!?$§|=") * rng.choice([1, 2, 2, 2, 3])
-    case = rng.choice([str, str, str.lower, str.lower, str.upper])
+    case = rng.choice(_STYLES)
     inner = rng.choice([" ", " ", " ", ": ", "=", " of ", " is "])
     return f" {mark} ".join(f"{case(fact.label)}{inner}{fact.shown}" for fact in facts)
 
@@ -168,9 +170,9 @@ def recited(facts: list[Fact], rng: random.Random) -> str:
     opening = rng.choice(_OPENINGS)
     if "{w}" in opening:
         opening = opening.replace("{w}", rng.choice([*words("common"), *words("generic_modifier")]))
-    opening = rng.choice([str, str, str.upper, str.capitalize])(opening)
+    opening = rng.choice(_STYLES)(opening)
     join, end = rng.choice(_ANNOUNCED_JOINS), rng.choice([";", ";", ".", ",", "", "; and", ", so"])
-    case = rng.choice([str.lower, str.lower, str])
+    case = rng.choice(_STYLES)
     lines = [f"{opening}{case(fact.label)}{join}{fact.shown}{end}" for fact in facts]
     return "\n".join([*([rng.choice(_PREAMBLES)] if rng.random() < 0.4 else []), *lines, *rng.choice(_ENDINGS)])
 
