@@ -8,11 +8,13 @@ from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.classification.automata import RootClass, of_automaton
 from sluicegate.grammar.classification.counted import of_counted
 from sluicegate.grammar.classification.joint import of_joint
+from sluicegate.grammar.classification.without_given import of_without_given
 from sluicegate.grammar.classification.words import of_words
 from sluicegate.grammar.lexemes.base import DfaLexeme, Lexeme, State
 from sluicegate.grammar.lexemes.counted import Counted
 from sluicegate.grammar.lexemes.joint import Joint
 from sluicegate.grammar.lexemes.scalars import shared_automata
+from sluicegate.grammar.lexemes.without_given import WithoutGiven
 from sluicegate.grammar.lexemes.words import WordList
 from sluicegate.grammar.token_ids import I32, join
 from sluicegate.grammar.vocabulary.trie import TrieNode
@@ -30,6 +32,8 @@ def at_root(vocabulary: Vocabulary, lexeme: Lexeme, state: State) -> RootClass:
         return of_counted(vocabulary, lexeme, state)
     if isinstance(lexeme, Joint):
         return of_joint(vocabulary, lexeme, state)
+    if isinstance(lexeme, WithoutGiven):
+        return of_without_given(vocabulary, lexeme, state, at_root(vocabulary, lexeme.inner, state.inner))
     assert isinstance(lexeme, WordList)
     return of_words(vocabulary, lexeme, state)
 

@@ -8,6 +8,7 @@ from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.lexemes.base import BACKSLASH, QUOTE, DfaLexeme, Lexeme
 from sluicegate.grammar.lexemes.counted import Counted
 from sluicegate.grammar.lexemes.literals import Literals
+from sluicegate.grammar.lexemes.without_given import WithoutGiven
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, PunctuationTrie, bits_of
 
@@ -34,6 +35,8 @@ def opening_of(lexeme: Lexeme, punctuation: PunctuationTrie) -> Opening:
     if found is None:
         if isinstance(lexeme, Literals):
             return _of_literals(lexeme, punctuation)
+        if isinstance(lexeme, WithoutGiven):
+            return _of_without_given(lexeme, punctuation)
         start = punctuation.root.below(QUOTE) if lexeme.is_string else punctuation.root
         if start is None:
             found = HERE, ()
@@ -91,6 +94,25 @@ def _of_literals(lexeme: Literals, punctuation: PunctuationTrie) -> Opening:
         if ends:
             ended.append((outcome, ends))
     return read, tuple(ended)
+
+
+def _of_without_given(lexeme: WithoutGiven, punctuation: PunctuationTrie) -> Opening:
+    read, ended = opening_of(lexeme.inner, punctuation)
+    start = punctuation.root.below(QUOTE) if lexeme.is_string else punctuation.root
+    refused = 0
+    pending = [] if start is None else [(lexeme.start, start)]
+    while pending:
+        state, node = pending.pop()
+        tick()
+        for byte, below in node.children.items():
+            after = lexeme.moved(state, byte)
+            if after is None:
+                continue
+            if lexeme.is_dead(after):
+                refused |= (1 << int(punctuation.skip[below.number])) - (1 << below.number)
+            else:
+                pending.append((after, below))
+    return read & ~refused, tuple([(outcome, ends & ~refused) for outcome, ends in ended])
 
 
 def of_word(word: bytes, punctuation: PunctuationTrie) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from itertools import chain
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from sluicegate.grammar.completion.costs import NEVER, Costs
 from sluicegate.grammar.completion.words import steps
 from sluicegate.grammar.json.layout import Between
 from sluicegate.grammar.json.objects import ListedName
+from sluicegate.grammar.lexemes.without_given import WithoutGiven
 from sluicegate.grammar.matching.state import ParserState, ParserStates
 from sluicegate.grammar.parsing.parser import ParserReading
 from sluicegate.grammar.reading.reading import Reading
@@ -161,12 +162,22 @@ def _ways(states: ParserStates, state: ParserState, costs: Costs) -> list[tuple[
 
 
 def _bytes(states: ParserStates, state: ParserState) -> Iterator[tuple[ParserState, bytes]]:
-    """Yield the next bytes of strings, nearest to the end first, for where all short words were refused."""
-    for reading in state.readings:
-        if isinstance(reading, InLexeme) and reading.lexeme.is_string:
+    """Yield the next bytes of strings and of new numbers, nearest to the end first, for where all short words were
+    refused."""
+    for reading in _of_values(state.readings):
+        if isinstance(reading, InLexeme) and (reading.lexeme.is_string or isinstance(reading.lexeme, WithoutGiven)):
             alone = states.intern((reading,))
             for byte in steps(reading.lexeme, reading.state):
                 yield alone, bytes([byte])
+
+
+def _of_values(readings: Iterable[Reading]) -> Iterator[Reading]:
+    """Yield `readings`, those at the first byte of values in the place of their starts."""
+    for reading in readings:
+        if isinstance(reading, ValueStart):
+            yield from reading.readings()
+        else:
+            yield reading
 
 
 def _of_reading(reading: Reading, costs: Costs) -> Iterator[tuple[int, bytes]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from sluicegate.grammar.budget.meter import charge, tick
@@ -11,12 +13,14 @@ from sluicegate.grammar.lexemes.base import DfaLexeme, State
 from sluicegate.grammar.lexemes.counted import Counted
 from sluicegate.grammar.lexemes.joint import Joint
 from sluicegate.grammar.lexemes.literals import Literals
+from sluicegate.grammar.lexemes.without_given import PlaceWithout, WithoutGiven
 from sluicegate.grammar.lexemes.words import Words
 
 _OF_STEPS, _OF_COUNTED_STEPS = 20, 200
 """Charged for the bytes that may come next, and for the same where each must be tried."""
 _VISITS = 4
 _LISTED = 300
+_NEW = 2
 _MOST_STEPS = 4_000
 
 
@@ -46,6 +50,9 @@ def _search(lexeme: Any, start: State) -> list[Word]:
         return _of_joint(lexeme, start)
     if isinstance(lexeme, Counted):
         return of_counted(lexeme, start)
+    if isinstance(lexeme, WithoutGiven):
+        words = [word for word in _search(lexeme.inner, start.inner) if _takes(lexeme, start, word.text)]
+        return words or list(_new_words(lexeme, start))
     if not found and isinstance(lexeme, Literals | Words):
         found.extend(_listed(lexeme, start))
     now = lexeme.outcome(start)
@@ -70,6 +77,33 @@ def _search(lexeme: Any, start: State) -> list[Word]:
                 visits[after] = seen + 1
                 queue.append((after, text + bytes([byte])))
     return found
+
+
+def _new_words(lexeme: WithoutGiven, start: PlaceWithout) -> Iterator[Word]:
+    """Yield words that begin with different bytes, each found by the bytes nearest to the end."""
+    for first in islice(_nearest(lexeme, start), _NEW):
+        state, text = lexeme.next(start, first), bytearray([first])
+        while state is not None and lexeme.outcome(state) is None and len(text) < _MOST_STEPS:
+            byte = next(_nearest(lexeme, state), -1)
+            state = lexeme.next(state, byte) if byte >= 0 else None
+            text.append(byte & 0xFF)
+        if state is not None and (outcome := lexeme.outcome(state)) is not None:
+            yield Word(bytes(text), outcome)
+
+
+def _nearest(lexeme: WithoutGiven, state: PlaceWithout) -> Iterator[int]:
+    """Yield bytes that may come next, nearest to the end of the lexeme of all first."""
+    charge(_OF_STEPS)
+    return (byte for byte in steps(lexeme.inner, state.inner) if lexeme.next(state, byte) is not None)
+
+
+def _takes(lexeme: WithoutGiven, state: State, text: bytes) -> bool:
+    """Return whether `text`, with which the lexeme of all strings or numbers ends, is taken by `lexeme` too."""
+    for byte in text:
+        state = lexeme.next(state, byte)
+        if state is None:
+            return False
+    return True
 
 
 def _by_distance(lexeme: DfaLexeme, start: int) -> list[Word]:
@@ -123,11 +157,13 @@ def _moves(lexeme: Any, state: State) -> list[tuple[int, State]]:
 def steps(lexeme: Any, state: State) -> list[int]:
     """Return bytes that may come next, nearest to the end first, then readable ones."""
     charge(_OF_COUNTED_STEPS if isinstance(lexeme, Counted) else _OF_STEPS)
-    plain = lexeme.inner if isinstance(lexeme, Joint) else lexeme
+    plain: Any
+    plain, at = (lexeme.inner, state.inner) if isinstance(lexeme, WithoutGiven) else (lexeme, state)
+    plain = plain.inner if isinstance(plain, Joint) else plain
     distance = plain.distances if isinstance(plain, DfaLexeme) else None
 
     def order(byte: int) -> tuple[int, int]:
-        return (0 if distance is None else distance[plain.row(state)[byte]]), RANK[byte]
+        return (0 if distance is None else distance[plain.row(at)[byte]]), RANK[byte]
 
     return sorted(lexeme.next_bytes(state), key=order)
 

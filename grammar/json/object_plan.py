@@ -8,6 +8,7 @@ from itertools import chain
 
 from sluicegate.grammar.budget.meter import charge, look
 from sluicegate.grammar.classification.openings import of_word
+from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.json.existentials import Claims
 from sluicegate.grammar.lexemes.base import Lexeme
 from sluicegate.grammar.lexemes.literals import Literals, plain, sorted_spellings
@@ -67,6 +68,11 @@ class ObjectPlan:
     _read_from: dict[PunctuationTrie, list[tuple[int, int]]] = field(default_factory=dict)
     _read_groups: dict[PunctuationTrie, dict[tuple[int, int], int]] = field(default_factory=dict)
     """Names (a bit set) by what they read."""
+
+    @cached_property
+    def none_given(self) -> GivenTexts:
+        """Return an empty list of names that were given."""
+        return GivenTexts()
 
     @cached_property
     def ends(self) -> Ends:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from sluicegate.grammar.classification.openings import of_scalar
+from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.json.container import Container, LayoutSource, PartDone
 from sluicegate.grammar.json.layout import Then
 from sluicegate.grammar.json.object_plan import ObjectPlan
@@ -34,7 +35,7 @@ class ObjectSource(LayoutSource, Protocol):
         count: int,
         follow: Continuation,
         met: int = 0,
-        used: frozenset[str] = frozenset(),
+        used: GivenTexts | None = None,
     ) -> ObjectState:
         """Return the state for these arguments: the same object every time, as long as it is kept."""
 
@@ -58,7 +59,7 @@ class ObjectState(Container):
         count: int,
         follow: Continuation,
         met: int = 0,
-        used: frozenset[str] = frozenset(),
+        used: GivenTexts | None = None,
     ) -> None:
         super().__init__(follow)
         self.values = values
@@ -67,7 +68,7 @@ class ObjectState(Container):
         self.count = count
         self.met = met
         self.used = used
-        self.kinds = plan.free_lexemes if not used else _left(plan, used)
+        self.kinds = plan.free_lexemes if used is None else _left(plan, used)
         self.entries: dict[tuple[int, int], MemberStart] = {}
         self._names: tuple[Reading, ...] | None = None
         self._offered: list[int] | None = None
@@ -198,7 +199,7 @@ class ObjectState(Container):
             hits |= plan.skipped(self.at)
         return self.values.object_state(plan, at, self.count + plan.counts, self.follow, self.met | hits, self.used)
 
-    def without(self, names: frozenset[str]) -> ObjectState:
+    def without(self, names: GivenTexts) -> ObjectState:
         """Return the same state with the free names `names` counted as given."""
         return self.values.object_state(self.plan, self.at, self.count, self.follow, self.met, names)
 
@@ -294,9 +295,9 @@ class ObjectState(Container):
         return self._read
 
 
-def _left(plan: ObjectPlan, used: frozenset[str]) -> tuple[tuple[tuple[int, ...], Lexeme], ...]:
+def _left(plan: ObjectPlan, used: GivenTexts) -> tuple[tuple[tuple[int, ...], Lexeme], ...]:
     """Return the kinds of free names, less the names in `used`."""
-    left = [replace(part, minus=part.minus | used) for part in plan.free_names]
+    left = [replace(part, given=used) for part in plan.free_names]
     return tuple(((k,), lexeme) for k, part in enumerate(left) for lexeme in string_lexemes((part,)))
 
 
@@ -381,9 +382,14 @@ class FreeName(Continuation):
         assert run.tape is not None
         assert run.tape.open is not None
         name = run.tape.last_string()
-        if not state.used and not strings.ends_at(state.plan.free_names, name):
+        if state.used is not None:
+            used = state.used.plus(name)
+        elif not strings.ends_at(state.plan.free_names, name):
             return readings
-        used = (run.tape.open.keys.all() | {name}) - state.plan.refused
+        else:
+            used = state.plan.none_given
+            for each in sorted((run.tape.open.keys.all() | {name}) - state.plan.refused):
+                used = used.plus(each)
         return FreeName(state.without(used), (self.kinds[outcome],)).after(0)
 
     def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:

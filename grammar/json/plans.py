@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeVar
 
 from sluicegate.grammar.budget.meter import charge, look
 from sluicegate.grammar.contradictions import reason
+from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.json.arrays import planner as array_planner
 from sluicegate.grammar.json.arrays.plan import ArrayPlan, Counting
 from sluicegate.grammar.json.arrays.unique_items import UniqueItems
@@ -18,23 +18,27 @@ from sluicegate.grammar.json.object_plan import ObjectPlan
 from sluicegate.grammar.json.object_planner import ObjectPlanner
 from sluicegate.grammar.lexemes.base import Lexeme
 from sluicegate.grammar.lexemes.digits import NumberDigits
-from sluicegate.grammar.lexemes.scalars import number_lexemes
+from sluicegate.grammar.lexemes.scalars import number_lexemes, string_lexemes
+from sluicegate.grammar.lexemes.string_supply import has_strings
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.guards import Checked, Guard, all_of
-from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.checks import Checks
-from sluicegate.grammar.schema.containers import Array, Conjunction, Fact, Object, SchemaRef
+from sluicegate.grammar.schema.containers import Array, Conjunction, Fact, NoneOf, Object, SchemaRef
 from sluicegate.grammar.schema.document import SchemaDocument
-from sluicegate.grammar.schema.numbers import NumberSet
+from sluicegate.grammar.schema.numbers import Numbers, NumberSet
 from sluicegate.grammar.schema.semantics import Circular, Semantics
+from sluicegate.grammar.schema.strings import Strings
 from sluicegate.grammar.schema.value_set import ValueSet
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
 
 _OF_PLAN = 100
+_NEW_VALUES = 500
+"""Sets of values without what was given, of which each item makes one."""
 _UNKNOWN: Any = object()
 _DEEP = 30
 """Values within values that are planned while asking whether there is one at all; what lies deeper, as in schemas of
 hundreds of settings each of which may hold all others, is planned when a text gets there."""
+_Part = TypeVar("_Part", Strings, Numbers)
 _Spec = TypeVar("_Spec", Object, Array)
 _Plan = TypeVar("_Plan", ObjectPlan, ArrayPlan)
 
@@ -56,8 +60,10 @@ class Plans:
         self._asking: set[Conjunction] = set()
         self._assumed = False
         self._object_planner = ObjectPlanner(self)
-        self._unique_items = UniqueItems(self)
+        self._unique_items = UniqueItems(self, self._digits)
         self._unblocked_sets: dict[Conjunction, ValueSet] = {}
+        self._without_given: dict[Conjunction, ValueSet] = {}
+        self._has_new: dict[Conjunction, bool] = {}
 
     # --- meaning ---
 
@@ -67,6 +73,9 @@ class Plans:
 
     def value_set(self, terms: Conjunction) -> ValueSet:
         look()
+        given = terms[-1] if terms else None
+        if isinstance(given, NoneOf):
+            return self._new_values(terms, given)
         try:
             found = self.semantics.of_conjunction(terms)
             kinds, most = max(len(found.objects), len(found.arrays)), self.options.limits.readings
@@ -82,6 +91,20 @@ class Plans:
             raise InvalidGrammar(
                 "this schema refers to itself without a value in between", pointer=self.pointer(terms)
             ) from None
+
+    def _new_values(self, terms: Conjunction, given: NoneOf) -> ValueSet:
+        """Return the values of `terms`, whose last one is `given`."""
+        known = self._without_given.get(terms)
+        if known is None:
+            if len(self._without_given) >= _NEW_VALUES:
+                self._without_given.clear()
+            every = self.value_set(terms[:-1])
+            known = self._without_given[terms] = replace(
+                every,
+                strings=_new(every.strings, given.texts),
+                numbers=_new(every.numbers, given.numbers),
+            )
+        return known
 
     def _unblocked_set(self, terms: Conjunction, found: ValueSet) -> ValueSet:
         """Return `found`, the value set of `terms`, without blocked strings."""
@@ -100,6 +123,8 @@ class Plans:
         A value nested in itself without end is none, so what is still being asked counts as unsatisfiable; an answer
         that rests on this is not remembered.
         """
+        if terms and isinstance(terms[-1], NoneOf):
+            return self._has_new_value(terms)
         known = self._satisfiable.get(terms)
         if known is not None:
             return known
@@ -119,8 +144,17 @@ class Plans:
         self._assumed = self._assumed or outer
         return answer
 
+    def _has_new_value(self, terms: Conjunction) -> bool:
+        """Answer as `satisfiable`, where something was given: then no plan is being made."""
+        known = self._has_new.get(terms)
+        if known is None:
+            if len(self._has_new) >= _NEW_VALUES:
+                self._has_new.clear()
+            known = self._has_new[terms] = self._has_value(self.value_set(terms))
+        return known
+
     def _has_value(self, value_set: ValueSet) -> bool:
-        if value_set.null or value_set.booleans or not strings.is_empty(value_set.strings):
+        if value_set.null or value_set.booleans or has_strings(value_set.strings):
             return True
         if self.number_lexemes(value_set.numbers):
             return True
@@ -165,7 +199,21 @@ class Plans:
     def array_plan(self, spec: Array) -> ArrayPlan | None:
         """Return the plan of the arrays that satisfy `spec`, or None where there are none."""
         found = self._arrays.get(spec, _UNKNOWN)
-        return self._planned(self._arrays, spec, partial(array_planner.plan_of, self)) if found is _UNKNOWN else found
+        return self._planned(self._arrays, spec, self._new_array_plan) if found is _UNKNOWN else found
+
+    def _new_array_plan(self, spec: Array) -> ArrayPlan | None:
+        plan = array_planner.plan_of(self, spec)
+        if plan is None or not (plan.tight or plan.contains):
+            return plan
+        items = [*plan.prefix, *(() if plan.rest is None else (plan.rest,))]
+        if plan.contains:  # the lexemes of all ways to count an item are needed at once, at its first byte
+            items = self.counting(plan).ways(items)
+            for terms in items:
+                string_lexemes(self.value_set(terms).strings)
+                self.number_lexemes(self.value_set(terms).numbers)
+        if plan.tight:
+            self._unique_items.prepare(items)
+        return plan
 
     def _planned(
         self, known: dict[_Spec, _Plan | None], spec: _Spec, make: Callable[[_Spec], _Plan | None]
@@ -204,3 +252,7 @@ class Plans:
             return None
         assert self.checks is not None
         return all_of(*(Checked(self.checks.validator(fact), fact.positive) for fact in sorted(facts, key=repr)))
+
+
+def _new(parts: tuple[_Part, ...], given: GivenTexts) -> tuple[_Part, ...]:
+    return tuple([replace(part, given=given) for part in parts]) if given.size else parts

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from sluicegate.grammar.classification.openings import of_scalar
+from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.json.arrays.duplicates import state_of
 from sluicegate.grammar.json.arrays.plan import ArrayPlan
 from sluicegate.grammar.json.arrays.state import ArrayState, Used
@@ -184,7 +185,7 @@ class Values(Plans):
         count: int,
         follow: Continuation,
         met: int = 0,
-        used: frozenset[str] = frozenset(),
+        used: GivenTexts | None = None,
     ) -> ObjectState:
         key = (plan, at, count, follow, met, used)
         found: ObjectState | None = self._states.get(key)

@@ -82,7 +82,8 @@ class DfaLexeme:
             self.table = np.array(dfa.transitions)  # a copy: read-only arrays would make compiled loops compile again
         self.quoted = self.is_string = quoted
         size = self.table.shape[0]
-        self.final = size - 1 if quoted else -1
+        self.final = size - 1 if quoted else -1 if general else _last_state(dfa)
+        """The state in which the lexeme has ended; -1 where each in which it may end can go on."""
         if quoted:
             self.accepting = np.zeros(size, np.bool_)
             self.accepting[-1] = True
@@ -155,6 +156,12 @@ class DfaLexeme:
         if self._names is None:
             self._names = residual_digests(self.dfa)
         return (self.quoted, self._names[state])
+
+
+def _last_state(dfa: ByteDfa | StringTable) -> int:
+    """Return the state of the texts with which `dfa` is over, of which a minimal automaton has one at most; or -1."""
+    assert isinstance(dfa, ByteDfa)
+    return next((state for state, row in enumerate(dfa.segments) if not row and dfa.accepting[state]), -1)
 
 
 def _closed(dfa: ByteDfa) -> I32:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from sluicegate.grammar.lexemes.base import BACKSLASH, QUOTE
@@ -54,6 +54,10 @@ class Literals(WordList):
     def __init__(self, words: list[tuple[bytes, int]]) -> None:
         super().__init__(words)
         self.start = Window(0, len(words), 0)
+
+    @cached_property
+    def is_ascii(self) -> bool:
+        return bool(self.spelled.data.max(initial=0) < 0x80)
 
     def next(self, state: Window, byte: int) -> Window | None:
         low, high, at, begun = state

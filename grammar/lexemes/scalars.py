@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
-from sluicegate.grammar.automata import CharDfa, format_dfa, string_table
+from sluicegate.grammar.automata import ByteDfa, CharDfa, format_dfa, string_table
 from sluicegate.grammar.budget.meter import look
 from sluicegate.grammar.lexemes.base import DfaLexeme, Lexeme
 from sluicegate.grammar.lexemes.counted import Counted
 from sluicegate.grammar.lexemes.digits import NumberDigits, within_digits
 from sluicegate.grammar.lexemes.literals import literals
+from sluicegate.grammar.lexemes.number_supply import NumberSupply
+from sluicegate.grammar.lexemes.string_supply import supply_of
+from sluicegate.grammar.lexemes.without_given import without_given
 from sluicegate.grammar.lexemes.words import Words
 from sluicegate.grammar.schema import numbers, strings
 from sluicegate.grammar.schema.numbers import Numbers, NumberSet
@@ -57,20 +62,68 @@ def string_lexemes(parts: StringSet) -> tuple[Lexeme, ...]:
     """Return one lexeme for each part that is not empty, from after the opening quote."""
     if parts == strings.EVERY:
         return (every_string(),)
-    found = (_string_lexeme(part) for part in parts)
+    found = (_string_lexeme(part) if part.given is None else _new_strings(part) for part in parts)
     return tuple(lexeme for lexeme in found if lexeme is not None)
 
 
-@lru_cache(maxsize=500)
+def _new_strings(part: Strings) -> Lexeme | None:
+    """Make the lexeme of `part` without the strings that were given."""
+    every = replace(part, given=None)
+    inner = _string_lexeme(every)
+    assert part.given is not None
+    return None if inner is None else without_given(inner, part.given, supply_of(every))
+
+
 def number_lexemes(parts: NumberSet, digits: NumberDigits = NumberDigits()) -> tuple[Lexeme, ...]:
     """Return the lexemes of the numbers of `parts`, with no more digits than `digits` where the schema asks for no
     more."""
+    if not parts or parts[0].given is None:
+        return _number_lexemes(parts, digits)
+    given = parts[0].given
+    taken = {Fraction(text) for text in given.all()} if any(part.values is not None for part in parts) else set()
+    listed = [replace(part, given=None, values=part.values - taken) for part in parts if part.values is not None]
+    found: list[Lexeme] = [*_listed(numbers.simplified(tuple(listed)))]
+    others = _plain_numbers(tuple([replace(part, given=None) for part in parts if part.values is None]), digits)
+    if others is not None:
+        left = without_given(others[0], given, others[1])
+        found += [] if left is None else [left]
+    return tuple(found)
+
+
+def new_numbers(parts: NumberSet, digits: NumberDigits) -> None:
+    """Make what the lexemes of these numbers without some are made of, which takes milliseconds where they have
+    bounds or steps."""
+    _plain_numbers(tuple([part for part in parts if part.values is None]), digits)
+
+
+@lru_cache(maxsize=200)
+def _plain_numbers(parts: NumberSet, digits: NumberDigits) -> tuple[DfaLexeme, NumberSupply] | None:
+    """Return the lexeme of the spellings without exponents, and what counts them: the spellings of what is given can
+    be told there."""
+    for lexeme in _number_lexemes(parts, digits):
+        assert isinstance(lexeme, DfaLexeme)
+        assert isinstance(lexeme.dfa, ByteDfa)
+        dfa = numbers.without_exponents(lexeme.dfa)
+        if not dfa.is_empty():
+            return lexeme if dfa.digest == lexeme.dfa.digest else DfaLexeme(dfa), NumberSupply(dfa)
+    return None
+
+
+@lru_cache(maxsize=500)
+def _number_lexemes(parts: NumberSet, digits: NumberDigits = NumberDigits()) -> tuple[Lexeme, ...]:
     if not parts:
         return ()
-    listed = [part for part in parts if part.values is not None]
     others = tuple(part for part in parts if part.values is None)
-    found: list[Lexeme] = []
-    for part in listed:
+    found: list[Lexeme] = list(_listed(tuple(part for part in parts if part.values is not None)))
+    if others:
+        dfa = numbers.automaton(others)
+        if dfa is not None:
+            found.append(DfaLexeme(within_digits(dfa, others, digits)))
+    return tuple(found)
+
+
+def _listed(parts: NumberSet) -> Iterator[Words]:
+    for part in parts:
         assert part.values is not None
         words: list[tuple[bytes, int]] = []
         for k, value in enumerate(sorted(part.values)):
@@ -78,12 +131,7 @@ def number_lexemes(parts: NumberSet, digits: NumberDigits = NumberDigits()) -> t
                 look()
             words.extend((spelling, 0) for spelling in spellings(value, part.plain, len(part.values) > _LISTED))
         if words:
-            found.append(Words(words))
-    if others:
-        dfa = numbers.automaton(others)
-        if dfa is not None:
-            found.append(DfaLexeme(within_digits(dfa, others, digits)))
-    return tuple(found)
+            yield Words(words)
 
 
 def spellings(value: Fraction, only_plain: bool = False, few: bool = False) -> list[bytes]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sluicegate.grammar.lexemes.base import QUOTE, Lexeme
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.guards import Guard
+from sluicegate.grammar.reading.guards import DistinctItem, Guard
 from sluicegate.grammar.reading.mask_builder import MaskBuilder
 from sluicegate.grammar.reading.reading import Reading, Run
 from sluicegate.grammar.reading.readings import InLexeme
@@ -229,7 +229,9 @@ class ParserStates:
         found: list[Doubt] = []
         for (guards, direct), parts in builder.doubtful.items():
             ids = join(parts)
-            crossing = self.vocabulary.is_crossing[ids] if direct else None
+            reaching = any(isinstance(guard, DistinctItem) and guard.reaching for guard in guards)
+            table = self.vocabulary.is_reaching if reaching else self.vocabulary.is_crossing
+            crossing = table[ids] if direct else None
             if crossing is not None and crossing.any():
                 found.append(Doubt(guards, False, ids[crossing]))
                 ids = ids[~crossing]

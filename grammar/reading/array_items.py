@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from decimal import Decimal
 from json import JSONDecoder
 from typing import Any
 
@@ -11,7 +12,8 @@ from sluicegate.grammar.schema.constants import canonical
 NO_ITEM = object()
 """Behind the last comma no item has begun."""
 _BLANKS = " \t\r\n"
-_decode = JSONDecoder().raw_decode
+_decode = JSONDecoder(parse_float=Decimal).raw_decode
+"""Exact: a number with enough digits would else equal a shorter one, and have no way on."""
 
 
 class ArrayItems:

@@ -46,10 +46,11 @@ class DistinctKey:
 
 class DistinctItem:
     """`uniqueItems`: the item that ends differs from all before it. `tried`: what comes next depends on the string that
-    ends as well, so every token that ends it is tried."""
+    ends as well, so every token that ends it is tried. `reaching`: only tokens that go on into a next string are."""
 
-    def __init__(self, tried: bool = False) -> None:
+    def __init__(self, tried: bool = False, reaching: bool = False) -> None:
         self.tried = tried
+        self.reaching = reaching
 
     def allows(self, tape: Tape, end: int) -> bool:
         start = tape.array_start(end)

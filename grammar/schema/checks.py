@@ -39,6 +39,7 @@ class Checks:
         if isinstance(fact, Constant):
             wanted = canonical(json.loads(fact.json, parse_float=Decimal)) if fact.json else object()
             return lambda value: bool(canonical(value) == wanted)
+        assert isinstance(fact, SchemaRef)
         if isinstance(fact.node, AnyOf):
             parts = [self.validator(SchemaRef(part)) for part in fact.node.parts]
             return lambda value: any(part(value) for part in parts)

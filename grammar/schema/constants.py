@@ -14,8 +14,8 @@ from sluicegate.grammar.schema.value_set import NOTHING, ValueSet, only
 
 
 def json_text(value: Any) -> str:
-    """Return the JSON text of a constant; the order of properties is kept."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """Return the JSON text of a constant; the order of properties is kept. Decimals inside are spelled as floats."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=float)
 
 
 @lru_cache(maxsize=4_000)

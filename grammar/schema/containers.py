@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.document import Subschema
 from sluicegate.grammar.schema.strings import Strings, StringSet
@@ -30,7 +31,15 @@ class Constant(NamedTuple):
     positive: bool = True
 
 
-Fact = SchemaRef | Constant
+class NoneOf(NamedTuple):
+    """The value is none of these strings, nor one of these numbers, spelled canonically."""
+
+    texts: GivenTexts
+    numbers: GivenTexts
+    positive: bool = True
+
+
+Fact = SchemaRef | Constant | NoneOf
 Conjunction = tuple[Fact, ...]
 """All of them hold; () = any value. In the order of the schema, without repetitions."""
 NEVER: Conjunction = (Constant(""),)

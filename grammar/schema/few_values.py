@@ -53,23 +53,38 @@ def _bounded(found: set[Any]) -> set[Any]:
 
 
 def _arrays(value_set_of: ValueSetOf, spec: Array, depth: int) -> set[Any]:
-    if spec.high is None or spec.low != spec.high or spec.high > MOST_VALUES:
+    high = spec.high
+    if high is None and spec.unique:
+        high = spec.prefix_size + len(_values(value_set_of, spec.at(spec.prefix_size), depth + 1))
+    if high is None or high > MOST_VALUES:
         raise _Many
-    return _products([_values(value_set_of, spec.at(index), depth + 1) for index in range(spec.high)], "list")
+    items = [_values(value_set_of, spec.at(index), depth + 1) for index in range(high)]
+    found: set[Any] = set()
+    for size in range(spec.low, high + 1):
+        values = _products(items[:size], "list")
+        found = _bounded(found | {value for value in values if not spec.unique or len(set(value[1:])) == size})
+        if size and not items[size - 1]:
+            break
+    return found
 
 
 def _objects(value_set_of: ValueSetOf, spec: Object, depth: int) -> set[Any]:
-    """List the objects whose names are all required. Raises `_Many` where there may be others."""
+    """List the objects of known names. Raises `_Many` where there may be others."""
     named: dict[str, Conjunction] = {}
     for part in spec.parts:
         for name, terms in part.named:
             named[name] = (*named.get(name, ()), *terms)
     closed = any(part.rest == NEVER and not part.patterns and set(part.by_name) == set(named) for part in spec.parts)
-    if not closed or set(spec.required) != set(named) or spec.names != strings.EVERY:
+    if not closed or not set(spec.required) <= set(named) or spec.names != strings.EVERY:
         raise _Many
     names = sorted(named)
-    found = _products([_values(value_set_of, named[name], depth + 1) for name in names], "list")
-    return {("dict", frozenset(zip(names, values[1:], strict=True))) for values in found}
+    ways = [
+        {(name, value) for value in _values(value_set_of, named[name], depth + 1)}
+        | (set() if name in spec.required else {None})
+        for name in names
+    ]
+    found = _products(ways, "dict")
+    return {("dict", frozenset(member for member in members[1:] if member is not None)) for members in found}
 
 
 def _products(parts: list[set[Any]], mark: str) -> set[Any]:

@@ -17,6 +17,7 @@ from sluicegate.grammar.automata import (
     number_dfa,
     utf8,
 )
+from sluicegate.grammar.given.texts import GivenTexts
 
 Bound = tuple[Fraction, bool]
 """A limit, and whether it is excluded."""
@@ -36,6 +37,8 @@ class Numbers:
     not_steps: frozenset[Fraction] = frozenset()
     minus: frozenset[Fraction] = frozenset()
     plain: bool = False
+    given: GivenTexts | None = None
+    """Canonical spellings of numbers given to an array of unique items, which the lexeme leaves out."""
 
     def has(self, number: Fraction) -> bool:
         if self.values is not None and number not in self.values:
@@ -202,12 +205,17 @@ def _automaton_of(part: Numbers) -> ByteDfa:
         plain=part.plain,
     )
     if part.not_steps or part.minus:  # 10e-1 is an integer, and 1e0 is 1: what is left out is told by plain spellings
-        found = byte_intersection(found, _without_exponents())
+        found = without_exponents(found)
     for other in sorted(part.not_steps):
         found = byte_difference(found, number_dfa(integer=other == 1, multiple_of=None if other == 1 else other))
     if part.minus:
         found = byte_difference(found, _plain_spellings(part.minus))
     return found
+
+
+def without_exponents(dfa: ByteDfa) -> ByteDfa:
+    """Return the spellings of `dfa` without an exponent."""
+    return byte_intersection(dfa, _without_exponents())
 
 
 def plain_text(value: Fraction) -> str:

@@ -90,6 +90,7 @@ class Semantics(OneOf):
         """
         if isinstance(fact, Constant):
             return self._of_literal(fact)
+        assert isinstance(fact, SchemaRef)
         key = (fact, thorough, given)
         known = self._domains.get(key)
         if known is None:

@@ -12,6 +12,7 @@ from typing import Final
 
 from sluicegate.grammar.automata import Budget, CharDfa
 from sluicegate.grammar.automata.lengths import lengths_of
+from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar
 
 _FEW = 64
@@ -21,13 +22,15 @@ _MANY = 1_000_000
 
 @dataclass(frozen=True)
 class Strings:
-    """Strings in `words` (None: all) and in `dfa` (None: all), of `low` to `high` characters, not in `minus`."""
+    """Strings in `words` (None: all) and in `dfa` (None: all), of `low` to `high` characters, not in `minus`. `given`:
+    those given to an array of unique items, which its lexeme leaves out; of all else here they are a part."""
 
     words: frozenset[str] | None = None
     dfa: CharDfa | None = None
     low: int = 0
     high: int | None = None
     minus: frozenset[str] = frozenset()
+    given: GivenTexts | None = None
 
     def has(self, text: str) -> bool:
         return (

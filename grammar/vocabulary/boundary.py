@@ -17,6 +17,7 @@ _LEXEMES = re.compile(
     re.DOTALL,
 )
 _MOST = 200
+_NEXT_STRING = re.compile(rb',[ \t\r\n]*".', re.DOTALL)
 _SECOND_STRING = re.compile(rb',[ \t\r\n]*"(?:[^"\\]|\\.)*"')
 
 
@@ -33,6 +34,11 @@ def crosses_strings(text: bytes) -> bool:
     """Return whether `text` could end or hold a string, and holds a whole one after a comma: guards may be asked of
     both."""
     return _SECOND_STRING.search(text) is not None
+
+
+def reaches_on(text: bytes) -> bool:
+    """Return whether `text` could end or hold a string, and goes on into one after a comma."""
+    return _NEXT_STRING.search(text) is not None
 
 
 class BoundaryTokens:

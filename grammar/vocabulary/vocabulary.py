@@ -17,7 +17,14 @@ import numpy.typing as npt
 from sluicegate.grammar.automata.byte_level import character_ends, string_bodies
 from sluicegate.grammar.token_ids import I32, NO_IDS
 from sluicegate.grammar.vocabulary import kernels, pruning
-from sluicegate.grammar.vocabulary.boundary import BoundaryTokens, Ending, Scratch, crosses_strings, plausible
+from sluicegate.grammar.vocabulary.boundary import (
+    BoundaryTokens,
+    Ending,
+    Scratch,
+    crosses_strings,
+    plausible,
+    reaches_on,
+)
 from sluicegate.grammar.vocabulary.escapes import BACKSLASH, QUOTE, EscapeTokens
 from sluicegate.grammar.vocabulary.lru import SizedLru
 from sluicegate.grammar.vocabulary.punctuation import PunctuationTrie
@@ -198,6 +205,13 @@ class Vocabulary:
         """Return bool[tokens]: those that may end a string and hold a whole one behind it."""
         found = np.zeros(len(self.words), np.bool_)
         found[[token for token, word in self._with_quotes if crosses_strings(word)]] = True
+        return found
+
+    @cached_property
+    def is_reaching(self) -> npt.NDArray[np.bool_]:
+        """Return bool[tokens]: those that may end a string and go on into another one."""
+        found = np.zeros(len(self.words), np.bool_)
+        found[[token for token, word in self._with_quotes if reaches_on(word)]] = True
         return found
 
     def beginnings(self, text: bytes) -> list[int]:

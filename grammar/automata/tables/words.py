@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sluicegate.grammar.automata.tables.algebra import ranges_of
 from sluicegate.grammar.automata.tables.table import Table
@@ -10,6 +10,7 @@ from sluicegate.grammar.budget.meter import charge
 
 _LIMIT = 0x110000
 _FAR, _LOOKED_AT = 65, 10_000
+_OF_STATE = 2
 _STATES_A_CHARGE = 3
 """Of a search for the longest word: a microsecond."""
 
@@ -99,7 +100,7 @@ def count(table: Table, limit: int) -> int | None:
         return 0
     if longest(table) is None:
         return None
-    sizes = _class_sizes(table)
+    sizes = class_sizes(table)
     ways: dict[int, int] = {}
     stack = [table.start]
     while stack:
@@ -118,7 +119,7 @@ def count(table: Table, limit: int) -> int | None:
 def has_many(table: Table, state: int, high: int | None, limit: int) -> bool:
     """Return whether `state` accepts more than `limit` words of up to `high` symbols (None: no bound). The answer goes
     as far as some ten thousand transitions and words of 64 symbols tell. `state` -1: none."""
-    sizes, found, looked = _class_sizes(table), 0, 0
+    sizes, found, looked = class_sizes(table), 0, 0
     ways = {state: 1} if state >= 0 else {}
     for _ in range(_FAR if high is None else min(high + 1, _FAR)):
         found += sum(many for at, many in ways.items() if table.accepting[at])
@@ -133,7 +134,41 @@ def has_many(table: Table, state: int, high: int | None, limit: int) -> bool:
     return found > limit
 
 
-def _class_sizes(table: Table) -> dict[int, int]:
+def has_more(
+    table: Table,
+    sizes: dict[int, int],
+    state: int,
+    bounds: tuple[int, int | None],
+    limit: int,
+    alive: Callable[[int], int],
+) -> bool:
+    """Return whether `state` accepts more than `limit` words within `bounds` on their length (None: no bound).
+
+    `sizes`: `class_sizes` of the table. `alive(k)`: the states, as a bit set, from which such a word can still be ended
+    after k symbols. What takes ten thousand symbols to tell counts as more."""
+    low, high = bounds
+    ways = {state: 1} if alive(0) >> state & 1 else {}
+    shorter = 0
+    for size in range(_LOOKED_AT):
+        if shorter + sum(ways.values()) > limit:  # each of these beginnings becomes a word, and no two the same
+            return True
+        if not ways or size == high:
+            return False
+        if size >= low:
+            shorter += sum(many for at, many in ways.items() if table.accepting[at])
+        fitting = alive(size + 1)
+        after: dict[int, int] = {}
+        for at, many in ways.items():
+            charge(_OF_STATE)
+            for c, target in table.rows[at].items():
+                if fitting >> target & 1:
+                    after[target] = min(after.get(target, 0) + many * sizes[c], limit + 1)
+        ways = after
+    return True
+
+
+def class_sizes(table: Table) -> dict[int, int]:
+    """Return how many symbols each class has."""
     sizes: dict[int, int] = {}
     for low, end, c in zip(table.starts, [*table.starts[1:], _LIMIT], table.classes, strict=True):
         sizes[c] = sizes.get(c, 0) + end - low

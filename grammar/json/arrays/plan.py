@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -166,6 +166,10 @@ class Counting:
             else:
                 found.append((hit, facts, tuple(after)))
         return found
+
+    def ways(self, items: Sequence[Conjunction]) -> list[Conjunction]:
+        """Return what each of `items` satisfies however it is counted."""
+        return [facts for terms in items for _, facts in self._ways_of(self.plan.horizon, terms)]
 
     def _ways_of(self, index: int, terms: Conjunction) -> list[tuple[Hits, Conjunction]]:
         started = tuple(index >= wanted.start for wanted in self.plan.contains)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from sluicegate.grammar.json.arrays.plan import ArrayPlan, Counting, Hits
+from sluicegate.grammar.json.arrays.unique_items import given_among
 from sluicegate.grammar.json.container import Container, LayoutSource, PartDone
 from sluicegate.grammar.lexemes.base import QUOTE
 from sluicegate.grammar.lexemes.literals import literals
+from sluicegate.grammar.lexemes.string_supply import have_more
 from sluicegate.grammar.lexemes.words import Words
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.guards import DistinctItem
 from sluicegate.grammar.reading.reading import Place, Reading, Run
 from sluicegate.grammar.reading.readings import ByteChoice, InLexeme
 from sluicegate.grammar.schema.containers import Conjunction, Fact, conjunction
+from sluicegate.grammar.schema.value_set import ValueSet
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
@@ -27,6 +30,8 @@ class ArraySource(LayoutSource, Protocol):
         """Return the state for these arguments: the same object every time, as long as it is kept."""
 
     def satisfiable(self, terms: Conjunction) -> bool: ...
+
+    def value_set(self, terms: Conjunction) -> ValueSet: ...
 
     def counting(self, plan: ArrayPlan) -> Counting: ...
 
@@ -109,7 +114,9 @@ class ArrayState(Container):
         """Return `terms` together with the exclusion of the items given so far, where these are known."""
         if not isinstance(self.used, frozenset):
             return terms
-        return conjunction((*terms, *sorted(self.used, key=repr)))
+        given = given_among(self.used)
+        others = sorted((fact for fact in self.used if fact is not given), key=repr)
+        return conjunction((*terms, *others, *(() if given is None else (given,))))
 
     def _moves(self) -> list[tuple[Hits, Conjunction, Hits]]:
         """Return what the next item may be under `contains`: (which of them it counts for, its facts, the counts after
@@ -134,9 +141,19 @@ class ArrayState(Container):
         if found is None:
             plan = self.plan
             after = self.values.array_state(plan, min(self.index + 1, plan.horizon), hits, self.used, self.follow)
-            done = ItemDone(after, DistinctItem(plan.fixed)) if plan.unique else after.part_done()
+            done = ItemDone(after, self._distinct()) if plan.unique else after.part_done()
             found = self.done[hit] = done
         return found
+
+    def _distinct(self) -> DistinctItem:
+        plan = self.plan
+        if not plan.fixed:
+            return DistinctItem()
+        if plan.contains or plan.rest is None or self.index + 1 < len(plan.prefix):
+            return DistinctItem(tried=True)
+        given = given_among(self.used) if isinstance(self.used, frozenset) else None
+        goes_on = have_more(self.values.value_set(plan.rest).strings, 1 if given is None else given.texts.size + 1)
+        return DistinctItem(tried=not goes_on, reaching=True)
 
     def part_done(self) -> Continuation:
         if self._done is None:

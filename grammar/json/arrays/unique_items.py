@@ -6,18 +6,23 @@ an earlier item: where it can still become a million others, it needs no exclusi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.json.arrays.plan import ArrayPlan
 from sluicegate.grammar.json.plan_source import PlanSource
+from sluicegate.grammar.lexemes.digits import NumberDigits
+from sluicegate.grammar.lexemes.scalars import new_numbers
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.constants import json_text
-from sluicegate.grammar.schema.containers import Conjunction, Constant, Fact, SchemaRef, negated
+from sluicegate.grammar.schema.containers import Conjunction, Constant, Fact, NoneOf, SchemaRef, negated
 from sluicegate.grammar.schema.document import SchemaDocument
-from sluicegate.grammar.schema.numbers import Numbers
+from sluicegate.grammar.schema.numbers import Numbers, plain_text
 
 _NUMBERS = 16
 """Integers that are excluded one by one, which takes .2 ms for each at every item. From then on they are spelled by
@@ -30,22 +35,38 @@ _LONG = 40
 class UniqueItems:
     """What is known of the plans of one compiled grammar."""
 
-    def __init__(self, plans: PlanSource) -> None:
+    def __init__(self, plans: PlanSource, digits: NumberDigits) -> None:
         self._plans = plans
+        self._digits = digits
         self._numbers: dict[ArrayPlan, tuple[Numbers, ...]] = {}
+        self._none = GivenTexts()
 
     def without(self, plan: ArrayPlan, facts: frozenset[Fact], item: Any) -> frozenset[Fact]:
         """Return what later items of a tight `plan` satisfy besides their own terms, after `item`. `facts`: the same
         before it."""
         if not self._to_exclude(plan, item):
             return facts
-        facts |= {negated(Constant(json_text(item)))}
-        if not _is_number(item) or plan.listed or not self._are_whole(plan):
-            return facts
-        roomy = frozenset(filter(_goes_on, facts))
-        if len(roomy) <= _NUMBERS and _digits_alone() not in facts:
-            return facts
-        return facts - roomy | {_digits_alone()}
+        before = given_among(facts) or NoneOf(self._none, self._none)
+        if isinstance(item, str):
+            return facts - {before} | {before._replace(texts=before.texts.plus(item))}
+        if not _is_number(item):
+            return facts | {negated(Constant(json_text(item)))}
+        numbers = before.numbers.plus(plain_text(Fraction(item)))
+        others = facts - {before}
+        if not plan.listed and self._are_whole(plan):
+            fixed = [text for text in reversed(numbers.all()) if not _goes_on(text)]
+            if numbers.size - len(fixed) > _NUMBERS or _digits_alone() in facts:
+                others |= {_digits_alone()}
+                numbers = self._none
+                for text in fixed:
+                    numbers = numbers.plus(text)
+        return others | {before._replace(numbers=numbers)}
+
+    def prepare(self, items: Iterable[Conjunction]) -> None:
+        """Make what a tight plan needs once numbers are given, lest the first item of a text pays for it. `items`:
+        what items may satisfy."""
+        for terms in items:
+            new_numbers(self._plans.value_set(terms).numbers, self._digits)
 
     def _to_exclude(self, plan: ArrayPlan, item: Any) -> bool:
         if plan.listed:
@@ -56,7 +77,7 @@ class UniqueItems:
             return not isinstance(item, str) or plan.fixed
         if isinstance(item, str):
             return plan.fixed and not self._has_room(plan, item)
-        if not _is_number(item) or not item or len(json_text(item)) > _LONG:
+        if not _is_number(item) or not item or len(str(item)) > _LONG:
             return True
         return any(part != Numbers() for part in self._number_parts(plan))
 
@@ -87,7 +108,7 @@ def _terms(plan: ArrayPlan) -> list[Conjunction]:
 
 
 def _is_number(item: Any) -> bool:
-    return isinstance(item, int | float) and not isinstance(item, bool)
+    return isinstance(item, int | Decimal) and not isinstance(item, bool)
 
 
 def _is_open(part: Numbers) -> bool:
@@ -95,11 +116,13 @@ def _is_open(part: Numbers) -> bool:
     return upwards and replace(part, low=None, minus=frozenset(), plain=False) == Numbers(step=Fraction(1))
 
 
-def _goes_on(fact: Fact) -> bool:
-    """Return whether `fact` excludes an integer that more digits may follow. Behind 0 none can."""
-    if not isinstance(fact, Constant) or fact.json[0] not in "-0123456789":
-        return False
-    return len(fact.json) <= _LONG and Fraction(fact.json) != 0
+def _goes_on(text: str) -> bool:
+    """Return whether more digits may follow the integer `text`. Behind 0 none can."""
+    return len(text) <= _LONG and text != "0"
+
+
+def given_among(facts: Iterable[Fact]) -> NoneOf | None:
+    return next((fact for fact in facts if isinstance(fact, NoneOf)), None)
 
 
 @lru_cache(maxsize=1)
