@@ -104,8 +104,8 @@ def _of_without_given(lexeme: WithoutGiven, punctuation: PunctuationTrie) -> Ope
     while pending:
         state, node = pending.pop()
         tick()
-        for byte, below in node.children.items():
-            after = lexeme.moved(state, byte)
+        for byte in lexeme.listed_bytes(state) & node.children.keys():
+            after, below = lexeme.moved(state, byte), node.children[byte]
             if after is None:
                 continue
             if lexeme.is_dead(after):

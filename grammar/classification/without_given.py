@@ -67,9 +67,8 @@ def _by_steps(vocabulary: Vocabulary, lexeme: WithoutGiven, start: PlaceWithout)
     pending = [(start, -1)]
     while pending:
         state, parent = pending.pop()
-        assert state.place is not None
         tick()
-        for byte in lexeme.dead.next_bytes(state.place) & lexeme.inner.next_bytes(state.inner):
+        for byte in lexeme.listed_bytes(state):
             node = trie.child(parent, byte)
             if node < 0:
                 continue
@@ -90,8 +89,8 @@ def _escaped(root: TrieNode, lexeme: WithoutGiven, start: PlaceWithout) -> list[
     while pending:
         state, node = pending.pop()
         tick()
-        for byte, below in node.children.items():
-            after = lexeme.moved(state, byte)
+        for byte in lexeme.listed_bytes(state) & node.children.keys():
+            after, below = lexeme.moved(state, byte), node.children[byte]
             if after is None:
                 continue
             if lexeme.is_dead(after):

@@ -63,6 +63,11 @@ class WithoutGiven:
         inner = None if after is None else self.inner.next(state.inner, byte)
         return None if inner is None else PlaceWithout(inner, after)
 
+    def listed_bytes(self, state: PlaceWithout) -> set[int]:
+        """Return the bytes that something in the list goes on with."""
+        assert state.place is not None
+        return self.dead.next_bytes(state.place)
+
     def is_dead(self, state: PlaceWithout) -> bool:
         """Return whether nothing new can be made from `state`, whose place is in the list."""
         place = state.place

@@ -180,6 +180,19 @@ def finite_values(parts: NumberSet) -> frozenset[Fraction] | None:
     return found
 
 
+def supply(parts: NumberSet) -> int | None:
+    """Return how many numbers there are at most; None where nothing bounds them."""
+    found = 0
+    for part in parts:
+        if part.values is not None:
+            found += len(part.values)
+        elif part.low is None or part.high is None or part.step is None:
+            return None
+        else:
+            found += int((part.high[0] - part.low[0]) / part.step) + 1
+    return found
+
+
 @lru_cache(maxsize=500)
 def automaton(parts: NumberSet) -> ByteDfa | None:
     """Return the automaton of all JSON spellings; None if there are none. Raises `GrammarLimit`."""

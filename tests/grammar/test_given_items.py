@@ -22,6 +22,7 @@ from sluicegate.grammar.lexemes.number_supply import NumberSupply
 from sluicegate.grammar.lexemes.string_supply import StringSupply
 from sluicegate.grammar.schema.numbers import plain_text
 from sluicegate.grammar.schema.strings import Strings
+from sluicegate.plugins.errors import Unsatisfiable
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_masks, walk
 
 
@@ -244,3 +245,10 @@ def test_arrays_of_few_values_are_told_apart_whatever_their_length() -> None:
     every = [[], [1], [2], [1, 1], [1, 2], [2, 1], [2, 2]]
     assert accepts(compiled, json.dumps(every))
     assert not accepts(compiled, json.dumps([*every, [1]]))
+
+
+@pytest.mark.parametrize("items", [texts("^[a-j]{2}$"), {"type": "integer", "minimum": 1, "maximum": 100}])
+def test_more_unique_items_than_there_are_values_are_refused_when_compiled(items: Any) -> None:
+    compile_json_schema(unique(items, minItems=100), byte_vocabulary())
+    with pytest.raises(Unsatisfiable):
+        compile_json_schema(unique(items, minItems=101), byte_vocabulary())

@@ -11,6 +11,7 @@ from sluicegate.grammar.reading.guards import HasDuplicates, all_of
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.containers import Array, Conjunction, conjunction
 from sluicegate.grammar.schema.few_values import few_values
+from sluicegate.grammar.schema.numbers import supply
 from sluicegate.grammar.schema.value_set import few_scalars
 
 ALWAYS = 1 << 30
@@ -38,6 +39,8 @@ def plan_of(plans: PlanSource, spec: Array) -> ArrayPlan | None:
         high = most if high is None else min(high, most)
         if low > high:
             return None
+    if spec.unique and rest is not None and _too_few(plans, rest, low - len(prefix)):
+        return None
     items = [*prefix, *([] if rest is None else [rest])]
     by_text = spec.unique and members is None
     fixed = by_text and not all(_can_grow(plans, terms) for terms in items)
@@ -91,6 +94,18 @@ def _last_pair(
         if any(satisfiable(conjunction((*items[index], *other))) for other in items[index + 1 :]):
             return index
     return None
+
+
+def _too_few(plans: PlanSource, terms: Conjunction, wanted: int) -> bool:
+    """Return whether fewer than `wanted` strings, numbers and names satisfy `terms`, and nothing else does."""
+    if wanted <= _FEW_MEMBERS:
+        return False
+    value_set = plans.value_set(terms)
+    if value_set.objects or value_set.arrays:
+        return False
+    words, count = strings.finite_words(value_set.strings), supply(value_set.numbers)
+    texts = strings.supply(value_set.strings, frozenset(), wanted) if words is None else len(words)
+    return texts is not None and count is not None and texts + count + value_set.null + len(value_set.booleans) < wanted
 
 
 def _is_tight(plans: PlanSource, terms: Conjunction) -> bool:
