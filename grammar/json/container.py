@@ -7,7 +7,7 @@ from typing import Protocol
 
 from sluicegate.grammar.json.layout import Between, Layout, Then, closing
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.guards import Guard
+from sluicegate.grammar.reading.guards import DistinctItem, DistinctOnceClosed, Guard, Together
 from sluicegate.grammar.reading.lookahead import Lookahead
 from sluicegate.grammar.reading.reading import Place, Reading
 from sluicegate.grammar.reading.readings import ByteChoice
@@ -128,6 +128,20 @@ class Container:
             return None
         closed = self.values.layout.close_lookahead(self.bracket, self.follow, vocabulary)
         return closed._replace(read=closed.read | read)
+
+
+def closed_guard(state: Container) -> Guard | None:
+    """Return what is asked where a part leads to `state`, if that can only be closed and is an item of an array of unique
+    ones, or the last part of one."""
+    branches = state.follow.branches
+    guard = branches[0].guard if len(branches) == 1 else None
+    if guard is None or not state.may_close() or state.may_go_on():
+        return None
+    bracket = bytes([state.bracket])
+    for each in guard.guards if isinstance(guard, Together) else (guard,):
+        if isinstance(each, DistinctOnceClosed):
+            return DistinctOnceClosed(bracket + each.brackets)
+    return DistinctOnceClosed(bracket) if isinstance(guard, DistinctItem) else None
 
 
 class PartDone(Continuation):

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from sluicegate.grammar.classification.openings import of_scalar
 from sluicegate.grammar.given.texts import GivenTexts
-from sluicegate.grammar.json.container import Container, LayoutSource, PartDone
+from sluicegate.grammar.json.container import Container, LayoutSource, PartDone, closed_guard
 from sluicegate.grammar.json.layout import Then
 from sluicegate.grammar.json.object_plan import ObjectPlan
 from sluicegate.grammar.lexemes.base import QUOTE, Lexeme
@@ -226,7 +226,7 @@ class ObjectState(Container):
 
     def part_done(self) -> Continuation:
         if self._done is None:
-            self._done = MemberDone(self)
+            self._done = MemberDone(self, closed_guard(self))
         return self._done
 
     # --- lookahead; None as in `Container` ---

@@ -70,6 +70,60 @@ class DistinctItem:
         return None if begun is None else _rests(begun, words)
 
 
+class DistinctOnceClosed:
+    """The object or array that nothing but `brackets` can follow, now that its last part ends, differs from the items
+    before it: asked here, lest the last bracket is refused and nothing else can come."""
+
+    def __init__(self, brackets: bytes) -> None:
+        self.brackets = brackets
+
+    def allows(self, tape: Tape, end: int) -> bool:
+        begin, array = tape.array_start(end), tape.outside(end)
+        for _ in self.brackets[1:]:
+            assert array is not None
+            begin, array = array.start, array.outer
+        if array is None:
+            return True
+        items = tape.array_items(array.start)
+        items.read(bytes(tape.text[array.start : begin]))
+        value = json.loads(bytes(tape.text[begin:end]) + self.brackets, parse_float=Decimal)
+        return canonical(value) not in items.places
+
+    def refused(self, tape: Tape, among: Container[str]) -> frozenset[str] | None:
+        item = tape.open
+        for _ in self.brackets[1:]:
+            item = item and item.outer
+        if tape.mode == 2 or item is None or item.outer is None:
+            return None
+        head = bytes(tape.text[item.start : tape.string[0] if tape.mode else len(tape.text)])
+        try:
+            begun = json.loads(head + b"null" + self.brackets, parse_float=Decimal)
+        except ValueError:  # the string that is asked for is not the next thing
+            return None
+        items = tape.array_items(item.outer.start)
+        items.read(bytes(tape.text[item.outer.start : item.start]))
+        words = frozenset([word for each in items.places if (word := _last_part(begun, each)) is not None])
+        if tape.mode == 0:
+            return words
+        text = tape.begun_string()
+        return None if text is None else _rests(text, words)
+
+
+def _last_part(begun: Any, item: Any) -> str | None:
+    """Return the string that makes `begun`, with null for its last part, equal to `item`, which is canonical."""
+    if begun is None:
+        return item if isinstance(item, str) else None
+    if not isinstance(item, tuple) or item[0] != ("dict" if isinstance(begun, dict) else "list"):
+        return None
+    if isinstance(begun, list):
+        return _last_part(begun[-1], item[-1]) if canonical(begun[:-1]) == item[:-1] else None
+    last, members = next(reversed(begun)), dict(item[1])
+    others = frozenset((name, canonical(value)) for name, value in begun.items() if name != last)
+    if last not in members or others != item[1] - {(last, members[last])}:
+        return None
+    return _last_part(begun[last], members[last])
+
+
 class Checked:
     """The object or array just closed passes (or fails, as `expected` says) a whole validator."""
 

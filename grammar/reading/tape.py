@@ -120,6 +120,15 @@ class Tape:
         assert around is not None
         return around.start
 
+    def outside(self, end: int) -> OpenBracket | None:
+        """Return what is open around the bracket that `array_start` gives the start of."""
+        after = self.text[end] if end < len(self.text) else 0
+        if after in b"]}":
+            return self.open
+        around = self.open.outer if after in b"{[" and self.open is not None else self.open
+        assert around is not None
+        return around.outer
+
     def items(self, end: int) -> list[Any]:
         """Return the items of the innermost open array, the last one ending before offset `end`."""
         items: list[Any] = json.loads(bytes(self.text[self.array_start(end) : end]) + b"]")

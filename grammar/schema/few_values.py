@@ -69,22 +69,17 @@ def _arrays(value_set_of: ValueSetOf, spec: Array, depth: int) -> set[Any]:
 
 
 def _objects(value_set_of: ValueSetOf, spec: Object, depth: int) -> set[Any]:
-    """List the objects of known names. Raises `_Many` where there may be others."""
+    """List the objects whose names are all required. Raises `_Many` where there may be others."""
     named: dict[str, Conjunction] = {}
     for part in spec.parts:
         for name, terms in part.named:
             named[name] = (*named.get(name, ()), *terms)
     closed = any(part.rest == NEVER and not part.patterns and set(part.by_name) == set(named) for part in spec.parts)
-    if not closed or not set(spec.required) <= set(named) or spec.names != strings.EVERY:
+    if not closed or set(spec.required) != set(named) or spec.names != strings.EVERY:
         raise _Many
     names = sorted(named)
-    ways = [
-        {(name, value) for value in _values(value_set_of, named[name], depth + 1)}
-        | (set() if name in spec.required else {None})
-        for name in names
-    ]
-    found = _products(ways, "dict")
-    return {("dict", frozenset(member for member in members[1:] if member is not None)) for members in found}
+    found = _products([_values(value_set_of, named[name], depth + 1) for name in names], "list")
+    return {("dict", frozenset(zip(names, values[1:], strict=True))) for values in found}
 
 
 def _products(parts: list[set[Any]], mark: str) -> set[Any]:

@@ -24,6 +24,7 @@ from sluicegate.grammar.schema.numbers import plain_text
 from sluicegate.grammar.schema.strings import Strings
 from sluicegate.plugins.errors import Unsatisfiable
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_masks, walk
+from tests.reference.mask_by_trial import mask_by_trial
 
 
 def unique(items: Any, **more: Any) -> dict[str, Any]:
@@ -34,6 +35,8 @@ def texts(pattern: str, **more: Any) -> dict[str, Any]:
     return {"type": "string", "pattern": pattern, **more}
 
 
+TEXT = {"type": "string"}
+CLOSED = {"type": "object", "additionalProperties": False}
 SCHEMAS: dict[str, Any] = {
     "two letters": unique(texts("^[a-j]{2}$"), minItems=3),
     "lengths": unique(texts("^[a-c]*$", minLength=2, maxLength=3)),
@@ -49,6 +52,8 @@ SCHEMAS: dict[str, Any] = {
     "counted": unique({"type": "string", "maxLength": 2}, contains={"pattern": "^a"}),
     "few arrays of any length": unique({"type": "array", "items": {"type": "boolean"}, "maxItems": 2}),
     "arrays of unique items": unique(unique({"type": "integer", "minimum": 0, "maximum": 2})),
+    "objects of one string": unique({**CLOSED, "properties": {"a": {"type": "string"}}, "required": ["a"]}),
+    "pairs": unique({"type": "array", "prefixItems": [{}, {"type": "string"}], "items": False, "minItems": 2}),
     "names": {"type": "object", "patternProperties": {"^[ab]{1,2}$": {}}, "additionalProperties": False},
     "short names": {"type": "object", "propertyNames": {"maxLength": 1}, "additionalProperties": {"type": "null"}},
 }
@@ -252,3 +257,38 @@ def test_more_unique_items_than_there_are_values_are_refused_when_compiled(items
     compile_json_schema(unique(items, minItems=100), byte_vocabulary())
     with pytest.raises(Unsatisfiable):
         compile_json_schema(unique(items, minItems=101), byte_vocabulary())
+
+
+@pytest.mark.parametrize(
+    ("items", "values", "begun"),
+    [
+        ({"properties": {"a": TEXT}, "required": ["a"]}, [{"a": "bob"}], '{"a":"bob'),
+        (
+            {"properties": {"b": {}, "a": {"type": "string"}}, "required": ["a"]},
+            [{"b": 1.5, "a": ""}],
+            '{"b":1.50,"a":"',
+        ),
+        ({"prefixItems": [{"type": "integer"}, TEXT], "items": False, "minItems": 2}, [[1, ""]], '[1,"'),
+        ({"type": "array", "items": TEXT, "minItems": 2, "maxItems": 2}, [["a", "é"]], r'["a","\u00e9'),
+    ],
+)
+def test_a_string_that_would_only_repeat_an_earlier_object_or_array_goes_on(
+    items: Any, values: list[Any], begun: str
+) -> None:
+    kind = CLOSED if "properties" in items else {"type": "array"}
+    compiled = compile_json_schema(unique({**kind, **items}), byte_vocabulary())
+    matcher = compiled.matcher()
+    for byte in f"{json.dumps(values)[:-1]},{begun}".encode():
+        assert byte in allowed(matcher, compiled.vocabulary)
+        matcher.accept(byte)
+    may = allowed(matcher, compiled.vocabulary)
+    assert ord('"') not in may
+    assert ord("z") in may
+    row = np.zeros(compiled.vocabulary.row_words, np.int32)
+    matcher.fill_mask(row)
+    assert np.array_equal(row, mask_by_trial(matcher, compiled.vocabulary))
+    found = matcher.shortest_completion()
+    assert found is not None
+    for token in found.tokens:
+        matcher.accept(token)
+    assert matcher.can_stop

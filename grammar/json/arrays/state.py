@@ -6,13 +6,13 @@ from typing import Any, Protocol
 
 from sluicegate.grammar.json.arrays.plan import ArrayPlan, Counting, Hits
 from sluicegate.grammar.json.arrays.unique_items import given_among
-from sluicegate.grammar.json.container import Container, LayoutSource, PartDone
+from sluicegate.grammar.json.container import Container, LayoutSource, PartDone, closed_guard
 from sluicegate.grammar.lexemes.base import QUOTE
 from sluicegate.grammar.lexemes.literals import literals
 from sluicegate.grammar.lexemes.string_supply import have_more
 from sluicegate.grammar.lexemes.words import Words
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.guards import DistinctItem
+from sluicegate.grammar.reading.guards import DistinctItem, all_of
 from sluicegate.grammar.reading.reading import Place, Reading, Run
 from sluicegate.grammar.reading.readings import ByteChoice, InLexeme
 from sluicegate.grammar.schema.containers import Conjunction, Fact, conjunction
@@ -141,7 +141,7 @@ class ArrayState(Container):
         if found is None:
             plan = self.plan
             after = self.values.array_state(plan, min(self.index + 1, plan.horizon), hits, self.used, self.follow)
-            done = ItemDone(after, self._distinct()) if plan.unique else after.part_done()
+            done = ItemDone(after, all_of(self._distinct(), closed_guard(after))) if plan.unique else after.part_done()
             found = self.done[hit] = done
         return found
 
@@ -157,7 +157,7 @@ class ArrayState(Container):
 
     def part_done(self) -> Continuation:
         if self._done is None:
-            self._done = ItemDone(self)
+            self._done = ItemDone(self, closed_guard(self))
         return self._done
 
     def _members(self, members: tuple[tuple[bool, str], ...]) -> tuple[Reading, ...]:
