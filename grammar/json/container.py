@@ -131,8 +131,8 @@ class Container:
 
 
 def closed_guard(state: Container) -> Guard | None:
-    """Return what is asked where a part leads to `state`, if that can only be closed and is an item of an array of unique
-    ones, or the last part of one."""
+    """Return what is asked where a part leads to `state`: whether the item of an array of unique ones that it is, or
+    ends, is new. None where it is none, or need not be closed at once."""
     branches = state.follow.branches
     guard = branches[0].guard if len(branches) == 1 else None
     if guard is None or not state.may_close() or state.may_go_on():

@@ -9,7 +9,7 @@ from sluicegate.grammar.json.arrays.unique_items import given_among
 from sluicegate.grammar.json.container import Container, LayoutSource, PartDone, closed_guard
 from sluicegate.grammar.lexemes.base import QUOTE
 from sluicegate.grammar.lexemes.literals import literals
-from sluicegate.grammar.lexemes.string_supply import have_more
+from sluicegate.grammar.lexemes.string_supply import has_strings, have_more
 from sluicegate.grammar.lexemes.words import Words
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.guards import DistinctItem, all_of
@@ -149,10 +149,13 @@ class ArrayState(Container):
         plan = self.plan
         if not plan.fixed:
             return DistinctItem()
-        if plan.contains or plan.rest is None or self.index + 1 < len(plan.prefix):
+        if plan.rest is None or self.index + 1 < len(plan.prefix):
             return DistinctItem(tried=True)
         given = given_among(self.used) if isinstance(self.used, frozenset) else None
-        goes_on = have_more(self.values.value_set(plan.rest).strings, 1 if given is None else given.texts.size + 1)
+        ways = self.values.counting(plan).ways((plan.rest,)) if plan.contains else [plan.rest]
+        sets = [self.values.value_set(facts).strings for facts in ways]
+        count = 1 if given is None else given.texts.size + 1
+        goes_on = all(have_more(found, count) or (len(ways) > 1 and not has_strings(found)) for found in sets)
         return DistinctItem(tried=not goes_on, reaching=True)
 
     def part_done(self) -> Continuation:
