@@ -14,7 +14,6 @@ from sluicegate.grammar.completion.costs import NEVER, Costs
 from sluicegate.grammar.completion.words import steps
 from sluicegate.grammar.json.layout import Between
 from sluicegate.grammar.json.objects import ListedName
-from sluicegate.grammar.lexemes.without_given import WithoutGiven
 from sluicegate.grammar.matching.state import ParserState, ParserStates
 from sluicegate.grammar.parsing.parser import ParserReading
 from sluicegate.grammar.reading.reading import Reading
@@ -165,10 +164,15 @@ def _bytes(states: ParserStates, state: ParserState) -> Iterator[tuple[ParserSta
     """Yield the next bytes of strings and of new numbers, nearest to the end first, for where all short words were
     refused."""
     for reading in _of_values(state.readings):
-        if isinstance(reading, InLexeme) and (reading.lexeme.is_string or isinstance(reading.lexeme, WithoutGiven)):
+        if isinstance(reading, InLexeme) and (reading.lexeme.is_string or _is_asked(reading)):
             alone = states.intern((reading,))
             for byte in steps(reading.lexeme, reading.state):
                 yield alone, bytes([byte])
+
+
+def _is_asked(reading: InLexeme) -> bool:
+    """Return whether a guard may refuse the number that is read, so that it must go on."""
+    return not reading.lexeme.general and any(branch.guard is not None for branch in reading.follow.branches)
 
 
 def _of_values(readings: Iterable[Reading]) -> Iterator[Reading]:
@@ -222,13 +226,14 @@ def spell(vocabulary: Vocabulary, text: bytes) -> tuple[int, ...] | None:
     """Spell `text` in the longest tokens, without any of a comma and a whole string, which no mask offers; None where a
     byte has no token."""
     trie, tokens, at = vocabulary.trie, [], 0
+    crosses = _SECOND_KEY.search(text) is not None
     while at < len(text):
         node, best, end = -1, -1, at
         for i in range(at, len(text)):
             node = trie.child(node, text[i])
             if node < 0:
                 break
-            if trie.exact[node] and not _SECOND_KEY.search(text[at : i + 1]):
+            if trie.exact[node] and not (crosses and _SECOND_KEY.search(text[at : i + 1])):
                 best, end = int(trie.ids[trie.first[node]]), i + 1
         if best < 0:
             return None

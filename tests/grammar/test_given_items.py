@@ -292,3 +292,15 @@ def test_a_string_that_would_only_repeat_an_earlier_object_or_array_goes_on(
     for token in found.tokens:
         matcher.accept(token)
     assert matcher.can_stop
+
+
+def test_unique_numbers_have_a_way_to_the_end_however_many_were_given() -> None:
+    """Digits can always follow: no beginning is used up, and each short number was given."""
+    items = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+    compiled = compile_json_schema(unique(items, minItems=60), byte_vocabulary())
+    matcher = compiled.matcher()
+    for byte in json.dumps([k / 100 for k in range(1, 60)])[:-1].encode():
+        matcher.accept(byte)
+    found = matcher.shortest_completion()
+    assert found is not None
+    assert accepts(compiled, json.dumps([k / 100 for k in range(1, 60)])[:-1] + found.text.decode())
