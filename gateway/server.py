@@ -28,6 +28,7 @@ from sluicegate.gateway.config import secret_files
 from sluicegate.gateway.http.connection.protocol import guarded_protocol, guarded_socket
 from sluicegate.gateway.http.listener import bind, no_listening
 from sluicegate.gateway.http.tls import Certificates, certificates_of
+from sluicegate.gateway.huge_pages import gather
 from sluicegate.gateway.runtime import Progress, Runtime
 from sluicegate.gateway.settings import ServerSettings, Settings
 from sluicegate.gateway.telemetry.logs import begin_log
@@ -40,6 +41,9 @@ SWITCH_INTERVAL_S = 0.001
 """How long the engine thread may keep the interpreter from the event loop (Python's default is 5 ms)."""
 
 TICK_S = 0.1
+
+USUAL_AFTER_S = 2.0
+"""After the start, when requests have taken what memory they need. A process that ends before never pays for order."""
 
 LAST_WORDS_S = 1.0
 """How long a client may take to read that its stream ends because the gateway does."""
@@ -281,7 +285,13 @@ async def _announce(
     settle_memory()
     if on_ready is not None:
         on_ready()
-        return
+    else:
+        _welcome(runtime, address)
+    await asyncio.sleep(USUAL_AFTER_S)
+    log.debug("memory in huge pages: %d blocks", await asyncio.to_thread(gather))
+
+
+def _welcome(runtime: Runtime, address: tuple[str, int]) -> None:
     print(
         welcome(
             next(iter(runtime.models)),
@@ -299,6 +309,7 @@ def settle_process() -> None:
     """Set what holds for a process that serves, once all that it needs is loaded, under whatever server it is."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     settle_memory()
+    gather()
 
 
 def settle_memory() -> None:
