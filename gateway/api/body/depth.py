@@ -38,14 +38,12 @@ def check_depth(tree: Any, text: bytes | str | None = None, *, at: str = "") -> 
 def more_marks(text: bytes | str, marks: str, most: int) -> bool:
     """Return whether more than `most` of the characters of `text` are among `marks`. Counts piece by piece, no further
     than needed: one count over megabytes holds the interpreter for tens of milliseconds."""
+    wanted = marks if isinstance(text, str) else marks.encode()
+    if len(text) <= PIECE:
+        return sum(map(text.count, wanted)) > most  # type: ignore[arg-type]
     counted = 0
     for at in range(0, len(text), PIECE):
-        piece = text[at : at + PIECE]
-        counted += (
-            sum([piece.count(mark) for mark in marks])
-            if isinstance(piece, str)
-            else sum([piece.count(ord(mark)) for mark in marks])
-        )
+        counted += sum(map(text[at : at + PIECE].count, wanted))  # type: ignore[arg-type]
         if counted > most:
             return True
     return False
