@@ -34,6 +34,7 @@ from sluicegate.gateway.settings import ServerSettings, Settings
 from sluicegate.gateway.telemetry.logs import begin_log
 from sluicegate.plugins import ConfigurationError
 from sluicegate.plugins.compiled.builder import compiling
+from sluicegate.plugins.stack_room import with_room
 
 log = logging.getLogger("sluicegate")
 
@@ -110,8 +111,9 @@ def serve_runtime(
     gc.enable()
     server = Server(_uvicorn_config(settings, runtime), settings.server, runtime.progress)
     runtime.progress.is_stopping = lambda: server.is_closing
+    listeners = _listening(listener or _bind(settings), settings)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run(server, runtime, _listening(listener or _bind(settings), settings), on_ready))
+        with_room(lambda: runner.run(_run(server, runtime, listeners, on_ready)))
     if runtime.progress.failure is not None:
         raise runtime.progress.failure
     return 0
