@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
@@ -151,42 +151,44 @@ class UpstreamServer:
     ) -> LiveReply:
         """Return the head of an answer. Raises `TryFailed` where another try may help, `TimeUp` past `until` (in the
         loop's time), else what a caller is told."""
-        self.running += 1
-        try:
-            return await self._ask(session, data, tries, headers, limit_s, until)
-        except BaseException:
-            self.running -= 1
-            raise
-
-    async def _ask(
-        self,
-        session: aiohttp.ClientSession,
-        data: bytes,
-        tries: Tries,
-        headers: Mapping[str, str],
-        limit_s: float,
-        until: float | None,
-    ) -> LiveReply:
         began, attempt = asyncio.get_running_loop().time(), tries.made[-1]
         reading = _BegunTry(tries)
         prompt = NotedBody(data, reading.begun)
-        patient = until is None or began + limit_s < until  # so that one time limit is enough
+        self.running += 1
         try:
-            async with asyncio.timeout_at(began + limit_s if patient else until) as limit:
-                answer = await session.post(self._url, data=prompt, headers=headers, allow_redirects=False)
+            posting = session.post(self._url, data=prompt, headers=headers, allow_redirects=False)
+            answer = await self._in_time(posting, attempt, began + limit_s, until)
+            attempt.status = answer.status
+            if answer.status != 200:
+                raise await self._turned_down(answer, attempt, reading, until)
+        except BaseException:
+            self.running -= 1
+            raise
+        if self._alone:
+            self.answered()
+        return LiveReply(answer, self, self._settings, began, attempt)
+
+    async def _in_time(
+        self, posting: Awaitable[aiohttp.ClientResponse], attempt: Try, limit: float, until: float | None
+    ) -> aiohttp.ClientResponse:
+        """Await the head of an answer until `limit` or `until`, whichever comes first: one time limit is enough."""
+        patient = until is None or limit < until
+        try:
+            async with asyncio.timeout_at(limit if patient else until) as time_limit:
+                return await posting
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            if limit.expired() and not patient:
+            if time_limit.expired() and not patient:
                 raise TimeUp from None
             raise self._unreachable(error, attempt) from error
-        attempt.status = answer.status
-        if answer.status == 200:
-            if self._alone:
-                self.answered()
-            return LiveReply(answer, self, self._settings, began, attempt)
+
+    async def _turned_down(
+        self, answer: aiohttp.ClientResponse, attempt: Try, reading: _BegunTry, until: float | None
+    ) -> Exception:
+        """Return what an answer means that is none, and let go of it."""
         try:
             if answer.status < 500 or answer.status in NOT_BEGUN:
                 reading.refused()
-            raise await self._refused_by(answer, attempt, until)
+            return await self._refused_by(answer, attempt, until)
         finally:
             attempt.end(f"status_{answer.status}")
             answer.release()
