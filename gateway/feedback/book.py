@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sluicegate.gateway.database import Database, DatabaseUnavailable, Tables, tables_of, unavailable
+from sluicegate.gateway.database.flushing import Flushing
 from sluicegate.gateway.database.sealing import TextSealer, sealer_of
 from sluicegate.gateway.feedback.store import Answered, FeedbackStore
 from sluicegate.gateway.request.context import Exchange
@@ -23,7 +24,6 @@ from sluicegate.gateway.settings import FeedbackSettings
 from sluicegate.plugins import Caller, NotFound, RequestError, Trouble
 
 log = logging.getLogger("sluicegate.feedback")
-FLUSH_S = 1.0
 EXPIRE_EVERY = 60
 """Flushes from one look at what is too old to the next."""
 MAX_WAITING = 20_000
@@ -55,28 +55,24 @@ class FeedbackBook:
         self._sealer = sealer
         self._observe = observe
         self._waiting: OrderedDict[tuple[str, str], Answered] = OrderedDict()
-        self._flushing: asyncio.Task[None] | None = None
-        self._reason = ""
+        self._flushing = Flushing(
+            "requests that feedback could be given on", self._flush, self._expire, EXPIRE_EVERY, log
+        )
         self._counts = {"given_total": 0.0, "requests_left_out_total": 0.0}
 
     async def start(self) -> None:
-        self._flushing = asyncio.create_task(self._flush_on())
+        self._flushing.start()
 
     async def close(self) -> None:
-        if self._flushing is not None:
-            self._flushing.cancel()
-            await asyncio.gather(self._flushing, return_exceptions=True)
-            try:
-                await self._flush()
-            except DatabaseUnavailable as error:
-                log.error("no feedback can be given on the last %d requests: %s", len(self._waiting), error)
+        if (error := await self._flushing.close()) is not None:
+            log.error("no feedback can be given on the last %d requests: %s", len(self._waiting), error)
         await asyncio.to_thread(self._tables.close)
 
     def stats(self) -> Mapping[str, float]:
         return self._counts
 
     def troubles(self) -> Sequence[Trouble]:
-        return (Trouble(self._reason),) if self._reason else ()
+        return self._flushing.troubles()
 
     def note(self, exchange: Exchange) -> None:
         """Note a request on which feedback may be given. Called once for each request that has ended; one for an MCP
@@ -161,22 +157,8 @@ class FeedbackBook:
         except DatabaseUnavailable as error:
             raise unavailable("feedback and answered requests") from error
 
-    async def _flush_on(self) -> None:
-        count = 0
-        while True:
-            await asyncio.sleep(FLUSH_S)
-            try:
-                await self._flush()
-                count += 1
-                if count % EXPIRE_EVERY == 1:
-                    await self._tables.call(lambda: self._store.expire(self._settings.keep_s))
-                self._reason = ""
-            except DatabaseUnavailable as error:
-                if not self._reason:
-                    log.error("requests that feedback could be given on wait for their store: %s", error)
-                self._reason = f"requests that feedback could be given on wait in memory for their store: {error}"
-            except Exception:
-                log.exception("requests that feedback could be given on were not kept; they are tried again")
+    async def _expire(self) -> None:
+        await self._tables.call(lambda: self._store.expire(self._settings.keep_s))
 
     async def _flush(self) -> None:
         if not self._waiting:

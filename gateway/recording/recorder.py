@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sluicegate.gateway.database import Database, DatabaseUnavailable, Tables, tables_of, unavailable
+from sluicegate.gateway.database.flushing import Flushing
 from sluicegate.gateway.database.sealing import secret_bytes
 from sluicegate.gateway.recording.store import Chosen, ListedRecording, Recording, RecordingStore
 from sluicegate.gateway.request.context import Exchange
@@ -19,7 +20,6 @@ from sluicegate.gateway.settings import RecordingSettings
 from sluicegate.plugins import Answer, AuthenticationError, NotFound, Request, Trouble, Usage, exact_json
 
 log = logging.getLogger("sluicegate.recording")
-FLUSH_S = 1.0
 _NEVER_KEPT = frozenset({"cancelled", AuthenticationError.code, AuthenticationError.missing})
 TRIM_EVERY = 30
 """Flushes from one look at age and bytes to the next."""
@@ -42,30 +42,24 @@ class RequestRecorder:
         self._cost = cost
         self._waiting: list[Recording] = []
         self._waiting_bytes = 0
-        self._flushing: asyncio.Task[None] | None = None
+        self._flushing = Flushing("recorded requests", self._flush, self._trim, TRIM_EVERY, log)
         self._turn = asyncio.Lock()
-        self._reason = ""
         self._damaged = ""
         self._counts = {"kept_total": 0.0, "left_out_total": 0.0}
 
     async def start(self) -> None:
-        self._flushing = asyncio.create_task(self._flush_on())
+        self._flushing.start()
 
     async def close(self) -> None:
-        if self._flushing is not None:
-            self._flushing.cancel()
-            await asyncio.gather(self._flushing, return_exceptions=True)
-            try:
-                await self._flush()
-            except DatabaseUnavailable as error:
-                log.error("%d requests are not recorded: %s", len(self._waiting), error)
+        if (error := await self._flushing.close()) is not None:
+            log.error("%d requests are not recorded: %s", len(self._waiting), error)
         await asyncio.to_thread(self._tables.close)
 
     def stats(self) -> Mapping[str, float]:
         return {**self._counts, "waiting_bytes": float(self._waiting_bytes)}
 
     def troubles(self) -> Sequence[Trouble]:
-        return [Trouble(reason) for reason in (self._reason, self._damaged) if reason]
+        return [*self._flushing.troubles(), *([Trouble(self._damaged)] if self._damaged else [])]
 
     def note(self, exchange: Exchange) -> None:
         """Record a share of the requests. Called once for each request that has ended."""
@@ -131,25 +125,6 @@ class RequestRecorder:
             await self._flush()
         except DatabaseUnavailable as error:
             raise unavailable("recorded requests") from error
-
-    async def _flush_on(self) -> None:
-        count = 0
-        while True:
-            await asyncio.sleep(FLUSH_S)
-            try:
-                try:
-                    await self._flush()
-                finally:  # old ones go even while no new one can be written
-                    count += 1
-                    if count % TRIM_EVERY == 1:
-                        await self._trim()
-                self._reason = ""
-            except DatabaseUnavailable as error:
-                if not self._reason:
-                    log.error("recorded requests wait for their store: %s", error)
-                self._reason = f"recorded requests wait in memory for their store: {error}"
-            except Exception:
-                log.exception("requests could not be recorded; they are tried again")
 
     async def _trim(self) -> None:
         await self._tables.call(lambda: self._store.trim(self._settings.keep_s, self._settings.max_bytes))
