@@ -16,17 +16,16 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from sluicegate.gateway.batches.disk_retry import STORAGE, DiskRetry, Waiting
 from sluicegate.gateway.batches.merging import count_unasked
+from sluicegate.gateway.batches.open_batches import OpenBatches
 from sluicegate.gateway.batches.quotas import Quotas
 from sluicegate.gateway.batches.records import OPEN, BatchRecord, FileRecord
 from sluicegate.gateway.batches.runner import BatchRunner, Run
-from sluicegate.gateway.batches.stores.base import BatchMoved, BatchStore
+from sluicegate.gateway.batches.stores.base import BatchStore
 from sluicegate.gateway.batches.stores.sqlite import NAME
 from sluicegate.gateway.batches.tenure import tenure_of
 from sluicegate.gateway.batches.uploads import IncomingFile, usable
@@ -41,17 +40,7 @@ PURPOSES = ("batch", "user_data")
 WATCH_S = 1.0
 """How often a gateway looks whether the folder is its own."""
 FORGET_S = 3600.0
-TRIES = 5
-"""How often a batch is resumed that broke, by something else than its disk."""
 THREADS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class RunningBatch:
-    """`cancelling`: what runs writes out what a cancelled batch has."""
-
-    task: asyncio.Task[None]
-    cancelling: bool
 
 
 class Batches:
@@ -69,19 +58,16 @@ class Batches:
         self._shared = database is not None
         self._tenure = tenure_of(settings, shared, database)
         self._store: BatchStore | None = None
-        self._runner: BatchRunner | None = None
-        """While this gateway may change what is kept."""
         self._run: Run | None = None
         self._retry = DiskRetry()
         self._quotas = Quotas(settings)
-        self._running: dict[str, RunningBatch] = {}
+        self._open = OpenBatches(self._tenure, self._retry, self._on_disk, self._opened)
         self._watcher: asyncio.Task[None] | None = None
         self._threads = ThreadPoolExecutor(THREADS, "batches")
         self._failure = ""
         """Why the store cannot be opened now."""
         self._forgot_s = -math.inf
         self._said = ""
-        self._taking = asyncio.Lock()
 
     async def start(self, run: Run) -> None:
         """Resume every batch that was open when a gateway last ended. Raises `ConfigurationError` where the folder can
@@ -108,8 +94,8 @@ class Batches:
     def stats(self) -> Mapping[str, float]:
         """Return figures for metrics."""
         return {
-            "holds_folder": float(self._runner is not None),
-            "open": len(self._running),
+            "holds_folder": float(self._open.runner is not None),
+            "open": len(self._open),
             "waiting_for_disk": len(self._retry.waiting),
             "disk_failures_total": self._retry.failures,
         }
@@ -180,7 +166,8 @@ class Batches:
         if not await self._call(put):
             raise _no_file(record.input_file_id)
         with contextlib.suppress(*STORAGE):  # it is kept: who looks next begins it
-            await self._take()
+            if self._store is not None:
+                await self._open.take(self._store)
         return record
 
     async def batch(self, batch_id: str, tenant: str) -> BatchRecord:
@@ -215,18 +202,9 @@ class Batches:
         if record.status not in OPEN:
             raise RequestError(f"batch {batch_id!r} is {record.status}; only one that runs can be cancelled")
         self._check_holder()
-        async with self._taking:
-            running = self._running.get(batch_id)
-            if running is not None:
-                running.task.cancel()
-                await asyncio.gather(running.task, return_exceptions=True)
-            try:
-                moved = await self._call(lambda store: store.cancel(batch_id, int(time.time())))
-                record = moved or record
-            finally:
-                if running is not None and record.status in OPEN:
-                    self._begin(record)
-        return record
+        return await self._open.cancel(
+            record, lambda: self._call(lambda store: store.cancel(batch_id, int(time.time())))
+        )
 
     async def remove(self, batch_id: str, tenant: str, *also: str | None) -> None:
         """Forget a batch that has ended, and the files that it wrote, and those of `also`."""
@@ -260,104 +238,32 @@ class Batches:
                 await self._wait_for_holder()
                 return
             await self._begin_work(store)
-            await self._renew(store)
-            await self._take()
+            await self._open.renew(store)
+            await self._open.take(store)
         except STORAGE as error:
             self._failed(self._said_of(error))
 
     async def _wait_for_holder(self) -> None:
-        if self._runner is not None:
+        if self._open.runner is not None:
             await self._put_down()
         if self._said != (holder := self._tenure.holder()):
             self._said = holder
             log.warning("%s runs the batches of %s; this gateway waits for it", holder, self._settings.path)
 
     async def _begin_work(self, store: BatchStore) -> None:
-        if self._runner is None:
+        if self._open.runner is None:
             assert self._run is not None
             places, may_ask = self._settings.concurrency, self._tenure.may_ask
-            self._runner = BatchRunner(store, self._run, places, self._retry, self._on_disk, may_ask)
+            self._open.runner = BatchRunner(store, self._run, places, self._retry, self._on_disk, may_ask)
             log.info("this gateway runs batches of %s", self._settings.path)
         if time.monotonic() - self._forgot_s > FORGET_S:
             before_s = int(time.time()) - self._settings.keep_days * 24 * 3600
             await self._on_disk(lambda: store.forget(before_s))
             self._forgot_s = time.monotonic()
 
-    async def _renew(self, store: BatchStore) -> None:
-        """Say that this gateway lives; stop what another runs now, and what was cancelled elsewhere."""
-        async with self._taking:
-            asked, held = time.monotonic(), dict(self._running)
-            ours = await self._on_disk(lambda: store.renew(held))
-            self._tenure.renewed(asked)
-            for batch_id, running in held.items():
-                cancelled = ours.get(batch_id) == "cancelling" and not running.cancelling
-                if running.task.done() or (batch_id in ours and not cancelled):
-                    continue
-                log.info("batch %s was %s elsewhere", batch_id, "cancelled" if cancelled else "taken or ended")
-                running.task.cancel()  # what is still this gateway's is taken again
-
-    async def _take(self) -> None:
-        """Run what nobody runs."""
-        async with self._taking:  # else two calls would begin the same batch
-            store = self._store
-            if store is None or self._runner is None:
-                return
-            asked, held = time.monotonic(), set(self._running)
-            for record in await self._on_disk(lambda: store.take(held)):
-                if not held:
-                    self._tenure.renewed(asked)
-                self._begin(record)
-
     async def _put_down(self) -> None:
-        self._runner, self._forgot_s = None, -math.inf
-        held, self._running = self._running, {}
-        for running in held.values():
-            running.task.cancel()
-        await asyncio.gather(*(running.task for running in held.values()), return_exceptions=True)
-        self._retry.waiting.clear()
-
-    def _begin(self, record: BatchRecord) -> None:
-        runner = self._runner
-        if runner is None:  # put down in the meantime
-            return
-        task = asyncio.ensure_future(self._finish(runner, record))
-        self._running[record.id] = RunningBatch(task, record.status == "cancelling")
-        task.add_done_callback(lambda done: self._ended(record.id, done))
-
-    def _ended(self, batch_id: str, task: asyncio.Task[None]) -> None:
-        if batch_id in self._running and self._running[batch_id].task is task:
-            del self._running[batch_id]
-            self._retry.waiting.pop(batch_id, None)
-
-    async def _finish(self, runner: BatchRunner, record: BatchRecord) -> None:
-        """Run a batch to its end, whatever happens to the disk. It fails where something else breaks `TRIES` times."""
-        broke = 0
-        while True:
-            try:
-                return await runner.finish(record)
-            except STORAGE as error:
-                await self._retry.pause(record.id, error, self._pause_s(broke))
-            except BatchMoved:
-                log.info("batch %s was moved on by another call, or by another gateway", record.id)
-            except Exception as error:
-                broke += 1
-                log.exception("batch %s broke (%d of %d)", record.id, broke, TRIES)
-                if broke >= TRIES:
-                    await runner.move(record, "failed", error=f"the gateway failed on it: {type(error).__name__}")
-                    return None
-                await asyncio.sleep(self._pause_s(broke))
-            found = await self._retry.until_kept(record.id, partial(self._on_disk, partial(self._again, record.id)))
-            if found is None or found.status not in OPEN:
-                return None
-            record = found
-
-    def _pause_s(self, broke: int) -> float:
-        return float(min(30, 2**broke))
-
-    def _again(self, batch_id: str) -> BatchRecord | None:
-        """Return a batch as it is now; None where it is another's."""
-        store = self._opened()
-        return store.batch(batch_id) if batch_id in store.renew([batch_id]) else None
+        self._forgot_s = -math.inf
+        await self._open.put_down()
 
     # --- shared ---
 
@@ -365,7 +271,7 @@ class Batches:
         """Check that this gateway may change the folder. Raises `Overloaded` where another holds it, or
         `StorageFailed`."""
         self._opened()
-        if self._runner is None:
+        if self._open.runner is None:
             error = Overloaded(
                 f"files and batches of this gateway are run by {self._tenure.holder()}, which holds the same folder; "
                 "ask that gateway, or come back when it has ended",
