@@ -17,17 +17,15 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.rails.choice_texts import ChoiceTexts, WindowedText
+from sluicegate.gateway.rails.findings import WHY, Findings
 from sluicegate.gateway.rails.judged_text import Told
 from sluicegate.gateway.rails.text_windows import Windows
 from sluicegate.gateway.rails.token_probabilities import TokenProbabilities
-from sluicegate.gateway.rails.verdicts import category_of
 from sluicegate.gateway.telemetry import Hold
 from sluicegate.plugins import (
     Answer,
@@ -49,14 +47,6 @@ from sluicegate.safety import HoldbackWindow, JsonWindow, Released, WindowLimits
 REFUSAL = "The answer was stopped by a safety rail."
 PENDING = "The answer waits for a person to look at it."
 MAX_HOLDS = 64
-WHY = {
-    "rail_failed": "The answer was stopped: the safety check {rail!r} could not look at it.",
-    "max_hold": "The answer was stopped: the safety check {rail!r} could not decide about so much text.",
-    "redaction_refused": "The answer was stopped: what {rail!r} takes out of it cannot be replaced where it stood.",
-    "not_json": "The answer was stopped: it is not the JSON text that was asked for.",
-}
-"""By what ended a choice, where that is no finding of a rail."""
-GRAVITY = ("pass", "shadow redact", "shadow escalate", "shadow block", "redact", "escalate", "block", "failed")
 WHOLE = ("stop", "tool_calls")
 
 
@@ -72,25 +62,17 @@ class Moderation:
         lead: str = "",
     ) -> None:
         """Open the windows for the answers to `request`. `lead` is what the client sent and joins the answer to."""
-        self._names = [name for name, _ in rails]
         self._request = request
         self._judged = {name for name, rail in rails if offers(rail, JudgingRail)}
         at_once = [rail for name, rail in rails if name not in self._judged]
         acting = any(limits.rail_policy(name).mode == "enforce" for name in self._judged)
         self._windows = Windows(at_once, request, caller, limits, lead, whole=acting)
         self._lead = lead
-        self.asked: list[tuple[str, str]] = []
-        """(rail, reason) of every place that a person is to look at."""
-        self.failures: list[str] = []
-        """Rails that failed, in the order they did."""
-        self.reasons: dict[str, str] = {}
-        """Why a rail stopped a choice, for operators."""
+        self._findings = Findings([name for name, _ in rails])
+        self.asked, self.failures = self._findings.asked, self._findings.failures
+        self.reasons = self._findings.reasons
         self._seconds = 0.0
         self._judging_s: Mapping[str, float] = {}
-        self._scores: Mapping[str, Mapping[str, float]] = {}
-        self._outcomes = dict.fromkeys(self._names, "pass")
-        self._redacted: dict[str, Counter[str]] = {}
-        self._categories: dict[str, Counter[str]] = {}
         self._holds: list[Hold] = []
         self._choices = [ChoiceTexts(i) for i in range(request.n)]
         if not request.reasoning and not request.callable_tools:  # a rail that cannot open fails before any text
@@ -193,7 +175,7 @@ class Moderation:
 
     def judged(self, seconds: Mapping[str, float], scores: Mapping[str, Mapping[str, float]]) -> None:
         """Take over how many seconds each judge was waited for, and the worst scores that it gave."""
-        self._judging_s, self._scores = seconds, scores
+        self._judging_s, self._findings.scores = seconds, scores
 
     def _turn(self, choice: ChoiceTexts, piece: Piece, deltas: list[Delta]) -> WindowedText | None:
         """Move to another text, which may be one that the stream was in before."""
@@ -299,24 +281,12 @@ class Moderation:
     def decisions(self, began_s: float = 0.0) -> list[Decision]:
         """Return a decision for each rail, all of which began together. Rails that answer at once share their time
         evenly."""
-        each = self._seconds / max(1, len(self._names) - len(self._judged))
+        each = self._seconds / max(1, len(self._findings.outcomes) - len(self._judged))
         found = []
-        for name, outcome in self._outcomes.items():
+        for name, outcome in self._findings.outcomes.items():
             took_s = self._judging_s.get(name, 0.0) if name in self._judged else each
-            found.append(Decision("moderate", name, outcome, took_s, self._detail(name), began_s))
+            found.append(Decision("moderate", name, outcome, took_s, self._findings.detail(name), began_s))
         return found
-
-    def _detail(self, name: str) -> Mapping[str, Any]:
-        """Return what a rail found, counted by category; what it replaced, counted by reason; and the worst scores of a
-        judge."""
-        if not (self._redacted or self._categories or self._scores):
-            return {}
-        found = {
-            "redacted": self._redacted.get(name),
-            "categories": self._categories.get(name),
-            "scores": self._scores.get(name),
-        }
-        return {what: dict(counts) for what, counts in found.items() if counts}
 
     def _texts(self) -> Iterable[WindowedText]:
         return (text for choice in self._choices for text in choice.texts.values())
@@ -334,44 +304,14 @@ class Moderation:
 
     def _take(self, choice: ChoiceTexts, text: WindowedText, step: Released) -> str:
         """Return what may leave of a step; the rest waits for a person."""
-        self._note(text, step)
+        if step.redactions:
+            text.redactions += step.redactions
+        self._findings.note(step)
         out, withheld = ("", step.text + step.withheld) if choice.asked else (step.text, step.withheld)
         if withheld:
             text.withheld.append(withheld)
         choice.asked = choice.asked or bool(step.escalations)
         return out
-
-    def _note(self, text: WindowedText, step: Released) -> None:
-        for redaction in step.redactions:
-            text.redactions.append(redaction)
-            self._redacted.setdefault(redaction.rail, Counter())[redaction.reason] += 1
-            self._found(redaction.rail, redaction.reason)
-            self._worsen(redaction.rail, "redact")
-        for line in step.escalations:
-            rail, _, reason = line.partition(": ")
-            self.asked.append((rail, reason))
-            self._found(rail, reason)
-            self._worsen(rail, "escalate")
-        for line in step.failures:
-            self.failures.append(line.partition(":")[0])
-            self._worsen(self.failures[-1], "failed")
-        for line in step.shadow:
-            rail, action, reason = line.split(": ", 2)
-            self._found(rail, reason)
-            self._worsen(rail, f"shadow {action}")
-        if step.rail is not None:
-            if step.blocked is not None and step.blocked not in WHY:
-                self._found(step.rail, step.blocked)
-            self._worsen(step.rail, "block")
-            self.reasons.setdefault(step.rail, step.blocked or "")
-
-    def _found(self, rail: str, reason: str) -> None:
-        """Count a finding. A reason may go on with a place or a score behind its category."""
-        self._categories.setdefault(rail, Counter())[category_of(reason)] += 1
-
-    def _worsen(self, rail: str, outcome: str) -> None:
-        if GRAVITY.index(outcome) > GRAVITY.index(self._outcomes[rail]):
-            self._outcomes[rail] = outcome
 
     def _delta(
         self, choice: ChoiceTexts, text: WindowedText, out: str, last: Released, ended: FinishReason | None
