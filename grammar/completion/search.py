@@ -129,7 +129,7 @@ class _Search:
         if self.tape is not None and self.checkpoint is not None and node.checkpoint is not None:
             _go_back(self.tape, node.checkpoint, node.text, self.checkpoint)
         charge(_OF_TRY)
-        after, _ = self.states.take(alone, text, self.tape)
+        after = self.states.take(alone, text, self.tape)
         if after is None or (self.watch is not None and not self.watch.is_clear(node.text + text)):
             return None
         checkpoint = self.tape.checkpoint() if self.tape is not None else None

@@ -8,7 +8,7 @@ from typing import Protocol
 from sluicegate.grammar.json.layout import Between, Layout, Then, closing
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.guards import DistinctItem, DistinctOnceClosed, Guard, Together
-from sluicegate.grammar.reading.lookahead import Lookahead
+from sluicegate.grammar.reading.lookahead import OVER, Lookahead, after_byte, joined
 from sluicegate.grammar.reading.reading import Place, Reading
 from sluicegate.grammar.reading.readings import ByteChoice
 from sluicegate.grammar.reading.value_start import ValueSource
@@ -59,10 +59,16 @@ class Container:
     def part_done(self) -> Continuation:
         """Return what follows a part that led here, whatever the part was; always the same object."""
 
-    @abstractmethod
     def parts_read(self, at: PunctuationNode, vocabulary: Vocabulary) -> int | None:
         """Return the nodes that whitespace and the next part read at `at`. None: something follows the part inside a
         token, or a guard is asked."""
+        return None
+
+    def parts_lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead | None:
+        """Return the lookahead of whitespace and the next part at `at`. None: something follows the part inside a
+        token."""
+        read = self.parts_read(at, vocabulary)
+        return None if read is None else Lookahead(HERE | read)
 
     def place(self, role: str) -> Place | None:
         """Return the place of one of the points here, as `role` says; see `reading.Place`."""
@@ -110,24 +116,27 @@ class Container:
 
     def opened_lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead | None:
         """Return the lookahead after the opening bracket, at `at`."""
-        parts = self.parts_read(at, vocabulary)
-        return None if parts is None else self._or_closed(HERE | parts, vocabulary)
+        parts = self.parts_lookahead(at, vocabulary)
+        return None if parts is None else self._or_closed(parts, vocabulary)
 
     def between_lookahead(self, vocabulary: Vocabulary) -> Lookahead | None:
         """Return the lookahead after a part."""
         comma = vocabulary.punctuation.by_path.get(b",")
         if comma is None or not self.may_go_on():
-            return self._or_closed(HERE, vocabulary)
-        parts = self.parts_read(comma, vocabulary)
-        return None if parts is None else self._or_closed(HERE | comma.lift(HERE | parts), vocabulary)
+            return self._or_closed(OVER, vocabulary)
+        parts = self.parts_lookahead(comma, vocabulary)
+        if parts is None:
+            return None
+        after = after_byte(comma, parts)
+        return self._or_closed(after._replace(read=HERE | after.read), vocabulary)
 
-    def _or_closed(self, read: int, vocabulary: Vocabulary) -> Lookahead | None:
+    def _or_closed(self, parts: Lookahead, vocabulary: Vocabulary) -> Lookahead | None:
         if not self.may_close():
-            return Lookahead(read)
+            return parts
         if self.plan.check is not None:
             return None
         closed = self.values.layout.close_lookahead(self.bracket, self.follow, vocabulary)
-        return closed._replace(read=closed.read | read)
+        return joined((parts, closed))
 
 
 def closed_guard(state: Container) -> Guard | None:

@@ -112,6 +112,13 @@ class Layout:
         """Return what can be read where `found` can be, with or without whitespace before it."""
         return found if lexeme is None else of_scalar(lexeme, punctuation)[0] | self.delayed(lexeme, found, punctuation)
 
+    def spaced_lookahead(self, lexeme: DfaLexeme | None, found: Lookahead, punctuation: PunctuationTrie) -> Lookahead:
+        """Do `spaced` where guards may be asked."""
+        if lexeme is None:
+            return found
+        read, ends = of_scalar(lexeme, punctuation)
+        return joined([found, Lookahead(read), behind(punctuation, ends, found)])
+
     def delayed(self, lexeme: DfaLexeme | None, found: int, punctuation: PunctuationTrie) -> int:
         """Return `found` together with `found` after whitespace."""
         return found if lexeme is None else found | punctuation.behind(of_scalar(lexeme, punctuation)[1], found)
@@ -138,10 +145,7 @@ class Layout:
             after = outside(branch, bracket, vocabulary)
             parts.append(under(branch.guard, after_byte(bracket, after)))
         found = parts[0] if len(parts) == 1 else joined(parts)
-        if self.block is None:
-            return found
-        read, ends = of_scalar(self.block, punctuation)
-        return joined([found, Lookahead(read), behind(punctuation, ends, found)])
+        return self.spaced_lookahead(self.block, found, punctuation)
 
 
 @lru_cache(maxsize=64)

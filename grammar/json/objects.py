@@ -13,8 +13,8 @@ from sluicegate.grammar.json.object_plan import ObjectPlan
 from sluicegate.grammar.lexemes.base import QUOTE, Lexeme
 from sluicegate.grammar.lexemes.literals import Literals
 from sluicegate.grammar.lexemes.scalars import string_lexemes
-from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.lookahead import Lookahead
+from sluicegate.grammar.reading.continuations import Continuation, followed, of_lexeme
+from sluicegate.grammar.reading.lookahead import OVER, Lookahead, after_byte, joined
 from sluicegate.grammar.reading.reading import Reading, Run
 from sluicegate.grammar.reading.readings import ByteChoice, InLexeme
 from sluicegate.grammar.schema import strings
@@ -46,7 +46,7 @@ class ObjectState(Container):
     came, once one of them begins no longer one; `kinds`: lexemes of the free names that are left, each with the plan's
     kinds of names by its outcomes."""
 
-    __slots__ = ("_entered", "_names", "_offered", "_read", "at", "count", "entries", "kinds", "met", "used")
+    __slots__ = ("_entered", "_free", "_names", "_offered", "_read", "at", "count", "entries", "kinds", "met", "used")
     bracket = 0x7D
     plan: ObjectPlan
     values: ObjectSource
@@ -73,6 +73,7 @@ class ObjectState(Container):
         self._names: tuple[Reading, ...] | None = None
         self._offered: list[int] | None = None
         self._read: tuple[int, int] | None = None
+        self._free: tuple[FreeName, ...] | None = None
         self._entered: dict[int, Lookahead | None] = {}
 
     def pointer(self) -> str:
@@ -164,15 +165,20 @@ class ObjectState(Container):
         return self._names
 
     def in_name(self) -> tuple[Reading, ...]:
-        plan = self.plan
         readings: list[Reading] = []
         if self._is_offered():
             lexeme = self._listed()
             readings.append(InLexeme(lexeme, lexeme.start, ListedName(self)))
-        if self.offers_free():
-            offered = [each for each in self.kinds if not plan.some or self.ways(-1 - each[0][0])]
-            readings.extend(InLexeme(lexeme, lexeme.start, FreeName(self, kinds)) for kinds, lexeme in offered)
+        readings.extend(InLexeme(name.lexeme, name.lexeme.start, name) for name in self._free_names())
         return tuple(readings)
+
+    def _free_names(self) -> tuple[FreeName, ...]:
+        """Return what follows free names, for each lexeme of those that may come next."""
+        if self._free is None:
+            kinds = self.kinds if self.offers_free() else ()
+            offered = [each for each in kinds if not self.plan.some or self.ways(-1 - each[0][0])]
+            self._free = tuple([FreeName(self, some, lexeme) for some, lexeme in offered])
+        return self._free
 
     def _listed(self) -> Literals:
         """Return the lexeme of the listed names that may come next, of which there is at least one."""
@@ -251,47 +257,71 @@ class ObjectState(Container):
         if colon is None:
             return None
         terms = plan.values[index] if index >= 0 else plan.free[-1 - index]
-        value, after = values.value_lookahead(terms, punctuation.root, vocabulary), self.between_lookahead(vocabulary)
-        if after is None or value.doubtful or after.doubtful or after.ends:
+        layout, done = values.layout, self.part_done()
+        found = values.value_lookahead(terms, punctuation.root, vocabulary)
+        ends = found.ends
+        for _, _, _, more in found.doubtful:
+            ends |= more
+        if not layout.delayed(layout.colon, ends, punctuation) & colon.domain:
+            # No token begins with the colon and goes on behind the value.
+            found = found.whole()
+        elif done.is_asked(0):
             return None
-        layout = values.layout
-        read = value.read | punctuation.behind(value.ends, after.read)
-        return Lookahead(HERE | colon.lift(HERE | layout.spaced(layout.colon, read, punctuation)))
+        else:
+            found = followed(found, done, 0, punctuation.root, vocabulary)
+        after = after_byte(colon, layout.spaced_lookahead(layout.colon, found, punctuation))
+        return after._replace(read=HERE | after.read | colon.lift(HERE))
 
-    def parts_read(self, at: PunctuationNode, vocabulary: Vocabulary) -> int | None:
+    def parts_lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead | None:
         if not self.may_go_on():
-            return 0
+            return OVER
         plan, layout, punctuation = self.plan, self.values.layout, vocabulary.punctuation
-        read, ends = self._name_read(punctuation)
+        read, ends = self._listed_read(punctuation)
         if plan.some or (ends and layout.delayed(layout.block, ends, punctuation) & at.domain):
             return None
-        return layout.spaced(layout.block, read, punctuation)
+        ends = 0
+        for name in self._free_names():
+            inside, over = of_scalar(name.lexeme, punctuation)
+            read |= inside
+            ends |= over
+        there = layout.delayed(layout.block, ends, punctuation) & at.domain
+        colon = punctuation.by_path.get(b":")
+        if there and colon is not None and punctuation.behind(there, 1 << colon.number) & at.domain:
+            return None
+        read = HERE | layout.spaced(layout.block, read, punctuation)
+        if not there:
+            return Lookahead(read)
+        # A new name that ends where its token ends: nothing but the name itself is asked about.
+        spaced = there & ~ends
+        doubtful = [((plan.distinct,), True, ends & at.domain, 0), ((plan.distinct,), False, spaced, 0)]
+        return Lookahead(read, 0, tuple([each for each in doubtful if each[2]]))
 
-    def name_lookahead(self, vocabulary: Vocabulary) -> Lookahead | None:
-        """Return the lookahead of a name, from its opening quote on. None: a name may end there, or demands are
-        counted."""
-        read, ends = self._name_read(vocabulary.punctuation)
-        return None if ends or self.plan.some else Lookahead(HERE | read)
+    def name_lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead | None:
+        """Return the lookahead of a name at `at`, from its opening quote on. None: a listed name may end there, or
+        demands are counted."""
+        punctuation = vocabulary.punctuation
+        read, ends = self._listed_read(punctuation)
+        if ends or self.plan.some:
+            return None
+        parts = [Lookahead(HERE | read)]
+        parts += [of_lexeme(name.lexeme, name, at, vocabulary) for name in self._free_names()]
+        return joined(parts)
 
-    def _name_read(self, punctuation: PunctuationTrie) -> tuple[int, int]:
-        """Return what a name reads from its opening quote on, and where it may end."""
+    def _listed_read(self, punctuation: PunctuationTrie) -> tuple[int, int]:
+        """Return what a listed name reads from its opening quote on, and where it may end."""
         plan = self.plan
         if self._read is None:
-            read = ends = 0
             if plan.in_order:
-                read, ends = plan.read_from(self.at, punctuation)
+                self._read = plan.read_from(self.at, punctuation)
             elif plan.unordered:
-                read, ends = plan.read_of(plan.left(self.at), punctuation)
+                self._read = plan.read_of(plan.left(self.at), punctuation)
             else:
+                read = ends = 0
                 known = plan.names_read(punctuation)
                 for i in self.offered():
                     read |= known[i][0]
                     ends |= known[i][1]
-            for _, lexeme in self.kinds if self.offers_free() else ():
-                inside, over = of_scalar(lexeme, punctuation)
-                read |= inside
-                ends |= over
-            self._read = read, ends
+                self._read = read, ends
         return self._read
 
 
@@ -311,7 +341,7 @@ class NameStart(Then):
         self.state = state
 
     def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
-        return self.state.name_lookahead(vocabulary) or super()._find(outcome, at, vocabulary)
+        return self.state.name_lookahead(at, vocabulary) or super()._find(outcome, at, vocabulary)
 
 
 class MemberStart(Continuation):
@@ -357,12 +387,13 @@ class ListedName(Continuation):
 class FreeName(Continuation):
     """After a name that is not listed, of the plan's kind `kinds[outcome]`."""
 
-    __slots__ = ("kinds", "state")
+    __slots__ = ("kinds", "lexeme", "state")
 
-    def __init__(self, state: ObjectState, kinds: tuple[int, ...]) -> None:
+    def __init__(self, state: ObjectState, kinds: tuple[int, ...], lexeme: Lexeme) -> None:
         super().__init__(state.plan.distinct)
         self.state = state
         self.kinds = kinds
+        self.lexeme = lexeme
 
     def entries(self, outcome: int) -> list[MemberStart]:
         return self.state.entries_of(-1 - self.kinds[outcome])
@@ -381,6 +412,7 @@ class FreeName(Continuation):
             return readings
         assert run.tape is not None
         assert run.tape.open is not None
+        run.reads_text()
         name = run.tape.last_string()
         if state.used is not None:
             used = state.used.plus(name)
@@ -390,7 +422,7 @@ class FreeName(Continuation):
             used = state.plan.none_given
             for each in sorted((run.tape.open.keys.all() | {name}) - state.plan.refused):
                 used = used.plus(each)
-        return FreeName(state.without(used), (self.kinds[outcome],)).after(0)
+        return FreeName(state.without(used), (self.kinds[outcome],), self.lexeme).after(0)
 
     def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
         known = self.state.entry_lookahead(-1 - self.kinds[outcome], at, vocabulary)

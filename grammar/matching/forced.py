@@ -27,7 +27,7 @@ def forced_text(states: ParserStates, state: ParserState, tape: Tape | None) -> 
         byte = _next_byte(state)
         if byte < 0:
             break
-        after, _ = states.take(state, bytes([byte]), tape)
+        after = states.take(state, bytes([byte]), tape)
         if after is None:
             break
         found.append(byte)

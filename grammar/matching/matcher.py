@@ -223,10 +223,23 @@ class LazyMatcher:
         tick()
         checkpoint = tape.checkpoint()
         try:
-            after, _ = self._states.take(self._at, self._grammar.vocabulary.words[token], tape)
+            word = self._grammar.vocabulary.words[token]
+            return (self._again(token) or self._states.take(self._at, word, tape)) is not None
         finally:
             tape.restore(checkpoint)
-        return after is not None
+
+    def _again(self, token_id: int) -> ParserState | None:
+        """Return the state after a token where names were asked for here before and the answers are the same; then the
+        token is on the tape. Otherwise None."""
+        answered, tape = self._at.answered, self._tape
+        known = answered.get(token_id) if answered is not None else None
+        if known is None or tape is None:
+            return None
+        checkpoint = tape.checkpoint()
+        if known.again(tape):
+            return known.after
+        tape.restore(checkpoint)
+        return None
 
     # --- moving -------------------------------------------------------------------------------------------------
 
@@ -261,30 +274,23 @@ class LazyMatcher:
             self._within(self._accept_watched, token_id, word)
             return
         at = self._at
-        known = self._stay(token_id, word)
         checkpoint = tape.checkpoint() if tape is not None else None
-        if known is not None:
-            self._past.append((at, checkpoint, False, token_id, None))
-            if tape is not None:
-                tape.push_all(word)
-            self._at = known
-            return
-        try:
-            after, asked = self._within(self._states.take, self._at, word, tape)
-            if after is None:
-                raise TokenRejected(token_id)
-        except Exception:
-            if tape is not None and checkpoint is not None:
-                tape.restore(checkpoint)
-            raise
-        if not asked:
-            self._at.tokens[token_id] = after
-        self._past.append((self._at, checkpoint, self._finished, token_id, None))
+        after = self._again(token_id) or self._stay(token_id, word)
+        if after is None:
+            try:
+                after = self._within(self._states.accept, at, token_id, tape)
+                if after is None:
+                    raise TokenRejected(token_id)
+            except Exception:
+                if tape is not None and checkpoint is not None:
+                    tape.restore(checkpoint)
+                raise
+        self._past.append((at, checkpoint, False, token_id, None))
         self._at = after
 
     def _stay(self, token_id: int, word: bytes) -> ParserState | None:
-        """Return the state after a token that stays inside the open string, or None. Does not look at the clock: it
-        takes a few microseconds."""
+        """Return the state after a token that stays inside the open string; then the token is on the tape. None where
+        it does not. Does not look at the clock: it takes a few microseconds."""
         tape, lock, at = self._tape, self._grammar.lock, self._at
         readings = at.readings
         if (tape is not None and tape.mode != 1) or len(readings) > _FEW or type(readings[0]) is not InLexeme:
@@ -295,6 +301,8 @@ class LazyMatcher:
             after = self._states.stay(at, word)
             if after is not None:
                 at.tokens[token_id] = after
+                if tape is not None:
+                    tape.push_all(word)
             return after
         finally:
             lock.release()
@@ -309,9 +317,7 @@ class LazyMatcher:
             if after is not None:
                 tape.push_all(word)
             else:
-                after, asked = self._states.take(self._at, word, tape)
-                if after is not None and not asked:
-                    self._at.tokens[token_id] = after
+                after = self._again(token_id) or self._states.accept(self._at, token_id, tape)
             if after is None or not watch.move(word, tape, checkpoint.since):
                 raise TokenRejected(token_id)
         except Exception:

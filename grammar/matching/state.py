@@ -10,7 +10,7 @@ import numpy as np
 
 from sluicegate.grammar.lexemes.base import QUOTE, Lexeme
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.guards import DistinctItem, Guard
+from sluicegate.grammar.reading.guards import DistinctItem, DistinctKey, Guard
 from sluicegate.grammar.reading.mask_builder import MaskBuilder
 from sluicegate.grammar.reading.reading import Reading, Run
 from sluicegate.grammar.reading.readings import InLexeme
@@ -26,6 +26,8 @@ _KEPT = 4_000
 """Configurations per grammar before it starts afresh; each holds a mask of a few hundred words beside a shared row."""
 
 
+_PARTS = 500
+"""Readings whose part of masks is remembered."""
 _FEW = 4
 """Readings among which none is looked for that can do no more than another."""
 
@@ -47,10 +49,28 @@ class Mask(NamedTuple):
     empty: bool
 
 
+class AskedToken(NamedTuple):
+    """The state after a token where guards answer as they did: each of `asked` is (bytes of the token up to there,
+    guard, `end_offset` as in `Run.passes`, what it answered); `rest` are the bytes behind the last."""
+
+    asked: tuple[tuple[bytes, Guard, int, bool], ...]
+    rest: bytes
+    after: ParserState
+
+    def again(self, tape: Tape) -> bool:
+        """Push the token on `tape`, and return whether all guards answer as they did; else some of it was pushed."""
+        for piece, guard, end_offset, passed in self.asked:
+            tape.push_all(piece)
+            if guard.allows(tape, len(tape.text) - end_offset) != passed:
+                return False
+        tape.push_all(self.rest)
+        return True
+
+
 class ParserState:
     """Immutable but for what it remembers. `readings` are distinct."""
 
-    __slots__ = ("can_stop", "forced", "mask", "readings", "steps", "tokens")
+    __slots__ = ("answered", "can_stop", "forced", "mask", "readings", "steps", "tokens")
 
     def __init__(self, readings: tuple[Reading, ...]) -> None:
         self.readings = readings
@@ -60,6 +80,8 @@ class ParserState:
         self.mask: Mask | None = None
         self.steps: dict[int, ParserState | None] = {}
         self.tokens: dict[int, ParserState] = {}
+        self.answered: dict[int, AskedToken] | None = None
+        """Of tokens on which new property names are asked for."""
 
 
 class ParserStates:
@@ -73,6 +95,8 @@ class ParserStates:
         self._known: dict[Any, ParserState] = {}
         self._alone: dict[Any, ParserState] = {}
         """Of one reading, by its key."""
+        self._parts: dict[Any, tuple[InLexeme, Mask]] = {}
+        """What one reading adds to masks; with the reading, whose key holds for as long as that is kept."""
 
     @property
     def full(self) -> bool:
@@ -134,15 +158,34 @@ class ParserStates:
         run.asked = run.asked or outer
         return after
 
-    def take(self, state: ParserState, word: bytes, tape: Tape | None) -> tuple[ParserState | None, bool]:
-        """Return the state after all of `word` (None = refused), and whether the outcome depends on the text. Pushes
-        the bytes on `tape`."""
+    def accept(self, state: ParserState, token_id: int, tape: Tape | None) -> ParserState | None:
+        """Return the state after a token (None = refused) and remember it. Pushes its bytes on `tape`."""
+        word = self.vocabulary.words[token_id]
+        begun = 0 if tape is None else len(tape.text)
+        after, run = self._taken(state, word, tape)
+        if after is None:
+            return None
+        if run is None or not run.asked:
+            state.tokens[token_id] = after
+        elif not run.by_text and all(type(answer.guard) is DistinctKey for answer in run.answers):
+            known = state.answered
+            if known is None:
+                known = state.answered = {}
+            known[token_id] = _answered(run, word, begun, after)
+        return after
+
+    def take(self, state: ParserState, word: bytes, tape: Tape | None) -> ParserState | None:
+        """Return the state after all of `word` (None = refused). Pushes the bytes on `tape`."""
+        return self._taken(state, word, tape)[0]
+
+    def _taken(self, state: ParserState, word: bytes, tape: Tape | None) -> tuple[ParserState | None, Run | None]:
+        """Do `take`; return also what was asked of the text, if that could be."""
         if tape is None or tape.mode == 1:
             inside = self.stay(state, word)
             if inside is not None:
                 if tape is not None:
                     tape.push_all(word)
-                return inside, False
+                return inside, None
         run = Run(tape)
         at: ParserState | None = state
         for byte in word:
@@ -151,8 +194,8 @@ class ParserStates:
             assert at is not None
             at = self.step(at, byte, run)
             if at is None:
-                return None, run.asked
-        return at, run.asked
+                return None, run
+        return at, run
 
     def stay(self, state: ParserState, word: bytes) -> ParserState | None:
         """Return the state in the common case: the word stays inside the one lexeme that is open, or inside all strings
@@ -211,17 +254,43 @@ class ParserStates:
 
     def _built(self, state: ParserState) -> Mask:
         builder = MaskBuilder(self.vocabulary)
+        parts = []
         for reading in state.readings:
-            reading.root(builder)
+            if type(reading) is InLexeme and reading.follow.guard is not None:
+                parts.append(self._part(reading))
+            else:
+                reading.root(builder)
         if self.trailing is not None:
             for reading in state.readings:
                 if not (type(reading) is InLexeme and reading.lexeme.general):
                     reading.walk(self.trailing, builder)
+        for part in parts:
+            if part.base is not self.vocabulary.blank:
+                builder.rows.append(part.base)
+            if part.ids.size:
+                builder.sure.append(part.ids)
         empty = not builder.rows and not builder.sure
         if state.can_stop:
             builder.sure.append(self.vocabulary.eos)
         doubts = self._doubts(builder) if builder.doubtful else ()
+        for part in parts:
+            doubts += part.doubts
         return Mask(self._base(builder.rows), join(builder.sure), doubts, empty)
+
+    def _part(self, reading: InLexeme) -> Mask:
+        """Return what a reading of a new name adds to a mask. It stays the same from letter to letter, while the listed
+        names that could still be meant change."""
+        key = _key(reading)
+        found = self._parts.get(key)
+        if found is None:
+            builder = MaskBuilder(self.vocabulary)
+            reading.root(builder)
+            doubts = self._doubts(builder)
+            mask = Mask(self._base(builder.rows), join(builder.sure), doubts, not builder.rows and not builder.sure)
+            if len(self._parts) >= _PARTS:
+                self._parts.clear()
+            found = self._parts[key] = (reading, mask)
+        return found[1]
 
     def _doubts(self, builder: MaskBuilder) -> tuple[Doubt, ...]:
         """Return the tokens that guards must decide on. Those that hold a second string are asked for one by one:
@@ -232,7 +301,7 @@ class ParserStates:
             reaching = any(isinstance(guard, DistinctItem) and guard.reaching for guard in guards)
             table = self.vocabulary.is_reaching if reaching else self.vocabulary.is_crossing
             crossing = table[ids] if direct else None
-            if crossing is not None and crossing.any():
+            if crossing is not None and np.count_nonzero(crossing):
                 found.append(Doubt(guards, False, ids[crossing]))
                 ids = ids[~crossing]
             found.append(Doubt(guards, direct, ids))
@@ -243,6 +312,15 @@ class ParserStates:
             return rows[0] if rows else self.vocabulary.blank
         distinct = list({id(row): row for row in rows}.values())
         return distinct[0] if len(distinct) == 1 else np.bitwise_or.reduce(distinct)
+
+
+def _answered(run: Run, word: bytes, begun: int, after: ParserState) -> AskedToken:
+    asked, done = [], 0
+    for answer in run.answers:
+        until = answer.size - begun
+        asked.append((word[done:until], answer.guard, answer.end_offset, answer.passed))
+        done = until
+    return AskedToken(tuple(asked), word[done:], after)
 
 
 def _undominated(readings: Sequence[Reading]) -> list[Reading]:

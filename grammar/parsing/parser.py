@@ -156,7 +156,7 @@ class Parser:
     def leave(self, frame: ParseFrame, run: Run, end_offset: int) -> tuple[Reading, ...]:
         """Return `outside`, and restart the tape where a value begins; `end_offset` as in `Run.passes`."""
         if self.begins_value(frame):
-            run.asked = True  # the tape moves, so this step is taken anew each time
+            run.reads_text()  # the tape moves, so this step is taken anew each time
             run.tape.restart(end_offset)  # type: ignore[union-attr]  # values come with their own tape
         elif self.goes_on and self.frames.opened(frame).is_whole:
             self.follow.finish(0, run, end_offset)

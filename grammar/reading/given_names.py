@@ -35,8 +35,10 @@ class NameSet:
         names = self._sorted
         if names is None:
             names = self._sorted = sorted(self._names)
-        size = len(begun)
         low = bisect_left(names, begun)
+        if low == len(names) or not names[low].startswith(begun):
+            return []
+        size = len(begun)
         high = bisect_right(names, begun, low, key=lambda name: name[:size])
         if high - low <= _MANY:
             return [name[size:] for name in names[low:high] if name[size:] in among]

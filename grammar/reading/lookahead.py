@@ -28,6 +28,10 @@ class Lookahead(NamedTuple):
     ends: int = 0
     doubtful: tuple[Doubtful, ...] = ()
 
+    def whole(self) -> Lookahead:
+        """Return what can be read where nothing follows."""
+        return Lookahead(self.read, 0, tuple([(guards, direct, read, 0) for guards, direct, read, _ in self.doubtful]))
+
 
 OVER = Lookahead(HERE)
 """Nothing more can be read, and nothing needs to be."""

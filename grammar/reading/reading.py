@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from sluicegate.grammar.budget.meter import look
 from sluicegate.grammar.lexemes.base import QUOTE, Lexeme
@@ -26,14 +26,27 @@ Place = tuple[Any, tuple[int, ...]]
 anything can go on in every way in which the other can."""
 
 
-class Run:
-    """One stepping of readings over bytes. `asked`: a guard was asked, so the outcome must not be remembered."""
+class AnswerOfGuard(NamedTuple):
+    """What `guard` answered after a text of `size` bytes; `end_offset` as in `Run.passes`."""
 
-    __slots__ = ("asked", "tape")
+    size: int
+    guard: Guard
+    end_offset: int
+    passed: bool
+
+
+class Run:
+    """One stepping of readings over bytes. `asked`: a guard was asked, or the text, so the outcome must not be
+    remembered. `answers`: of all guards so far; the outcome follows from them where each is a `DistinctKey` and
+    `by_text` is not set."""
+
+    __slots__ = ("answers", "asked", "by_text", "tape")
 
     def __init__(self, tape: Tape | None) -> None:
         self.tape = tape
         self.asked = False
+        self.by_text = False
+        self.answers: list[AnswerOfGuard] = []
 
     def passes(self, guard: Guard, end_offset: int) -> bool:
         """Ask `guard`, and note that one was asked. `end_offset`: 0 if the value ended with the last byte, 1 if that
@@ -41,7 +54,14 @@ class Run:
         self.asked = True
         assert self.tape is not None
         look()
-        return guard.allows(self.tape, len(self.tape.text) - end_offset)
+        size = len(self.tape.text)
+        passed = guard.allows(self.tape, size - end_offset)
+        self.answers.append(AnswerOfGuard(size, guard, end_offset, passed))
+        return passed
+
+    def reads_text(self) -> None:
+        """Note that the outcome depends on the text beyond what guards answered."""
+        self.asked = self.by_text = True
 
 
 class Reading:

@@ -33,7 +33,7 @@ class LazyContinuation(Continuation):
 
     def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
         if self.restarts:
-            run.asked = True  # the tape moves, so this step is taken anew each time
+            run.reads_text()  # the tape moves, so this step is taken anew each time
             assert isinstance(run.tape, RegionTape)
             run.tape.restart(end_offset)
         return self.after(outcome)
