@@ -17,8 +17,10 @@ from sluicegate.cache.semantic.sameness import Sameness
 from sluicegate.cache.semantic.verified import Judge, Verified, same_answers
 from sluicegate.plugins import Answer, Lifecycle
 
-DECIDED_THRESHOLD = 0.15
-"""Cosine of hashed n-grams: questions in other words share a word or two."""
+DECIDED_THRESHOLD = 0.0
+"""Cosine where wordings decide by their equality: questions in other words may share none."""
+JUDGED_THRESHOLD = 0.15
+"""Cosine of hashed n-grams of what a judge is asked about: most questions in other words share a word or two."""
 Place = tuple[str, str]
 """Tenant and scope."""
 
@@ -59,7 +61,8 @@ class SemanticTier:
         names of those whose requests use this tier unless they decline; "*" stands for all."""
         self.models = frozenset(models)
         by_words = guard == "words" or sameness is not None
-        usual = min(embedder.threshold, DECIDED_THRESHOLD) if by_words else embedder.threshold
+        decided = DECIDED_THRESHOLD if sameness is None else JUDGED_THRESHOLD
+        usual = min(embedder.threshold, decided) if by_words else embedder.threshold
         self.threshold = usual if threshold is None else threshold
         self.sameness = sameness
         self._embedder = embedder

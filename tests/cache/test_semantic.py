@@ -210,6 +210,14 @@ async def test_a_rewording_is_served_with_score_and_age(gateways: list[TieredCac
     assert await found(other, "Can you tell me how to reset my router, please?") is None
 
 
+async def test_equal_wordings_are_served_however_few_words_the_questions_share(gateways: list[TieredCache]) -> None:
+    one, other = gateways
+    await keep(one, "How can I contact support?", "so")
+    hit = await found(other, "How do I get in touch with customer service?")
+    assert hit.answers == answer("so")
+    assert hit.score < 0.15
+
+
 async def test_only_within_the_hard_scope(gateways: list[TieredCache]) -> None:
     cache = gateways[0]
     await keep(cache, "How do I reset my password?", "so")
