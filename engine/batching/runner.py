@@ -320,11 +320,13 @@ class ModelRunner:
             self._recurrent.give_up()
 
     def close(self) -> None:
-        """End the threads of the compiled program; other processes free their pools."""
+        """End the threads of the compiled program and free the pool, here and in other processes."""
         if self._mirror is not None:
             self._mirror.close()
         if self._decoder is not None:
             self._decoder.close()
+        self._decoder = self._fused = None  # they look into the pool
+        self.give_up()
 
     def scrub(self, blocks: Seq[int]) -> None:
         if self._mirror is not None:

@@ -118,8 +118,8 @@ class KVPool:
 
     def give_up(self) -> None:
         """Free the memory; the pool cannot be used any more."""
-        for tensors in (self.keys, self.values, self.key_scales, self.value_scales):
-            tensors.clear()
+        for held in (self.keys, self.values, self.key_scales, self.value_scales, self.key_arrays, self.value_arrays):
+            held.clear()
 
     def scrub(self, blocks: Seq[int]) -> None:
         """Zero these blocks: a NaN left behind would reach the next holder even through masked positions."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+
+import torch
 
 from sluicegate.engine import Engine
 from sluicegate.gateway.request.generators import Generators
@@ -61,3 +64,17 @@ def test_a_generator_without_capacity_is_not_asked() -> None:
     metrics = Metrics()
     metrics.alias(dict, lambda: "m", None)
     assert b"cache_config_info" not in metrics.exposition()[0]
+
+
+async def test_a_closed_engine_holds_no_kv_memory(tiny: MakeModel) -> None:
+    """Whoever still knows the engine holds its bookkeeping, not its pool."""
+    model, blocks = tiny("llama"), 131
+
+    def pools() -> int:
+        return sum(type(each) is torch.Tensor and each.shape[:1] == (blocks,) for each in gc.get_objects())
+
+    async with serving(model, num_blocks=blocks) as engine:
+        await collect(await engine.generate(a_job(model, "the cat")))
+        assert pools() > 0
+    assert pools() == 0
+    assert engine.models
