@@ -100,18 +100,8 @@ def _of_without_given(lexeme: WithoutGiven, punctuation: PunctuationTrie) -> Ope
     read, ended = opening_of(lexeme.inner, punctuation)
     start = punctuation.root.below(QUOTE) if lexeme.is_string else punctuation.root
     refused = 0
-    pending = [] if start is None else [(lexeme.start, start)]
-    while pending:
-        state, node = pending.pop()
-        tick()
-        for byte in lexeme.listed_bytes(state) & node.children.keys():
-            after, below = lexeme.moved(state, byte), node.children[byte]
-            if after is None:
-                continue
-            if lexeme.is_dead(after):
-                refused |= (1 << int(punctuation.skip[below.number])) - (1 << below.number)
-            else:
-                pending.append((after, below))
+    for node in () if start is None else lexeme.dead_nodes(lexeme.start, start):
+        refused |= (1 << int(punctuation.skip[node.number])) - (1 << node.number)
     return read & ~refused, tuple([(outcome, ends & ~refused) for outcome, ends in ended])
 
 

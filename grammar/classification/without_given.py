@@ -58,7 +58,10 @@ def _refused(vocabulary: Vocabulary, lexeme: WithoutGiven, state: PlaceWithout) 
         trie.byte, trie.skip, trie.roots, words.data, words.starts, words.ends - 1, low, high, at, nodes, whole
     )
     found = [trie.ids[trie.first[node] : trie.first[trie.skip[node]]] for node in whole[:count, 1].tolist()]
-    return found + (_escaped(vocabulary.escapes.tokens, lexeme, state) if lexeme.is_string else [])
+    if lexeme.is_string:
+        for escaped in lexeme.dead_nodes(state, vocabulary.escapes.tokens):
+            found += _tokens(escaped)
+    return found
 
 
 def _by_steps(vocabulary: Vocabulary, lexeme: WithoutGiven, start: PlaceWithout) -> list[I32]:
@@ -79,24 +82,6 @@ def _by_steps(vocabulary: Vocabulary, lexeme: WithoutGiven, start: PlaceWithout)
                 found.append(trie.ids[trie.first[node] : trie.first[trie.skip[node]]])
             else:
                 pending.append((after, node))
-    return found
-
-
-def _escaped(root: TrieNode, lexeme: WithoutGiven, start: PlaceWithout) -> list[I32]:
-    """Find the same among the tokens of a trie."""
-    found: list[I32] = []
-    pending = [(start, root)]
-    while pending:
-        state, node = pending.pop()
-        tick()
-        for byte in lexeme.listed_bytes(state) & node.children.keys():
-            after, below = lexeme.moved(state, byte), node.children[byte]
-            if after is None:
-                continue
-            if lexeme.is_dead(after):
-                found += _tokens(below)
-            else:
-                pending.append((after, below))
     return found
 
 

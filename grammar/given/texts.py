@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from sluicegate.grammar.budget.meter import charge
@@ -129,3 +130,20 @@ def beginning_with(texts: list[str], beginning: str) -> tuple[int, int]:
     size = len(beginning)
     low = bisect_left(texts, beginning)
     return low, bisect_right(texts, beginning, low, key=lambda text: text[:size])
+
+
+class KnownToHave:
+    """Remembers of states how many texts are known to go on from each, so that few questions count."""
+
+    def __init__(self) -> None:
+        self._more: dict[tuple[int, int], int] = {}
+
+    def more(self, key: tuple[int, int], count: int, has_more: Callable[[int], bool]) -> bool:
+        """Return whether more than `count` go on from `key`; `has_more` counts."""
+        known = self._more.get(key, -1)
+        if known < count:
+            known = max(count, 2 * known, 64)
+            if not has_more(known):
+                return has_more(count)
+            self._more[key] = known
+        return True

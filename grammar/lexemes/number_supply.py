@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sluicegate.grammar.automata import ByteDfa
 from sluicegate.grammar.budget.meter import charge
-from sluicegate.grammar.given.texts import beginning_with
+from sluicegate.grammar.given.texts import KnownToHave, beginning_with
 
 _BYTES = {byte: chr(byte) for byte in b"-.0123456789"}
 _START, _SIGN, _WHOLE, _MINUS_ZERO, _ZERO_BEHIND, _DIGIT_BEHIND = range(6)
@@ -25,7 +25,7 @@ class NumberSupply:
     def __init__(self, dfa: ByteDfa) -> None:
         self.dfa = dfa
         self._rows: dict[int, list[tuple[str, int]]] = {}
-        self._more: dict[tuple[int, int], int] = {}
+        self._known = KnownToHave()
 
     def has(self, text: str) -> bool:
         state = self._behind(text)
@@ -73,13 +73,7 @@ class NumberSupply:
 
     def _has_more(self, state: int, kind: int, count: int) -> bool:
         """Return whether more than `count` canonical spellings go on from here."""
-        known = self._more.get((state, kind), -1)
-        if known < count:
-            known = max(count, 2 * known, 64)
-            if not self._look(state, kind, known):
-                return self._look(state, kind, count)
-            self._more[state, kind] = known
-        return True
+        return self._known.more((state, kind), count, lambda most: self._look(state, kind, most))
 
     def _look(self, state: int, kind: int, count: int) -> bool:
         ways, found = {(state, kind): 1}, 0

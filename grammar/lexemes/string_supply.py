@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from sluicegate.grammar.automata.lengths import lengths_of
 from sluicegate.grammar.automata.tables.words import class_sizes, has_more
-from sluicegate.grammar.given.texts import beginning_with
+from sluicegate.grammar.given.texts import KnownToHave, beginning_with
 from sluicegate.grammar.schema.strings import Strings, StringSet, is_empty
 
 _CHARACTERS = 0x110000 - 0x800
@@ -20,7 +20,7 @@ class StringSupply:
         self.part = part.reduced
         self._words = None if self.part.words is None else sorted(self.part.words)
         self._sizes = None if self.part.dfa is None else class_sizes(self.part.dfa.table)
-        self._more: dict[tuple[int, int], int] = {}
+        self._known = KnownToHave()
 
     def has(self, text: str) -> bool:
         return self.part.has(text)
@@ -50,13 +50,7 @@ class StringSupply:
             room = 2 if part.high is None else part.high - len(begun)
             return room > 1 or (_CHARACTERS if room else 1) > count
         size = len(begun) if part.low or part.high is not None else 0
-        known = self._more.get((state, size), -1)
-        if known < count:
-            known = max(count, 2 * known, 64)
-            if not self._look(state, size, known):
-                return self._look(state, size, count)
-            self._more[state, size] = known
-        return True
+        return self._known.more((state, size), count, lambda most: self._look(state, size, most))
 
     def _look(self, state: int, size: int, count: int) -> bool:
         dfa, low, high = self.part.dfa, max(self.part.low - size, 0), self.part.high

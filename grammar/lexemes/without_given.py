@@ -6,14 +6,25 @@ be made. That an item which ends is new is asked then, see `guards.DistinctItem`
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
+from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.given.texts import GivenTexts, Supply
 from sluicegate.grammar.lexemes.base import QUOTE, Lexeme, State
 from sluicegate.grammar.lexemes.literals import Literals, Window, plain
 
 _END = b'"'
+
+
+class TrieWalked(Protocol):
+    """A node of any trie."""
+
+    @property
+    def children(self) -> Mapping[int, Self]: ...
+
+
+N = TypeVar("N", bound=TrieWalked)
 
 
 class PlaceWithout(NamedTuple):
@@ -79,6 +90,22 @@ class WithoutGiven:
             return False
         # Inside a character: it is dead if each way to end it is.
         return all(self.next(state, byte) is None for byte in self.inner.next_bytes(state.inner))
+
+    def dead_nodes(self, start: PlaceWithout, root: N) -> Iterator[N]:
+        """Yield the nodes of a trie, read from `start` on at `root`, behind which nothing new can be made; none below
+        another."""
+        pending = [(start, root)]
+        while pending:
+            state, node = pending.pop()
+            tick()
+            for byte in self.listed_bytes(state) & node.children.keys():
+                after, below = self.moved(state, byte), node.children[byte]
+                if after is None:
+                    continue
+                if self.is_dead(after):
+                    yield below
+                else:
+                    pending.append((after, below))
 
     def outcome(self, state: PlaceWithout) -> int | None:
         return self.inner.outcome(state.inner)
