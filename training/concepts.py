@@ -78,4 +78,5 @@ def short_subjects(file: str) -> dict[str, tuple[Concept, ...]]:
 FIRST_SUBJECTS: dict[str, tuple[Concept, ...]] = _subjects() | short_subjects("more_subjects")
 """Those that documents in held-out layouts tell of too, so that an evaluation stays the same while training grows."""
 FURTHER_SUBJECTS: dict[str, tuple[Concept, ...]] = short_subjects("further_subjects")
-SUBJECTS: dict[str, tuple[Concept, ...]] = FIRST_SUBJECTS | FURTHER_SUBJECTS
+BROAD_SUBJECTS: dict[str, tuple[Concept, ...]] = short_subjects("broad_subjects")
+SUBJECTS: dict[str, tuple[Concept, ...]] = FIRST_SUBJECTS | FURTHER_SUBJECTS | BROAD_SUBJECTS

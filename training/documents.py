@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from training import heldout, layouts, marks
-from training.concepts import FIRST_SUBJECTS, FURTHER_SUBJECTS, Concept
+from training.concepts import BROAD_SUBJECTS, FIRST_SUBJECTS, FURTHER_SUBJECTS, Concept
 from training.layouts import Fact
 from training.makers import make_value
 from training.names import Names, Pool
@@ -55,8 +55,13 @@ def _subject(rng: random.Random, family: Family) -> Sequence[Concept]:
         return heldout.SUBJECTS[rng.choice(list(heldout.SUBJECTS))]
     if family == "train" and rng.random() < 0.3:
         return _generic_subject(rng)
-    shelf = FURTHER_SUBJECTS if family == "train" and rng.random() < 0.55 else FIRST_SUBJECTS
+    shelf = _shelf(rng) if family == "train" else FIRST_SUBJECTS
     return shelf[rng.choice(list(shelf))]
+
+
+def _shelf(rng: random.Random) -> dict[str, tuple[Concept, ...]]:
+    """Draw one of the lists of subjects, so that the longest does not crowd out the others."""
+    return rng.choices((FIRST_SUBJECTS, FURTHER_SUBJECTS, BROAD_SUBJECTS), (0.28, 0.30, 0.42))[0]
 
 
 def _generic_subject(rng: random.Random) -> list[Concept]:

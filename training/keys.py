@@ -49,6 +49,7 @@ _AFFIXES = {
     "enum": ("{}_type", "{}_category", "{}_label", "kind_of_{}"),
     "people": ("{}_names", "list_of_{}", "all_{}"),
     "skills": ("{}_list", "list_of_{}", "all_{}"),
+    "list": ("{}_list", "list_of_{}", "all_{}", "{}_named"),
     "city": ("{}_city", "{}_name", "{}_town"),
     "time": ("{}_time", "time_of_{}"),
 }

@@ -1,4 +1,8 @@
-"""Value makers by the name a concept gives (`person`, `id:INV`, `int:1:90`, `enum:low:high` ...)."""
+"""Value makers by the name a concept gives (`person`, `id:INV`, `int:1:90`, `enum:low:high` ...).
+
+`pick:oak:elm` is one of these words told as a plain string, `list:oak:elm:ash` an array of up to four of them,
+`year:1900:2020` an integer without a thousands separator.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +54,13 @@ def _special(kind: str, args: list[str], names: Names, rng: random.Random) -> Va
         return values.boolean(rng, rng.random() < 0.5)
     if kind == "enum":
         return values.enumerated(rng, args)
+    if kind == "year":
+        year = str(rng.randint(int(args[0]), int(args[1])))
+        return values.Value("integer", year, year)
+    if kind == "pick":
+        return values.string(rng.choice(args))
+    if kind == "list":
+        return values.strings(rng.sample(args, rng.randint(1, min(4, len(args)))), rng)
     if kind == "rating":
         return values.rating(rng)
     if kind == "email":

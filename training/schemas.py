@@ -244,13 +244,14 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [schema, {"type": "null"}], **({"description": note} if note else {})}
 
 
+_ABSENT_TYPES = {"int": "integer", "year": "integer", "amount": "number", "decimal": "number", "bool": "boolean"}
+
+
 def _absent_field(concept: Concept, rng: random.Random) -> Field:
     """Make a property the text says nothing about: null when the schema lets it be null, else left out (not
     required)."""
     kind = concept.make.split(":")[0]
-    schema: dict[str, Any] = {
-        "type": {"int": "integer", "amount": "number", "decimal": "number", "bool": "boolean"}.get(kind, "string")
-    }
+    schema: dict[str, Any] = {"type": _ABSENT_TYPES.get(kind, "string")}
     if kind == "date":
         schema["format"] = "date"
     key = rng.choice(concept.keys)

@@ -12,10 +12,11 @@ import jsonschema_rs
 import pytest
 
 from training import heldout, layouts, marks
-from training.concepts import SUBJECTS
-from training.documents import Family
+from training.concepts import BROAD_SUBJECTS, FIRST_SUBJECTS, FURTHER_SUBJECTS, SUBJECTS
+from training.documents import Family, sample_document
 from training.examples import Example, sample_example
-from training.names import Pool
+from training.makers import make_value
+from training.names import Names, Pool
 from training.tables import heldout_words, table, words
 from training.values import Value
 
@@ -109,6 +110,45 @@ def test_training_shares_no_sentence_layout_or_instruction_with_the_held_out_fam
 def test_every_held_out_sentence_belongs_to_a_concept() -> None:
     names = {concept.name for subject in SUBJECTS.values() for concept in subject}
     assert set(heldout.SAYS) | set(heldout.YES) | set(heldout.NO) <= names
+
+
+def test_no_file_of_subjects_hides_a_subject_of_another() -> None:
+    files = (FIRST_SUBJECTS, FURTHER_SUBJECTS, BROAD_SUBJECTS)
+    assert len(SUBJECTS) == sum(len(file) for file in files)
+    assert not set(SUBJECTS) & set(heldout.SUBJECTS)
+
+
+def test_every_field_name_of_a_subject_means_one_fact() -> None:
+    for name, concepts in (FURTHER_SUBJECTS | BROAD_SUBJECTS).items():
+        keys = [key for concept in concepts for key in concept.keys]
+        assert len(keys) == len(set(keys)), name
+
+
+def test_training_tells_of_all_files_and_held_out_layouts_of_the_first_alone() -> None:
+    def told(pool: Pool, family: Family) -> set[str]:
+        drawn = [sample_document(random.Random(seed), pool, family) for seed in range(400)]
+        return {fact.concept.name for document in drawn for fact in document.facts}
+
+    first, further, broad = (
+        {concept.name for concepts in file.values() for concept in concepts}
+        for file in (FIRST_SUBJECTS, FURTHER_SUBJECTS, BROAD_SUBJECTS)
+    )
+    trained = told("train", "train")
+    assert all(trained & (here - there) for here, there in ((first, further), (further, broad), (broad, first)))
+    assert told("heldout", "heldout") <= first
+
+
+def test_words_listed_with_a_maker_are_told_as_they_are_listed() -> None:
+    rng = random.Random(5)
+    names = Names(rng, "train")
+    assert {make_value("pick:oak:elm", names, rng, "EUR").raw for _ in range(40)} == {'"oak"', '"elm"'}
+    year = make_value("year:1990:1999", names, rng, "EUR")
+    assert (year.kind, year.text) == ("integer", year.raw)
+    assert 1990 <= int(year.raw) <= 1999
+    for _ in range(40):
+        value = make_value("list:oak:elm:ash", names, rng, "EUR")
+        assert value.kind == "strings"
+        assert all(tree in value.text for tree in json.loads(value.raw))
 
 
 def test_all_kinds_of_field_are_asked_for() -> None:
