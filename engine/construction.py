@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from sluicegate.engine.attention.latent_layers import latent_note
 from sluicegate.engine.batching.prefill_chunking import PrefillChunker
 from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.batching.scheduler import Scheduler
@@ -70,6 +71,7 @@ def load(
     if wanted.heads is not None:
         _give_heads(model, wanted, wanted.heads)
     model.notes += mtp_note(wanted.path, checkpoint_folder(wanted.path), model.module, used=wanted.heads == MTP)
+    model.notes += latent_note(model.module)
     if wanted.probes:
         model.probes = _probes(wanted, model)
         if model.chain is not None:

@@ -36,6 +36,7 @@ def _forward_kernels(model: LoadedModel, settings: EngineSettings) -> list[Kerne
     whole = settings.forward == "auto" and not model.is_shared
     found = program_kernels(model.module, model.layers) if whole else []
     if settings.kv == "full" and str(model.dtype) == "torch.float32":
-        attending = [layer for layer in model.layers if not layer.is_empty]
+        gathers = any(layer.needs_reference for layer in model.layers)
+        attending = [layer for layer in model.layers if not (layer.is_empty or gathers)]
         found += [kernel_for(x.key_dim, x.value_dim, x.query_heads // x.kv_heads) for x in attending]
     return found

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from sluicegate.engine.attention.in_place import attend_in_place
+from sluicegate.engine.attention.latent import ROOM, LatentHeads, LatentScores, alike, attend_absorbed, attend_chunk
 from sluicegate.engine.memory.kv import KVPool, LayerShape, attend
 
 ATTENTION_NAME = "sluicegate_paged"
@@ -65,6 +66,14 @@ class Scoring(NamedTuple):
     """[H]: a score of each head that takes its share of the softmax and gives nothing (learned attention sinks)."""
     section: int | None = None
     """Positions are cut into sections of so many, and a token sees those of its own only (Llama 4's chunks)."""
+    latent: LatentHeads | None = None
+    """Keys and values are compressed: the shared part of keys [1, 1, T, R], and latents [1, 1, T, L] of which this
+    makes heads."""
+
+    def scores(self, query: Tensor) -> LatentScores:
+        """Return how queries [..., D] score latents."""
+        scaling = query.shape[-1] ** -0.5 if self.scaling is None else self.scaling
+        return LatentScores(scaling, self.softcap, self.sinks)
 
     @property
     def reach(self) -> AttentionReach:
@@ -121,7 +130,8 @@ def paged_attention(
     assert step is not None, "a forward pass over the paged cache outside `running`"
     if (placed := getattr(module, "placed_query", None)) is not None:
         query = placed(query)
-    scoring = Scoring(scaling, sliding_window, softcap, s_aux, getattr(module, "section", None))
+    section, latent = getattr(module, "section", None), getattr(module, "latent_heads", None)
+    scoring = Scoring(scaling, sliding_window, softcap, s_aux, section, latent)
     out = step.attend(module.layer_idx, query, key, value, scoring)
     return out.unsqueeze(0), None
 
@@ -160,6 +170,7 @@ class StepLayout:
         self._slots = slots
         self._views: dict[AttentionReach, list[PagedView]] = {}
         self._short_views: dict[AttentionReach, PagedView] = {}
+        self._latent_views: dict[AttentionReach, list[tuple[Tensor, PagedView]]] = {}
         self._rows: TokenRows | None = None
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor:
@@ -172,18 +183,42 @@ class StepLayout:
         for chunk, view in zip(self._chunks, self._chunk_views(scoring.reach, query), strict=True):
             here = slice(at, at := at + chunk.count)
             keys, values = self._seen(layer, view, key[:, :, here], value[:, :, here])
-            out = attend(query[:, :, here], keys, values, view.bias, scoring.scaling, scoring.softcap, scoring.sinks)
-            parts.append(out[0].transpose(0, 1))
+            parts.append(attend_one(query[:, :, here], keys, values, view.bias, scoring))
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def attend_short(self, layer: int, query: Tensor, scoring: Scoring) -> Tensor:
         """Attend with the tokens `query` [R, H, D] of all short stretches over what the pool holds: [R, H, D_v]."""
+        if scoring.latent is not None:
+            return self._attend_latent(layer, query, scoring, scoring.latent)
         view = self._short_view(scoring.reach, query)
         keys, values = self._pool.gather(layer, view.table)
         rows, cap = query.unsqueeze(2), scoring.softcap
         return attend(rows, keys, values, view.bias, scoring.scaling, cap, scoring.sinks).squeeze(2)
 
+    def _attend_latent(self, layer: int, query: Tensor, scoring: Scoring, heads: LatentHeads) -> Tensor:
+        """Do as `attend_short` over latents, for sequences of about one length at a time."""
+        out = query.new_empty(len(query), heads.head_count, heads.value_dim)
+        for which, view in self._latent_views_of(self._pool.layers[layer], query):
+            shared, latent = self._pool.gather(layer, view.table)
+            assert view.bias is not None
+            found = attend_absorbed(
+                query[which][:, None], shared[:, 0], latent[:, 0], view.bias[:, 0], heads, scoring.scores(query)
+            )
+            out[which] = found[:, 0]
+        return out
+
     # Tables and biases are the same in every layer of one reach: made once a step.
+
+    def _latent_views_of(self, shape: LayerShape, like: Tensor) -> list[tuple[Tensor, PagedView]]:
+        reach = AttentionReach(shape.window, shape.section)
+        if reach not in self._latent_views:
+            size = self._pool.block_size
+            rows = alike([len(one.table) for one in self._short], ROOM // (size * shape.numbers_per_seen))
+            self._latent_views[reach] = [
+                (torch.tensor(which, device=like.device), view_of([self._short[at] for at in which], size, reach, like))
+                for which in rows
+            ]
+        return self._latent_views[reach]
 
     def _short_view(self, reach: AttentionReach, like: Tensor) -> PagedView:
         if reach not in self._short_views:
@@ -200,6 +235,14 @@ class StepLayout:
         """Return keys and values [B, H_kv, S, D] that a chunk sees: its own alone when it is the beginning, else those
         in the pool."""
         return (key, value) if view.bias is None else self._pool.gather(layer, view.table)
+
+
+def attend_one(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scoring: Scoring) -> Tensor:
+    """Attend with the tokens `query` [1, H, T, D] of one sequence over what it keeps, `key` and `value`
+    [1, H_kv, S, D]; `bias` [1, 1, T, S] says what is seen (None = causal, T == S). Returns [T, H, D_v]."""
+    if scoring.latent is not None:
+        return attend_chunk(query, key, value, bias, scoring.latent, scoring.scores(query))
+    return attend(query, key, value, bias, scoring.scaling, scoring.softcap, scoring.sinks)[0].transpose(0, 1)
 
 
 class InPlaceLayout(StepLayout):
@@ -293,6 +336,6 @@ class ShapeProbe:
             scoring.window,
             scoring.sinks is not None,
             scoring.section,
+            scoring.latent is not None,
         )
-        out = attend(query, key, value, None, scoring.scaling, scoring.softcap, scoring.sinks)
-        return out[0].transpose(0, 1)
+        return attend_one(query, key, value, None, scoring)

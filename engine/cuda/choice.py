@@ -44,7 +44,7 @@ def choose_attention(pool: KVPool, kind: AttentionKind = "auto") -> AttentionCho
     gathers = any(layer.needs_reference for layer in pool.layers)
     if gathers and kind == "triton":
         raise ConfigurationError(
-            "engine: attention is 'triton', but the model has attention sinks or sections; set it to 'auto'"
+            "engine: attention is 'triton', but the model has attention sinks, sections or latents; set it to 'auto'"
         )
     if gathers or kind == "reference" or (kind == "auto" and pool.device.type != "cuda"):
         return AttentionChoice("reference", StepLayout)

@@ -31,6 +31,8 @@ class LayerShape:
     """Its heads have learned attention sinks."""
     section: int | None = None
     """Positions are cut into sections of so many, and a query sees those of its own only."""
+    is_latent: bool = False
+    """Keys and values are compressed: `key_dim` is what all heads share of a key, `value_dim` the latent's width."""
 
     @property
     def is_empty(self) -> bool:
@@ -40,7 +42,12 @@ class LayerShape:
     @property
     def needs_reference(self) -> bool:
         """Return whether only the reference attention computes it."""
-        return self.has_sinks or self.section is not None
+        return self.has_sinks or self.section is not None or self.is_latent
+
+    @property
+    def numbers_per_seen(self) -> int:
+        """Return how many numbers attention with a single token needs for each that it sees: scores, key, value."""
+        return self.query_heads + self.kv_heads * (self.key_dim + self.value_dim)
 
     def bytes_per_token(self, dtype: torch.dtype) -> int:
         """Return the bytes of a token. In int8 (or fp8, kept as int8) a head's key and value have a float32 scale
@@ -193,7 +200,10 @@ def attend(
         return _attend_softly(query, key, value, bias, scaling, softcap, sinks)
     if query.shape[2] == 1 and bias is not None:
         return _attend_grouped(query, key, value, bias, scaling)
-    return torch.nn.functional.scaled_dot_product_attention(
+    width = value.shape[-1]
+    if width < key.shape[-1]:  # scores are kept out of memory for equal widths only: 1.5 times as fast on a CPU
+        value = torch.nn.functional.pad(value, (0, key.shape[-1] - width))
+    out = torch.nn.functional.scaled_dot_product_attention(
         query,
         key,
         value,
@@ -202,6 +212,7 @@ def attend(
         scale=scaling,
         enable_gqa=query.shape[1] != key.shape[1],
     )
+    return out[..., :width]
 
 
 def _attend_grouped(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, scaling: float | None) -> Tensor:

@@ -15,9 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention.paged import AttentionReach, AttentionStep, Scoring
+from sluicegate.engine.attention.paged import AttentionReach, AttentionStep, Scoring, attend_one
 from sluicegate.engine.failures import as_failure
-from sluicegate.engine.memory.kv import attend
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import LoadedModel
 from sluicegate.plugins import ContextLengthExceeded, Embeddings, RequestError
@@ -171,9 +170,7 @@ class _TextAttention:
             here = slice(at, at := at + piece.end - piece.start)
             keys, values = piece.extend(layer, key[:, :, here], value[:, :, here])
             bias = _bias(piece, scoring.reach, query)
-            parts.append(
-                attend(query[:, :, here], keys, values, bias, scoring.scaling, scoring.softcap)[0].transpose(0, 1)
-            )
+            parts.append(attend_one(query[:, :, here], keys, values, bias, scoring))
         return torch.cat(parts)
 
 

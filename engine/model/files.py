@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sluicegate.engine.attention.latent_layers import serve_latent
 from sluicegate.engine.checkpoints.fitting import (
     INDEX,
     indexed_files,
@@ -148,6 +149,7 @@ def filled(tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, w
             output_loading_info=True,
         )
     refuse_unfitting(found, where, kind.__name__)
+    serve_latent(module)
     return module
 
 

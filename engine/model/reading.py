@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from sluicegate.engine.attention.latent_layers import serve_latent
 from sluicegate.engine.attention.recurrent_layers import serve_recurrent
 from sluicegate.engine.attention.shared_layers import serve_shared_attention
 from sluicegate.engine.checkpoints.fitting import refuse_damaged, refuse_missing_files, refuse_unfitting
@@ -143,6 +144,7 @@ def read_pretrained(
         from sluicegate.engine.model.llama4 import serve_llama4
 
         serve_llama4(module)
+    serve_latent(module)
     serve_recurrent(module)
     serve_shared_attention(module)
     _refuse_signature(module, where)

@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM
 
 TARGETS = {
     "llama": ("model.layers.0.self_attn.q_proj", "model.layers.2.mlp.down_proj", "model.layers.1.self_attn.v_proj"),
+    "deepseek_v3": ("model.layers.0.self_attn.q_b_proj", "model.layers.1.self_attn.o_proj"),
     "gpt2": ("transformer.h.0.attn.c_attn", "transformer.h.1.mlp.c_fc"),
 }
 

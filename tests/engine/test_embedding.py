@@ -18,7 +18,7 @@ from tests.engine.driving import a_job, collect, prompts, run, serving
 Folder = Callable[..., Path]
 
 
-@pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "gpt2"])
+@pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "gpt2", "gpt_oss", "deepseek_v3"])
 async def test_vectors_are_the_mean_hidden_states_of_transformers(
     family: str, tiny: MakeModel, tiny_folder: Folder
 ) -> None:

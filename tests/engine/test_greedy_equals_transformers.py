@@ -10,14 +10,14 @@ import torch
 
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, greedy_by_transformers, logprobs_by_transformers, prompts, run, serving
-from tests.engine.tiny_models import FAMILIES, OTHERS
+from tests.engine.tiny_models import FAMILIES, LATENT, OTHERS
 
 LENGTHS = (1, 5, 17, 40, 16, 33)
 TOKENS = 24
 Folder = Callable[..., Path]
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, *OTHERS])
+@pytest.mark.parametrize("family", [*FAMILIES, *OTHERS, *LATENT])
 async def test_every_way_of_batching_gives_the_answer_of_transformers(
     family: str, tiny: MakeModel, tiny_folder: Folder
 ) -> None:
@@ -41,7 +41,7 @@ async def test_every_way_of_batching_gives_the_answer_of_transformers(
     assert (alone, mixed, again, chunked, scarce) == (expected,) * 5
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, *OTHERS])
+@pytest.mark.parametrize("family", [*FAMILIES, *OTHERS, *LATENT])
 async def test_logprobs_are_those_of_the_model(family: str, tiny: MakeModel, tiny_folder: Folder) -> None:
     """Chosen and top logprobs equal the log-softmax of a plain forward pass within 1e-4, also when sampling is hot."""
     model, prompt = tiny(family), prompts([21])[0]

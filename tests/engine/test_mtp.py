@@ -147,7 +147,7 @@ def test_guesses_are_those_of_the_layer_in_the_checkpoint(family: str, tmp_path:
     for forward in ("auto", "transformers") if family == "mimo" else ("auto",):
         model = loaded(folder)
         assert model.chain is not None
-        assert model.notes == ()
+        assert not any("MTP" in note for note in model.notes)
         runner = ModelRunner(model, 32, 4, forward=forward, watched=model.chain.layers)
         guess_by_turns(ChainDrafter(model, model.chain, runner, 32), runner, plain.guesses)
 

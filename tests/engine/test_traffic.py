@@ -139,11 +139,15 @@ class Answers:
         return self._known[arrival.question]
 
 
-@pytest.fixture(scope="module")
-def house(tiny: MakeModel, tiny_folder: Callable[..., Path], tmp_path_factory: Any) -> Callable[..., House]:
-    folder = write_adapter(tmp_path_factory.mktemp("a") / "a", tiny_folder("llama"), TARGETS["llama"])
-    adapter = load_lora(tiny("llama"), str(folder), "adapted")
-    return lambda **options: House(tiny("llama"), adapter, options)
+@pytest.fixture(scope="module", params=["llama", "deepseek_v3"])
+def house(
+    request: Any, tiny: MakeModel, tiny_folder: Callable[..., Path], tmp_path_factory: Any
+) -> Callable[..., House]:
+    """Make cores of a model with keys and values of its heads, and of one that keeps latents."""
+    family = request.param
+    folder = write_adapter(tmp_path_factory.mktemp("a") / "a", tiny_folder(family), TARGETS[family])
+    adapter = load_lora(tiny(family), str(folder), "adapted")
+    return lambda **options: House(tiny(family), adapter, options)
 
 
 @pytest.fixture(scope="module")

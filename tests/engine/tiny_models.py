@@ -110,6 +110,32 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
 }
+COMPRESSED: dict[str, Any] = {
+    "num_key_value_heads": 4,
+    "head_dim": None,
+    "kv_lora_rank": 20,
+    "q_lora_rank": 24,
+    "qk_nope_head_dim": 10,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 12,
+}
+"""Of layers with multi-head latent attention: 28 numbers a token in place of 4 heads of 30."""
+SPARSE: dict[str, Any] = {
+    "n_routed_experts": 4,
+    "num_experts_per_tok": 2,
+    "n_shared_experts": 1,
+    "n_group": 2,
+    "topk_group": 1,
+    "moe_intermediate_size": 32,
+    "first_k_dense_replace": 1,
+}
+LATENT: dict[str, tuple[str, dict[str, Any]]] = {
+    "deepseek_v2": ("DeepseekV2Config", {**COMPRESSED, **SPARSE, "q_lora_rank": None, "initializer_range": 0.2}),
+    "deepseek_v3": ("DeepseekV3Config", {**COMPRESSED, **SPARSE}),
+    "minicpm3": ("MiniCPM3Config", COMPRESSED),
+    "glm4_moe_lite": ("Glm4MoeLiteConfig", {**COMPRESSED, **SPARSE}),
+}
+"""Those whose keys and values are compressed."""
 RECURRENT: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen3_next": (
         "Qwen3NextConfig",
@@ -197,7 +223,7 @@ MORE: dict[str, tuple[str, dict[str, Any]]] = {
 
 def save_tiny(folder: Path, family: str = "llama", seed: int = 0, **changes: Any) -> Path:
     """Write a checkpoint of `family` with seeded random weights; returns its folder."""
-    kind, extra = (FAMILIES | OTHERS | RECURRENT | MORE)[family]
+    kind, extra = (FAMILIES | OTHERS | LATENT | RECURRENT | MORE)[family]
     said = {**SHAPE, **extra, **changes}
     config = getattr(transformers, kind)(**{name: value for name, value in said.items() if value is not None})
     torch.manual_seed(seed)
