@@ -15,7 +15,7 @@ import pytest
 
 from training.everyday import Family, sample
 from training.everyday.book import book
-from training.everyday.phrases import Choice, Literal, Phrase, RuleName, Sequence, Statement, compiled
+from training.everyday.phrases import Choice, Literal, Phrase, RuleName, Sequence, Span, Statement, compiled
 from training.everyday.telling import tell
 from training.examples import Example
 
@@ -110,7 +110,7 @@ def test_the_families_share_no_phrase_question_instruction_or_form() -> None:
 
 def _phrases(family: Family) -> set[str]:
     shelf = book(family)
-    lines = {re.sub(r"^[!?=&+] (\w+(, \w+)*: )?|^~ .*?: ", "", line) for line in shelf.lines if line[0] != "$"}
+    lines = {re.sub(r"^[!?=&+-] (\w+(, \w+)*: )?|^~ .*?: ", "", line) for line in shelf.lines if line[0] != "$"}
     return {line for line in lines if not {word.strip() for word in line.split(",")} <= _all_words(family)}
 
 
@@ -213,7 +213,7 @@ def test_most_labels_that_train_go_by_their_usual_names() -> None:
 def test_a_name_is_said_to_be_mentioned_where_it_is() -> None:
     asked = re.compile(r"Does ([^'\"?]+) (?:come up|appear|occur)\b")
     seen = Counter[bool]()
-    for seed in range(4500):
+    for seed in range(7500):
         example = sample(random.Random(seed), "train", 1, focus="check")
         said = [*(message["content"] for message in example.messages), str(example.questions[0].schema)]
         found = [match[1] for text in said if (match := asked.search(text))]
@@ -292,6 +292,8 @@ def _openings(phrase: Phrase) -> set[str]:
     if isinstance(phrase, Literal):
         said = re.sub("[¤^]", "", phrase.text).lower()[:_OPENING]
         return {said if len(said) == _OPENING and "~" not in said else ""}
+    if isinstance(phrase, Span) and phrase.words:
+        return _openings(Literal(phrase.words))
     if isinstance(phrase, RuleName):
         return _openings(book("train").rules[phrase.name])
     if isinstance(phrase, Choice):
@@ -318,6 +320,8 @@ def _ends(phrase: Phrase, text: str, starts: set[int]) -> set[int]:
     if isinstance(phrase, Literal):
         said = re.sub("[¤^]", "", phrase.text).lower()
         return {end for start in starts for end in _literal_ends(said, text, start)}
+    if isinstance(phrase, Span):
+        return _ends(Literal(phrase.words), text, starts) if phrase.words else set()
     if isinstance(phrase, Statement):
         return starts
     if isinstance(phrase, Sequence):

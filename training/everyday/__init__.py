@@ -30,4 +30,4 @@ def sample(
 def _fits(frame: Frame, focus: Focus) -> bool:
     if focus == "label":
         return any(slot.make[0] == "label" for slot in frame.slots.values())
-    return focus == "any" or bool(frame.checks)
+    return focus == "any" or bool(frame.checks or frame.passages)

@@ -21,6 +21,7 @@ _ABSENT_TYPES = {
     "amount": "number",
     "decimal": "number",
     "num": "number",
+    "cost": "number",
     "bool": "boolean",
 }
 _FLAGGED = 0.3  # of the texts that are asked nothing but yes or no: a list of names, each with its own
@@ -35,6 +36,8 @@ _FLAG_ASKS = (
     *("Look for these in the text", "Check whether the text names", "Do these come up in the text"),
 )
 Focus = Literal["any", "label", "check"]
+_SPANS = 0.25  # of the passages: a question that some words of the text answer
+_NUMBERED = ("q", "question_", "a", "answer_", "check_", "q_", "statement_", "item_")
 _YES_NO = (("yes", "no"), ("Yes", "No"), ("YES", "NO"), ("true", "false"), ("y", "n"))
 
 
@@ -49,6 +52,8 @@ class Asked:
 def asked(rng: random.Random, family: Family, about: Told, many: int, focus: Focus = "any") -> Asked:
     """Ask about a text. `focus`: for the label of the text alone, or for a yes or no, where the text has one."""
     asking = _Asking(rng, family, about)
+    if about.passage:
+        return asking.passage(many)
     if focus == "label" and (slot := asking.labelled()):
         return asking.label(slot, min(many, 2))
     if focus == "check" and rng.random() < _FLAGGED and (flags := asking.flags()):
@@ -86,6 +91,33 @@ class _Asking:
         fitting = [ask for slots, ask in self.about.frame.asks if slots == (slot.name,)]
         ask = self._put(self.rng.choice(fitting)) if fitting and self.rng.random() < 0.6 else None
         return Asked(ask, tuple(question_of([self._field(slot, bool(ask))], self.rng) for _ in range(many)))
+
+    def passage(self, many: int) -> Asked:
+        """Ask what the book asks of this very text: yes and no about the same sentences."""
+        if self.rng.random() < _SPANS and (span := self.span()):
+            return self.by_question(*span, many=min(many, 2))
+        roll = self.rng.random()
+        if roll < 0.3:
+            return self._together()
+        if roll < 0.6 and (own := self.checks(many)):
+            return own
+        question, fields = self._paired(self.rng.random() < 0.5)
+        return self.by_question(question, fields, many=min(many, 2))
+
+    def _paired(self, truth: bool) -> tuple[str, list[Field]]:
+        passage = self.about.passage
+        assert passage is not None
+        wording = self.rng.choice(passage.yes if truth else passage.no)
+        return self._put(wording.phrase), [self._truth(truth, "") for _ in range(2)]
+
+    def _together(self) -> Asked:
+        """Ask two to four questions in one schema, whose names number them and whose descriptions are the
+        questions."""
+        found = dict(self._paired(self.rng.random() < 0.5) for _ in range(self.rng.randint(2, 4)))
+        name = self.rng.choice(_NUMBERED)
+        described = [_described(fields[0], said) for said, fields in found.items()]
+        fields = [Field(f"{name}{at}", f.schema, f.raw, f.kind) for at, f in enumerate(described, 1)]
+        return Asked(None, (question_of(fields, self.rng),))
 
     def _instruction(self) -> tuple[str | None, tuple[str, ...]]:
         fitting = [(slots, ask) for slots, ask in self.about.frame.asks if set(slots) <= set(self.about.values)]
@@ -183,6 +215,8 @@ class _Asking:
     def check(self) -> tuple[str, list[Field]] | None:
         """Return a question answered by yes or no, and the field in several manners; None where the frame has none."""
         rng, truth = self.rng, self.rng.random() < 0.5
+        if self.about.passage:
+            return self._paired(truth)
         if self.book.trains and rng.random() < _MENTIONS and (mention := self._mention(truth)):
             return mention
         fitting = [check for check in self.about.frame.checks if self._can_be(truth, check)]
@@ -279,7 +313,8 @@ class _Asking:
     def span(self) -> tuple[str, list[Field]] | None:
         """Return a question that one value answers."""
         told_slots = set(self.about.values)
-        fitting = [(s, w) for s, w in self.about.frame.spans if s in told_slots and set(w.slots) <= told_slots]
+        known = [*self.about.frame.spans, *(self.about.passage.spans if self.about.passage else ())]
+        fitting = [(s, w) for s, w in known if s in told_slots and set(w.slots) <= told_slots]
         if not fitting:
             return None
         slot, wording = self.rng.choice(fitting)

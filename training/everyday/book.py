@@ -14,7 +14,14 @@ messages. `frame NAME WEIGHT`: what a text can be about; its lines are
     & slot: question                                   with `@label`, a label of the right class or of another
     anything else                                      a text
 
-`+ sentence` in a file adds nothing but a text, so that a sentence may begin with one of these signs.
+`passages NAME WEIGHT`: a frame whose texts have questions of their own. Its lines are slots and
+
+    any text           of which the lines below it ask
+    + question         is answered by yes
+    - question         is answered by no
+    ! slot: question   that the value of a slot answers
+
+`+ sentence` in a frame adds nothing but a text, so that a sentence may begin with one of these signs.
 """
 
 from __future__ import annotations
@@ -29,7 +36,7 @@ from training.everyday.phrases import Choice, Phrase, compiled
 
 Family = Literal["train", "heldout"]
 _FOLDER = Path(__file__).resolve().parent / "phrases"
-_SECTION = re.compile(r"\[(words|rule|labels|classes|near|frame|forms) ([\w-]+) ?([\d.]*)\]")
+_SECTION = re.compile(r"\[(words|rule|labels|classes|near|frame|passages|forms) ([\w-]+) ?([\d.]*)\]")
 _PIPE = re.compile(r" \| ")
 
 
@@ -63,6 +70,15 @@ class YesNo:
 
 
 @dataclass(slots=True)
+class Passage:
+    """What one text is asked: questions that it answers by yes, by no, and by a value."""
+
+    yes: list[Question] = field(default_factory=list)
+    no: list[Question] = field(default_factory=list)
+    spans: list[tuple[str, Question]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Frame:
     name: str
     weight: float
@@ -71,6 +87,7 @@ class Frame:
     asks: list[tuple[tuple[str, ...], Phrase]] = field(default_factory=list)
     spans: list[tuple[str, Question]] = field(default_factory=list)
     checks: list[YesNo] = field(default_factory=list)
+    passages: dict[Phrase, Passage] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -178,6 +195,30 @@ def _read_frame(read: Book, name: str, rest: str, lines: list[str]) -> None:
             frame.texts.append(compiled(body if sign == "+" else line))
 
 
+def _read_passages(read: Book, name: str, rest: str, lines: list[str]) -> None:
+    frame = read.frames.setdefault(name, Frame(name, float(rest)))
+    passage = Passage()
+    for line in lines:
+        sign, body = line[0], line[2:]
+        if line.startswith("$"):
+            slot = _slot(line[1:])
+            frame.slots[slot.name] = slot
+        elif line.startswith("+ "):
+            passage.yes += map(_question, _PIPE.split(body))
+        elif line.startswith("- "):
+            passage.no += map(_question, _PIPE.split(body))
+        elif sign == "!":
+            names, _, question = body.partition(": ")
+            passage.spans += [(names.strip(), _question(option)) for option in _PIPE.split(question)]
+        else:
+            passage = Passage()
+            frame.texts.append(compiled(line))
+            frame.passages[frame.texts[-1]] = passage
+    for text, told in frame.passages.items():
+        if not (told.yes and told.no):
+            raise ValueError(f"frame {name!r} has a passage without a yes or a no: {text!r}")
+
+
 _LABELLED = re.compile(r"(\w+) yes ([\w, -]+) no ([\w, -]+?)(?: @ ?(\w+))?: (.*)")
 
 
@@ -213,4 +254,5 @@ _READERS = {
     "near": _read_near,
     "forms": _read_forms,
     "frame": _read_frame,
+    "passages": _read_passages,
 }

@@ -35,7 +35,7 @@ def leaf(slot: Slot, values: Sequence[Value], rng: random.Random, book: Book) ->
         if rng.random() < 0.4:
             return {"type": "string"}, as_written, "string"
         return {"type": "string", "format": "date"}, raws, kind
-    if kind == "number" and slot.make[0] in ("amount", "decimal") and rng.random() < 0.25:
+    if kind == "number" and slot.make[0] in ("amount", "decimal", "cost") and rng.random() < 0.25:
         return {"type": "string"}, as_written, "string"
     if kind == "integer" and rng.random() < 0.15:
         return {"type": "number"}, raws, "number"

@@ -6,13 +6,14 @@ import calendar
 import random
 from collections.abc import Callable, Sequence
 
+from training.everyday.dialling import dialled
 from training.makers import make_value
 from training.names import Names, ascii_lower
 from training.values import Value, quoted, string
 
 Row = dict[str, Value]
 
-_NUMBERS = (
+NUMBERS = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
     *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
 )
@@ -40,7 +41,7 @@ def made(make: Sequence[str], names: Names, rng: random.Random, currency: str) -
 def count(rng: random.Random, low: int, high: int) -> Value:
     """Draw a small number, as a word half of the time where people would write one."""
     number = rng.randint(low, high)
-    shown = _NUMBERS[number] if number < len(_NUMBERS) and rng.random() < 0.5 else str(number)
+    shown = NUMBERS[number] if number < len(NUMBERS) and rng.random() < 0.5 else str(number)
     return Value("integer", shown, str(number))
 
 
@@ -144,5 +145,6 @@ _TEXTS: dict[str, Callable[[Names, random.Random], str]] = {
     "postcode": _postcode,
     "flight": _flight,
     "percent": _percent,
+    "dial": lambda names, rng: dialled(rng),
     "madeup": lambda names, rng: names.stem(2, 3).capitalize(),
 }

@@ -1,9 +1,11 @@
 """A small language for phrases that can be put in many ways, and its compiler.
 
 `{slot}` stands for a value, `{^slot}` for one with a capital, `{slot=value}` states a value without a word, `{*slot}`
-may become a wrong value in a question. `<rule>` is one line of a rule, `(a|b)` one of several, `[a]` is left out half
-of the time, `\\n` is a line break, and a backslash takes a sign's meaning away. `a~ ` becomes `a` or `an`, `^` makes
-the next letter a capital, `¤` a small one where a small one follows it.
+may become a wrong value in a question. `{slot:words}` marks words of the text as the value, or as one more item where
+the slot is a list, `{slot+maker}` says an item that is made up; `{slot.part:words}` marks a part of a row. `<rule>` is
+one line of a rule, `(a|b)` one of several, `[a]` is left out half of the time, `\\n` is a line break, and a backslash
+takes a sign's meaning away. `a~ ` becomes `a` or `an`, `^` makes the next letter a capital, `¤` a small one where a
+small one follows it.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ class Teller(Protocol):
     def value(self, slot: str, capital: bool, wrong: bool) -> str: ...
 
     def state(self, slot: str, value: str) -> None: ...
+
+    def span(self, slot: str, words: str, make: str) -> str: ...
 
 
 class Phrase(Protocol):
@@ -64,6 +68,18 @@ class Statement:
 
     def tell(self, teller: Teller, out: list[str]) -> None:
         teller.state(self.slot, self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of the text that is a value, or part of one: `words` as they stand, or what `make` draws."""
+
+    slot: str
+    words: str = ""
+    make: str = ""
+
+    def tell(self, teller: Teller, out: list[str]) -> None:
+        out.append(teller.span(self.slot, self.words, self.make))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +180,12 @@ def _parts(cursor: _Cursor) -> Iterator[Phrase]:
             yield inner if sign == "(" else Choice((inner, Literal("")))
 
 
+_MARKED = re.compile(r"(\w+(?:\.\w+)?)([:+])(.+)")
+
+
 def _slot(text: str) -> Phrase:
+    if marked := _MARKED.fullmatch(text):
+        return Span(marked[1], words=marked[3]) if marked[2] == ":" else Span(marked[1], make=marked[3])
     name, states, value = text.partition("=")
     if states:
         return Statement(name, value)

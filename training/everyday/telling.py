@@ -6,11 +6,12 @@ import random
 from dataclasses import dataclass
 
 from training.everyday import makers
-from training.everyday.book import Book, Family, Frame, Slot, book
+from training.everyday.book import Book, Family, Frame, Passage, Slot, book
 from training.everyday.makers import Row
 from training.everyday.phrases import Phrase, told
+from training.everyday.spans import array, common_parts, written
 from training.names import Names
-from training.values import Kind, Value, quoted
+from training.values import Kind, Value, quoted, string
 
 _CURRENCIES = ("USD", "EUR", "GBP", "USD", "EUR", "CHF", "SEK", "PLN", "CAD")
 _AMOUNTS = ("amount", "money")
@@ -25,14 +26,17 @@ class Told:
     values: dict[str, Value]
     rows: dict[str, list[Row]]
     currency: str | None
+    passage: Passage | None = None
 
 
 def tell(rng: random.Random, family: Family, frame: Frame) -> Told:
     telling = Telling(rng, family, frame)
     while True:
-        text = told(rng.choice(frame.texts), telling).strip()
+        phrase = rng.choice(frame.texts)
+        text = told(phrase, telling).strip()
         if _no_value_twice(telling.values):
-            return Told(frame, text, telling.values, telling.rows, telling.currency_used())
+            passage = frame.passages.get(phrase) if frame.passages else None
+            return Told(frame, text, telling.values, telling.full_rows(), telling.currency_used(), passage)
         telling = Telling(rng, family, frame)
 
 
@@ -52,6 +56,7 @@ class Telling:
         self.names = Names(rng, family)
         self.values: dict[str, Value] = {}
         self.rows: dict[str, list[Row]] = {}
+        self.items: dict[str, list[str]] = {}
         self.currency = rng.choice(_CURRENCIES)
 
     def rule(self, name: str) -> Phrase:
@@ -68,6 +73,49 @@ class Telling:
     def state(self, slot: str, value: str) -> None:
         kind: Kind = "boolean" if value in ("true", "false") else "integer" if value.isdigit() else "enum"
         self.values[slot] = Value(kind, value, value)
+
+    def span(self, slot: str, words: str, make: str) -> str:
+        """Say a stretch of the text that is a value, an item of a list or a part of a row; return its words."""
+        name, _, part = slot.partition(".")
+        declared = self.frame.slots[name]
+        if part:
+            return self._row_part(name, part, self.book.frames[declared.make[1]].slots[part], words, make)
+        if declared.make[0] != "list":
+            self.values[name] = written(declared.make[0], words) if words else self._drawn(make)
+            return self.values[name].text
+        items = self.items.setdefault(name, [])
+        items.append(words or self._unlike(make, items))
+        self.values[name] = array(items)
+        return items[-1]
+
+    def _row_part(self, name: str, part: str, slot: Slot, words: str, make: str) -> str:
+        """Say a part of the last row, or of a new one where the last has this part."""
+        rows = self.rows.setdefault(name, [])
+        if not rows or part in rows[-1]:
+            rows.append({})
+        rows[-1][part] = written(slot.make[0], words) if words else self._drawn(make)
+        self.values[name] = Value("objects", "", "")
+        return rows[-1][part].text
+
+    def full_rows(self) -> dict[str, list[Row]]:
+        """Return the rows of every slot; those told part by part with the parts that all of them have."""
+        made = {name: self.frame.slots[name].make for name in self.rows}
+        told_apart = {name for name, make in made.items() if make[0] == "parts"}
+        whole = {name: common_parts(self.rows[name], self.book.frames[made[name][1]].slots) for name in told_apart}
+        return {**self.rows, **whole}
+
+    def _drawn(self, make: str) -> Value:
+        if make.startswith("@"):
+            return string(self._item(make))
+        return makers.made(make.split("/"), self.names, self.rng, self.currency)
+
+    def _unlike(self, make: str, items: list[str]) -> str:
+        """Draw an item that is none of `items`. Raises `ValueError` where none turns up in 20 draws."""
+        for _ in range(20):
+            item = self._item(make)
+            if item not in items:
+                return item
+        raise ValueError(f"{make!r} of frame {self.frame.name!r} has too few values for a list")
 
     def other(self, slot: str) -> str:
         """Draw another value than the text has for `slot`. Raises `ValueError` where none turns up in 20 draws."""
