@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from sluicegate.engine.text.prompt import ChatTokenizer, render_chat
+from sluicegate.engine.text.prompt import ChatTokenizer, render_chat, schema_sketch
 from training import heldout
 from training.documents import Document, Family, sample_document
 from training.names import Pool
@@ -44,15 +45,31 @@ def _messages(text: str, rng: random.Random, family: Family) -> list[dict[str, s
 def rendered(tokenizer: ChatTokenizer, example: Example) -> tuple[str, list[tuple[str, str]]]:
     """Return the prompt up to the schema, and per question (rest of the prompt, answer).
 
-    The chat template puts the schema last, so all questions about a document share everything before it.
+    The chat template puts the schema last, so all questions about a document share everything before it, and what
+    stands around a sketch is the same for all documents: the template is asked once a document.
     """
     prefix = render_chat(tokenizer, example.messages, add_generation_prompt=False)
-    branches = []
-    for question in example.questions:
-        prompt = render_chat(tokenizer, example.messages, schema=None if example.schemaless else question.schema)
-        assert prompt.startswith(prefix)
-        branches.append((prompt[len(prefix) :], question.answer))
-    return prefix, branches
+    before, after, bare = _around_a_sketch(tokenizer)
+    if example.schemaless:
+        return prefix, [(bare, question.answer) for question in example.questions]
+    sketches = [schema_sketch(question.schema) for question in example.questions]
+    assert not any("<|" in sketch for sketch in sketches)  # render_chat would defuse it
+    return prefix, [
+        (f"{before}{sketch}{after}", question.answer)
+        for sketch, question in zip(sketches, example.questions, strict=True)
+    ]
+
+
+@cache
+def _around_a_sketch(tokenizer: ChatTokenizer) -> tuple[str, str, str]:
+    """Return what the template writes before and after a sketch, and instead of both where there is no schema."""
+    messages = [{"role": "user", "content": "text"}]
+    prefix = render_chat(tokenizer, messages, add_generation_prompt=False)
+    with_sketch = render_chat(tokenizer, messages, schema={"type": "string"})
+    bare = render_chat(tokenizer, messages)
+    assert with_sketch.startswith(prefix) and bare.startswith(prefix)
+    before, after = with_sketch[len(prefix) :].split("string")
+    return before, after, bare[len(prefix) :]
 
 
 def show(seed: int, pool: Pool = "train", family: Family = "train") -> dict[str, Any]:

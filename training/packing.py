@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from training.encoding import encoder_of
 from training.examples import rendered
 from training.mix import sample_mixed
 
@@ -39,7 +40,7 @@ class Row:
         self.documents: list[int] = []
         self.branches: list[int] = []
         self.targets: list[int] = []
-        self.weights: list[float] = []
+        self.lengths: list[int] = []  # of the answer in the token's branch; 0 in a prefix
         self._documents = 0
 
     def add(self, prefix: list[int], branches: list[tuple[list[int], list[int]]]) -> bool:
@@ -51,56 +52,63 @@ class Row:
         """
         if len(self.ids) + len(prefix) + sum(len(p) + len(a) for p, a in branches) > self.length:
             return False
-        self._put(prefix, 0, 0, [IGNORED] * len(prefix), 0.0)
+        self._put(prefix, 0, 0, [IGNORED] * len(prefix), 0)
         for number, (prompt, answer) in enumerate(branches, 1):
             targets = [IGNORED] * (len(prompt) - 1) + answer + [IGNORED]
-            self._put(prompt + answer, len(prefix), number, targets, len(answer) ** -_WEIGHT)
+            self._put(prompt + answer, len(prefix), number, targets, len(answer))
         self._documents += 1
         return True
 
-    def _put(self, ids: list[int], position: int, branch: int, targets: list[int], weight: float) -> None:
+    def _put(self, ids: list[int], position: int, branch: int, targets: list[int], length: int) -> None:
         self.ids += ids
         self.positions += range(position, position + len(ids))
         self.documents += [self._documents] * len(ids)
         self.branches += [branch] * len(ids)
         self.targets += targets
-        self.weights += [weight] * len(ids)
+        self.lengths += [length] * len(ids)
 
 
 def batch_of(rows: list[Row], pad_id: int) -> Batch:
     def tensor(name: str, fill: int) -> Tensor:
         return torch.tensor([getattr(row, name) + [fill] * (row.length - len(row.ids)) for row in rows])
 
-    documents, branches = tensor("documents", -1), tensor("branches", 0)
+    mask = mask_of(tensor("documents", -1), tensor("branches", 0))
+    weights = weights_of(tensor("lengths", 0))
+    return Batch(tensor("ids", pad_id), tensor("positions", 0), mask, tensor("targets", IGNORED), weights)
+
+
+def mask_of(documents: Tensor, branches: Tensor) -> Tensor:
+    """Return who may attend to whom, [B, T] -> [B, 1, T, T]."""
     length = documents.size(1)
     same = documents[:, :, None] == documents[:, None, :]
     seen = (branches[:, None, :] == 0) | (branches[:, :, None] == branches[:, None, :])
-    mask = same & seen & torch.ones(length, length, dtype=torch.bool).tril()
-    return Batch(
-        tensor("ids", pad_id), tensor("positions", 0), mask[:, None], tensor("targets", IGNORED), tensor("weights", 0)
-    )
+    return (same & seen & torch.ones(length, length, dtype=torch.bool, device=documents.device).tril())[:, None]
+
+
+def weights_of(lengths: Tensor) -> Tensor:
+    """Return what a token weighs in an answer of so many; nothing where there is none."""
+    return lengths.clamp_min(1).float() ** -_WEIGHT * (lengths > 0)
 
 
 def sample_batch(tokenizer: Any, seed: str, rows: int, length: int, questions: int = 4) -> Batch:
     """Draw a fresh batch; the same seed gives the same batch."""
+    return batch_of(sample_rows(tokenizer, seed, rows, length, questions), tokenizer.pad_token_id)
+
+
+def sample_rows(tokenizer: Any, seed: str, rows: int, length: int, questions: int = 4) -> list[Row]:
+    """Draw the rows of a fresh batch; the same seed gives the same rows."""
     rng = random.Random(seed)
-    return batch_of([_sample_row(tokenizer, rng, length, questions) for _ in range(rows)], tokenizer.pad_token_id)
+    return [_sample_row(tokenizer, rng, length, questions) for _ in range(rows)]
 
 
 def _sample_row(tokenizer: Any, rng: random.Random, length: int, questions: int) -> Row:
-    row, misses = Row(length), 0
+    row, misses, encode = Row(length), 0, encoder_of(tokenizer).ids
     while misses < 3:
         example = sample_mixed(rng, questions, 7 if length <= 256 else 10 if length <= 512 else 14)
         prefix, branches = rendered(tokenizer, example)
-        encoded = [
-            (_ids(tokenizer, prompt), [*_ids(tokenizer, answer), tokenizer.eos_token_id]) for prompt, answer in branches
-        ]
-        prefix_ids = _ids(tokenizer, prefix)
+        prefix_ids = encode(prefix)
+        encoded = [(encode(prompt), [*encode(answer), tokenizer.eos_token_id]) for prompt, answer in branches]
         while encoded and not row.add(prefix_ids, encoded):
             encoded = encoded[:-1] if misses else []
         misses += not encoded
     return row
-
-
-def _ids(tokenizer: Any, text: str) -> list[int]:
-    return list(tokenizer.encode(text, add_special_tokens=False))

@@ -15,19 +15,16 @@ def table(name: str) -> dict[str, Any]:
     return tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
 
 
+@cache
 def words(name: str) -> list[str]:
-    """Return a list used for training."""
-    return list(_strings("words", name))
-
-
-def heldout_words(name: str) -> list[str]:
-    """Return a list of real-looking names for the evaluation only."""
-    return list(_strings("heldout_words", name))
+    """Return a list used for training; always the same object, which nobody may change."""
+    return list(table("words")[name])
 
 
 @cache
-def _strings(file: str, name: str) -> tuple[str, ...]:
-    return tuple(table(file)[name])
+def heldout_words(name: str) -> list[str]:
+    """Return a list of real-looking names for the evaluation only; always the same object."""
+    return list(table("heldout_words")[name])
 
 
 def lines(name: str) -> list[str]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from functools import cache
+from itertools import accumulate
 
 from training.documents import Document
 from training.everyday.asking import Focus, asked
@@ -19,12 +22,22 @@ def sample(
 ) -> Example:
     """Compose one short request with several questions about it; `frame` asks for one kind of text, `focus` for one
     that has a label, or that a question of yes or no is about, and for nothing else about it."""
-    frames = [one for one in book(family).top_frames() if _fits(one, focus)]
-    chosen = book(family).frames[frame] if frame else rng.choices(frames, [one.weight for one in frames])[0]
+    if frame:
+        chosen = book(family).frames[frame]
+    else:
+        frames, weights = _drawn_from(family, focus)
+        chosen = rng.choices(frames, cum_weights=weights)[0]
     about = tell(rng, family, chosen)
     what = asked(rng, family, about, questions, focus)
     messages = messages_of(about.text, what.ask, rng, family)
     return Example(messages, Document(about.text, (), (), about.currency or ""), what.questions)
+
+
+@cache
+def _drawn_from(family: Family, focus: Focus) -> tuple[Sequence[Frame], Sequence[float]]:
+    """Return the frames that fit, and their weights summed up from the first."""
+    frames = [one for one in book(family).top_frames() if _fits(one, focus)]
+    return frames, list(accumulate(one.weight for one in frames))
 
 
 def _fits(frame: Frame, focus: Focus) -> bool:
