@@ -12,12 +12,15 @@ from training.concepts import BROAD_SUBJECTS, FIRST_SUBJECTS, FURTHER_SUBJECTS, 
 from training.layouts import Fact
 from training.makers import make_value
 from training.names import Names, Pool
+from training.renamed import renamed, told_generically
 from training.tables import words
 from training.values import Value
 
 Family = Literal["train", "heldout", "heldout_subject"]
 _LAYOUTS = (*layouts.LAYOUTS, *marks.LAYOUTS)
-_UNHEARD = 0.45  # of the subjects of random words: words of made-up syllables
+_GENERIC = 0.3  # of the documents: of a subject of random words
+_UNHEARD = 0.5  # of the subjects of random words: words of made-up syllables
+_RENAMED = 0.25  # of the others: some words of the field names are other words
 _CURRENCIES = ("EUR", "USD", "GBP", "CHF", "SEK", "PLN")
 
 
@@ -53,10 +56,15 @@ def _main_first(facts: list[Fact], concepts: Sequence[Concept], rng: random.Rand
 def _subject(rng: random.Random, family: Family) -> Sequence[Concept]:
     if family == "heldout_subject":
         return heldout.SUBJECTS[rng.choice(list(heldout.SUBJECTS))]
-    if family == "train" and rng.random() < 0.3:
+    if family == "heldout":
+        return FIRST_SUBJECTS[rng.choice(list(FIRST_SUBJECTS))]
+    if rng.random() < _GENERIC:
         return _generic_subject(rng)
-    shelf = _shelf(rng) if family == "train" else FIRST_SUBJECTS
-    return shelf[rng.choice(list(shelf))]
+    shelf = _shelf(rng)
+    concepts = shelf[rng.choice(list(shelf))]
+    if rng.random() < _RENAMED:
+        return renamed(concepts, lambda many: _unheard(many, rng), rng, heldout.KEYS)
+    return concepts
 
 
 def _shelf(rng: random.Random) -> dict[str, tuple[Concept, ...]]:
@@ -89,7 +97,7 @@ def _unheard(many: int, rng: random.Random) -> list[str]:
 
 
 def _generic_concept(label: str, rng: random.Random) -> Concept:
-    says = tuple(say.replace("{l}", label).replace("{L}", label.capitalize()) for say in words("generic_says"))
+    says = told_generically(label)
     make, key = rng.choice(words("generic_makes")), label.replace(" ", "_")
     if make == "bool":
         return Concept(make, (key,), (label.capitalize(),), (f"{label.capitalize()}: {{v}}.", f"The {label}: {{v}}."))

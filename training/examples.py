@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sluicegate.engine.text.prompt import ChatTokenizer, render_chat, schema_sketch
+from sluicegate.engine.text.prompt import render_chat, schema_sketch
 from training import heldout
 from training.documents import Document, Family, sample_document
 from training.names import Pool
@@ -42,7 +42,7 @@ def _messages(text: str, rng: random.Random, family: Family) -> list[dict[str, s
     return [{"role": "user", "content": content}]
 
 
-def rendered(tokenizer: ChatTokenizer, example: Example) -> tuple[str, list[tuple[str, str]]]:
+def rendered(tokenizer: Any, example: Example) -> tuple[str, list[tuple[str, str]]]:
     """Return the prompt up to the schema, and per question (rest of the prompt, answer).
 
     The chat template puts the schema last, so all questions about a document share everything before it, and what
@@ -61,13 +61,14 @@ def rendered(tokenizer: ChatTokenizer, example: Example) -> tuple[str, list[tupl
 
 
 @cache
-def _around_a_sketch(tokenizer: ChatTokenizer) -> tuple[str, str, str]:
+def _around_a_sketch(tokenizer: Any) -> tuple[str, str, str]:
     """Return what the template writes before and after a sketch, and instead of both where there is no schema."""
     messages = [{"role": "user", "content": "text"}]
     prefix = render_chat(tokenizer, messages, add_generation_prompt=False)
     with_sketch = render_chat(tokenizer, messages, schema={"type": "string"})
     bare = render_chat(tokenizer, messages)
-    assert with_sketch.startswith(prefix) and bare.startswith(prefix)
+    assert with_sketch.startswith(prefix)
+    assert bare.startswith(prefix)
     before, after = with_sketch[len(prefix) :].split("string")
     return before, after, bare[len(prefix) :]
 

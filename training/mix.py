@@ -10,8 +10,8 @@ from training.examples import Example, sample_example
 from training.honest import sample_open
 from training.prompted import prompted
 
-EVERYDAY, OPEN, PROMPTED = 0.54, 0.03, 0.2
-LABEL, CHECK = 0.36, 0.2  # of the everyday requests: a label alone, a yes or no alone
+EVERYDAY, OPEN, PROMPTED = 0.5, 0.03, 0.25
+LABEL, CHECK = 0.3, 0.16  # of the everyday requests: a label alone, a yes or no alone
 
 
 def sample_mixed(rng: random.Random, questions: int, max_facts: int) -> Example:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import random
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -177,8 +177,6 @@ def row_of(tokenizer: PreTrainedTokenizerFast, rng: random.Random, tokens: int) 
         ]
         rng.shuffle(ends)
         fits = any(row.add(text, ends[:count]) for count in range(len(ends), 1, -1))
-    closing = set(ids_of(tokenizer, CLOSING)) | {tokenizer.eos_token_id}
-    row.weights = [EASY if target in closing else 1.0 for target in row.targets]
     return row
 
 
@@ -190,7 +188,9 @@ def batch_at(tokenizer: PreTrainedTokenizerFast, seed: int, tokens: int, step: i
     """Return the texts of a step; the same for the same arguments."""
     rng = random.Random(f"{seed} {step}")
     rows = max(1, TOKENS_A_STEP // (tokens + ASKED))
-    return batch_of([row_of(tokenizer, rng, tokens) for _ in range(rows)], tokenizer.pad_token_id)
+    batch = batch_of([row_of(tokenizer, rng, tokens) for _ in range(rows)], tokenizer.pad_token_id)
+    closing = torch.tensor([*ids_of(tokenizer, CLOSING), tokenizer.eos_token_id])
+    return replace(batch, weights=torch.where(torch.isin(batch.targets, closing), EASY, 1.0))
 
 
 # --- training -----------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from training.examples import rendered
 from training.mix import sample_mixed
 
 IGNORED = -100
+LENGTHS = (256, 512, 1024)  # of rows; the last is the context
 _WEIGHT = 0.75  # the exponent: at 1 an answer of any length weighs the same, at 0 a token of any answer
 
 
@@ -88,6 +89,11 @@ def mask_of(documents: Tensor, branches: Tensor) -> Tensor:
 def weights_of(lengths: Tensor) -> Tensor:
     """Return what a token weighs in an answer of so many; nothing where there is none."""
     return lengths.clamp_min(1).float() ** -_WEIGHT * (lengths > 0)
+
+
+def row_length(step: int) -> int:
+    """Return how many tokens a row has: mostly few, whose attention costs least, and often enough many to be learnt."""
+    return LENGTHS[2] if step % 16 == 0 else LENGTHS[1] if step % 4 == 2 else LENGTHS[0]
 
 
 def sample_batch(tokenizer: Any, seed: str, rows: int, length: int, questions: int = 4) -> Batch:

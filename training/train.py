@@ -1,13 +1,15 @@
 """Trains the bundled model from nothing on generated data: `python -m training.train --minutes 60`.
 
-Runs on two CPU cores (two processes, float32, torch.compile) or on CUDA when there is one (then `--processes 1`).
-State is kept in `--work` every few minutes, and the same command again resumes there; the result goes to `--out`.
+Runs on two CPU cores (two processes, torch.compile); with `--makers N`, on one GPU that other processes make rows for
+(`training/pooled.py`). State is kept in `--work` every few minutes, and the same command again resumes there; the
+result goes to `--out`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import signal
@@ -15,23 +17,21 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import AutoTokenizer, LlamaForCausalLM
 
-from training.evaluate import quick_score
-from training.forward import answer_places, packed_loss
-from training.model import CONTEXT, build_model, export
+from training.forward import WHOLE, Parts, answer_places, packed_loss
+from training.model import build_model, export
 from training.muon import Muon
-from training.packing import Batch, sample_batch
+from training.packing import row_length, sample_batch
 from training.parallel import average, launch
-from training.tokenizer import save as save_tokenizer
-from training.tokenizer import train_tokenizer
-from training.vocabulary import DRAWN, corpus, whole_words, with_words
+from training.vocabulary import from_nothing
 
 BUNDLED = Path(__file__).resolve().parent.parent / "engine" / "bundled"
-SAVE_MINUTES = 3.0  # between resumable states: what a killed run loses at most
+_LOG_SECONDS = 10.0
 LossFunction = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
@@ -70,7 +70,11 @@ def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
         "--new-rate", type=float, default=2.0, help="how many times Muon's rate new layers are moved at"
     )
     parser.add_argument("--decay", type=float, default=0.52, help="share of the budget over which the rate falls")
-    parser.add_argument("--check-every", type=float, default=5.0, help="minutes between checkpoints with a quick score")
+    parser.add_argument("--check-every", type=float, default=5.0, help="minutes between quick scores; 0: none")
+    parser.add_argument("--save-every", type=float, default=3.0, help="minutes between states that a run resumes from")
+    parser.add_argument("--makers", type=int, default=0, help="processes that make rows; 0: the trainer makes its own")
+    parser.add_argument("--keep", type=float, default=2e7, help="tokens of rows that are kept to be seen again")
+    parser.add_argument("--mean-of", type=int, default=600, help="steps whose mean `WORK/mean` is about, with makers")
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args(arguments)
@@ -93,36 +97,41 @@ class Trainer:
         self._started = time.monotonic() - self.progress.seconds
 
     def run(self) -> None:
-        next_check = self.progress.seconds + 60 * self.options.check_every
-        saved = self.progress.seconds
-        loss = 0.0
+        checked = saved = logged = self.progress.seconds
+        loss = torch.zeros(())
         signal.signal(signal.SIGTERM, lambda *_: setattr(self, "_stopped", True))
         while self.progress.share(self.options.minutes, self.options.tokens) < 1 and not self._stopped:
             loss = self._step()
-            if self.progress.step % 20 == 0:
-                self._log({"loss": loss})
-            if self.progress.seconds > saved + 60 * SAVE_MINUTES:
+            now = self.progress.seconds
+            if now > logged + _LOG_SECONDS:
+                self._log({"loss": _finite(loss)})
+                logged = now
+            if now > saved + 60 * self.options.save_every:
                 self._save()
-                saved = self.progress.seconds
-            if self.progress.seconds >= next_check:
-                self._check(loss)
-                next_check = self.progress.seconds + 60 * self.options.check_every
+                saved = now
+            if self.options.check_every and now >= checked + 60 * self.options.check_every:
+                self._check(float(loss))
+                checked = now
         if self._stopped:
             self._save()
             return
-        self._check(loss)
+        if self.options.check_every:
+            self._check(_finite(loss))
+        else:
+            self._save()
         if self.rank == 0:
             self._finish()
 
-    def _step(self) -> float:
+    def _step(self) -> Tensor:
         progress, options = self.progress, self.options
-        length = _length(progress.step)
+        length = row_length(progress.step)
         rows = max(1, options.tokens_a_step // length // options.processes)
-        batch = sample_batch(self.tokenizer, f"{options.seed}-{progress.step}-{self.rank}", rows, length)
         factor = _schedule(progress.step, progress.share(options.minutes, options.tokens), options.decay)
-        loss = self._backward(batch)
-        elapsed = time.monotonic() - self._started
-        loss, progress.seconds = average(self.model.parameters(), loss, elapsed)
+        loss = self._loss(*self._batch(rows, length))
+        loss.backward()  # type: ignore[no-untyped-call]
+        progress.seconds = time.monotonic() - self._started
+        if options.processes > 1:
+            [progress.seconds] = average(self.model.parameters(), progress.seconds)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
@@ -131,13 +140,14 @@ class Trainer:
             optimizer.zero_grad(set_to_none=True)
         progress.step += 1
         progress.tokens += rows * length * options.processes
-        return loss
+        return loss.detach()
 
-    def _backward(self, batch: Batch) -> float:
+    def _batch(self, rows: int, length: int) -> tuple[Tensor, ...]:
+        """Return what `packed_loss` takes, of fresh rows."""
+        seed = f"{self.options.seed}-{self.progress.step}-{self.rank}"
+        batch = sample_batch(self.tokenizer, seed, rows, length)
         tensors = (batch.ids, batch.positions, batch.mask, *answer_places(batch))
-        loss = self._loss(*(tensor.to(self.device) for tensor in tensors))
-        loss.backward()  # type: ignore[no-untyped-call]
-        return float(loss.detach())
+        return tuple(tensor.to(self.device) for tensor in tensors)
 
     def _model(self) -> LlamaForCausalLM:
         if self.options.init is not None:
@@ -154,7 +164,7 @@ class Trainer:
         optimizers: list[torch.optim.Optimizer] = [
             Muon(old, lr=self.options.muon_lr),
             *([Muon(new, lr=self.options.muon_lr * self.options.new_rate)] if new else []),
-            torch.optim.AdamW(others, lr=self.options.adam_lr, betas=(0.9, 0.98), weight_decay=0.0),
+            torch.optim.AdamW(others, lr=self.options.adam_lr, betas=(0.9, 0.98), weight_decay=0.0, fused=True),
         ]
         for optimizer in optimizers:
             for group in optimizer.param_groups:
@@ -164,26 +174,35 @@ class Trainer:
     def _loss_function(self) -> LossFunction:
         model = self.model
 
+        on_cuda = self.device.type == "cuda"
+        parts = Parts.on_cuda(not self.options.no_compile) if on_cuda else WHOLE
+
         def loss(
             ids: Tensor, positions: Tensor, mask: Tensor, places: Tensor, targets: Tensor, weights: Tensor
         ) -> Tensor:
-            return packed_loss(model, ids, positions, mask, places, targets, weights)
+            return packed_loss(model, ids, positions, mask, places, targets, weights, parts)
 
-        return loss if self.options.no_compile else torch.compile(loss, dynamic=False)
+        return loss if self.options.no_compile or on_cuda else torch.compile(loss, dynamic=False)
 
     def _log(self, values: dict[str, float]) -> None:
         if self.rank:
             return
         progress = self.progress
         speed = progress.tokens / max(progress.seconds, 1e-9)
-        shown = "  ".join(f"{name} {value:.4f}" for name, value in values.items())
+        shown = "  ".join(f"{name} {value:.4f}" for name, value in (values | self._told()).items())
         spent = f"tokens {progress.tokens:,}  minutes {progress.seconds / 60:.1f}  tok/s {speed:.0f}"
         print(f"step {progress.step}  {spent}  {shown}", flush=True)
+
+    def _told(self) -> dict[str, float]:
+        """Return what a trainer has to say besides, for the log and the summary."""
+        return {}
 
     def _check(self, loss: float) -> None:
         """Take a quick score on held-out documents; write a resumable checkpoint and the current weights in `--out`."""
         if self.rank:
             return
+        from training.evaluate import quick_score  # needs more of the product than training does
+
         score = quick_score(self.model, self.tokenizer)
         entry = {
             "tokens": self.progress.tokens,
@@ -200,20 +219,25 @@ class Trainer:
         if self.rank:
             return
         target = self.options.work / "checkpoint.pt"
-        state = {
+        torch.save(self._state(), target.with_suffix(".new"))
+        target.with_suffix(".new").replace(target)
+        export(self.model, self.options.out)
+
+    def _state(self) -> dict[str, Any]:
+        return {
             "model": self.model.state_dict(),
             "progress": asdict(self.progress),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
         }
-        torch.save(state, target.with_suffix(".new"))
-        target.with_suffix(".new").replace(target)
-        export(self.model, self.options.out)
 
     def _load_checkpoint(self) -> None:
         path = self.options.work / "checkpoint.pt"
         if not path.exists():
             return
-        state = torch.load(path, map_location=self.device, weights_only=True)
+        self._restore(torch.load(path, map_location=self.device, weights_only=True))
+        print(f"resumed at step {self.progress.step}", flush=True)
+
+    def _restore(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
         rates = [group["peak_lr"] for optimizer in self.optimizers for group in optimizer.param_groups]
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
@@ -222,7 +246,6 @@ class Trainer:
             for group in optimizer.param_groups:
                 group["peak_lr"] = rate
         self.progress = Progress(**state["progress"])
-        print(f"resumed at step {self.progress.step}", flush=True)
 
     def _finish(self) -> None:
         progress = self.progress
@@ -235,15 +258,19 @@ class Trainer:
             "device": str(self.device),
             "processes": self.options.processes,
             "torch": torch.__version__,
+            **self._told(),
             "history": progress.history,
         }
         (self.options.work / "summary.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
         print(json.dumps({name: value for name, value in summary.items() if name != "history"}), flush=True)
 
 
-def _length(step: int) -> int:
-    """Return how many tokens a row has: mostly few, whose attention costs least, and often enough many to be learnt."""
-    return CONTEXT if step % 16 == 0 else 512 if step % 4 == 2 else 256
+def _finite(loss: Tensor) -> float:
+    """Return the loss as a number. Raises `FloatingPointError`, before anything is saved, where it is none."""
+    number = float(loss)
+    if not math.isfinite(number):
+        raise FloatingPointError(f"the loss is {number}: begin again from the last state, at a lower rate")
+    return number
 
 
 def _schedule(step: int, share: float, decay: float) -> float:
@@ -253,7 +280,12 @@ def _schedule(step: int, share: float, decay: float) -> float:
 
 
 def train(rank: int, options: argparse.Namespace) -> None:
-    Trainer(rank, options).run()
+    if options.makers:
+        from training.pooled import PooledTrainer
+
+        PooledTrainer(rank, options).run()
+    else:
+        Trainer(rank, options).run()
 
 
 def prepare(options: argparse.Namespace) -> None:
@@ -265,8 +297,7 @@ def prepare(options: argparse.Namespace) -> None:
         for name in ("tokenizer.json", "tokenizer_config.json"):
             shutil.copy(options.init / name, out)
     if not (out / "tokenizer.json").exists():
-        pieces = train_tokenizer(options.vocabulary)
-        save_tokenizer(with_words(pieces, whole_words(pieces, corpus(DRAWN))), out, CONTEXT)
+        from_nothing(options.vocabulary, out)
     if not (out / "chat_template.jinja").exists():
         shutil.copy(BUNDLED / "chat_template.jinja", out)
 
@@ -274,6 +305,7 @@ def prepare(options: argparse.Namespace) -> None:
 def main(arguments: list[str] | None = None) -> None:
     options = parse_options(arguments)
     options.work.mkdir(parents=True, exist_ok=True)
+    options.processes = 1 if options.makers else options.processes
     prepare(options)
     launch(train, options.processes, options.work, options)
 

@@ -1,4 +1,5 @@
 """Gives a tokenizer whole words, and a model their rows: `python -m training.vocabulary --init FOLDER --out FOLDER`.
+With `--pieces 1024` it makes a tokenizer from nothing, for weights that are trained from nothing.
 
 Names stay in pieces, which is what copies them; a word whose meaning decides an answer ("refund", "furious",
 "positive") becomes one token, so that its meaning is looked up rather than put together out of four pieces.
@@ -21,10 +22,13 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 from sluicegate.engine.text.prompt import schema_sketch
 from training.mix import sample_mixed
 from training.model import export
+from training.packing import LENGTHS
 from training.tables import words
+from training.tokenizer import save, train_tokenizer
 
 BUNDLED = Path(__file__).resolve().parent.parent / "engine" / "bundled"
-DRAWN, OFTEN = 20_000, 8  # examples that are looked at, and in how many of them a word stands at least
+DRAWN, OFTEN = 40_000, 8  # examples that are looked at, and in how many of them a word stands at least
+MOST = 8150  # words of a tokenizer made from nothing
 _NAMES = ("first", "last", "city", "country")
 
 
@@ -82,13 +86,31 @@ def widened(model: LlamaForCausalLM, before: Tokenizer, after: Tokenizer) -> Lla
     return model
 
 
+def from_nothing(pieces: int, folder: Path, most: int = MOST, examples: int = DRAWN) -> Tokenizer:
+    """Make a tokenizer of so many pieces and the most frequent words of the mixture; write it and the bundled template
+    to `folder`, unless a template is there."""
+    tokenizer = train_tokenizer(pieces)
+    tokenizer = with_words(tokenizer, whole_words(tokenizer, corpus(examples))[:most])
+    folder.mkdir(parents=True, exist_ok=True)
+    save(tokenizer, folder, LENGTHS[-1])
+    if not (folder / "chat_template.jinja").exists():
+        shutil.copy(BUNDLED / "chat_template.jinja", folder)
+    return tokenizer
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--init", type=Path, default=BUNDLED)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--examples", type=int, default=DRAWN)
     parser.add_argument("--often", type=int, default=OFTEN)
+    parser.add_argument("--pieces", type=int, help="make a tokenizer from nothing, with so many pieces of words")
+    parser.add_argument("--most", type=int, default=MOST, help="whole words, then")
     options = parser.parse_args(arguments)
+    if options.pieces:
+        made = from_nothing(options.pieces, options.out, options.most, options.examples)
+        print(f"{made.get_vocab_size()} tokens")
+        return
     before = AutoTokenizer.from_pretrained(options.init).backend_tokenizer
     after = with_words(before, whole_words(before, corpus(options.examples), options.often))
     model = AutoModelForCausalLM.from_pretrained(options.init, dtype=torch.float32)
