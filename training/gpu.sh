@@ -8,7 +8,8 @@ shift 3
 mkdir -p "$work/last"
 cp "$tokenizer"/{tokenizer.json,tokenizer_config.json,chat_template.jinja} "$work/last/"
 export PYTHONPATH=. PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
-makers=$(($(nproc) - 2))
+makers=$(nproc)
+makers=$((makers > 3 ? makers - 2 : 1))
 ended=1
 for rates in "0.02 --adam-lr 0.006" "0.01 --adam-lr 0.003" "0.01 --adam-lr 0.003 --no-compile"; do
     # shellcheck disable=SC2086
