@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from training import heldout, layouts, marks
@@ -20,6 +21,7 @@ Family = Literal["train", "heldout", "heldout_subject"]
 _LAYOUTS = (*layouts.LAYOUTS, *marks.LAYOUTS)
 _GENERIC = 0.3  # of the documents: of a subject of random words
 _UNHEARD = 0.5  # of the subjects of random words: words of made-up syllables
+_WITH_ROWS = 0.1  # of the documents: of a subject that has a list of things or people, which few have
 _RENAMED = 0.25  # of the others: some words of the field names are other words
 _CURRENCIES = ("EUR", "USD", "GBP", "CHF", "SEK", "PLN")
 
@@ -60,11 +62,22 @@ def _subject(rng: random.Random, family: Family) -> Sequence[Concept]:
         return FIRST_SUBJECTS[rng.choice(list(FIRST_SUBJECTS))]
     if rng.random() < _GENERIC:
         return _generic_subject(rng)
-    shelf = _shelf(rng)
+    shelf = _listing() if rng.random() < _WITH_ROWS else _shelf(rng)
     concepts = shelf[rng.choice(list(shelf))]
     if rng.random() < _RENAMED:
         return renamed(concepts, lambda many: _unheard(many, rng), rng, heldout.KEYS)
     return concepts
+
+
+@cache
+def _listing() -> dict[str, tuple[Concept, ...]]:
+    """Return the subjects some of whose facts are rows of several parts."""
+    shelves = FIRST_SUBJECTS | FURTHER_SUBJECTS | BROAD_SUBJECTS
+    return {
+        name: concepts
+        for name, concepts in shelves.items()
+        if any(concept.make in ("items", "contacts") for concept in concepts)
+    }
 
 
 def _shelf(rng: random.Random) -> dict[str, tuple[Concept, ...]]:
