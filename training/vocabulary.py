@@ -90,7 +90,7 @@ def from_nothing(pieces: int, folder: Path, most: int = MOST, examples: int = DR
     """Make a tokenizer of so many pieces and the most frequent words of the mixture; write it and the bundled template
     to `folder`, unless a template is there."""
     tokenizer = train_tokenizer(pieces)
-    tokenizer = with_words(tokenizer, whole_words(tokenizer, corpus(examples))[:most])
+    tokenizer = with_words(tokenizer, whole_words(tokenizer, corpus(examples), often=4)[:most])
     folder.mkdir(parents=True, exist_ok=True)
     save(tokenizer, folder, LENGTHS[-1])
     if not (folder / "chat_template.jinja").exists():
