@@ -15,6 +15,7 @@ from training.everyday.telling import tell
 from training.examples import Example
 
 __all__ = ["Family", "Focus", "sample"]
+_RARER = 0.3  # passages, of which nearly all is asked by yes or no, where fields may be asked as well
 
 
 def sample(
@@ -37,7 +38,8 @@ def sample(
 def _drawn_from(family: Family, focus: Focus) -> tuple[Sequence[Frame], Sequence[float]]:
     """Return the frames that fit, and their weights summed up from the first."""
     frames = [one for one in book(family).top_frames() if _fits(one, focus)]
-    return frames, list(accumulate(one.weight for one in frames))
+    rarer = _RARER if focus == "any" else 1.0
+    return frames, list(accumulate(one.weight * (rarer if one.passages else 1.0) for one in frames))
 
 
 def _fits(frame: Frame, focus: Focus) -> bool:
