@@ -213,7 +213,7 @@ def test_most_labels_that_train_go_by_their_usual_names() -> None:
 def test_a_name_is_said_to_be_mentioned_where_it_is() -> None:
     asked = re.compile(r"Does ([^'\"?]+) (?:come up|appear|occur)\b")
     seen = Counter[bool]()
-    for seed in range(7500):
+    for seed in range(12000):
         example = sample(random.Random(seed), "train", 1, focus="check")
         said = [*(message["content"] for message in example.messages), str(example.questions[0].schema)]
         found = [match[1] for text in said if (match := asked.search(text))]
