@@ -48,7 +48,8 @@ class PooledTrainer(Trainer):
         return loss
 
     def _told(self) -> dict[str, float]:
-        return self._pool.summary()
+        peak = torch.cuda.max_memory_allocated() / 2**30 if self.device.type == "cuda" else 0.0
+        return {**self._pool.summary(), **({"gib": round(peak, 1)} if peak else {})}
 
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "mean": self._mean}
