@@ -1,4 +1,4 @@
-"""What asking another server costs this process: httpx beside aiohttp, CPU time of the client.
+"""What asking another server costs this process: httpx and aiohttp beside our own client, CPU time of the client.
 
 Whole answers and streams of 64 chunks, 16 at a time over kept connections, against a bare ASGI server in a
 process of its own. Only the client's CPU counts.
@@ -17,8 +17,12 @@ from collections.abc import Awaitable, Callable
 
 import aiohttp
 import httpx
+import uvloop
 
 from benchmarks.common import machine
+from sluicegate.gateway.upstream.http1.address import ServerAddress, lines_of
+from sluicegate.gateway.upstream.http1.connecting import Connector
+from sluicegate.gateway.upstream.http1.pool import Pool
 
 SERVER = """
 import sys, uvicorn
@@ -54,13 +58,13 @@ def main() -> None:
         port = free.getsockname()[1]
     server = subprocess.Popen([sys.executable, "-c", SERVER, str(port)])
     try:
-        found = asyncio.run(measure(f"http://127.0.0.1:{port}", given.limit, given.rounds))
+        found = uvloop.run(measure(f"http://127.0.0.1:{port}", given.limit, given.rounds))
     finally:
         server.terminate()
         server.wait()
     for kind in ("whole", "stream"):
-        ratio = found[f"httpx {kind}"] / found[f"aiohttp {kind}"]
-        print(f"{kind:7} httpx / aiohttp = {ratio:.2f}")
+        for peer in ("httpx", "aiohttp"):
+            print(f"{kind:7} {peer} / ours = {found[f'{peer} {kind}'] / found[f'ours {kind}']:.2f}")
     if given.json:
         print(json.dumps(found))
 
@@ -71,12 +75,15 @@ async def measure(url: str, limit: int, rounds: int) -> dict[str, float]:
     limits = httpx.Limits(max_connections=16, max_keepalive_connections=16)
     async with httpx.AsyncClient(limits=limits, trust_env=False) as old, aiohttp.ClientSession() as new:
         await _until_up(old, url)
+        address = ServerAddress.of(url)
+        own = Pool(Connector(address, connect_s=5.0, only_public=False, tls=None), 16)
         for _ in range(rounds):
-            for name, ask in (("httpx", _httpx(old)), ("aiohttp", _aiohttp(new))):
+            for name, ask in (("httpx", _httpx(old)), ("aiohttp", _aiohttp(new)), ("ours", _ours(own, address))):
                 for kind in ("whole", "stream"):
                     ms = await _cpu_ms(ask, f"{url}/{kind}", limit if kind == "whole" else limit // 4)
                     key = f"{name} {kind}"
                     found[key] = min(found.get(key, ms), ms)
+        own.close()
     for key, ms in found.items():
         print(f"{key:15} {ms:.3f} ms CPU a request")
     return found
@@ -119,6 +126,22 @@ def _aiohttp(session: aiohttp.ClientSession) -> Ask:
     async def ask(url: str) -> int:
         async with session.post(url, json=ASKED) as answer:
             return sum([len(piece) async for piece in answer.content.iter_any()])
+
+    return ask
+
+
+def _ours(pool: Pool, address: ServerAddress) -> Ask:
+    headers = lines_of({"content-type": "application/json", "accept": "text/event-stream"})
+
+    async def ask(url: str) -> int:
+        body, until = json.dumps(ASKED).encode(), asyncio.get_running_loop().time() + 60.0
+        length = b"content-length: %d\r\n\r\n" % len(body)
+        head = address.head("POST", url[url.rindex("/") :])
+        answer = await pool.ask(head + headers + length + body, lambda: None, until)
+        count = 0
+        while piece := await answer.read(until):
+            count += len(piece)
+        return count
 
     return ask
 

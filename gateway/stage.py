@@ -74,7 +74,7 @@ def register(registry: RegistryLike, settings: Settings, metrics: Metrics | None
 
 def _upstream(settings: UpstreamSettings, content: bool) -> Stage:
     from sluicegate.gateway.request.tracing.capture import wanted
-    from sluicegate.gateway.upstream.generator import Upstream  # aiohttp and transformers, only where it is used
+    from sluicegate.gateway.upstream.generator import Upstream  # transformers, only where it is used
 
     return Upstream(settings, shows_messages=wanted(os.environ, content))
 

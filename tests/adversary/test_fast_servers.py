@@ -11,9 +11,9 @@ import pytest
 
 from sluicegate.gateway.upstream.bounds import Bounds
 from sluicegate.gateway.upstream.events import Malformed, chunks
+from sluicegate.gateway.upstream.http1.response import AT_ONCE
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 from sluicegate.gateway.upstream.transport.client import Client
-from sluicegate.gateway.upstream.transport.reply import AT_ONCE
 from sluicegate.gateway.upstream.transport.server import Tries
 
 BOUNDS = Bounds(choices=1, tokens=64, logprobs=None)

@@ -8,21 +8,33 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import aiohttp
-
 from sluicegate.gateway.telemetry.tries import Try
 from sluicegate.gateway.upstream.events import TimeUp
+from sluicegate.gateway.upstream.http1.address import lines_of
+from sluicegate.gateway.upstream.http1.connecting import tls_terms
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
-from sluicegate.gateway.upstream.transport.addresses import PublicOnly
 from sluicegate.gateway.upstream.transport.choice import Beginnings, beginnings, choose
-from sluicegate.gateway.upstream.transport.interim import bounded
-from sluicegate.gateway.upstream.transport.reply import AT_ONCE, Reply
-from sluicegate.gateway.upstream.transport.request_writing import REQUEST
+from sluicegate.gateway.upstream.transport.reply import Reply
 from sluicegate.gateway.upstream.transport.server import PROBES_TO_LEAVE, Tries, TryFailed, UpstreamServer
 from sluicegate.gateway.upstream.transport.watch import ServerWatch
-from sluicegate.plugins import Overloaded, SluicegateError, UpstreamFailed, UpstreamUnavailable, exact_json
+from sluicegate.plugins import (
+    ConfigurationError,
+    Overloaded,
+    SluicegateError,
+    UpstreamFailed,
+    UpstreamUnavailable,
+    exact_json,
+)
 
 log = logging.getLogger("sluicegate.upstream")
+HEADERS = lines_of(
+    {
+        "user-agent": "sluicegate",
+        "content-type": "application/json",
+        "accept": "text/event-stream",
+        "accept-encoding": "identity",
+    }
+)
 SAID_EVERY_S = 60.0
 LONGEST_WAIT_S = 2.0
 """A server that asks to be left alone for longer is told about at once, so that somebody else can be asked."""
@@ -36,9 +48,8 @@ class Client:
         quote a prompt."""
         self._name = name
         self._settings = settings
-        self._headers = {"content-type": "application/json", "accept": "text/event-stream"}
-        self._headers["accept-encoding"] = "identity"
-        self._session: aiohttp.ClientSession | None = None
+        self._headers = HEADERS
+        """Lines of a head."""
         count = len(settings.addresses)
         self.servers = [UpstreamServer(name, at, settings, shows_messages=shows_messages) for at in range(count)]
         self._watch = ServerWatch(name, settings, self.servers if count > 1 else ())
@@ -90,30 +101,25 @@ class Client:
     async def start(self) -> None:
         """Open the connections. Raises `ConfigurationError` where the key is missing."""
         self.renew_key()
-        resolver = None if self._settings.allow_private else PublicOnly()
-        connector = aiohttp.TCPConnector(limit=0, limit_per_host=self._settings.max_connections, resolver=resolver)
-        self._session = aiohttp.ClientSession(
-            connector=bounded(connector),
-            timeout=aiohttp.ClientTimeout(None, sock_connect=self._settings.connect_s),
-            trust_env=False,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            read_bufsize=AT_ONCE,
-            request_class=REQUEST,
-        )
-        self._watch.start(self._session, lambda: self._headers)
+        tls = tls_terms() if any(server.is_tls for server in self.servers) else None
+        for server in self.servers:
+            server.start(tls)
+        self._watch.start(lambda: self._headers)
 
     def renew_key(self) -> None:
         """Read the API key again, to be used from the next request on. Raises `ConfigurationError`; the old key stays
         then."""
         key = self._settings.api_key()
         if key is not None:
-            self._headers = {**self._headers, "authorization": f"Bearer {key}"}
+            try:
+                self._headers = HEADERS + lines_of({"authorization": f"Bearer {key}"})
+            except ValueError as error:
+                raise ConfigurationError(f"the API key of model {self._name!r} cannot be sent: {error}") from None
 
     async def close(self) -> None:
         await self._watch.close()
-        if self._session is not None:
-            await self._session.close()
+        for server in self.servers:
+            server.close()
 
     async def ask(
         self, body: Mapping[str, Any], tries: Tries, traceparent: str = "", until: float | None = None
@@ -149,14 +155,15 @@ class Client:
         limit_s: float,
         until: float | None,
     ) -> Reply:
-        assert self._session is not None, "start() comes first"
         attempt = Try(server.label, len(tries.made), chosen_by)
         tries.made.append(attempt)
         self.tries += 1
-        headers = {**self._headers, "traceparent": attempt.traceparent(traceparent)} if traceparent else self._headers
+        headers = self._headers
+        if traceparent:
+            headers += b"traceparent: %b\r\n" % attempt.traceparent(traceparent).encode()
         was_open = server.breaker.is_open
         try:
-            reply = await server.ask(self._session, data, tries, headers, limit_s, until)
+            reply = await server.ask(data, tries, headers, limit_s, until)
         except BaseException:
             if self._known is not None and server.breaker.is_open and not was_open:
                 self._known.forget(server.number)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import aiohttp
 import orjson
 
+from sluicegate.gateway.upstream.http1.response import Response
 from sluicegate.plugins import ContextLengthExceeded, RequestError
 
 log = logging.getLogger("sluicegate.upstream")
@@ -59,13 +59,12 @@ class Refusal:
     message: str = ""
 
 
-async def refusal(answer: aiohttp.ClientResponse) -> Refusal:
+async def refusal(answer: Response) -> Refusal:
     """Read an error body, bounded in bytes and time; empty where it is no error object."""
-    body = bytearray()
-    with contextlib.suppress(Exception):
-        async with asyncio.timeout(LIMIT_S):
-            while len(body) < MOST_BYTES and (piece := await answer.content.read(MOST_BYTES - len(body))):
-                body += piece
+    body, until = bytearray(), asyncio.get_running_loop().time() + LIMIT_S
+    with contextlib.suppress(OSError):
+        while len(body) < MOST_BYTES and (piece := await answer.read(until)):
+            body += piece
     with contextlib.suppress(orjson.JSONDecodeError):
         found = orjson.loads(bytes(body))
         if type(found) is dict and type(found.get("error")) is dict:
@@ -97,10 +96,10 @@ def shown(message: str) -> str:
     return message[:MOST_SHOWN].encode("unicode_escape").decode("ascii")
 
 
-def retry_after(header: str | None) -> float | None:
-    """Parse `Retry-After` in seconds, at most an hour; None for a date."""
+def retry_after(header: str) -> float | None:
+    """Parse `Retry-After` in seconds, at most an hour; None for a date, and where there is none."""
     try:
-        found = float(header) if header is not None else math.nan
+        found = float(header) if header else math.nan
     except ValueError:
         return None
     return min(max(0.0, found), LONGEST_RETRY_S) if not math.isnan(found) else None

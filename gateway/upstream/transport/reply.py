@@ -7,17 +7,12 @@ import contextlib
 from collections.abc import AsyncGenerator
 from typing import Protocol
 
-import aiohttp
-
 from sluicegate.gateway.telemetry.tries import ANSWERED, LOST, Try
 from sluicegate.gateway.upstream.events import Malformed, Severed, TimeUp
+from sluicegate.gateway.upstream.http1.response import AT_ONCE, Response
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
-from sluicegate.gateway.upstream.transport.refusals import MOST_BYTES
 
 FINISH_S = 0.05
-AT_ONCE = 16 * 1024
-"""Bytes that are taken from a connection in one go, or a sixteenth as many chunks of its encoding: however fast a
-server sends, others have their turn after so many."""
 A_PIECE = 256
 """What one piece counts for besides its bytes."""
 PLAIN = ("", "identity")
@@ -66,7 +61,7 @@ class Answering(Protocol):
 class LiveReply:
     def __init__(
         self,
-        answer: aiohttp.ClientResponse,
+        answer: Response,
         server: Answering,
         settings: UpstreamModelSettings,
         began: float,
@@ -82,7 +77,7 @@ class LiveReply:
         self._alive = False
         """Bytes came since something last belonged to the answer; `_unused`: how many."""
         self._unused = 0
-        self.is_stream = answer.content_type.startswith("text/event-stream")
+        self.is_stream = answer.header(b"content-type").lower().startswith("text/event-stream")
         self._whole_until = began + settings.whole_s
         now = asyncio.get_running_loop().time()
         self._patience_s = max(settings.idle_s, began + settings.first_s - now)
@@ -98,18 +93,15 @@ class LiveReply:
     async def pieces(self, until: float | None, most_unused: int) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of the answer. Raises `Broken` where the connection breaks, falls silent or takes too long,
         `TimeUp` past `until`. Only time in which the server is waited for counts as silence."""
-        if self._answer.headers.get("content-encoding", "").lower() not in PLAIN:
+        if self._answer.header(b"content-encoding").lower() not in PLAIN:
             raise Malformed("the server packed its answer, which was not asked for")
-        clock, stream = asyncio.get_running_loop().time, self._answer.content
+        clock, answer = asyncio.get_running_loop().time, self._answer
         ends = self._whole_until if until is None else min(until, self._whole_until)
         taken = 0
         try:
             while True:
                 now = clock()
-                piece = stream.read_nowait(AT_ONCE)
-                if not piece and not stream.at_eof():  # what lies ready needs no timer
-                    async with asyncio.timeout_at(min(now + self._patience_s, ends)):
-                        piece = await stream.read(AT_ONCE)
+                piece = answer.take() or await answer.read(min(now + self._patience_s, ends))
                 if not piece:
                     return
                 read = clock()
@@ -128,7 +120,7 @@ class LiveReply:
                     await asyncio.sleep(0)
         except TimeoutError as error:
             raise self._silent(clock(), until) from error
-        except (aiohttp.ClientError, OSError) as error:
+        except OSError as error:
             raise Severed("the connection broke in the middle of the stream") from error
 
     def _silent(self, now: float, until: float | None) -> Exception:
@@ -149,11 +141,10 @@ class LiveReply:
     async def finish(self) -> None:
         self._server.answered()
         self._try.end(ANSWERED)
-        if self._answer.content.at_eof():
+        if self._answer.at_end:
             return
-        with contextlib.suppress(Exception):
-            async with asyncio.timeout(FINISH_S):
-                await self._answer.content.read(MOST_BYTES)
+        with contextlib.suppress(OSError):
+            await self._answer.read(asyncio.get_running_loop().time() + FINISH_S)
 
     def drop(self) -> None:
         """Close the connection, unless the answer was read to its end; the server sees that nobody listens."""

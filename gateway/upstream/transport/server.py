@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
+import math
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Literal
-from urllib.parse import urlsplit
-
-import aiohttp
 
 from sluicegate.gateway.telemetry.tries import Try
 from sluicegate.gateway.upstream.events import TimeUp
+from sluicegate.gateway.upstream.http1.address import ServerAddress
+from sluicegate.gateway.upstream.http1.connecting import Connector
+from sluicegate.gateway.upstream.http1.failures import HttpFailure
+from sluicegate.gateway.upstream.http1.pool import Pool
+from sluicegate.gateway.upstream.http1.response import Response
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 from sluicegate.gateway.upstream.transport.load_report import LoadReport
 from sluicegate.gateway.upstream.transport.refusals import as_error, refusal, retry_after, shown
 from sluicegate.gateway.upstream.transport.reply import LiveReply
-from sluicegate.gateway.upstream.transport.request_writing import NotedBody
 from sluicegate.plugins import NotFound, Overloaded, ServerHealth, SluicegateError, UpstreamFailed
 from sluicegate.plugins.circuit_breaker import CircuitBreaker
 
@@ -72,9 +76,11 @@ class UpstreamServer:
         self._alone = len(settings.addresses) == 1
         self.number = number
         self.address = settings.addresses[number]
-        self._url = self.address + "/chat/completions"
-        parts = urlsplit(self.address)
-        self.label = f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+        self._at = ServerAddress.of(self.address)
+        self._root = ServerAddress.of(self.address.removesuffix("/v1"))
+        self._post = self._at.head("POST", "/chat/completions")
+        self._pool: Pool | None = None
+        self.label = f"{self._at.host}:{self._at.port}"
         self.breaker = CircuitBreaker(MAX_PAUSE_S)
         self.running = 0
         self.failures = 0
@@ -85,6 +91,21 @@ class UpstreamServer:
         self.report = LoadReport()
         self.running_then = 0
         """Our own requests when the report was made."""
+
+    def start(self, tls: ssl.SSLContext | None) -> None:
+        """Get ready to connect. `tls`: the terms of addresses of https."""
+        settings = self._settings
+        connector = Connector(self._at, connect_s=settings.connect_s, only_public=not settings.allow_private, tls=tls)
+        self._pool = Pool(connector, settings.max_connections)
+
+    def close(self) -> None:
+        """Close the connections; answers that are not whole fail."""
+        if self._pool is not None:
+            self._pool.close()
+
+    @property
+    def is_tls(self) -> bool:
+        return self._at.is_tls
 
     def health(self) -> ServerHealth:
         breaker = self.breaker
@@ -142,22 +163,20 @@ class UpstreamServer:
 
     async def ask(
         self,
-        session: aiohttp.ClientSession,
         data: bytes,
         tries: Tries,
-        headers: Mapping[str, str],
+        headers: bytes,
         limit_s: float,
         until: float | None = None,
     ) -> LiveReply:
-        """Return the head of an answer. Raises `TryFailed` where another try may help, `TimeUp` past `until` (in the
-        loop's time), else what a caller is told."""
+        """Return the head of an answer. `headers`: lines of a head. Raises `TryFailed` where another try may help,
+        `TimeUp` past `until` (in the loop's time), else what a caller is told."""
         began, attempt = asyncio.get_running_loop().time(), tries.made[-1]
         reading = _BegunTry(tries)
-        prompt = NotedBody(data, reading.begun)
+        request = b"%b%bcontent-length: %d\r\n\r\n%b" % (self._post, headers, len(data), data)
         self.running += 1
         try:
-            posting = session.post(self._url, data=prompt, headers=headers, allow_redirects=False)
-            answer = await self._in_time(posting, attempt, began + limit_s, until)
+            answer = await self._in_time(request, reading, attempt, began + limit_s, until)
             attempt.status = answer.status
             if answer.status != 200:
                 raise await self._turned_down(answer, attempt, reading, until)
@@ -169,21 +188,30 @@ class UpstreamServer:
         return LiveReply(answer, self, self._settings, began, attempt)
 
     async def _in_time(
-        self, posting: Awaitable[aiohttp.ClientResponse], attempt: Try, limit: float, until: float | None
-    ) -> aiohttp.ClientResponse:
+        self, request: bytes, reading: _BegunTry, attempt: Try, limit: float, until: float | None
+    ) -> Response:
         """Await the head of an answer until `limit` or `until`, whichever comes first: one time limit is enough."""
-        patient = until is None or limit < until
+        assert self._pool is not None, "start() comes first"
+        given = math.inf if until is None else until
         try:
-            async with asyncio.timeout_at(limit if patient else until) as time_limit:
-                return await posting
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            if time_limit.expired() and not patient:
+            return await self._pool.ask(request, reading.begun, min(limit, given))
+        except OSError as error:
+            if given <= limit and isinstance(error, TimeoutError) and not isinstance(error, HttpFailure):
                 raise TimeUp from None
             raise self._unreachable(error, attempt) from error
 
-    async def _turned_down(
-        self, answer: aiohttp.ClientResponse, attempt: Try, reading: _BegunTry, until: float | None
-    ) -> Exception:
+    @asynccontextmanager
+    async def getting(self, path: str, headers: bytes, until: float) -> AsyncIterator[Response]:
+        """Give the head of an answer to a GET of `path`, which stands behind the address without `/v1`. Raises
+        `OSError`."""
+        assert self._pool is not None, "start() comes first"
+        answer = await self._pool.ask(self._root.head("GET", path) + headers + b"\r\n", _nothing, until)
+        try:
+            yield answer
+        finally:
+            answer.close()
+
+    async def _turned_down(self, answer: Response, attempt: Try, reading: _BegunTry, until: float | None) -> Exception:
         """Return what an answer means that is none, and let go of it."""
         try:
             if answer.status < 500 or answer.status in NOT_BEGUN:
@@ -191,9 +219,9 @@ class UpstreamServer:
             return await self._refused_by(answer, attempt, until)
         finally:
             attempt.end(f"status_{answer.status}")
-            answer.release()
+            answer.close()
 
-    async def _refused_by(self, answer: aiohttp.ClientResponse, attempt: Try, until: float | None) -> Exception:
+    async def _refused_by(self, answer: Response, attempt: Try, until: float | None) -> Exception:
         try:
             async with asyncio.timeout_at(until) as limit:
                 return await self._refused(answer, attempt)
@@ -203,15 +231,15 @@ class UpstreamServer:
             raise
 
     def _unreachable(self, error: Exception, attempt: Try) -> TryFailed:
-        late = isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ClientConnectionError)
+        late = isinstance(error, TimeoutError) and not isinstance(error, HttpFailure)
         self.answers = late
         self._failed()
-        log.warning("model %s: server %s cannot be asked: %s", self._name, self.label, type(error).__name__)
+        log.warning("model %s: server %s cannot be asked: %s", self._name, self.label, error)
         attempt.end("no_answer_in_time" if isinstance(error, TimeoutError) else "unreachable")
         what = "did not answer in time" if isinstance(error, TimeoutError) else "cannot be reached"
         return TryFailed(UpstreamFailed(f"the server behind model {self._name!r} {what}"), what, BACKOFF_S)
 
-    async def _refused(self, answer: aiohttp.ClientResponse, attempt: Try) -> Exception:
+    async def _refused(self, answer: Response, attempt: Try) -> Exception:
         said = await refusal(answer)
         status, name = answer.status, self._name
         why = shown(said.message) if self._shows_messages else said.code or "no code that is known here"
@@ -220,14 +248,14 @@ class UpstreamServer:
         self.answers = True
         if status in (429, 503):
             self.breaker.succeeded()
-            wait_s = retry_after(answer.headers.get("retry-after"))
+            wait_s = retry_after(answer.header(b"retry-after"))
             error: SluicegateError = Overloaded(
                 f"the server behind model {name!r} is busy", retry_after_s=wait_s or 1.0
             )
             return TryFailed(error, "is busy", wait_s if wait_s is not None else BACKOFF_S)
         if status in AGAIN:
             self._failed()
-            wait_s = retry_after(answer.headers.get("retry-after"))
+            wait_s = retry_after(answer.header(b"retry-after"))
             error = UpstreamFailed(f"the server behind model {name!r} failed with status {status}")
             return TryFailed(error, f"failed with status {status}", wait_s if wait_s is not None else BACKOFF_S)
         return self._turned_away(as_error(name, status, said) if status in OF_THE_REQUEST else None, status)
@@ -248,6 +276,10 @@ class UpstreamServer:
         if status == 404:
             found = NotFound(f"the server behind model {name!r} does not know it", code="model_not_found")
         return found if self._alone else TryFailed(found, f"answered {status}", BACKOFF_S)
+
+
+def _nothing() -> None:
+    """Note nothing of a request without a body."""
 
 
 class _BegunTry:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-
-import aiohttp
+from collections.abc import Callable, Sequence
 
 from sluicegate.gateway.upstream.dialects import SERVER_DIALECTS
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
@@ -15,7 +13,6 @@ from sluicegate.gateway.upstream.transport.server import PROBES_TO_LEAVE, Upstre
 
 log = logging.getLogger("sluicegate.upstream")
 NO_METRICS = "none"
-PIECE = 65_536
 
 
 class ServerWatch:
@@ -31,40 +28,36 @@ class ServerWatch:
         self._names = dialect.names
         self._tasks: list[asyncio.Task[None]] = []
 
-    def start(self, session: aiohttp.ClientSession, headers: Callable[[], Mapping[str, str]]) -> None:
+    def start(self, headers: Callable[[], bytes]) -> None:
         """Start to watch all servers. `headers` returns them as they are now, since keys are renewed."""
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._follow(session, server, headers)) for server in self._servers]
+        self._tasks = [loop.create_task(self._follow(server, headers)) for server in self._servers]
 
     async def close(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _follow(
-        self, session: aiohttp.ClientSession, server: UpstreamServer, headers: Callable[[], Mapping[str, str]]
-    ) -> None:
-        root = server.address.removesuffix("/v1")
+    async def _follow(self, server: UpstreamServer, headers: Callable[[], bytes]) -> None:
         while True:
-            answers = await self._get(session, root + self._health, headers()) is not None
+            answers = await self._get(server, self._health, headers()) is not None
             if not answers and server.missed + 1 == PROBES_TO_LEAVE:
                 log.warning("model %s: server %s does not answer its probes", self._name, server.label)
             server.probed(answers=answers)
-            page = await self._get(session, root + self._metrics, headers()) if self._metrics and answers else None
+            page = await self._get(server, self._metrics, headers()) if self._metrics and answers else None
             server.reported(read_report(page, self._names) if page is not None else LoadReport())
             await asyncio.sleep(self._every_s)
 
-    async def _get(self, session: aiohttp.ClientSession, url: str, headers: Mapping[str, str]) -> bytes | None:
+    async def _get(self, server: UpstreamServer, path: str, headers: bytes) -> bytes | None:
         """Return a body, at most `MOST_BYTES` of it; None where there is none in time. A server that wants a key, or
         does not know the path, answers all the same: an empty body."""
+        until, body = asyncio.get_running_loop().time() + self._every_s, bytearray()
         try:
-            async with asyncio.timeout(self._every_s):
-                async with session.get(url, headers=headers, allow_redirects=False) as answer:
-                    body = bytearray()
-                    while len(body) < MOST_BYTES and (piece := await answer.content.read(PIECE)):
-                        body += piece
-                    if answer.status >= 500:
-                        return None
-                    return bytes(body) if answer.status == 200 else b""
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+            async with server.getting(path, headers, until) as answer:
+                while len(body) < MOST_BYTES and (piece := await answer.read(until)):
+                    body += piece
+                if answer.status >= 500:
+                    return None
+                return bytes(body) if answer.status == 200 else b""
+        except OSError:
             return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from typing import Any
 
 import pytest
@@ -32,18 +34,48 @@ async def test_a_name_that_leads_inside_is_refused_when_it_is_asked(monkeypatch:
     from sluicegate.gateway.upstream.transport.server import Tries
     from sluicegate.plugins import UpstreamFailed
 
-    async def inside(*arguments: Any) -> list[dict[str, Any]]:
-        return [{"hostname": "h", "host": "10.1.2.3", "port": 80, "family": 2, "proto": 0, "flags": 0}]
+    asked: list[Any] = []
+    reached: list[Any] = []
 
-    monkeypatch.setattr("aiohttp.ThreadedResolver.resolve", inside)
+    def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        reached.append(writer)
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    address = server.sockets[0].getsockname()
+
+    async def inside(*arguments: Any, **flags: Any) -> list[Any]:
+        asked.append(arguments)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address)]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", inside)
     client = Client("far", UpstreamModelSettings("http://rebound.example/v1", retries=0))
     await client.start()
     with pytest.raises(UpstreamFailed, match="cannot be reached"):
         await client.ask({}, Tries())
+    assert asked
+    assert not reached
     await client.close()
+    inner = Client("far", UpstreamModelSettings("http://rebound.example/v1", retries=0, allow_private=True))
+    await inner.start()
+    with pytest.raises(UpstreamFailed, match="cannot be reached"):  # this server hangs up
+        await inner.ask({}, Tries())
+    assert reached
+    await inner.close()
+    server.close()
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "127.0.0.1", "::1", "fe80::1%eth0", "::ffff:192.168.0.1", "224.0.0.1"])
 def test_what_is_not_public(address: str) -> None:
     assert not is_public(address)
     assert is_public("93.184.216.34")
+
+
+async def test_a_key_that_is_no_header_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sluicegate.gateway.upstream.transport.client import Client
+
+    monkeypatch.setenv("FAR_KEY", "secret\r\nx-injected: 1")
+    client = Client("far", UpstreamModelSettings("http://far.example/v1", api_key_env="FAR_KEY"))
+    with pytest.raises(ConfigurationError, match="authorization") as refused:
+        await client.start()
+    assert "secret" not in str(refused.value)
