@@ -46,13 +46,14 @@ def _subjects() -> dict[str, tuple[Concept, ...]]:
     }
 
 
-def _short_form(line: str) -> Concept:
-    """Read `maker | field names | labels | sentences`, the last of them perhaps empty."""
+def _short_form(line: str, least: int) -> Concept:
+    """Read `maker | field names | labels | sentences`; those of any subject join fewer than `least` sentences."""
     make, keys, labels, says = (part.strip() for part in line.split("|"))
     listed = tuple(key.strip() for key in keys.split(","))
     shown = tuple(label.strip() for label in labels.split(","))
     sentences = tuple(said.strip() for said in says.split(";") if said.strip())
-    return Concept(make.strip(), listed, shown, sentences or _plain_sentences(shown), bits=_fragments(shown))
+    told = sentences + _plain_sentences(shown) if len(sentences) < least else sentences
+    return Concept(make.strip(), listed, shown, told, bits=_fragments(shown))
 
 
 def _plain_sentences(labels: Sequence[str]) -> tuple[str, ...]:
@@ -64,19 +65,20 @@ def _fragments(labels: Sequence[str]) -> tuple[str, ...]:
     return tuple(shape.format(label.lower()) for label in labels[:2] for shape in shapes)
 
 
-def short_subjects(file: str) -> dict[str, tuple[Concept, ...]]:
-    """Return the subjects of a file in short form; see `training/data/more_subjects.txt`."""
+def short_subjects(file: str, least: int = 1) -> dict[str, tuple[Concept, ...]]:
+    """Return the subjects of a file in short form (see `training/data/more_subjects.txt`), no fact with fewer sentences
+    than `least`."""
     found: dict[str, list[Concept]] = {}
     for line in lines(file):
         if line.startswith("["):
             listed = found[line.strip("[]")] = []
         else:
-            listed.append(_short_form(line))
+            listed.append(_short_form(line, least))
     return {name: tuple(concepts) for name, concepts in found.items()}
 
 
 FIRST_SUBJECTS: dict[str, tuple[Concept, ...]] = _subjects() | short_subjects("more_subjects")
 """Those that documents in held-out layouts tell of too, so that an evaluation stays the same while training grows."""
 FURTHER_SUBJECTS: dict[str, tuple[Concept, ...]] = short_subjects("further_subjects")
-BROAD_SUBJECTS: dict[str, tuple[Concept, ...]] = short_subjects("broad_subjects")
+BROAD_SUBJECTS: dict[str, tuple[Concept, ...]] = short_subjects("broad_subjects", least=2)
 SUBJECTS: dict[str, tuple[Concept, ...]] = FIRST_SUBJECTS | FURTHER_SUBJECTS | BROAD_SUBJECTS
