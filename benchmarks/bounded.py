@@ -1,12 +1,15 @@
 """Random grammars and schemas with a clock: which call of a matcher takes more than 50 ms of CPU time.
 
-    python -m benchmarks.bounded [--data RANKS] [--seconds S] [--seed N] [--most-ms MS] [--json]
+    python -m benchmarks.bounded [--data RANKS] [--seconds S] [--limit N] [--only KINDS] [--seed N] [--most-ms MS]
+        [--json]
 
 RANKS: a tiktoken rank file or the folder of a `transformers` tokenizer. Grammars in Lark and in GBNF, structural tags
-and JSON schemas are drawn; each that compiles is followed by random tokens of its masks. Every `fill_mask`, `accept`,
+and JSON schemas are drawn (`benchmarks.random_schemas`, half of them with members in any order); each that compiles is
+followed by random tokens of its masks, N of them at most, until the seconds are over. Every `fill_mask`, `accept`,
 `rollback`, `forced_tokens` and `shortest_completion` is timed (CPU time of this thread, without collections of
 garbage); those above `--most-ms` are listed, with the grammar made smaller by leaving out lines, alternatives and
-properties for as long as a call stays as slow, 15 s at most. A call that ends with a typed error in time is no finding.
+properties for as long as a call stays as slow, 15 s at most. A call that ends with a typed error in time is no finding;
+how many did is counted.
 """
 
 from __future__ import annotations
@@ -15,15 +18,18 @@ import json
 import random
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from benchmarks import common
+from benchmarks import common, random_schemas
 from benchmarks.masks import load
 from sluicegate.grammar import (
     GrammarError,
+    GrammarOptions,
     LazyGrammar,
     LazyMatcher,
     Vocabulary,
@@ -32,9 +38,14 @@ from sluicegate.grammar import (
     compile_structural_tags,
 )
 from sluicegate.grammar.budget.clock import worked_s
+from sluicegate.grammar.completion import Completion
 
-_STEPS = 12
+_STEPS = 16
+_SOME, _MARKS = 40, frozenset(b'{}[]":,<>\n')
+"""Tokens of which the one with the most marks is accepted."""
 _SHRINKS = 40
+_PRINTED = 2_000
+_IN_JSON = ("schema", "any order", "tags")
 _SHRINK_S = 15.0
 """CPU time for making one grammar smaller."""
 _TERMINALS = (
@@ -105,60 +116,56 @@ def gbnf(pick: random.Random) -> str:
     return rules(pick, _GBNF_TERMINALS, " ::=", "root")
 
 
-def schema(pick: random.Random, depth: int = 3) -> dict[str, Any]:
-    """Draw a schema of the kinds that people write, and of some that they should not."""
-    kind = pick.choice(("string", "integer", "number", "object", "array", "enum", "anyOf"))
-    more: tuple[dict[str, Any], ...]
-    if depth == 0 or kind == "string":
-        more = tuple({"pattern": each} for each in ("^[a-z]+$", "^(a|b)*c{2,9}$", "[0-9]{3}", "^.{1,200}$"))
-        more += tuple({"format": each} for each in ("date-time", "email", "uuid", "uri"))
-        return {"type": "string", **pick.choice((*more, {}, {"maxLength": 40}))}
-    if kind in ("integer", "number"):
-        return {"type": kind, **pick.choice(({}, {"minimum": -3, "maximum": 10**9}, {"multipleOf": 7}))}
-    if kind == "enum":
-        return {"enum": [pick.choice(("a", "ab", "b c", 1, 12, None, "x" * 30)) for _ in range(pick.randint(1, 9))]}
-    if kind == "anyOf":
-        return {"anyOf": [schema(pick, depth - 1) for _ in range(pick.randint(1, 4))]}
-    if kind == "array":
-        more = ({}, {"minItems": 2, "maxItems": 9}, {"uniqueItems": True}, {"contains": schema(pick, 0)})
-        return {"type": "array", "items": schema(pick, depth - 1), **pick.choice(more)}
-    names = [pick.choice("abcdefgh") * pick.randint(1, 9) for _ in range(pick.choice((1, 3, 8, 40)))]
-    found: dict[str, Any] = {"type": "object", "properties": {name: schema(pick, depth - 1) for name in names}}
-    if pick.random() < 0.5:
-        found["required"] = sorted(set(pick.choices(names, k=2)))
-    if pick.random() < 0.3:
-        found["patternProperties"] = {"^[a-c]": schema(pick, 0)}
-    return found
-
-
 def tags(pick: random.Random) -> dict[str, Any]:
     begins = [f"<{pick.choice(('f', 'call', 'fn='))}{n}>" for n in range(pick.randint(1, 5))]
     ends = [pick.choice(("</f>", "END", ".")) for _ in begins]
     structures = [
-        {"begin": begin, "schema": schema(pick, 2), "end": end} for begin, end in zip(begins, ends, strict=True)
+        {"begin": begin, "schema": random_schemas.schema(pick), "end": end}
+        for begin, end in zip(begins, ends, strict=True)
     ]
     return {"structures": structures, "triggers": [pick.choice(("<", begins[0][:2]))]}
 
 
-def drawn(pick: random.Random) -> tuple[str, str]:
+def drawn(pick: random.Random, kinds: tuple[str, ...]) -> tuple[str, str]:
     """Return the kind of a grammar, and the grammar as a text."""
-    kind = pick.choice(("lark", "lark", "gbnf", "gbnf", "schema", "tags"))
+    kind = pick.choice(kinds)
     if kind == "lark":
         return kind, lark(pick)
     if kind == "gbnf":
         return kind, gbnf(pick)
-    return kind, json.dumps(schema(pick) if kind == "schema" else tags(pick))
+    return kind, json.dumps(tags(pick) if kind == "tags" else random_schemas.schema(pick))
+
+
+def _schema(order: Literal["schema", "any"]) -> Compile:
+    options = GrammarOptions(property_order=order)
+    return lambda text, vocabulary: compile_json_schema(json.loads(text), vocabulary, options=options)
 
 
 COMPILERS: dict[str, Compile] = {
     "lark": compile_lark,
     "gbnf": compile_lark,
-    "schema": lambda text, vocabulary: compile_json_schema(json.loads(text), vocabulary),
+    "schema": _schema("schema"),
+    "any order": _schema("any"),
     "tags": lambda text, vocabulary: compile_structural_tags(json.loads(text), vocabulary),
+}
+KINDS = {
+    "all": ("lark", "lark", "gbnf", "gbnf", "schema", "any order", "tags"),
+    "schema": ("schema", "any order"),
+    "rules": ("lark", "gbnf", "tags"),
 }
 
 
 # --- one grammar ------------------------------------------------------------------------------------------------------
+
+
+class Call(NamedTuple):
+    """`text`: what was accepted before it; `refused`: it ended with an error, or, where a way to the end was asked,
+    with none."""
+
+    name: str
+    ms: float
+    text: str
+    refused: bool
 
 
 class Clocked:
@@ -168,22 +175,25 @@ class Clocked:
         self._matcher = matcher
         self._vocabulary = vocabulary
         self._row = np.zeros(vocabulary.row_words, np.int32)
-        self.calls: list[tuple[str, float, str]] = []
+        self.calls: list[Call] = []
         self.text = b""
 
     def _timed(self, name: str, act: Callable[..., Any], *arguments: Any) -> Any:
-        began = worked_s()
+        began, found, refused = worked_s(), None, True
         try:
-            return act(*arguments)
+            found = act(*arguments)
+            refused = name == "shortest_completion" and found is None
         finally:
-            self.calls.append((name, (worked_s() - began) * 1e3, self.text.decode(errors="replace")))
+            self.calls.append(Call(name, (worked_s() - began) * 1e3, self.text.decode(errors="replace"), refused))
+        return found
 
     def step(self, pick: random.Random) -> bool:
         """Ask for a mask and what else can be asked, and accept one of the tokens; False at the end."""
         self._timed("fill_mask", self._matcher.fill_mask, self._row)
         self._timed("forced_tokens", self._matcher.forced_tokens)
+        finish = None
         if pick.random() < 0.3:
-            self._timed("shortest_completion", self._matcher.shortest_completion)
+            finish = self._timed("shortest_completion", self._matcher.shortest_completion)
         bits = np.unpackbits(self._row.view(np.uint8), bitorder="little")
         offered = np.setdiff1d(np.flatnonzero(bits), self._vocabulary.eos_token_ids)
         if not len(offered):
@@ -191,14 +201,24 @@ class Clocked:
         for again in range(2 if pick.random() < 0.2 else 1):
             if again:
                 self._timed("rollback", self._matcher.rollback, 1)
-            token = int(pick.choice(offered))
+            token = self._drawn(offered, finish, pick)
             self._timed("accept", self._matcher.accept, token)
         self.text += self._vocabulary.words[token]
         return True
 
+    def _drawn(self, offered: Any, finish: Completion | None, pick: random.Random) -> int:
+        """Draw a token: of all, of those of a few that change most where the text stands, or on the way to the end."""
+        if finish is not None and finish.tokens and pick.random() < 0.5:
+            return finish.tokens[0]
+        if pick.random() < 0.5:
+            some = pick.sample(offered.tolist(), min(len(offered), _SOME))
+            marks = {token: sum(map(_MARKS.__contains__, self._vocabulary.words[token])) for token in some}
+            return int(max(some, key=marks.__getitem__))
+        return int(pick.choice(offered))
 
-def calls_of(kind: str, grammar: str, vocabulary: Vocabulary, seed: int) -> list[tuple[str, float, str]] | None:
-    """Return each call with its milliseconds and the text before it; None for a grammar that does not compile."""
+
+def calls_of(kind: str, grammar: str, vocabulary: Vocabulary, seed: int) -> list[Call] | None:
+    """Return the calls in their order; None for a grammar that does not compile."""
     try:
         compiled = COMPILERS[kind](grammar, vocabulary)
     except GrammarError:
@@ -218,13 +238,13 @@ def slowest(kind: str, grammar: str, vocabulary: Vocabulary, seed: int) -> Slow 
     calls = calls_of(kind, grammar, vocabulary, seed)
     if not calls:
         return None
-    name, ms, text = max(calls, key=lambda call: call[1])
-    return Slow(kind, name, round(ms, 1), text[-80:], grammar)
+    worst = max(calls, key=lambda call: call.ms)
+    return Slow(kind, worst.name, round(worst.ms, 1), worst.text[-80:], grammar)
 
 
 def smaller(kind: str, grammar: str) -> Iterator[str]:
     """Yield the grammar with something left out."""
-    if kind in ("schema", "tags"):
+    if kind in _IN_JSON:
         yield from (json.dumps(each) for each in _parts_left_out(json.loads(grammar)))
         return
     lines = grammar.split("\n")
@@ -267,27 +287,38 @@ def shrunk(found: Slow, vocabulary: Vocabulary, seed: int, most_ms: float) -> Sl
 # --- all --------------------------------------------------------------------------------------------------------------
 
 
-def search(vocabulary: Vocabulary, seed: int, seconds: float, most_ms: float) -> Iterator[tuple[Slow | None, int]]:
-    """Yield for each grammar that compiled the slow call that was found, if one was, and how many calls were made."""
+class Tried(NamedTuple):
+    """A grammar that compiled; `slow`: the slow call that was found, if one was."""
+
+    kind: str
+    calls: list[Call]
+    slow: Slow | None
+
+
+def search(
+    vocabulary: Vocabulary, kinds: tuple[str, ...], seed: int, seconds: float, most_ms: float
+) -> Iterator[Tried]:
+    """Try grammars until the time is over; a million of them share a seed."""
     until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        seed += 1
-        pick = random.Random(seed)
-        kind, grammar = drawn(pick)
-        calls = calls_of(kind, grammar, vocabulary, seed)
+    for at in range(seed * 1_000_000, (seed + 1) * 1_000_000):
+        if time.monotonic() > until:
+            return
+        kind, grammar = drawn(random.Random(at), kinds)
+        calls = calls_of(kind, grammar, vocabulary, at)
         if calls is None:
             continue
         found = None
-        if max((ms for _, ms, _ in calls), default=0.0) > most_ms:
-            again = slowest(kind, grammar, vocabulary, seed)  # a slow moment of the machine is no finding
+        if max((call.ms for call in calls), default=0.0) > most_ms:
+            again = slowest(kind, grammar, vocabulary, at)  # a slow moment of the machine is no finding
             if again is not None and again.ms > most_ms:
-                found = shrunk(again, vocabulary, seed, most_ms)
-        yield found, len(calls)
+                found = shrunk(again, vocabulary, at, most_ms)
+        yield Tried(kind, calls, found)
 
 
 def main() -> None:
     parser = common.parser(__doc__, "llama3/tokenizer.model", 0)
     parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--only", choices=list(KINDS), default="all", help="kinds of grammars")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--most-ms", type=float, default=50)
     asked = parser.parse_args()
@@ -295,18 +326,23 @@ def main() -> None:
     vocabulary.warm()
     for kind, text in (("lark", 'start: "a"'), ("schema", "{}")):  # compiled loops are loaded before the clock runs
         calls_of(kind, text, vocabulary, 0)
-    grammars = calls = 0
-    slow: list[Slow] = []
     print(common.machine())
-    for found, count in search(vocabulary, asked.seed, asked.seconds, asked.most_ms):
-        grammars, calls = grammars + 1, calls + count
-        if found is not None:
-            slow.append(found)
-            print(f"{found.kind} {found.call} {found.ms} ms after {found.text!r}:\n{found.grammar}\n", flush=True)
-    summary = {"grammars": grammars, "calls": calls, "slow": len(slow), "most_ms": max((s.ms for s in slow), default=0)}
+    counts: Counter[str] = Counter()
+    slow: list[Slow] = []
+    for tried in islice(
+        search(vocabulary, KINDS[asked.only], asked.seed, asked.seconds, asked.most_ms), asked.limit or None
+    ):
+        counts["grammars"] += 1
+        counts["calls"] += len(tried.calls)
+        counts.update(f"refused {call.name}" for call in tried.calls if call.refused)
+        if tried.slow is not None:
+            slow.append(tried.slow)
+            _, call, ms, text, grammar = tried.slow
+            print(f"{tried.kind} {call} {ms} ms after {text!r}:\n{grammar[:_PRINTED]}\n", flush=True)
+    summary = {**counts, "slow": len(slow), "most_ms": max((each.ms for each in slow), default=0)}
     print(json.dumps(summary))
     if asked.json:
-        print(json.dumps({"machine": common.machine(), "slow": [each._asdict() for each in slow], **summary}))
+        print(json.dumps({"machine": common.machine(), "found": [each._asdict() for each in slow], **summary}))
 
 
 if __name__ == "__main__":

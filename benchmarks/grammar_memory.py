@@ -20,12 +20,37 @@ from typing import Any
 import numpy as np
 
 from benchmarks import common
-from benchmarks.bounded import schema
 from benchmarks.masks import load, quantiles
 from sluicegate.grammar import GrammarError, LazyGrammar, LazyMatcher, Vocabulary, compile_json_schema
 
 _TOKENS = 8
 _MB = 1 << 20
+
+
+def schema(pick: random.Random, depth: int = 3) -> dict[str, Any]:
+    """Draw a schema of the kinds that people write, and of some that they should not."""
+    kind = pick.choice(("string", "integer", "number", "object", "array", "enum", "anyOf"))
+    more: tuple[dict[str, Any], ...]
+    if depth == 0 or kind == "string":
+        more = tuple({"pattern": each} for each in ("^[a-z]+$", "^(a|b)*c{2,9}$", "[0-9]{3}", "^.{1,200}$"))
+        more += tuple({"format": each} for each in ("date-time", "email", "uuid", "uri"))
+        return {"type": "string", **pick.choice((*more, {}, {"maxLength": 40}))}
+    if kind in ("integer", "number"):
+        return {"type": kind, **pick.choice(({}, {"minimum": -3, "maximum": 10**9}, {"multipleOf": 7}))}
+    if kind == "enum":
+        return {"enum": [pick.choice(("a", "ab", "b c", 1, 12, None, "x" * 30)) for _ in range(pick.randint(1, 9))]}
+    if kind == "anyOf":
+        return {"anyOf": [schema(pick, depth - 1) for _ in range(pick.randint(1, 4))]}
+    if kind == "array":
+        more = ({}, {"minItems": 2, "maxItems": 9}, {"uniqueItems": True}, {"contains": schema(pick, 0)})
+        return {"type": "array", "items": schema(pick, depth - 1), **pick.choice(more)}
+    names = [pick.choice("abcdefgh") * pick.randint(1, 9) for _ in range(pick.choice((1, 3, 8, 40)))]
+    found: dict[str, Any] = {"type": "object", "properties": {name: schema(pick, depth - 1) for name in names}}
+    if pick.random() < 0.5:
+        found["required"] = sorted(set(pick.choices(names, k=2)))
+    if pick.random() < 0.3:
+        found["patternProperties"] = {"^[a-c]": schema(pick, 0)}
+    return found
 
 
 def drawn(seed: int) -> dict[str, Any]:

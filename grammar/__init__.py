@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     )
     from sluicegate.grammar.lark import compile_lark
     from sluicegate.grammar.limits import GrammarLimits
-    from sluicegate.grammar.matching.matcher import LazyGrammar, LazyMatcher
+    from sluicegate.grammar.matching.grammar import LazyGrammar
+    from sluicegate.grammar.matching.matcher import LazyMatcher
     from sluicegate.grammar.options import GrammarOptions, most_zeros
     from sluicegate.grammar.schema.metaschemas import meta_schemas
     from sluicegate.grammar.tags import compile_structural_tags
@@ -57,7 +58,7 @@ __getattr__ = lazily(
         "GrammarLimits": "limits",
         "GrammarOptions": "options",
         "most_zeros": "options",
-        "LazyGrammar": "matching.matcher",
+        "LazyGrammar": "matching.grammar",
         "LazyMatcher": "matching.matcher",
         "Vocabulary": "vocabulary.vocabulary",
         "compile_choices": "compile",

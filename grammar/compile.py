@@ -12,7 +12,7 @@ from sluicegate.grammar.budget.meter import within
 from sluicegate.grammar.classification.classify import prepare
 from sluicegate.grammar.json.root import satisfiable_values
 from sluicegate.grammar.lexemes.base import DfaLexeme
-from sluicegate.grammar.matching.matcher import LazyGrammar
+from sluicegate.grammar.matching.grammar import LazyGrammar
 from sluicegate.grammar.matching.plain import plain_grammar
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.reading import Reading

@@ -23,7 +23,7 @@ from sluicegate.grammar.compile import (
 from sluicegate.grammar.compile_pool import Abandoned, CompileJob, CompilePool
 from sluicegate.grammar.kernel_list import GRAMMAR_KERNELS
 from sluicegate.grammar.lark import compile_lark
-from sluicegate.grammar.matching.matcher import LazyGrammar
+from sluicegate.grammar.matching.grammar import LazyGrammar
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.settings import STAGE, GrammarSettings
 from sluicegate.grammar.store.folder import Folder

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sluicegate.grammar.matching.matcher import LazyGrammar
+from sluicegate.grammar.matching.grammar import LazyGrammar
 
 _ROOT = Path(__file__).parent
 _PARTS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -30,7 +31,9 @@ _OF_STATE, _OF_EDGE, _OF_LOOK = 4.0, 0.4, 30
 """Charged for each state of an automaton of characters, for each class of characters there, and between two looks at
 the clock where no states are made."""
 _TICKS = 256
-"""Small steps between two looks at the clock: about a millisecond of them at most."""
+"""Small steps, or charges, between two looks at the clock: about a millisecond of them at most."""
+_UNSEEN_S = 0.001
+"""CPU time that work until the first look counts with at most, where the clock was not asked before."""
 
 
 class Exhausted(Exception):
@@ -41,36 +44,61 @@ class Allowance:
     """CPU time of the calling thread for one piece of work. `pause`: called with each look at the clock. `charges`:
     what may still be charged, see `charge`; `step`: what is charged for each `tick`."""
 
-    __slots__ = ("charges", "error", "pause", "step", "ticks", "until")
+    __slots__ = ("_seconds", "_until", "_wall", "charges", "error", "pause", "step", "ticks")
 
     def __init__(
         self,
         seconds: float,
         error: Exception,
         pause: Callable[[], None] | None = None,
-        now_s: float | None = None,
         charges: float = math.inf,
         step: float = 0.0,
+        *,
+        brief: bool = False,
     ) -> None:
-        """Allow `seconds` of CPU time from now on. `now_s`: what `worked_s` says now, where it was just asked."""
+        """Allow `seconds` of CPU time from now on. `brief`: the work is most often over before anyone looks, and then
+        the clock of the thread, a call of the system, is not asked: what is done until the first look counts as a
+        millisecond at most."""
         self.charges = charges
         self.step = step
-        self.until = (worked_s() if now_s is None else now_s) + seconds
         self.error = error
         self.pause = pause
-        self.ticks = _TICKS
+        self.ticks: float = _TICKS
+        self._seconds = seconds
+        self._wall = time.perf_counter()
+        self._until = None if brief else worked_s() + seconds
 
     def charge(self, count: float) -> None:
         self.charges -= count
         if self.charges < 0:
             raise self.error
+        self.ticks -= count
+        if self.ticks < 0:
+            self.look()
+
+    def passed(self) -> None:
+        """Charge for the small steps since the last look, and look."""
+        self.charges -= _TICKS * self.step
+        if self.charges < 0:
+            raise self.error
+        self.look()
 
     def look(self) -> None:
         self.ticks = _TICKS
-        if worked_s() > self.until:
-            raise self.error
+        passed = time.perf_counter() - self._wall
+        if self._until is None and passed > _UNSEEN_S:
+            self._until = worked_s() + self._seconds - _UNSEEN_S
+        elif self._until is not None and passed > self._seconds and worked_s() > self._until:
+            raise self.error  # a thread has worked no longer than has passed: often there is no need to ask
         if self.pause is not None:
             self.pause()
+
+    def spent_s(self) -> float:
+        """Return the seconds of CPU time since it was made; where nobody has looked, the time that passed, but a
+        millisecond at most."""
+        if self._until is not None:
+            return worked_s() - (self._until - self._seconds)
+        return min(time.perf_counter() - self._wall, _UNSEEN_S)
 
 
 current: ContextVar[Allowance | None] = ContextVar("what the work of this thread may take", default=None)
@@ -115,8 +143,7 @@ def tick() -> None:
     if allowance is not None:
         allowance.ticks -= 1
         if allowance.ticks < 0:
-            allowance.charge(_TICKS * allowance.step)
-            allowance.look()
+            allowance.passed()
 
 
 def charge(count: float) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from sluicegate.grammar.budget.meter import charge, left
 from sluicegate.grammar.completion.counted_words import Word
+from sluicegate.grammar.completion.outright import Outright
 from sluicegate.grammar.completion.words import ShortWords
 from sluicegate.grammar.json.arrays.plan import ArrayPlan
 from sluicegate.grammar.json.arrays.state import ArrayState, ItemDone
@@ -31,8 +32,8 @@ _END = EndOfText()
 _GUESS = 20
 _MANY, _NAMES_A_CHARGE = 16, 10
 """Required members from which on each is guessed; names that are looked at for a charge."""
-_OF_VALUE = 20
-"""Charged for looking into a value."""
+_OF_VALUE, _OF_LOOK, _OF_NAMES = 40, 1.5, 20
+"""Charged for looking into a value, for looking at a reading or what follows it, and for names that may come."""
 _DEEPEST = 30
 """Values inside values; what lies deeper is guessed."""
 _MOST_NAMES = 200
@@ -46,6 +47,7 @@ class Costs:
 
     def __init__(self) -> None:
         self.words = ShortWords()
+        self.outright = Outright(self.words)
         self.lock = Lock()
         self._values: dict[Conjunction, int] = {}
         self._counts: dict[tuple[ArrayPlan, int, int], int] = {}
@@ -58,6 +60,7 @@ class Costs:
         """What may still be charged when costs begin to be guessed: the search itself needs some."""
 
     def reading(self, reading: Reading) -> int:
+        charge(_OF_LOOK)
         if reading is AT_END:
             return 0
         if isinstance(reading, ValueStart):
@@ -88,6 +91,7 @@ class Costs:
         return 1 + min(map(self.reading, choice.go(byte)), default=NEVER)
 
     def follow(self, follow: Continuation, outcome: int) -> int:
+        charge(_OF_LOOK)
         if isinstance(follow, FreeName):
             entries = follow.entries(outcome)
             return min(self._entry(entry.state, entry.terms) + self._rest(entry.state) for entry in entries)
@@ -166,7 +170,7 @@ class Costs:
             return list(self.words.of(lexeme, reading.state))
         low, high, at = window
         high = min(high, low + _MOST_NAMES)
-        charge(high - low)
+        charge(_OF_NAMES + (high - low) / 4)
         words, outcomes = lexeme.words[low:high], lexeme.outcomes[low:high]
         return [Word(word[at:], outcome) for word, outcome in zip(words, outcomes, strict=True)]
 
@@ -176,6 +180,7 @@ class Costs:
     def _rest(self, state: ObjectState) -> int:
         """Return the cost from behind a member to the closing bracket."""
         plan, missing = state.plan, state.missing()
+        charge(_OF_LOOK)
         cost = 1 + self._missing(state) if missing <= _MANY else missing * _GUESS
         cost += sum(self._existential(state, k) for k in range(plan.some) if not state.met >> k & 1)
         short = plan.low - state.count - missing if plan.counts else 0
@@ -193,6 +198,7 @@ class Costs:
     def _existential(self, state: ObjectState, k: int) -> int:
         """Return the cost of a member that meets existential constraint `k`, unless a missing name meets it."""
         plan = state.plan
+        charge(_OF_LOOK + len(plan.names) / 2)
         if plan.skipped(state.at) >> k & 1:
             return 0
         listed = [(plan.claims[i], len(name) + 4) for i, name in enumerate(plan.names) if not _given(state, i)]
@@ -209,6 +215,7 @@ class Costs:
     def _cheapest(self, state: ObjectState) -> int:
         """Return the cost of the cheapest member that is not required."""
         plan = state.plan
+        charge(_OF_LOOK + len(plan.names) / 2)
         listed = [
             self._member(state, i) for i, needed in enumerate(plan.required) if not needed and not _given(state, i)
         ]
@@ -218,8 +225,10 @@ class Costs:
     def items(self, state: ArrayState) -> int:
         """Return the cost from before an item to the closing bracket."""
         plan = state.plan
+        charge(_OF_LOOK)
         count = max(plan.low - state.index, 1)
         first = range(state.index, min(state.index + count, len(plan.prefix)))
+        charge(len(first))
         cost = sum(self.value(state.values, plan.prefix[i]) for i in first)
         if plan.rest is not None and count > len(first):
             cost += (count - len(first)) * self.value(state.values, plan.rest)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
-from itertools import chain
 from typing import NamedTuple
+
+import numpy as np
 
 from sluicegate.grammar.blocked.watch import Watch
 from sluicegate.grammar.budget.meter import charge, left
 from sluicegate.grammar.completion.costs import NEVER, Costs
 from sluicegate.grammar.completion.words import steps
+from sluicegate.grammar.json.container import PartDone
 from sluicegate.grammar.json.layout import Between
 from sluicegate.grammar.json.objects import ListedName
 from sluicegate.grammar.matching.state import ParserState, ParserStates
@@ -20,15 +22,24 @@ from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.reading.readings import AT_END, ByteChoice, InLexeme
 from sluicegate.grammar.reading.tape import Checkpoint, Tape
 from sluicegate.grammar.reading.value_start import ValueStart
+from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
-_OF_TRY = 15
-"""Charged for a step of the search."""
+_OF_TRY, _OF_PIECE, _OF_WAYS = 10, 7, 10
+"""Charged for a step of the search, for each piece of it, and for the ways on behind it."""
+_READ_A_CHARGE = 8
+"""Bytes of a piece that are read for a charge."""
+_PIECES = re.compile(rb'[^"\\{}\[\],:]+|.', re.DOTALL)
+_LONG, _MOST_REFUSED = 20, 4
+"""Bytes of a long text, and how many of these may be refused before no rest of an object or array is tried."""
 _MOST_TRIES = 2_000
+_MOST_ALIKE = 250
+"""Texts that may be refused before the search goes wide: a check of a whole value may refuse all that begin alike."""
 _MOST_VALUES = 1_000
 _OPENERS, _CLOSERS = (b"{", b"["), (b"}", b"]")
 _MOST_BYTES = 100_000
-_SECOND_KEY = re.compile(rb',[ \t\r\n]*"(?:[^"\\]|\\.)*"')
+_OF_SPELLING, _SPELLED_A_CHARGE = 20, 20
+"""Charged for spelling in tokens, and the bytes that are spelled for a charge."""
 
 
 class Completion(NamedTuple):
@@ -77,6 +88,8 @@ class _Search:
         self.costs = costs
         self.watch = watch
         self.state = state
+        self.refused = 0
+        """How many long texts were refused."""
         self.checkpoint = tape.checkpoint() if tape is not None else None
 
     def run(self) -> bytes | None:
@@ -88,9 +101,9 @@ class _Search:
 
     def _deep(self) -> bytes | None:
         """Search depth first along the cheapest ways."""
-        stack = [self._first()]
+        stack, refused = [self._first()], 0
         for _ in range(_MOST_TRIES):
-            if not stack:
+            if not stack or refused > _MOST_ALIKE:
                 return None
             node = stack[-1]
             if node.state.can_stop:
@@ -100,7 +113,9 @@ class _Search:
                 stack.pop()
                 continue
             after = self._take(node, *way)
-            if after is not None:
+            if after is None:
+                refused += 1
+            else:
                 stack.append(after)
         return None
 
@@ -129,16 +144,29 @@ class _Search:
         if self.tape is not None and self.checkpoint is not None and node.checkpoint is not None:
             _go_back(self.tape, node.checkpoint, node.text, self.checkpoint)
         charge(_OF_TRY)
-        after = self.states.take(alone, text, self.tape)
+        after = self._read(alone, text)
         if after is None or (self.watch is not None and not self.watch.is_clear(node.text + text)):
+            self.refused += len(text) > _LONG
             return None
         checkpoint = self.tape.checkpoint() if self.tape is not None else None
         return _Node(after, checkpoint, node.text + text, self._ways(after))
 
+    def _read(self, state: ParserState, text: bytes) -> ParserState | None:
+        """Return the state after `text`. What lies inside quotes is read at once."""
+        at: ParserState | None = state
+        for piece in _PIECES.findall(text):
+            charge(_OF_PIECE + len(piece) / _READ_A_CHARGE)
+            at = None if at is None else self.states.take(at, piece, self.tape)
+        return at
+
     def _ways(self, state: ParserState) -> Iterator[tuple[ParserState, bytes]]:
-        found = iter(_ways(self.states, state, self.costs))
-        plain = self.watch is None and self.tape is None
-        return found if plain else chain(found, _bytes(self.states, state))
+        """Yield the rest of the object or array that is open, then shorter texts, each worked out when it is asked
+        for."""
+        if self.refused < _MOST_REFUSED:
+            yield from _outright(self.states, state, self.costs)
+        yield from _ways(self.states, state, self.costs)
+        if self.watch is not None or self.tape is not None:
+            yield from _bytes(self.states, state)
 
 
 def _go_back(tape: Tape, checkpoint: Checkpoint, text: bytes, first: Checkpoint) -> None:
@@ -150,6 +178,7 @@ def _go_back(tape: Tape, checkpoint: Checkpoint, text: bytes, first: Checkpoint)
 
 def _ways(states: ParserStates, state: ParserState, costs: Costs) -> list[tuple[ParserState, bytes]]:
     """Return texts up to the next decision, each in its cheapest reading, cheapest first."""
+    charge(_OF_WAYS * len(state.readings))
     found: dict[tuple[bytes, int], int] = {}
     for k, reading in enumerate(state.readings):
         for cost, way in _of_reading(reading, costs):
@@ -158,6 +187,26 @@ def _ways(states: ParserStates, state: ParserState, costs: Costs) -> list[tuple[
     ordered = sorted(found, key=lambda each: (found[each], each))
     readings = [states.intern((reading,)) for reading in state.readings]
     return [(readings[k], way) for way, k in ordered]
+
+
+def _outright(states: ParserStates, state: ParserState, costs: Costs) -> Iterator[tuple[ParserState, bytes]]:
+    """Yield what finishes the object or array that is open, and those around it."""
+    for reading in state.readings:
+        for below in _where_it_may_end(reading):
+            done = below.done if isinstance(below, Between) else None
+            text = costs.outright.rest(done) if isinstance(done, PartDone) else b""
+            if len(text) > 1:
+                yield states.intern((reading,)), text
+
+
+def _where_it_may_end(reading: Reading) -> Iterator[Reading]:
+    """Yield `reading`, or what follows the number or word that may end there."""
+    outcome = reading.lexeme.outcome(reading.state) if isinstance(reading, InLexeme) else None
+    if outcome is None or not isinstance(reading, InLexeme):
+        yield reading
+        return
+    for follow in reading.follow.branches:
+        yield from follow.after(outcome)
 
 
 def _bytes(states: ParserStates, state: ParserState) -> Iterator[tuple[ParserState, bytes]]:
@@ -223,20 +272,12 @@ def _of_lexeme(reading: InLexeme, costs: Costs) -> Iterator[tuple[int, bytes]]:
 
 
 def spell(vocabulary: Vocabulary, text: bytes) -> tuple[int, ...] | None:
-    """Spell `text` in the longest tokens, without any of a comma and a whole string, which no mask offers; None where a
-    byte has no token."""
-    trie, tokens, at = vocabulary.trie, [], 0
-    crosses = _SECOND_KEY.search(text) is not None
-    while at < len(text):
-        node, best, end = -1, -1, at
-        for i in range(at, len(text)):
-            node = trie.child(node, text[i])
-            if node < 0:
-                break
-            if trie.exact[node] and not (crosses and _SECOND_KEY.search(text[at : i + 1])):
-                best, end = int(trie.ids[trie.first[node]]), i + 1
-        if best < 0:
-            return None
-        tokens.append(best)
-        at = end
-    return tuple(tokens)
+    """Spell `text` in the longest tokens, without any that may end a string and hold a whole one behind it: guards are
+    asked of those one by one. None where a byte has no token."""
+    charge(_OF_SPELLING + len(text) / _SPELLED_A_CHARGE)
+    trie, found = vocabulary.trie, np.empty(len(text), np.int32)
+    data = np.frombuffer(text, np.uint8)
+    count = kernels.longest_tokens(
+        data, trie.byte, trie.skip, trie.roots, trie.first, trie.exact, trie.ids, vocabulary.is_crossing, found
+    )
+    return None if count < 0 else tuple(found[:count].tolist())

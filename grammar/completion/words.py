@@ -16,8 +16,9 @@ from sluicegate.grammar.lexemes.literals import Literals
 from sluicegate.grammar.lexemes.without_given import PlaceWithout, WithoutGiven
 from sluicegate.grammar.lexemes.words import Words
 
-_OF_STEPS, _OF_COUNTED_STEPS = 20, 200
-"""Charged for the bytes that may come next, and for the same where each must be tried."""
+_OF_SEARCH, _OF_MOVES, _OF_STEPS, _OF_COUNTED_STEPS = 80, 15, 20, 200
+"""Charged for words that are looked for, for where bytes lead, for bytes that may come next, and for those where each
+must be tried."""
 _VISITS = 4
 _LISTED = 300
 _NEW = 2
@@ -37,6 +38,7 @@ class ShortWords:
         if known is None:
             if len(self._known) > 20_000:
                 self._known.clear()
+            charge(_OF_SEARCH)
             known = self._known[key] = (lexeme, tuple(_search(lexeme, state)))
         return known[1]
 
@@ -72,6 +74,10 @@ def _search(lexeme: Any, start: State) -> list[Word]:
                 found.append(Word(text + bytes([byte]), outcome))
                 if len(found) == FEW:
                     break
+            elif isinstance(lexeme, Literals | Words):  # behind an escape what is left is listed
+                found += [Word(text + bytes([byte]) + word.text, word.outcome) for word in _listed(lexeme, after)]
+                if len(found) >= FEW:
+                    return found[:FEW]
             seen = visits.get(after, 0)
             if seen < _VISITS and lexeme.grows(after):
                 visits[after] = seen + 1
@@ -118,6 +124,7 @@ def _by_distance(lexeme: DfaLexeme, start: int) -> list[Word]:
     for _, _, byte, state in sorted(firsts)[:FEW]:
         text = bytearray([byte])
         while distance[state]:
+            charge(_OF_STEPS)
             row = lexeme.row(state)
             closer = [b for b in range(256) if row[b] >= 0 and distance[row[b]] == distance[state] - 1]
             text.append(min(closer, key=RANK.__getitem__))
@@ -143,6 +150,7 @@ def _of_joint(lexeme: Joint, start: int) -> list[Word]:
 
 def _moves(lexeme: Any, state: State) -> list[tuple[int, State]]:
     """Return bytes that may come next, readable ones first, and at most a few to each state."""
+    charge(_OF_MOVES)
     counts: dict[State, int] = {}
     moves = []
     for byte in sorted(lexeme.next_bytes(state), key=RANK.__getitem__):

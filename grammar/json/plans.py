@@ -31,7 +31,8 @@ from sluicegate.grammar.schema.strings import Strings
 from sluicegate.grammar.schema.value_set import ValueSet
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
 
-_OF_PLAN = 100
+_OF_PLAN, _OF_QUESTION = 100, 60
+"""Charged for a plan, and for asking whether there is a value at all."""
 _NEW_VALUES = 500
 """Sets of values without what was given, of which each item makes one."""
 _UNKNOWN: Any = object()
@@ -133,6 +134,7 @@ class Plans:
         if terms in self._asking:
             self.assume()
             return False
+        charge(_OF_QUESTION)
         outer, self._assumed = self._assumed, False
         self._asking.add(terms)
         try:

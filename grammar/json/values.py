@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
+from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.classification.openings import of_scalar
 from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.json.arrays.duplicates import state_of
@@ -30,6 +31,8 @@ from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, Pun
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _State = TypeVar("_State", ObjectState, ArrayState, ValueStart, Many)
+_OF_VALUE = 8
+"""Charged for the readings of a value."""
 _STATES = 20_000
 """Object and array states kept for sharing; beyond, the table starts anew and nothing but speed is lost."""
 _Scalars = tuple[tuple[Lexeme, ...], tuple[Lexeme, ...], Lexeme | None]
@@ -55,6 +58,7 @@ class Values(Plans):
 
     def value(self, terms: Conjunction, follow: Continuation) -> tuple[Reading, ...]:
         """Return the readings at the first byte of a value that satisfies all of `terms`."""
+        charge(_OF_VALUE)
         value_set = self.value_set(terms)
         lexemes, numbers, words = self._scalars(value_set)
         return self._readings(value_set, lexemes, numbers if words is None else (*numbers, words), follow)

@@ -27,7 +27,7 @@ from sluicegate.grammar.lark.source import Source
 from sluicegate.grammar.lark.terminal_sets import TerminalSets
 from sluicegate.grammar.lark.terminals import lexeme_of
 from sluicegate.grammar.lexemes.base import DfaLexeme
-from sluicegate.grammar.matching.matcher import LazyGrammar
+from sluicegate.grammar.matching.grammar import LazyGrammar
 from sluicegate.grammar.matching.plain import plain_grammar
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.parsing.parser import Parser, ParserTables

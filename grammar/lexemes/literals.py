@@ -13,6 +13,7 @@ from sluicegate.grammar.lexemes.words import WordList
 
 _SHORT = {'"': b'"', "\\": b"\\", "/": b"/", "\b": b"b", "\f": b"f", "\n": b"n", "\r": b"r", "\t": b"t"}
 _HEX = b"0123456789abcdefABCDEF"
+_BYTES = [bytes([byte]) for byte in range(256)]
 _LONG = 16
 """Lists with more words are halved instead of passed."""
 
@@ -67,7 +68,7 @@ class Literals(WordList):
         if byte == BACKSLASH:
             more = self._between(state) and (high - low > 1 or words[low][at] != QUOTE)  # no two words end here
             return Window(low, high, at, b"\\") if more else None
-        low, end = _with_byte(words, low, high, at, byte)
+        low, end = _with_part(words, low, high, at, _BYTES[byte])
         if low == end:
             return None
         if byte != QUOTE:
@@ -107,8 +108,9 @@ class Literals(WordList):
 
     def run(self, state: Window, text: bytes) -> Window | None:
         low, high, at, begun = state
-        if high - low == 1 and not begun and QUOTE not in text and BACKSLASH not in text:
-            return Window(low, high, at + len(text)) if self.words[low].startswith(text, at) else None
+        if not begun and QUOTE not in text and BACKSLASH not in text:
+            low, high = _with_part(self.words, low, high, at, text)
+            return None if low == high else Window(low, high, at + len(text))
         after: Window | None = state
         for byte in text:
             assert after is not None
@@ -153,17 +155,18 @@ def _bytes_at(words: Sequence[bytes], low: int, high: int, at: int) -> set[int]:
     return found
 
 
-def _with_byte(words: Sequence[bytes], low: int, high: int, at: int, byte: int) -> tuple[int, int]:
-    """Return from where to where those of the words `low` to `high` stand that have `byte` at `at`."""
-    wanted = bytes([byte])
+def _with_part(words: Sequence[bytes], low: int, high: int, at: int, part: bytes) -> tuple[int, int]:
+    """Return from where to where those of the words `low` to `high`, alike before byte `at`, stand that have `part`
+    there."""
+    size = at + len(part)
     if high - low > _LONG:
-        low = bisect_left(words, wanted, low, high, key=lambda word: word[at : at + 1])
+        low = bisect_left(words, part, low, high, key=lambda word: word[at:size])
     else:
-        while low < high and words[low][at] < byte:
+        while low < high and words[low][at:size] < part:
             low += 1
-    if low == high or words[low][at] != byte:
+    if low == high or not words[low].startswith(part, at):
         return low, low
-    return low, _behind(words, low, high, at, wanted)
+    return low, _behind(words, low, high, at, part)
 
 
 def _behind(words: Sequence[bytes], low: int, high: int, at: int, part: bytes) -> int:

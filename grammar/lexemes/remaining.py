@@ -11,7 +11,7 @@ from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.lexemes.literals import Literals, Window
 from sluicegate.grammar.lexemes.words import SortedWords
 
-_WORDS_A_CHARGE = 10
+_WORDS_A_CHARGE = 25
 _KEPT = 8
 """Sets of what is left that are remembered in full: a text is inside one name at a time."""
 
@@ -28,9 +28,10 @@ class SharedWords:
     """All words of a list, sorted, with outcomes from 0 on, each once."""
 
     def __init__(self, words: list[tuple[bytes, int]]) -> None:
-        self._words = [word for word, _ in words]
+        self._words = np.empty(len(words), object)
+        self._words[:] = [word for word, _ in words]
         self._outcomes = np.array([number for _, number in words], np.int64)
-        self._spelled = SortedWords(self._words)
+        self._spelled = SortedWords(self._words.tolist())
         self._kept: OrderedDict[int, Left] = OrderedDict()
 
     def left(self, chosen: int) -> Left:
@@ -50,7 +51,7 @@ class SharedWords:
         bits = np.unpackbits(np.frombuffer(chosen.to_bytes(size, "little"), np.uint8), bitorder="little")
         places = np.flatnonzero(bits[self._outcomes])
         spelled = self._spelled.of(places)
-        return Left([self._words[k] for k in places.tolist()], self._outcomes[places].tolist(), spelled)
+        return Left(self._words[places].tolist(), self._outcomes[places].tolist(), spelled)
 
 
 class Remaining(Literals):

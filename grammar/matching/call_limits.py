@@ -35,20 +35,25 @@ class CallLimits:
     )
 
 
+def allowance_of(bounds: CallLimits) -> Allowance:
+    """Return what a call that begins now may take."""
+    return Allowance(bounds.cpu_s, _EXHAUSTED, bounds.pause, bounds.charges, bounds.step, brief=True)
+
+
 def bounded(
     bounds: CallLimits,
     lock: threading.Lock,
     reading: Callable[[], Iterable[Reading]],
-    now_s: float,
+    allowance: Allowance,
     act: Callable[..., Found],
     *arguments: object,
 ) -> Found:
     """Call `act(*arguments)` with `lock` held: answers about a schema are tentative while its parts are being asked,
     and another thread would take them for final. Raises `GrammarTooCostly`, and what was worked out until then is kept;
-    `GrammarLimit` where readings nest too deeply. `now_s`: what `worked_s` says."""
+    `GrammarLimit` where readings nest too deeply. `allowance`: that of `bounds`."""
     if not lock.acquire(blocking=bounds.wait):
         raise _too_costly(bounds, reading())
-    token = current.set(Allowance(bounds.cpu_s, _EXHAUSTED, bounds.pause, now_s, bounds.charges, bounds.step))
+    token = current.set(allowance)
     try:
         return act(*arguments)
     except Exhausted:

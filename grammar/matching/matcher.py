@@ -1,21 +1,19 @@
-"""The public face of a compiled grammar: one immutable object, and a cheap matcher per sequence."""
+"""The way of one sequence through a compiled grammar: masks, accepted tokens, and what must come."""
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable
 from copy import copy
-from typing import Any
+from threading import Lock
+from typing import Any, Protocol
 
 import numpy as np
 
 from sluicegate.grammar.blocked.watch import Screens, Watch
-from sluicegate.grammar.budget.clock import worked_s
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.completion import Completion, shortest_completion
 from sluicegate.grammar.completion.costs import Costs
-from sluicegate.grammar.matching.call_limits import CallLimits, bounded
+from sluicegate.grammar.matching.call_limits import CallLimits, allowance_of, bounded
 from sluicegate.grammar.matching.forced import canonical_tokens, forced_text
 from sluicegate.grammar.matching.state import Doubt, Mask, ParserState, ParserStates
 from sluicegate.grammar.reading.guards import DistinctKey
@@ -24,82 +22,26 @@ from sluicegate.grammar.reading.readings import InLexeme
 from sluicegate.grammar.reading.tape import Checkpoint, Tape
 from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary import kernels
-from sluicegate.grammar.vocabulary.trie import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins import Mask as Row
-from sluicegate.plugins.errors import GrammarTooCostly, TokenRejected, Unsatisfiable
+from sluicegate.plugins.errors import GrammarTooCostly, TokenRejected
 
-_CHARGES, _TOKENS = 34_000, 131_072
-"""About 50 ms for a token of Lark or GBNF, on any machine the same grammars; a larger vocabulary has more to go
-through."""
-_OF_STEP = 2.0
-_ADVICE = (
-    "make fewer alternatives, patterns or conditions meet in one value, or bound the time of calls yourself by "
-    "LazyMatcher.bound"
-)
 _FEW = 8
 """Readings that are followed without a look at the clock."""
 _NAMES_BACK = 100
 """Tokens that an error looks back for what is read."""
-_SHORT_S = 0.0001
-"""Calls that are over so soon count with the time that passed."""
 
 
-class LazyGrammar:
-    """Immutable for its users; what it works out on the way is shared by all its matchers.
+class SharedByMatchers(Protocol):
+    """What the matchers of a grammar share, see `LazyGrammar`."""
 
-    `notes`: what the compiler wants the author to know (for example formats that only annotate).
-    """
-
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        start: Callable[[], tuple[Reading, ...]],
-        *,
-        needs_text: bool,
-        reading_limit: int = 2_000,
-        notes: tuple[str, ...] = (),
-        tape: Callable[[], Tape] = Tape,
-        trailing: TrieNode | None = None,
-        screens: Screens | None = None,
-        doubtful: bool = False,
-        of_schema: bool = False,
-    ) -> None:
-        """Make a grammar over `vocabulary` whose first readings `start` makes.
-
-        `tape` makes the text of a matcher; `trailing`: tokens that may end a JSON value and go on with no JSON;
-        `screens`: what no text may hold; `of_schema`: all of it is one JSON Schema. With `doubtful`, raises
-        `Unsatisfiable` where these leave no way to the end.
-        """
-        self.vocabulary = vocabulary.warm()
-        self.screens = screens
-        self.new_tape = tape
-        self._trailing = trailing
-        self.notes = notes
-        self.needs_text = needs_text or screens is not None
-        self._start = start
-        self._reading_limit = reading_limit
-        self.costs = Costs()
-        charges = _CHARGES * max(1.0, vocabulary.size / _TOKENS)
-        self.usual = CallLimits(charges=charges)
-        if of_schema:
-            self.usual = CallLimits(charges=charges, step=_OF_STEP, advice=_ADVICE)
-        """Of a matcher that nobody has set a bound for."""
-        self.lock = threading.Lock()
-        """Of whoever works out what no matcher has asked for before."""
-        self._states, self._first = self._begin()
-        if doubtful and self.matcher().shortest_completion() is None:
-            raise Unsatisfiable("the blocklist leaves no answer, or none that could be found")
-
-    def _begin(self) -> tuple[ParserStates, ParserState]:
-        states = ParserStates(self.vocabulary, self._reading_limit, self._trailing)
-        return states, states.intern(self._start())
-
-    def matcher(self) -> LazyMatcher:
-        """Make a new matcher. What earlier ones worked out is shared until it is too much; then it is left to them."""
-        if self._states.full:
-            self._states, self._first = self._begin()
-        return LazyMatcher(self, self._states, self._first)
+    vocabulary: Vocabulary
+    needs_text: bool
+    new_tape: Callable[[], Tape]
+    screens: Screens | None
+    costs: Costs
+    usual: CallLimits
+    lock: Lock
 
 
 class LazyMatcher:
@@ -110,7 +52,7 @@ class LazyMatcher:
 
     __slots__ = ("_at", "_bounds", "_finished", "_grammar", "_past", "_states", "_tape", "_watch", "worked_s")
 
-    def __init__(self, grammar: LazyGrammar, states: ParserStates, first: ParserState) -> None:
+    def __init__(self, grammar: SharedByMatchers, states: ParserStates, first: ParserState) -> None:
         self._grammar = grammar
         self._bounds = grammar.usual
         self.worked_s = 0.0
@@ -132,12 +74,11 @@ class LazyMatcher:
         self._bounds = CallLimits(cpu_s, wait, pause)
 
     def _within(self, act: Callable[..., Any], *arguments: object) -> Any:
-        began, wall = worked_s(), time.perf_counter()
+        allowance = allowance_of(self._bounds)
         try:
-            return bounded(self._bounds, self._grammar.lock, self._reading, began, act, *arguments)
-        finally:  # the clock of a thread costs as much as a short call itself
-            took = time.perf_counter() - wall
-            self.worked_s += took if took < _SHORT_S else worked_s() - began
+            return bounded(self._bounds, self._grammar.lock, self._reading, allowance, act, *arguments)
+        finally:
+            self.worked_s += allowance.spent_s()
 
     def _reading(self) -> tuple[Reading, ...]:
         """Return what is read now, or what was read last of what has a name."""

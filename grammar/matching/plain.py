@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sluicegate.grammar.blocked.watch import Screens
-from sluicegate.grammar.matching.matcher import LazyGrammar
+from sluicegate.grammar.matching.grammar import LazyGrammar
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.reading.tape import PlainTape

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sluicegate.grammar.lexemes.base import QUOTE, Lexeme
+from sluicegate.grammar.lexemes.base import BACKSLASH, QUOTE, Lexeme
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.guards import DistinctItem, DistinctKey, Guard
 from sluicegate.grammar.reading.mask_builder import MaskBuilder
@@ -111,10 +111,13 @@ class ParserStates:
         distinct: dict[Any, Reading] = {}
         starts: list[ValueStart] = []
         for reading in readings:
-            if type(reading) is ValueStart:
-                starts.append(reading)
+            kind = type(reading)
+            if kind is InLexeme:
+                distinct.setdefault((id(reading.lexeme), reading.state, id(reading.follow)), reading)  # type: ignore[attr-defined]
+            elif kind is ValueStart:
+                starts.append(reading)  # type: ignore[arg-type]
             else:
-                distinct.setdefault(_key(reading), reading)
+                distinct.setdefault(id(reading), reading)
         for start in starts if len(starts) < 2 else _merged(starts):
             distinct.setdefault(id(start), start)
         if len(distinct) == 1:
@@ -133,7 +136,10 @@ class ParserStates:
 
     def _lone(self, reading: Reading) -> ParserState:
         """Do `intern` for one reading, the common case."""
-        key = _key(reading)
+        if type(reading) is InLexeme:
+            key: Any = (id(reading.lexeme), reading.state, id(reading.follow))
+        else:
+            key = id(reading)
         found = self._alone.get(key)
         if found is None:
             found = self._alone[key] = ParserState((reading,))
@@ -201,10 +207,14 @@ class ParserStates:
         """Return the state in the common case: the word stays inside the one lexeme that is open, or inside all strings
         that may be. Otherwise None."""
         readings = state.readings
+        ends = QUOTE in word
         if len(readings) == 1:
-            after = readings[0].run(word)
+            reading = readings[0]
+            if ends and reading.in_string and BACKSLASH not in word:
+                return None
+            after = reading.run(word)
             return None if after is None else self._lone(after)
-        if QUOTE in word:
+        if ends:
             return None
         found = []
         for reading in readings:

@@ -14,7 +14,7 @@ from sluicegate.grammar.budget.meter import within
 from sluicegate.grammar.json.root import satisfiable_values
 from sluicegate.grammar.lark.compile import parser_of
 from sluicegate.grammar.lark.regions import OneRegionTape
-from sluicegate.grammar.matching.matcher import LazyGrammar
+from sluicegate.grammar.matching.grammar import LazyGrammar
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.schema.strings import plain_strings

@@ -275,6 +275,45 @@ def ids_at(first, exact, ids, nodes, count, out):  # type: ignore[no-untyped-def
     return n
 
 
+@kernel(
+    "(Array(uint8, 1, 'C', True), uint8[::1], int32[::1], int32[::1], int32[::1], int32[::1], int32[::1], "
+    "boolean[::1], int32[::1])",
+    python=True,
+)
+def longest_tokens(text, byte, skip, roots, first, exact, ids, avoided, out):  # type: ignore[no-untyped-def]
+    """Write the tokens that spell `text` to `out`, each as long as may be and none that is `avoided`; return how many
+    they are, -1 where a byte has no token. `roots` as in `follow_words`."""
+    n = 0
+    at = 0
+    while at < text.size:
+        best = -1
+        behind = at
+        node = -1
+        i = at
+        while i < text.size:
+            wanted = text[i]
+            if i == at:
+                node = roots[wanted]
+            else:
+                below = node + 1
+                end = skip[node]
+                while below < end and byte[below] < wanted:
+                    below = skip[below]
+                node = below if below < end and byte[below] == wanted else -1
+            if node < 0:
+                break
+            i += 1
+            if exact[node] and not avoided[ids[first[node]]]:
+                best = ids[first[node]]
+                behind = i
+        if best < 0:
+            return -1
+        out[n] = best
+        n += 1
+        at = behind
+    return n
+
+
 @kernel("(Array(uint8, 1, 'C', True), int32[::1], int32[::1], int32[::1])", python=True)
 def taken(bits, numbers, tokens, out):  # type: ignore[no-untyped-def]
     """Write to `out` each `tokens[k]` whose `numbers[k]` is set in `bits` (bytes, lowest bit first); returns how
@@ -321,6 +360,7 @@ def warm() -> None:
     follow_words(byte, empty, i32, byte, starts, starts, 0, 0, 0, i32, np.zeros((1, 2), np.int32))
     ids_at(i32, i32, empty, i32, 0, i32)
     bits = np.frombuffer(b"\0", np.uint8)
+    longest_tokens(bits, np.zeros(1, np.uint8), i32, np.zeros(256, np.int32), i32, i32, i32, flags, i32)
     taken(bits, i32, i32, i32)
     put_row(i32, i32, empty)
     clear_bits(i32, empty)

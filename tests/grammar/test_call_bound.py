@@ -16,7 +16,7 @@ from sluicegate.grammar.automata.lengths import LengthSets
 from sluicegate.grammar.budget import meter
 from sluicegate.grammar.classification.automata import of_automaton
 from sluicegate.grammar.lexemes.base import DfaLexeme
-from sluicegate.grammar.matching import matcher as matching
+from sluicegate.grammar.matching import grammar as matching
 from sluicegate.grammar.matching.call_limits import CallLimits
 from sluicegate.plugins import GrammarTooCostly
 from tests.fuzz import costly

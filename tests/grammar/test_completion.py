@@ -11,18 +11,22 @@ import jsonschema_rs
 import pytest
 
 from sluicegate.grammar import (
+    GrammarOptions,
     LazyGrammar,
     LazyMatcher,
+    Vocabulary,
     compile_json_schema,
     compile_lark,
     compile_regex,
     compile_structural_tags,
 )
+from sluicegate.grammar.completion.search import spell
 from tests.grammar.grammar_checks import allowed, byte_vocabulary
 from tests.grammar.test_lark import EMPTY, LISTS, SUMS
 from tests.grammar.test_matcher import SCHEMAS
 from tests.grammar.test_tags import TREES
 
+ANY = GrammarOptions(property_order="any")
 HARD: list[Any] = [
     {
         "$defs": {"n": {"type": "object", "properties": {"v": {}, "next": {"$ref": "#/$defs/n"}}, "required": ["v"]}},
@@ -164,3 +168,61 @@ def test_a_string_goes_on_where_all_its_short_ends_were_given(pattern: str) -> N
         for byte in text:
             first.accept(byte)
     assert len(set(json.loads(text + b'"]')[:-1])) == 5
+
+
+WIDE: dict[str, Any] = {"type": "object", "properties": {f"name {n}": {"type": "integer"} for n in range(300)}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "begun", "size"),
+    [
+        ({**WIDE, "required": sorted(WIDE["properties"])}, b'{"name 7":1', 300),
+        ({"type": "array", "minItems": 1_000, "items": {"type": "number"}}, b"[8", 1_000),
+        ({"type": "array", "minItems": 300, "items": {"type": "array", "minItems": 2}}, b"[[", 300),
+    ],
+)
+def test_what_many_members_or_items_need_is_spelled_at_once(schema: Any, begun: bytes, size: int) -> None:
+    """Without a bound of its own a matcher may do 50 ms of work: 300 names were too many, member by member."""
+    matcher = compile_json_schema(schema, byte_vocabulary(), options=ANY).matcher()
+    for byte in begun:
+        matcher.accept(byte)
+    found = matcher.shortest_completion()
+    assert found is not None
+    value = json.loads(begun + found.text)
+    assert jsonschema_rs.is_valid(schema, value)
+    assert len(value) == size
+
+
+def test_a_rest_that_a_check_refuses_is_left_for_the_search() -> None:
+    """Whether just one branch holds is asked when the object closes: the shortest values meet both."""
+    names = {"a": {"type": "integer"}, "b": {}}
+    one = {"properties": {"b": {"type": "integer"}}}
+    other = {"properties": {"b": {"maximum": 9}, "a": {"maximum": 50}}}
+    schema = {"type": "object", "properties": names, "required": ["a", "b"], "oneOf": [one, other]}
+    for begun in (b"{", b'{"a":0'):
+        matcher = compile_json_schema(schema, byte_vocabulary(), options=ANY).matcher()
+        for byte in begun:
+            matcher.accept(byte)
+        assert jsonschema_rs.is_valid(schema, json.loads(begun + end_of(matcher)))
+
+
+def test_an_escape_in_one_of_many_words_is_finished_from_the_list() -> None:
+    schema = {"enum": [f"{n * n:05d}" for n in range(2_000)]}
+    matcher = compile_json_schema(schema, byte_vocabulary()).matcher()
+    for byte in b'"\\u00':
+        matcher.accept(byte)
+    assert json.loads(b'"\\u00' + end_of(matcher)) in schema["enum"]
+
+
+def test_tokens_are_the_longest_that_do_not_hold_a_whole_second_string() -> None:
+    words = [bytes([value]) for value in range(256)] + [b"ab", b"abc", b'","', b'","a"', b"abd", b""]
+    vocabulary = Vocabulary.from_bytes(words, eos_token_ids=[len(words) - 1])
+    for text in (b'["abc","a","abd"]', b"abab", b"", b"\xff"):
+        spelled = spell(vocabulary, text)
+        assert spelled is not None
+        expected, at = [], 0
+        while at < len(text):
+            fitting = [word for word in words if word and word != b'","a"' and text.startswith(word, at)]
+            expected.append(max(fitting, key=len))
+            at += len(expected[-1])
+        assert [words[token] for token in spelled] == expected
