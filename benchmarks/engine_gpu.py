@@ -1,6 +1,6 @@
 """Decode speed on a CUDA device: tokens/s, the share of what the device's memory allows, and the ratio to transformers.
 
-    python -m benchmarks.engine_gpu [--shape llama-1b,qwen3-8b] [-b 1,8,64,256] [--context 1024] [--output-len 64]
+    python -m benchmarks.engine_gpu [--shape llama-1b,llama-8b] [-b 1,8,64,256] [--context 1024] [--output-len 64]
                                     [--kinds greedy,top-p] [--no-graphs] [--no-peer] [--profile FOLDER] [--json]
 
 Weights are random and made on the device. The ceilings are measured in the same process: bytes a second by a copy and
@@ -43,6 +43,7 @@ from sluicegate.engine.cuda.memory import usable_device
 from sluicegate.engine.loop.core import EngineCore
 from sluicegate.engine.memory.kv import KVPool
 from sluicegate.engine.sequences.delivery import Outbox
+from sluicegate.grammar import Vocabulary, compile_json_schema
 from sluicegate.plugins import ModelLoadError, Sampling
 
 KINDS = {
@@ -50,7 +51,10 @@ KINDS = {
     "drawn": Sampling(temperature=0.8, seed=1),
     "top-p": Sampling(temperature=0.8, top_p=0.95, seed=1),
     "top-k": Sampling(temperature=0.8, top_k=50, seed=1),
+    "schema": Sampling(temperature=0.8, seed=1),
 }
+_ENDLESS = {"type": "array", "items": {"type": "string", "minLength": 5}, "minItems": 100_000}
+"""The schema of the kind `schema`: every token is drawn under a mask."""
 _BLOCK = 16
 _PROMPT_TOKENS = 8192
 """Of a step."""
@@ -85,7 +89,7 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--device", default="cuda")
-    made.add_argument("--shape", default="llama-1b,qwen3-8b", help=f"of {', '.join(SHAPES)}")
+    made.add_argument("--shape", default="llama-1b,llama-8b", help=f"of {', '.join(SHAPES)}")
     made.add_argument("-b", "--batches", default="1,8,64,256")
     made.add_argument("--context", type=int, default=1024, help="tokens of each prompt")
     made.add_argument("--output-len", type=int, default=64)
@@ -155,9 +159,10 @@ async def _measure_engine(
     core, found = make_core(model, settings, Outbox()), {}
     for kind in args.kinds.split(","):
         for batch in batches:
-            _run(core, KINDS[kind], batch, min(24, args.context), 3)  # compiles what this batch needs
+            grammar = _grammar(model) if kind == "schema" else None
+            _run(core, KINDS[kind], batch, min(24, args.context), 3, grammar)  # compiles what this batch needs
             with _profiled(args.profile, f"{model.name}-{kind}-{batch}", model.device):
-                prompt_s, steps = _run(core, KINDS[kind], batch, args.context, args.output_len)
+                prompt_s, steps = _run(core, KINDS[kind], batch, args.context, args.output_len, grammar)
             step_s = statistics.median(steps)
             length = args.context + args.output_len // 2
             floor_s = ceilings.decode_step_s(SHAPES[model.name], batch, length, model.dtype.itemsize)
@@ -172,10 +177,17 @@ async def _measure_engine(
     return found
 
 
-def _run(core: EngineCore, sampling: Sampling, batch: int, prompt: int, output: int) -> tuple[float, list[float]]:
+def _grammar(model: LoadedModel) -> Any:
+    vocabulary = Vocabulary.from_tokenizer(model.tokenizer, model.vocab_size)
+    return compile_json_schema(_ENDLESS, vocabulary)
+
+
+def _run(
+    core: EngineCore, sampling: Sampling, batch: int, prompt: int, output: int, grammar: Any = None
+) -> tuple[float, list[float]]:
     """Return the seconds until every prompt has its first token, and those of `output` steps that only decode. Steps
     are made on this thread, as the engine's own thread makes them; each ends when its tokens are here."""
-    generations = [submit(core, sampling, seed, prompt) for seed in range(batch)]
+    generations = [submit(core, sampling, seed, prompt, grammar) for seed in range(batch)]
     began = time.perf_counter()
     while any(generation.completion_tokens == 0 for generation in generations):
         core.step()

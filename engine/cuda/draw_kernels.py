@@ -1,8 +1,9 @@
 """The Triton kernel that draws a token for each row of logits, without sorting.
 `engine.sampling.torch_draws.TorchDraws` is the twin.
 
-Where top-k or top-p end is a border between two logits. Bits of floats, read as numbers, are in the order of the
-floats; so the border is found digit by digit, 4 bits at a time, by adding up what lies above each of 16 candidates.
+Where top-k or top-p end is a border between two logits. It is looked for among the largest logits, which are sorted.
+Where it lies below them it is found digit by digit: bits of floats, read as numbers, are in the order of the floats; so
+what lies above each of 16 candidates is added up, 4 bits at a time.
 Tokens whose logits are equal to the last one kept are kept too. The draw inverts the cumulative distribution of what is
 kept, in the order of the vocabulary, with sums in float64.
 """
@@ -14,10 +15,14 @@ import triton.language as tl
 
 
 @triton.jit
-def draw_rows(logits, numbers, out, stride, vocab, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
+def draw_rows(  # type: ignore[no-untyped-def]
+    logits, best, numbers, out, stride, vocab,
+    COLUMNS: tl.constexpr, NARROW: tl.constexpr, BEST: tl.constexpr,
+):  # fmt: skip
     """Draw a token for each row. Grid (rows,). `numbers` [R, 5] float64: temperature (0 = greedy), top_k (0 = all),
     top_p, min_p, and the draw in [0, 1). `out` [R, 2] float64: the largest logit, NaN if one of the row is, and the
-    token."""
+    token. `best` [R, BEST]: the largest logits in falling order, in which borders are mostly found. `COLUMNS` are read
+    at a time; `NARROW` where 16 borders are tried on each."""
     row = tl.program_id(0).to(tl.int64)
     line = logits + row * stride
     temperature = tl.load(numbers + 5 * row).to(tl.float32)
@@ -25,48 +30,40 @@ def draw_rows(logits, numbers, out, stride, vocab, COLUMNS: tl.constexpr):  # ty
     top_p = tl.load(numbers + 5 * row + 2)
     min_p = tl.load(numbers + 5 * row + 3).to(tl.float32)
     drawn = tl.load(numbers + 5 * row + 4)
-    largest = tl.full([], float("-inf"), tl.float32)
-    broken = tl.full([], 0, tl.int32)
+    lane = tl.arange(0, COLUMNS)
+    most = tl.full([COLUMNS], float("-inf"), tl.float32)
+    first = tl.full([COLUMNS], 0, tl.int32) + vocab
+    wrong = tl.full([COLUMNS], 0, tl.int32)
     for at in range(0, vocab, COLUMNS):
-        column = at + tl.arange(0, COLUMNS)
-        x = tl.load(line + column, mask=column < vocab, other=float("-inf"))
-        broken = tl.maximum(broken, tl.max((x != x).to(tl.int32), 0))
-        largest = tl.maximum(largest, tl.max(tl.where(x == x, x, float("-inf")), 0))
-    token = vocab
-    for at in range(0, vocab, COLUMNS):
-        column = at + tl.arange(0, COLUMNS)
-        x = tl.load(line + column, mask=column < vocab, other=float("-inf"))
-        token = tl.minimum(token, tl.min(tl.where((x == largest) & (column < vocab), column, vocab), 0))
+        x = tl.load(line + at + lane, mask=at + lane < vocab, other=float("-inf"))
+        wrong |= (x != x).to(tl.int32)
+        higher = x > most  # never for NaN; the first of equals stays
+        most = tl.where(higher, x, most)
+        first = tl.where(higher, at + lane, first)
+    broken, largest = tl.max(wrong, 0), tl.max(most, 0)
+    token = tl.min(tl.where(most == largest, first, vocab), 0)
     # A row whose largest logit is infinite is told by it, and has no weights: infinity less infinity is no number.
     if (temperature > 0) & (broken == 0) & (tl.abs(largest) < float("inf")):
         border = tl.full([], 0, tl.int64)
         if (top_k > 0) & (top_k < vocab):
-            border = find_border(line, vocab, largest, temperature, border, top_k, True, COLUMNS)
+            if top_k <= BEST:
+                border = rank(tl.load(best + row * BEST + top_k.to(tl.int64) - 1))
+            else:
+                border = find_border(line, vocab, largest, temperature, border, top_k, True, NARROW)
         if top_p < 1:
             mass = kept_mass(line, vocab, largest, temperature, border, float("-inf"), COLUMNS)
-            border = find_border(line, vocab, largest, temperature, border, top_p * mass, False, COLUMNS)
+            known = tl.load(best + row * BEST + tl.arange(0, BEST))
+            heavy = weigh(known, largest, temperature, border, float("-inf")).to(tl.float64)
+            enough = tl.cumsum(heavy, 0) >= top_p * mass
+            if tl.sum(enough.to(tl.int32), 0) > 0:
+                border = tl.maximum(border, tl.max(tl.where(enough, rank(known), 0), 0))
+            else:
+                border = find_border(line, vocab, largest, temperature, border, top_p * mass, False, NARROW)
         lowest = float("-inf") * tl.full([], 1, tl.float32)
         if min_p > 0:
             lowest = largest + temperature * tl.log(min_p)
         goal = drawn * kept_mass(line, vocab, largest, temperature, border, lowest, COLUMNS)
-        before = tl.full([], 0, tl.float64)
-        chosen = tl.full([], -1, tl.int32)
-        for at in range(0, vocab, COLUMNS):
-            column = at + tl.arange(0, COLUMNS)
-            x = tl.load(line + column, mask=column < vocab, other=float("-inf"))
-            weight = weigh(x, largest, temperature, border, lowest)
-            below = before + tl.cumsum(weight.to(tl.float64), 0)
-            # The first token whose sum passes the goal; as long as none does, the last that could be drawn at all.
-            passing = tl.min(tl.where((weight > 0) & (below > goal), column, vocab), 0)
-            last = tl.max(tl.where(weight > 0, column, -1), 0)
-            if before <= goal:
-                if passing < vocab:
-                    chosen = passing
-                    before = goal + 1
-                else:
-                    chosen = tl.maximum(chosen, last)
-                    before += tl.sum(weight.to(tl.float64), 0)
-        token = tl.where(chosen >= 0, chosen, token)
+        token = passing(line, vocab, largest, temperature, border, lowest, goal, token, COLUMNS)
     tl.store(out + 2 * row, tl.where(broken > 0, float("nan"), largest).to(tl.float64))
     tl.store(out + 2 * row + 1, tl.minimum(token, vocab - 1).to(tl.float64))
 
@@ -87,12 +84,43 @@ def weigh(x, largest, temperature, border, lowest):  # type: ignore[no-untyped-d
 
 @triton.jit
 def kept_mass(line, vocab, largest, temperature, border, lowest, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
-    mass = tl.full([], 0, tl.float64)
+    mass = tl.zeros([COLUMNS], tl.float64)  # summed up by lanes: a sum over all of them waits for every warp
     for at in range(0, vocab, COLUMNS):
         column = at + tl.arange(0, COLUMNS)
         x = tl.load(line + column, mask=column < vocab, other=float("-inf"))
-        mass += tl.sum(weigh(x, largest, temperature, border, lowest).to(tl.float64), 0)
-    return mass
+        mass += weigh(x, largest, temperature, border, lowest).to(tl.float64)
+    return tl.sum(mass, 0)
+
+
+@triton.jit
+def passing(  # type: ignore[no-untyped-def]
+    line, vocab, largest, temperature, border, lowest, goal, otherwise, COLUMNS: tl.constexpr
+):  # fmt: skip
+    """Return the first token whose sum of weights, from the beginning of the vocabulary on, passes `goal`; as long as
+    none does, the last that could be drawn at all, or `otherwise`."""
+    before = tl.full([], 0, tl.float64)
+    begin = tl.full([], -1, tl.int32)  # of the columns in which it passes
+    last = otherwise
+    for at in range(0, vocab, COLUMNS):
+        if begin < 0:
+            column = at + tl.arange(0, COLUMNS)
+            x = tl.load(line + column, mask=column < vocab, other=float("-inf"))
+            weight = weigh(x, largest, temperature, border, lowest)
+            here = tl.sum(weight.to(tl.float64), 0)
+            final = tl.max(tl.where(weight > 0, column, -1), 0)
+            last = tl.where(final >= 0, final, last)
+            if before + here > goal:
+                begin = at
+            else:
+                before += here
+    if begin >= 0:
+        column = begin + tl.arange(0, COLUMNS)
+        x = tl.load(line + column, mask=column < vocab, other=float("-inf"))
+        weight = weigh(x, largest, temperature, border, lowest)
+        below = before + tl.cumsum(weight.to(tl.float64), 0)
+        # Sums in another order may fall short of the goal by a bit: then it is the last that could be drawn.
+        last = tl.minimum(last, tl.min(tl.where((weight > 0) & (below > goal), column, vocab), 0))
+    return last
 
 
 @triton.jit
@@ -106,17 +134,16 @@ def find_border(  # type: ignore[no-untyped-def]
     digits = tl.arange(0, 16).to(tl.int64)
     for _ in range(0, 8):
         candidates = found + digits * step  # [16]
-        above = tl.zeros([16], tl.float64)
+        above = tl.zeros([16, COLUMNS], tl.float64)
         for at in range(0, vocab, COLUMNS):
             column = at + tl.arange(0, COLUMNS)
             x = tl.load(line + column, mask=column < vocab, other=float("-inf"))
             if COUNT:
-                weight = ((column < vocab) & (rank(x) >= border)).to(tl.float32)
+                weight = ((column < vocab) & (rank(x) >= border)).to(tl.float64)
             else:
-                weight = weigh(x, largest, temperature, border, float("-inf"))
-            higher = rank(x)[None, :] >= candidates[:, None]
-            above += tl.sum(tl.where(higher, weight[None, :], 0.0), 1).to(tl.float64)
-        enough = tl.sum((above >= goal).to(tl.int64), 0)
+                weight = weigh(x, largest, temperature, border, float("-inf")).to(tl.float64)
+            above += tl.where(rank(x)[None, :] >= candidates[:, None], weight[None, :], 0.0)
+        enough = tl.sum((tl.sum(above, 1) >= goal).to(tl.int64), 0)
         found += tl.maximum(enough - 1, 0) * step
         step = step // 16
     return tl.maximum(found, border)

@@ -1,5 +1,5 @@
-"""Compute a decoder of the Llama family with ten launches a layer: four products, attention in two, and what lies
-between them in four.
+"""Compute a decoder of the Llama family with ten launches a layer, nine where there are few rows: four products,
+attention in two, and what lies between them in four or three.
 
 Served are Llama, Mistral, Qwen2 and Qwen3, dense. A module that is not built exactly as expected is left to
 `transformers`' own code: `fused_pass` returns None.
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from sluicegate.engine.attention.paged import Scoring
+from sluicegate.engine.cuda import few_rows
 from sluicegate.engine.cuda.fused_launches import gated, normalised, placed
 from sluicegate.engine.cuda.small_layers import CudaSmallLinear
 from sluicegate.engine.memory.kv import KVPool, LayerShape
@@ -52,7 +53,10 @@ class _FusedLayer:
 
     whole: Any
     qkv: Product
-    gate_up: Product
+    mix: Product
+    acts: Product
+    """From rows to silu(gate) * up."""
+    down: Product
     between: _FusedNorm
     after: _FusedNorm
     norms: tuple[Tensor, Tensor] | None
@@ -66,7 +70,9 @@ class _FusedLayer:
         return cls(
             whole,
             join(_readers(attention)),
-            join(_gates(whole.mlp)),
+            join([attention.o_proj]),
+            join_gate(_gates(whole.mlp)),
+            join([whole.mlp.down_proj]),
             _FusedNorm.of(whole.post_attention_layernorm),
             _FusedNorm.of(after),
             None if norms is None else (norms[0].weight, norms[1].weight),
@@ -78,9 +84,15 @@ class _FusedLayer:
         """Return queries, keys and values [T, (H + 2 H_kv) D]."""
         return _apart(_readers(self.whole.self_attn), normed) if adapted else self.qkv(normed)
 
-    def gates(self, normed: Tensor, adapted: bool) -> Tensor:
-        """Return gate and up [T, 2 n]."""
-        return _apart(_gates(self.whole.mlp), normed) if adapted else self.gate_up(normed)
+    def mixed(self, heads: Tensor, adapted: bool) -> Tensor:
+        """Return the output of attention [T, d] of what its heads saw [T, H D]."""
+        return _apart([self.whole.self_attn.o_proj], heads) if adapted else self.mix(heads)
+
+    def fed_forward(self, normed: Tensor, adapted: bool) -> Tensor:
+        """Return the output of the MLP [T, d]."""
+        if not adapted:
+            return self.down(self.acts(normed))
+        return _apart([self.whole.mlp.down_proj], gated(_apart(_gates(self.whole.mlp), normed)))
 
 
 class FusedPass:
@@ -106,10 +118,9 @@ class FusedPass:
         for index, layer in enumerate(self._layers):
             qkv = layer.products(normed, adapted)
             query = placed(self._pool, index, paged.slots, qkv, (cosines, sines), layer.norms, layer.epsilon)
-            mixed = paged.attend_stored(index, query, layer.scoring).flatten(1)  # [T, H D]
-            normed = layer.between(x, layer.whole.self_attn.o_proj(mixed[None])[0])
-            acts = gated(layer.gates(normed, adapted))
-            normed = layer.after(x, layer.whole.mlp.down_proj(acts[None])[0])
+            heads = paged.attend_stored(index, query, layer.scoring).flatten(1)  # [T, H D]
+            normed = layer.between(x, layer.mixed(heads, adapted))
+            normed = layer.after(x, layer.fed_forward(normed, adapted))
         states = normed if wanted is None else normed[wanted]
         logits: Tensor = self._module.lm_head(states[None])[0]
         return logits
@@ -160,7 +171,28 @@ def join(layers: Seq[Any]) -> Product:
         data, scales = (_together(layers, name) for name in ("data", "scales"))
         return CudaSmallLinear.of(data, scales, bias, layers[0])
     weight = _together(layers, "weight")
-    return lambda x: nn.functional.linear(x, weight, bias)
+
+    def product(x: Tensor) -> Tensor:
+        if few_rows.takes(x, weight):
+            return few_rows.product(x, weight, bias)
+        return nn.functional.linear(x, weight, bias)
+
+    return product
+
+
+@torch.inference_mode(False)
+@torch.no_grad()
+def join_gate(layers: Seq[Any]) -> Product:
+    """Return what computes silu(gate) * up [T, n] of both layers, joined as in `join`."""
+    both = join(layers)
+    if isinstance(layers[0], CudaSmallLinear) or layers[0].bias is not None:
+        return lambda x: gated(both(x))
+    weight = _together(layers, "weight")
+
+    def acts(x: Tensor) -> Tensor:
+        return few_rows.gated_product(x, weight) if few_rows.takes(x, weight, gated=True) else gated(both(x))
+
+    return acts
 
 
 def _together(layers: Seq[Any], name: str) -> Tensor:

@@ -237,7 +237,7 @@ def what_is_whole(module: Any, weights: WeightsKind, name: str) -> tuple[str, ..
         return ()
     note = (
         f"weights = {weights!r} left {100 * share:.0f} % of the weights in full precision, in {len(kept)} "
-        f"{'matrix' if len(kept) == 1 else 'matrices'} such as {next(iter(kept))}"
+        f"{'matrix' if len(kept) == 1 else 'matrices'} such as {max(kept, key=kept.__getitem__)}"
     )
     _LOG.warning("%s: %s", name, note)
     return (note,)

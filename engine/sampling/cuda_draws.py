@@ -21,6 +21,10 @@ from sluicegate.engine.sampling.rows import LogitsRow
 from sluicegate.engine.sampling.torch_draws import TorchDraws
 
 _COLUMNS = 1024
+_WIDE = 4096
+"""Columns that a row's threads read at a time."""
+_BEST = 1024
+"""Sorted logits among which the ends of top-k and top-p are looked for."""
 
 
 class CudaDraws(TorchDraws):
@@ -39,9 +43,18 @@ class CudaDraws(TorchDraws):
         for numbers, row in zip(room, rows, strict=True):
             numbers[:4] = row.rule.numbers
             numbers[4] = 0.0 if row.rule.greedy else uniform(row.seed, row.position)
+        vocab = logits.shape[1]
+        wide, count = min(_WIDE, triton.next_power_of_2(vocab)), 1
+        best = logits  # not looked at where no row is cut
+        if ((room[:, 0] > 0) & ((room[:, 1] > 0) | (room[:, 2] < 1))).any():
+            count = min(_BEST, 1 << (vocab.bit_length() - 1))
+            best = logits.topk(count).values
         out = torch.empty(len(rows), 2, dtype=torch.float64, device=logits.device)
         sent = self._numbers.send(room.size)
-        draw_rows[(len(rows),)](logits, sent, out, logits.stride(0), logits.shape[1], COLUMNS=_COLUMNS, num_warps=8)
+        draw_rows[(len(rows),)](
+            logits, best, sent, out, logits.stride(0), vocab,
+            COLUMNS=wide, NARROW=min(512, wide), BEST=count, num_warps=32 if wide == _WIDE else 8,
+        )  # fmt: skip
         return out.T
 
     def room(self, rows: int, words: int) -> Bitmask:

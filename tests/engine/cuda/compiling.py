@@ -14,7 +14,14 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from sluicegate.engine.cuda import attention_kernels, draw_kernels, fused_kernels, mask_kernels, weight_kernels
+from sluicegate.engine.cuda import (
+    attention_kernels,
+    draw_kernels,
+    fused_kernels,
+    mask_kernels,
+    product_kernels,
+    weight_kernels,
+)
 
 
 def compiled(
@@ -88,12 +95,13 @@ def attention(
         "scaling": "fp32", "softcap": "fp32",
     }  # fmt: skip
     constants = {
-        "GROUP": group, "ROWS": rows, "KEYS": 64, "PAGE": 16, "DIM": dim, "WIDE": dim, "VALUE_DIM": dim,
-        "VALUE_WIDE": dim, "SPLITS": 16 if tokens == 1 else 1, "SPAN": 128, "SMALL": bool(stored), "CAPPED": True,
-        "WIDEN": False,
+        "GROUP": group, "ROWS": rows, "KEYS": 128 if tokens == 1 else 64, "PAGE": 16, "DIM": dim, "WIDE": dim,
+        "VALUE_DIM": dim, "VALUE_WIDE": dim, "SPLITS": 16 if tokens == 1 else 1, "SPAN": 128,
+        "SMALL": bool(stored), "CAPPED": True, "WIDEN": False,
     }  # fmt: skip
     warps = 4 if rows * dim <= 64 * 128 else 8
-    return compiled(attention_kernels.attend_tiles, types, constants, capability=capability, warps=warps)
+    stages = 2 if tokens == 1 else 3
+    return compiled(attention_kernels.attend_tiles, types, constants, capability=capability, warps=warps, stages=stages)
 
 
 def storing(kept: str, largest: float) -> dict[str, Any]:
@@ -114,9 +122,24 @@ def weights(data: str, *, group: int) -> dict[str, Any]:
     return compiled(weight_kernels.multiply_small, types, constants, capability=90, warps=4, stages=4)
 
 
+def few_rows(*, gated: bool) -> dict[str, Any]:
+    types = {
+        "x": "*bf16", "weight": "*bf16", "bias": "*bf16", "out": "*bf16",
+        "rows": "i32", "columns": "i32", "width": "i32", "x_stride": "i32",
+    }  # fmt: skip
+    constants = {
+        "ROWS": 16, "COLUMNS": 64, "STEP": 128, "STAGES": 4 if gated else 6, "GATED": gated, "BIASED": True,
+        "WIDEN": False,
+    }  # fmt: skip
+    return compiled(product_kernels.multiply_few, types, constants, capability=90, warps=4)
+
+
 def main() -> None:
     merging = {"tiles": "*i64", "out": "*bf16", "sums": "*fp32", "norms": "*fp32", "heads": "i32", "window": "i32"}
     sizes = {"KEYS": 64, "VALUE_DIM": 128, "VALUE_WIDE": 128, "SPLITS": 16, "SPAN": 128}
+    drawing = {
+        "logits": "*fp32", "best": "*fp32", "numbers": "*fp64", "out": "*fp64", "stride": "i32", "vocab": "i32",
+    }  # fmt: skip
     masks = {"logits": "*fp32", "masks": "*i32", "logits_stride": "i32", "words": "i32", "vocab": "i32"}
     found = {
         "single token": attention("bf16", 128, 4, 1),
@@ -131,12 +154,10 @@ def main() -> None:
         "fp8 weights": weights("*fp8e4nv", group=0),
         "int4 weights": weights("*u8", group=128),
         "draws": compiled(
-            draw_kernels.draw_rows,
-            {"logits": "*fp32", "numbers": "*fp64", "out": "*fp64", "stride": "i32", "vocab": "i32"},
-            {"COLUMNS": 1024},
-            capability=90,
-            warps=8,
+            draw_kernels.draw_rows, drawing, {"COLUMNS": 4096, "NARROW": 512, "BEST": 1024}, capability=90, warps=32
         ),
+        "few rows": few_rows(gated=False),
+        "few rows, gated": few_rows(gated=True),
         "masks": compiled(mask_kernels.refuse_tokens, masks, {"COLUMNS": 1024}, capability=90, warps=4),
         "merge": compiled(attention_kernels.merge_splits, merging, sizes, capability=90, warps=4),
     }

@@ -106,16 +106,14 @@ def test_heads_are_turned_and_kept_as_transformers_and_the_pool_do(
         if kv == "full":
             assert close(mine[0], theirs[0])
     if kv != "full":
-        for read, written in zip(found.gather(0, EVERY), expected.gather(0, EVERY), strict=True):
+        every = torch.arange(3, device=device)[None]
+        for read, written in zip(found.gather(0, every), expected.gather(0, every), strict=True):
             error = (read.float() - written.float()).norm() / written.float().norm()
             assert error < (0.02 if kv == "int8" else 0.03)
         nowhere = torch.ones(3 * BLOCK, dtype=torch.bool, device=device)
         nowhere[slots[kept]] = False
         assert not found.keys[0].flatten(0, 1)[nowhere].any()
         assert not found.key_scales[0].flatten(0, 1)[nowhere].any()
-
-
-EVERY = torch.arange(3)[None]
 
 
 @pytest.mark.parametrize("weights", ["full", "int8", "int4"])
@@ -182,9 +180,11 @@ def test_modules_built_otherwise_are_left_to_their_own_code(tiny: MakeModel) -> 
 
 
 @torch.inference_mode()
-def test_a_pass_that_differs_is_refused(tiny_folder: Callable[..., Path], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_pass_that_differs_is_refused(
+    tiny_folder: Callable[..., Path], device: torch.device, caplog: pytest.LogCaptureFixture
+) -> None:
     """A hook changes what a layer gives, of which the fused pass does not know."""
-    model = load_model(tiny_folder("llama", 5), name="changed")
+    model = load_model(tiny_folder("llama", 5), name="changed", device=str(device))
     model.module.model.layers[0].register_forward_hook(lambda _module, _given, out: 3 * out)
     runner = ModelRunner(model, 8, BLOCK, attention="triton")
     assert not runner.is_fused

