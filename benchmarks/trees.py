@@ -99,15 +99,16 @@ def main() -> None:
 def _serve(running: list[subprocess.Popen[bytes]], given: argparse.Namespace) -> list[Served]:
     mock = started(running, [sys.executable, str(given.bench / "mock_upstream.py"), "--port", "{port}"], "/healthz")
     ask = _request(given.stream)
-    served = []
+    found = []
     for at, tree in enumerate(given.trees):
         python = given.pythons[at % len(given.pythons)]
         kind = "upstream" if given.upstream else "here"
         run = ["-m", "benchmarks.peers", "--serve", kind, "--port", "{port}", "--mock", str(mock)]
         in_tree = ["env", "-C", str(tree.resolve()), f"PYTHONPATH={_path(tree)}"]
         port = started(running, [*in_tree, python, *run], "/readyz")
-        served.append(Served(tree, python, port, running[-1].pid, ask))
-    return served
+        found.append((tree, python, port, running[-1].pid))
+    # Only now: a connection that sends nothing while another gateway starts is closed.
+    return [Served(*one, ask) for one in found]
 
 
 def _path(tree: Path) -> str:
@@ -136,7 +137,10 @@ def _report(served: list[Served]) -> None:
     for one in served:
         found = sorted(one.found_us)
         least, tenth, median = found[0], found[len(found) // 10], statistics.median(found)
-        print(f"{one.tree!s:24} least {least:6.0f}  p10 {tenth:6.0f}  median {median:6.0f} us  {one.python}")
+        mean = statistics.mean(found)  # sees what threads do once a second
+        print(
+            f"{one.tree!s:20} least {least:5.0f} p10 {tenth:5.0f} median {median:5.0f} mean {mean:5.0f} us {one.python}"
+        )
     if len(served) == 2:
         ratios = [after / before for before, after in zip(served[0].found_us, served[1].found_us, strict=True)]
         # The interval of a median, in ranks: binomial, 95 %.
