@@ -17,6 +17,7 @@ from typing import Any
 from sluicegate.gateway.database import Database, DatabaseUnavailable, Tables, tables_of, unavailable
 from sluicegate.gateway.database.flushing import Flushing
 from sluicegate.gateway.database.sealing import TextSealer, sealer_of
+from sluicegate.gateway.feedback.recent import RecentAnswers
 from sluicegate.gateway.feedback.store import Answered, FeedbackStore
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.rollout.observation import Observation
@@ -40,7 +41,7 @@ class Given:
 
 
 class FeedbackBook:
-    """Used on the event loop. Requests become known to the tables a moment after they ended."""
+    """Used on the event loop. Requests become known to tables that outlive the process a moment after they ended."""
 
     def __init__(
         self,
@@ -48,7 +49,11 @@ class FeedbackBook:
         tables: Tables,
         sealer: TextSealer | None,
         observe: Callable[[Observation], None],
+        *,
+        outlives: bool,
     ) -> None:
+        """Note where feedback goes. `outlives`: the tables outlive the process, or others use them."""
+        self._recent = None if outlives else RecentAnswers(settings.max_requests)
         self._settings = settings
         self._tables = tables
         self._store = FeedbackStore(tables)
@@ -79,14 +84,17 @@ class FeedbackBook:
         tool has no model whose answer could be judged."""
         if not exchange.answers or exchange.error is not None or exchange.model is None:
             return
-        if len(self._waiting) >= MAX_WAITING:
+        if self._recent is None and len(self._waiting) >= MAX_WAITING:
             self._counts["requests_left_out_total"] += 1
             return
         owner, draw = owner_of(exchange.caller), exchange.draw
         found = Answered(owner, exchange.request.id, exchange.served.name)
         if draw is not None and exchange.cached is None and not exchange.failed:
             found = Answered(owner, exchange.request.id, found.model, draw.route, draw.version, draw.share)
-        self._waiting[owner, found.request] = found
+        if self._recent is not None:
+            self._recent.add(found)
+        else:
+            self._waiting[owner, found.request] = found
 
     async def give(self, caller: Caller, given: Given) -> Answered:
         """Keep feedback on a request and return that request. Raises `NotFound` for a request that is none of this
@@ -102,9 +110,7 @@ class FeedbackBook:
                 "this gateway keeps no comments, as [feedback] secret is not set; leave `comment` out", param="comment"
             )
         owner = owner_of(caller)
-        asked = self._waiting.get((owner, given.request_id)) or await self._call(
-            lambda: self._store.answered(owner, given.request_id)
-        )
+        asked = await self._answered(owner, given.request_id)
         if asked is None:
             raise NotFound(
                 f"no answered request {given.request_id[:100]!r} of this key is known; feedback can be given on the "
@@ -139,9 +145,17 @@ class FeedbackBook:
         ]
 
     async def forget(self, owner: str) -> int:
+        if self._recent is not None:
+            self._recent.forget(owner)
         for key in [key for key in self._waiting if key[0] == owner]:
             del self._waiting[key]
         return int(await self._call(lambda: self._store.forget(owner)))
+
+    async def _answered(self, owner: str, request: str) -> Answered | None:
+        if self._recent is not None:
+            return self._recent.find(owner, request)
+        found = self._waiting.get((owner, request))
+        return found or await self._call(lambda: self._store.answered(owner, request))
 
     def _opened(self, owner: str, comment: bytes | None, request: str) -> str | None:
         if comment is None or self._sealer is None:
@@ -158,6 +172,8 @@ class FeedbackBook:
             raise unavailable("feedback and answered requests") from error
 
     async def _expire(self) -> None:
+        if self._recent is not None:
+            self._recent.expire(self._settings.keep_s)
         await self._tables.call(lambda: self._store.expire(self._settings.keep_s))
 
     async def _flush(self) -> None:
@@ -186,4 +202,5 @@ def feedback_book(
     """Return the book of feedback, or None where the operator switched it off. Raises `ConfigurationError`."""
     if not settings.enabled:
         return None
-    return FeedbackBook(settings, tables_of(database, settings.path), sealer_of(settings.secret, "feedback"), observe)
+    tables, sealer = tables_of(database, settings.path), sealer_of(settings.secret, "feedback")
+    return FeedbackBook(settings, tables, sealer, observe, outlives=database is not None or bool(settings.path))

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sluicegate.gateway.database import Connection, Tables
+from sluicegate.plugins.frozen import quick
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Answered:
     """A request that feedback can be given on. `owner`: who asked. `version`, `share`: as they were drawn; `share` 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
+from sluicegate.gateway.feedback.recent import RecentAnswers
+from sluicegate.gateway.feedback.store import Answered
 from sluicegate.gateway.testing import TestApp
 from tests.waiting import until
 
@@ -107,15 +110,34 @@ def test_what_is_no_feedback_is_refused(said: dict[str, Any]) -> None:
         assert app.client.post("/v1/feedback", json=body).status_code in (400, 422)
 
 
-def test_only_so_many_requests_of_a_key_are_remembered(tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", ["", "feedback.sqlite3"], ids=["in memory", "in a file"])
+def test_only_so_many_requests_of_a_key_are_remembered(tmp_path: Path, file: str) -> None:
     """The newest ones; another key's do not count."""
-    path = tmp_path / "feedback.sqlite3"
-    with TestApp(settings={"feedback": {"max_requests": 3, "path": str(path)}}, **KEYED) as app:
+    path = str(tmp_path / file) if file else ""
+    with TestApp(settings={"feedback": {"max_requests": 3, "path": path}}, **KEYED) as app:
         first = asked(app, "bob")
         ids = [asked(app, "alice") for _ in range(6)]
         until(lambda: not app.runtime.feedback._waiting)  # type: ignore[union-attr]  # it is on
         assert [say(app, id, "alice", score=1).status_code for id in ids] == [404, 404, 404, 200, 200, 200]
         assert say(app, first, "bob", score=1).status_code == 200
+
+
+def test_what_is_remembered_in_memory_ends_with_its_time() -> None:
+    recent = RecentAnswers(most=10)
+    for number in range(4):
+        recent.add(Answered("key a", f"r{number}", "m"))
+    recent.expire(keep_s=60.0)
+    assert recent.find("key a", "r0") == Answered("key a", "r0", "m")
+    assert recent.find("key b", "r0") is None
+    time.sleep(0.02)
+    recent.add(Answered("key b", "r0", "m"))
+    recent.add(Answered("key a", "r1", "other"))  # again: the newest of its kind
+    recent.expire(keep_s=0.01)
+    assert [recent.find("key a", f"r{number}") for number in (0, 2, 3)] == [None] * 3
+    assert recent.find("key a", "r1") == Answered("key a", "r1", "other")
+    recent.forget("key b")
+    assert recent.find("key b", "r0") is None
+    assert recent.find("key a", "r1") is not None
 
 
 def test_comments_lie_encrypted_and_are_refused_where_they_cannot(tmp_path: Path) -> None:
