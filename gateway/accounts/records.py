@@ -186,10 +186,10 @@ UsageTable = dict[UsageKey, UsageSum]
 
 
 def add_usage(table: UsageTable, key: UsageKey, usage: UsageSum) -> None:
-    found = table.get(key)
-    if found is None:
-        found = table[key] = UsageSum()
-    found.add(usage)
+    try:
+        table[key].add(usage)  # one look-up: a key's digest is worked out anew for each
+    except KeyError:
+        table[key] = dataclasses.replace(usage)
 
 
 def day_of(now_s: float) -> str:

@@ -27,7 +27,7 @@ from sluicegate.gateway.http.errors import JSON, OPENAI, ErrorForm
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.slots import BATCH_PRIORITY
 from sluicegate.gateway.runtime import Runtime
-from sluicegate.gateway.telemetry import parent_context
+from sluicegate.gateway.telemetry import parent_of
 from sluicegate.plugins import Request, RequestError
 
 
@@ -104,7 +104,7 @@ class TextDialect(Dialect, Generic[P]):
 
     async def _respond(self, runtime: Runtime, request: HttpRequest, parsed: P) -> Response:
         scope, receive, pipeline = request.scope, request.receive, runtime.pipeline
-        context, route = parent_context(request.headers), scope["path"]
+        context, route = parent_of(request), scope["path"]
         with InWordsOf(parsed):
             opening = pipeline.open(parsed.request, context, route=route, waited_s=waited_s(scope))
             exchange = await unless_disconnected(scope, receive, opening)
@@ -123,7 +123,7 @@ class TextDialect(Dialect, Generic[P]):
 
     async def _respond_jointly(self, runtime: Runtime, request: HttpRequest, parsed: P) -> Response:
         """Answer several prompts. Each is a request of its own, for limits too; the first that fails fails all."""
-        context, route = parent_context(request.headers), request.scope["path"]
+        context, route = parent_of(request), request.scope["path"]
         assert self.joined is not None
 
         async def everyone() -> list[Exchange]:

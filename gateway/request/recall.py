@@ -56,7 +56,7 @@ def _question(exchange: Exchange) -> CacheQuestion | None:
     """Return the question for the caches, and note it in the exchange. Return None where no cache is asked."""
     caches = [cache for _, cache in exchange.stages.recall]
     question = None
-    if judged_by_states(exchange.safety.output_rails, exchange.safety.policy):
+    if caches and judged_by_states(exchange.safety.output_rails, exchange.safety.policy):
         caches = []  # a kept answer has no states, and nobody could judge it
     if caches:
         fingerprint = exchange.stages.fingerprint + exchange.safety.policy.fingerprint

@@ -3,7 +3,7 @@
 from sluicegate.gateway.telemetry.finished import Asked, Content, Finished, Hold, Particulars, ToldFailure
 from sluicegate.gateway.telemetry.metrics import Metrics, MetricsRecorder
 from sluicegate.gateway.telemetry.trace_sink import TraceSink
-from sluicegate.gateway.telemetry.tracing import TraceIds, parent_context
+from sluicegate.gateway.telemetry.tracing import TraceIds, parent_context, parent_of
 
 __all__ = [
     "Asked",
@@ -17,4 +17,5 @@ __all__ = [
     "TraceIds",
     "TraceSink",
     "parent_context",
+    "parent_of",
 ]

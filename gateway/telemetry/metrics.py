@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
 from sluicegate.gateway.telemetry import semconv
@@ -52,24 +51,23 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         self._objectives = objectives
         self._labels = Labels(label_values)
-        self._children: dict[tuple[str, ...], Any] = {}
         self._requests = self._counts(semconv.METRIC_REQUESTS, "Requests by how they ended.", MODEL, "outcome")
         self._goodput = self._counts(
             semconv.METRIC_GOODPUT, "Requests served, by whether they kept the service level objectives.", MODEL, "met"
         )
-        self._duration = self._histogram(
+        self._duration = self._buckets(
             semconv.METRIC_REQUEST_DURATION,
             "Seconds from a request's arrival to its last byte.",
             semconv.DURATION_BUCKETS_S,
             MODEL,
         )
-        self._first = self._histogram(
+        self._first = self._buckets(
             semconv.METRIC_TIME_TO_FIRST_TOKEN,
             "Seconds from a request's arrival to the first released text, after rails.",
             semconv.FIRST_TOKEN_BUCKETS_S,
             MODEL,
         )
-        self._per_token = self._histogram(
+        self._per_token = self._buckets(
             semconv.METRIC_TIME_PER_OUTPUT_TOKEN,
             "Seconds for each output token after the first, mean of a request, as released.",
             semconv.TOKEN_TIME_BUCKETS_S,
@@ -136,15 +134,15 @@ class Metrics:
 
     def observe(self, outcome: Outcome) -> None:
         model = self._labels.of("model", outcome.model)
-        exemplar = {"trace_id": outcome.trace_id} if outcome.trace_id else None
+        trace_id = outcome.trace_id or ""
         ended = outcome.error or (outcome.answers[0].finish_reason if outcome.answers else SUCCESS)
         self._requests.inc(model, self._labels.of("outcome", ended))
-        self._child(self._duration, model).observe(outcome.duration_s, exemplar)
+        self._duration.trace(outcome.duration_s, trace_id, model)
         if outcome.time_to_first_chunk_s is not None:
-            self._child(self._first, model).observe(outcome.time_to_first_chunk_s, exemplar)
+            self._first.trace(outcome.time_to_first_chunk_s, trace_id, model)
         per_token_s = _per_token(outcome)
         if per_token_s is not None:
-            self._child(self._per_token, model).observe(per_token_s, exemplar)
+            self._per_token.trace(per_token_s, trace_id, model)
             self._gaps.add(outcome.gaps_s, model)
         if not outcome.by_caller:
             met = "true" if self._objectives.met(outcome, per_token_s) else "false"
@@ -185,14 +183,6 @@ class Metrics:
         else:
             self._lookups.inc(of("result", decision.outcome))
 
-    def _child(self, metric: Any, *labels: str) -> Any:
-        """Return `metric.labels(...)`, looked up in one dictionary."""
-        key = (metric._name, *labels)
-        found = self._children.get(key)
-        if found is None:
-            found = self._children[key] = metric.labels(*labels)
-        return found
-
     def _counter(self, name: str, documentation: str, *labels: str) -> Counter:
         return Counter(name, documentation, labels, registry=self.registry)
 
@@ -200,9 +190,6 @@ class Metrics:
         made = LabelledCounts(name, documentation, labels)
         self.registry.register(made)
         return made
-
-    def _histogram(self, name: str, documentation: str, buckets: Sequence[float], *labels: str) -> Histogram:
-        return Histogram(name, documentation, labels, buckets=buckets, registry=self.registry)
 
     def _buckets(self, name: str, documentation: str, bounds: Sequence[float], *labels: str) -> Buckets:
         made = Buckets(name, documentation, labels, bounds)

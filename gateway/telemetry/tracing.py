@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from opentelemetry import context, propagate, trace
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Decision, ParentBased, Sampler, TraceIdRatioBased
+from starlette.requests import HTTPConnection
 
 from sluicegate.plugins import ConfigurationError, wrong_value
 from sluicegate.plugins.frozen import quick
@@ -106,3 +107,11 @@ def _ratio(text: str) -> float:
 def parent_context(headers: Mapping[str, str]) -> context.Context:
     """Read the W3C `traceparent` header; an empty context where there is none."""
     return propagate.extract(headers) if "traceparent" in headers else context.Context()
+
+
+def parent_of(request: HTTPConnection) -> context.Context:
+    """Read the parent of a request, as `parent_context`. Most have none, and need no look at their other headers."""
+    for name, _ in request.scope["headers"]:
+        if name == b"traceparent":
+            return parent_context(request.headers)
+    return context.Context()

@@ -20,6 +20,7 @@ from sluicegate.gateway.upstream.transport.client import Client
 from sluicegate.gateway.upstream.transport.reply import Reply
 from sluicegate.gateway.upstream.transport.server import Tries
 from sluicegate.plugins import DeadlineExceeded, Job, Piece, Timeline, UpstreamFailed, Usage
+from sluicegate.plugins.frozen import quick
 
 log = logging.getLogger("sluicegate.upstream")
 NOTHING = Usage()
@@ -27,6 +28,7 @@ BREATH = 64
 """Chunks after which others have their turn, however fast the server sends."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class UpstreamCall:
     """What is asked of whom. `context`: the model's length there."""

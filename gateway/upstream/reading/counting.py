@@ -13,6 +13,7 @@ from sluicegate.gateway.accounts.limits.estimates import CHARS_PER_TOKEN, fairly
 from sluicegate.gateway.upstream.bounds import CHARS_A_TOKEN, ENDS, Bounds
 from sluicegate.gateway.upstream.reading.reader import Claim
 from sluicegate.plugins import Request, Usage
+from sluicegate.plugins.frozen import quick
 
 
 class Length:
@@ -67,6 +68,7 @@ class Length:
         return text if len(found) <= words else text[: len(text) - len(found[-1])].rstrip()
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Written:
     """Of all choices together. `size` in bytes."""

@@ -22,6 +22,7 @@ from sluicegate.gateway.upstream.bounds import (
 )
 from sluicegate.gateway.upstream.events import Malformed
 from sluicegate.plugins import FinishReason, TokenLogprob
+from sluicegate.plugins.frozen import quick
 
 REASONS: Mapping[str, FinishReason] = {r: r for r in get_args(FinishReason)} | {
     "function_call": "tool_calls",
@@ -59,6 +60,7 @@ class Said:
         return not (self.text or self.reasoning or self.calls or self.reason)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Claim:
     """What the server says was used."""
