@@ -110,6 +110,11 @@ class ModelRunner:
         those."""
         return self._states
 
+    @property
+    def recurrent(self) -> StatePool | None:
+        """Return the states of recurrent layers; None where there are no such layers."""
+        return self._recurrent
+
     def keep_states(self) -> None:
         """Keep `states` from now on: draft heads look at them."""
         head, note = self._model.module.get_output_embeddings(), weakref.WeakMethod(self._note_states)

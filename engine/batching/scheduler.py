@@ -21,7 +21,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from sluicegate.engine.batching.prefill_chunking import SHORT
-from sluicegate.engine.memory.blocks import BlockPool
+from sluicegate.engine.memory.blocks import BlockPool, Digest
 from sluicegate.engine.sequences.sequence import Sequence, SequenceState
 
 _COUNT = itemgetter(2)
@@ -193,6 +193,8 @@ class Scheduler:
         for sequence in batch.fills_blocks:
             if sequence.state is SequenceState.RUNNING:
                 self._publish(sequence)
+                if sequence.computed in sequence.state_ends:
+                    self.pool.keep_state(sequence.digests[sequence.published - 1], sequence.place)
 
     # --- the five parts of a step, in order --------------------------------------------------------------------
 
@@ -253,6 +255,9 @@ class Scheduler:
 
     def _take_chunk(self, rows: list[BatchRow], sequence: Sequence, budget: int) -> int:
         count = self._paced(sequence, min(sequence.pending, budget))
+        if sequence.state_ends:
+            left = (end - sequence.computed for end in sequence.state_ends if end > sequence.computed)
+            count = min(count, next(left, count))
         if count:
             rows.append(BatchRow.of(sequence, count))
         return budget - count
@@ -306,12 +311,24 @@ class Scheduler:
             return False
         needed = self.pool.blocks_for(len(sequence.tokens))
         digests = sequence.name_blocks(self.pool, sequence.reusable)
-        sequence.hold(self.pool.match(digests, sequence.tokens))
+        sequence.hold(self._going_on(sequence, digests, self.pool.match(digests, sequence.tokens)))
         if needed - len(sequence.blocks) + len(self.running) > self.pool.free_count:
             self._give_up_blocks(sequence)
             return False
         sequence.hold(self.pool.restore(digests, sequence.tokens, len(sequence.blocks)))
         return True
+
+    def _going_on(self, sequence: Sequence, digests: list[Digest], found: list[int]) -> list[int]:
+        """Return the blocks of `found` that a sequence goes on from: all, or with recurrent layers those before a kept
+        state. States are then kept where its prompt ends, and where it left what others have computed: the next that
+        begins so goes on there."""
+        if (states := self.pool.states) is None:
+            return found
+        size, kept = self.pool.block_size, states.longest(digests[: len(found)])
+        last = (sequence.prompt_length - 1) // size
+        sequence.state_ends = tuple(sorted({size * end for end in (min(len(found), last), last) if end > kept}))
+        self.pool.release(found[kept:])
+        return found[:kept]
 
     def _start(self, sequence: Sequence) -> None:
         cached = len(sequence.blocks) * self.pool.block_size
@@ -319,6 +336,8 @@ class Scheduler:
         sequence.computed, sequence.published = cached, len(sequence.blocks)
         assert self._reserve(sequence)
         self._enter(sequence)
+        if cached and self.pool.states is not None:
+            self.pool.states.restore(sequence.digests[sequence.published - 1], sequence.place)
         self._waiting -= 1
         self._turn = max(self._turn, sequence.key[0] - PRIORITY_TURNS * sequence.priority)
 

@@ -61,12 +61,31 @@ class Offload(Protocol):
     def drop(self, digest: Digest) -> None: ...
 
 
+class StateStore(Protocol):
+    """Keeps states of recurrent layers under names of blocks; see `engine.memory.kept_states.KeptStates`."""
+
+    def save(self, digest: Digest, place: int) -> None: ...
+    def longest(self, digests: Seq[Digest]) -> int: ...
+    def restore(self, digest: Digest, place: int) -> None: ...
+    def drop(self, digest: Digest) -> None: ...
+
+
 class BlockPool:
     """`num_blocks` blocks of `block_size` positions. Used by the engine thread alone."""
 
-    def __init__(self, num_blocks: int, block_size: int, *, reuse: bool = True, offload: Offload | None = None) -> None:
+    def __init__(
+        self,
+        num_blocks: int,
+        block_size: int,
+        *,
+        reuse: bool = True,
+        offload: Offload | None = None,
+        states: StateStore | None = None,
+    ) -> None:
         self.num_blocks = num_blocks
         self.offload = offload
+        self.states = states
+        """Where recurrent layers keep states, those that blocks can be reused with."""
         self.block_size = block_size
         self.counters = PrefixCounters()
         self.reuses = reuse
@@ -147,6 +166,11 @@ class BlockPool:
             found += here
         return found
 
+    def keep_state(self, digest: Digest, place: int) -> None:
+        """Keep the states of `place`, which stand where the block named `digest` ends, as long as it has its name."""
+        if self.states is not None and digest in self._named:
+            self.states.save(digest, place)
+
     def publish(self, index: int, digest: Digest, tokens: Seq[int]) -> None:
         """Offer a held block, now full and computed, for reuse. The first block of a name keeps it."""
         if self.reuses and digest not in self._named:
@@ -197,6 +221,8 @@ class BlockPool:
 
     def _unname(self, block: _Block) -> None:
         if block.digest is not None:
+            if self.states is not None:
+                self.states.drop(block.digest)
             del self._named[block.digest]
             block.digest, block.tokens = None, ()
 

@@ -81,6 +81,12 @@ class StatePool:
         """Note that the states of `place` now stand for its first `end` tokens."""
         self._reached[place] = end
 
+    def copy(self, source: int, target: int) -> None:
+        """Let the states of place `target` be those of `source`."""
+        for tensor in self._tensors.values():
+            tensor[target].copy_(tensor[source])
+        self._reached[target] = self._reached[source]
+
     def give_up(self) -> None:
         """Free the memory; the pool cannot be used any more."""
         self._tensors.clear()

@@ -260,8 +260,8 @@ def what_is_kept(states: tuple[StateShape, ...], name: str) -> tuple[str, ...]:
     if not states:
         return ()
     note = (
-        f"has recurrent layers: {state_bytes(states):,} bytes are kept of each sequence that runs; prompts are read "
-        "whole each time (no prefix is reused), and nothing is guessed ahead"
+        f"has recurrent layers: {state_bytes(states):,} bytes are kept of each sequence that runs, and of prompts as "
+        "far as the cache has room, for those that begin alike; nothing is guessed ahead"
     )
     _LOG.info("%s %s", name, note)
     return (note,)

@@ -85,6 +85,9 @@ class Sequence:
     place: int = -1
     """While it runs, its number among those that run: where recurrent layers keep its states."""
 
+    state_ends: tuple[int, ...] = ()
+    """Where recurrent layers keep states: after how many tokens others may go on from them, ascending."""
+
     draft: list[int] = field(default_factory=list)
     """Guesses for the tokens after `tokens`, to be confirmed by the next step."""
     drafter: Drafter | None = None

@@ -59,14 +59,18 @@ def core_of(engine: Engine) -> EngineCore:
 async def test_every_way_of_batching_gives_the_answer_of_transformers(
     family: str, tiny: MakeModel, tiny_folder: Folder
 ) -> None:
-    """Alone; mixed with others; prompts in chunks of at most 10 tokens; blocks so scarce that sequences are preempted
-    and computed again. The second time nothing is taken from a cache of prefixes."""
+    """Alone; mixed with others, and a second time from kept states; prompts in chunks of at most 10 tokens; blocks so
+    scarce that sequences are preempted and computed again; without a cache of prefixes."""
     model, asked = tiny(family), prompts(LENGTHS)
     expected = [greedy_by_transformers(tiny_folder(family), prompt, TOKENS) for prompt in asked]
     jobs = [a_job(model, prompt, max_tokens=TOKENS) for prompt in asked]
     async with serving(model, max_batch_size=6, max_batch_tokens=512) as engine:
         alone = [(await run(engine, job))[0].tokens[0] for job in jobs]
         mixed = [result.tokens[0] for result in await run(engine, *jobs)]
+        again = [result.tokens[0] for result in await run(engine, *jobs)]
+        assert engine.stats()["prefix_cache_hit_tokens_total"] > 0
+    async with serving(model, max_batch_size=6, prefix_caching=False) as engine:
+        apart = [result.tokens[0] for _ in "ab" for result in await run(engine, *jobs)]
         assert engine.stats()["prefix_cache_hit_tokens_total"] == 0
     async with serving(model, max_batch_size=6, max_batch_tokens=10) as engine:
         chunked = [result.tokens[0] for result in await run(engine, *jobs)]
@@ -74,7 +78,8 @@ async def test_every_way_of_batching_gives_the_answer_of_transformers(
         scarce = [result.tokens[0] for result in await run(engine, *jobs)]
         assert engine.stats()["preemptions_total"] > 0
         assert engine.stats()["kv_cache_usage_ratio"] == 0
-    assert (alone, mixed, chunked, scarce) == (expected,) * 4
+    assert (alone, mixed, again, chunked, scarce) == (expected,) * 5
+    assert apart == expected * 2
 
 
 @pytest.mark.parametrize("family", RECURRENT)
@@ -183,9 +188,9 @@ def _throw(*_: object) -> None:
 
 
 async def test_a_state_of_nan_is_not_the_next_ones(model: LoadedModel) -> None:
-    """All states are NaN before a request comes: it begins with zeros."""
+    """All states are NaN before a request comes that goes on from nothing kept: it begins with zeros."""
     job = a_job(model, prompts([9])[0])
-    async with serving(model) as engine:
+    async with serving(model, prefix_caching=False) as engine:
         expected = (await run(engine, job))[0].tokens
         states = core_of(engine)._runner._recurrent
         assert states is not None
@@ -288,7 +293,7 @@ def test_a_note_and_the_log_say_what_is_kept_and_what_is_off(tmp_path: Path, cap
         model = load_model(save_tiny(tmp_path, "lfm2"), name="m")
     (note,) = model.notes
     assert f"{model.state_bytes:,} bytes are kept of each sequence" in note
-    assert "no prefix is reused" in note
+    assert "nothing is guessed ahead" in note
     assert f"m {note}" in caplog.text
 
 

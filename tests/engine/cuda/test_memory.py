@@ -53,13 +53,13 @@ def test_a_pool_is_sized_by_the_devices_memory(tiny: MakeModel, monkeypatch: pyt
     logits = 2 * 4 * model.vocab_size * 4
     memory = DeviceMemory(500_000 + 10 * block + logits, 1_000_000)
     monkeypatch.setattr(construction_module, "memory_of", lambda device: memory)
-    assert construction_module._blocks_within(settings, model) == 10
-    assert construction_module._blocks_within(replace(settings, kv_cache_bytes=3 * block), model) == 3
+    assert construction_module._rooms(settings, model)[0] == 10
+    assert construction_module._rooms(replace(settings, kv_cache_bytes=3 * block), model)[0] == 3
     model.draft = tiny("llama")
-    assert construction_module._blocks_within(settings, model) == 5
+    assert construction_module._rooms(settings, model)[0] == 5
     monkeypatch.setattr(construction_module, "memory_of", lambda device: DeviceMemory(500_000, 1_000_000))
     with pytest.raises(ModelLoadError, match="leaves no room"):
-        construction_module._blocks_within(settings, model)
+        construction_module._rooms(settings, model)
 
 
 def test_a_pool_that_does_not_fit_is_a_load_error(tiny: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
