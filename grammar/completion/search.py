@@ -276,8 +276,8 @@ def spell(vocabulary: Vocabulary, text: bytes) -> tuple[int, ...] | None:
     asked of those one by one. None where a byte has no token."""
     charge(_OF_SPELLING + len(text) / _SPELLED_A_CHARGE)
     trie, found = vocabulary.trie, np.empty(len(text), np.int32)
-    data = np.frombuffer(text, np.uint8)
+    data, avoided = np.frombuffer(text, np.uint8), vocabulary.strings.is_crossing
     count = kernels.longest_tokens(
-        data, trie.byte, trie.skip, trie.roots, trie.first, trie.exact, trie.ids, vocabulary.is_crossing, found
+        data, trie.byte, trie.skip, trie.roots, trie.first, trie.exact, trie.ids, avoided, found
     )
     return None if count < 0 else tuple(found[:count].tolist())

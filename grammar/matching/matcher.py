@@ -15,7 +15,7 @@ from sluicegate.grammar.completion import Completion, shortest_completion
 from sluicegate.grammar.completion.costs import Costs
 from sluicegate.grammar.matching.call_limits import CallLimits, allowance_of, bounded
 from sluicegate.grammar.matching.forced import canonical_tokens, forced_text
-from sluicegate.grammar.matching.state import Doubt, Mask, ParserState, ParserStates
+from sluicegate.grammar.matching.state import Doubt, Mask, ParserState, ParserStates, ends_string
 from sluicegate.grammar.reading.guards import DistinctKey
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.reading.readings import InLexeme
@@ -151,7 +151,7 @@ class LazyMatcher:
         if len(doubt.guards) != 1:
             return False
         vocabulary = self._grammar.vocabulary
-        known = vocabulary.closing if tape.mode else vocabulary.quoted
+        known = vocabulary.strings.closing if tape.mode else vocabulary.strings.quoted
         refused = doubt.guards[0].refused(tape, known)
         if refused is None:
             return False
@@ -216,7 +216,9 @@ class LazyMatcher:
             return
         at = self._at
         checkpoint = tape.checkpoint() if tape is not None else None
-        after = self._again(token_id) or self._stay(token_id, word)
+        after = self._again(token_id) if at.answered is not None else None
+        if after is None and not ends_string(word, tape):
+            after = self._stay(token_id, word)
         if after is None:
             try:
                 after = self._within(self._states.accept, at, token_id, tape)

@@ -151,8 +151,10 @@ class ParserStates:
         """Return the state after `byte`, which is on the tape already; None = refused. Remembered unless a guard was
         asked."""
         steps = state.steps
-        if byte in steps:
-            return steps[byte]
+        return steps[byte] if byte in steps else self._step_new(state, byte, run)
+
+    def _step_new(self, state: ParserState, byte: int, run: Run) -> ParserState | None:
+        """Do `step` where nobody has before, or what guards answered counted."""
         outer, run.asked = run.asked, False
         if len(state.readings) == 1:
             readings: Sequence[Reading] = state.readings[0].step(byte, run)
@@ -160,7 +162,7 @@ class ParserStates:
             readings = [after for reading in state.readings for after in reading.step(byte, run)]
         after = self.intern(readings) if readings else None
         if not run.asked:
-            steps[byte] = after
+            state.steps[byte] = after
         run.asked = run.asked or outer
         return after
 
@@ -186,35 +188,32 @@ class ParserStates:
 
     def _taken(self, state: ParserState, word: bytes, tape: Tape | None) -> tuple[ParserState | None, Run | None]:
         """Do `take`; return also what was asked of the text, if that could be."""
-        if tape is None or tape.mode == 1:
+        if tape is None or (tape.mode == 1 and not ends_string(word, tape)):
             inside = self.stay(state, word)
             if inside is not None:
                 if tape is not None:
                     tape.push_all(word)
                 return inside, None
         run = Run(tape)
-        at: ParserState | None = state
+        at = state
         for byte in word:
             if tape is not None:
                 tape.push(byte)
-            assert at is not None
-            at = self.step(at, byte, run)
-            if at is None:
+            steps = at.steps
+            after = steps[byte] if byte in steps else self._step_new(at, byte, run)
+            if after is None:
                 return None, run
+            at = after
         return at, run
 
     def stay(self, state: ParserState, word: bytes) -> ParserState | None:
         """Return the state in the common case: the word stays inside the one lexeme that is open, or inside all strings
         that may be. Otherwise None."""
         readings = state.readings
-        ends = QUOTE in word
         if len(readings) == 1:
-            reading = readings[0]
-            if ends and reading.in_string and BACKSLASH not in word:
-                return None
-            after = reading.run(word)
+            after = readings[0].run(word)
             return None if after is None else self._lone(after)
-        if ends:
+        if QUOTE in word:
             return None
         found = []
         for reading in readings:
@@ -309,7 +308,8 @@ class ParserStates:
         for (guards, direct), parts in builder.doubtful.items():
             ids = join(parts)
             reaching = any(isinstance(guard, DistinctItem) and guard.reaching for guard in guards)
-            table = self.vocabulary.is_reaching if reaching else self.vocabulary.is_crossing
+            strings = self.vocabulary.strings
+            table = strings.is_reaching if reaching else strings.is_crossing
             crossing = table[ids] if direct else None
             if crossing is not None and np.count_nonzero(crossing):
                 found.append(Doubt(guards, False, ids[crossing]))
@@ -322,6 +322,11 @@ class ParserStates:
             return rows[0] if rows else self.vocabulary.blank
         distinct = list({id(row): row for row in rows}.values())
         return distinct[0] if len(distinct) == 1 else np.bitwise_or.reduce(distinct)
+
+
+def ends_string(word: bytes, tape: Tape | None) -> bool:
+    """Return whether `word` surely ends the JSON string in which it begins, if it begins in one."""
+    return QUOTE in word and BACKSLASH not in word and tape is not None and not tape.off
 
 
 def _answered(run: Run, word: bytes, begun: int, after: ParserState) -> AskedToken:

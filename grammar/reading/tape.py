@@ -73,13 +73,16 @@ class Tape:
             self._in_string(byte, at)
         elif byte == 0x22:
             self.mode, self.string = 1, (at, at)
+        elif byte == 0x2C or byte <= 0x20:  # what is most frequent
+            return
         elif byte in b"{[":
-            self.open = OpenBracket(at, NO_NAMES, self.open)
+            self.open = _new(OpenBracket, (at, NO_NAMES, self.open))
         elif byte in b"}]" and self.open is not None:
             self.closed = (self.open.start, at + 1)
             self.open = self.open.outer
         elif byte == 0x3A and self.open is not None:
-            self.open = self.open._replace(keys=self.open.keys.plus(self.last_string()))
+            start, keys, outer = self.open
+            self.open = _new(OpenBracket, (start, keys.plus(self.last_string()), outer))
 
     def push_all(self, word: bytes) -> None:
         if self.mode == 1 and b'"' not in word and b"\\" not in word:

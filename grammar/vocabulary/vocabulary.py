@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sluicegate.grammar.automata.byte_level import character_ends, string_bodies
 from sluicegate.grammar.token_ids import I32, NO_IDS
@@ -21,22 +19,19 @@ from sluicegate.grammar.vocabulary.boundary import (
     BoundaryTokens,
     Ending,
     Scratch,
-    crosses_strings,
     plausible,
-    reaches_on,
 )
 from sluicegate.grammar.vocabulary.escapes import BACKSLASH, QUOTE, EscapeTokens
 from sluicegate.grammar.vocabulary.lru import SizedLru
 from sluicegate.grammar.vocabulary.punctuation import PunctuationTrie
 from sluicegate.grammar.vocabulary.slices import VocabularySlice, make_slices
+from sluicegate.grammar.vocabulary.string_tokens import StringTokens
 from sluicegate.grammar.vocabulary.token_bytes import token_bytes
 from sluicegate.grammar.vocabulary.trie import FlatTrie, build_flat, order_of
 from sluicegate.grammar.vocabulary.word_bytes import word_bytes
 from sluicegate.plugins.errors import InvalidGrammar
 
 _BOUNDARIES = re.compile(rb'(?:(?<=")(?=[ \t\r\n:,}\]])|(?<=[0-9el])(?=[ \t\r\n,}\]])|(?<=[ \t\r\n])(?=[^ \t\r\n]))')
-_CLOSING = re.compile(rb'((?:[^"\\]|\\.)*")', re.DOTALL)
-_QUOTED = re.compile(rb'[^"]*"((?:[^"\\]|\\.)*")', re.DOTALL)
 CLASSES_BYTES = 128 << 20
 """A dense class takes 16 kB of a 128,000 token vocabulary."""
 RESTS_BYTES = 32 << 20
@@ -174,45 +169,14 @@ class Vocabulary:
         return EscapeTokens(self._words_of(self.spelled.holding(BACKSLASH[0])))
 
     @cached_property
-    def closing(self) -> dict[str, I32]:
-        """Return the tokens that close a string, by what they add to it first, decoded."""
-        return self._by_string(_CLOSING)
-
-    @cached_property
-    def quoted(self) -> dict[str, I32]:
-        """Return the tokens that spell a whole string outside others, by the first one's decoded text."""
-        return self._by_string(_QUOTED)
-
-    @cached_property
-    def _with_quotes(self) -> list[tuple[int, bytes]]:
+    def strings(self) -> StringTokens:
         """Return the tokens with a quote, a few thousand of them: whatever ends or holds a string."""
-        return self._words_of(self.spelled.holding(QUOTE[0]))
-
-    def _by_string(self, pattern: re.Pattern[bytes]) -> dict[str, I32]:
-        found: dict[str, list[int]] = {}
-        for token, word in self._with_quotes:
-            match = pattern.match(word)
-            if match:
-                try:
-                    text = json.loads(b'"' + match.group(1))
-                except ValueError:
-                    continue
-                found.setdefault(text, []).append(token)
-        return {text: np.array(tokens, np.int32) for text, tokens in found.items()}
+        return StringTokens(self._words_of(self.spelled.holding(QUOTE[0])), len(self.words))
 
     @cached_property
-    def is_crossing(self) -> npt.NDArray[np.bool_]:
-        """Return bool[tokens]: those that may end a string and hold a whole one behind it."""
-        found = np.zeros(len(self.words), np.bool_)
-        found[[token for token, word in self._with_quotes if crosses_strings(word)]] = True
-        return found
-
-    @cached_property
-    def is_reaching(self) -> npt.NDArray[np.bool_]:
-        """Return bool[tokens]: those that may end a string and go on into another one."""
-        found = np.zeros(len(self.words), np.bool_)
-        found[[token for token, word in self._with_quotes if reaches_on(word)]] = True
-        return found
+    def closings(self) -> dict[bytes, Ending]:
+        """Return the tokens that close a string spelled plainly, by what they spell of it, the quote included."""
+        return self.strings.closings(self._remainder_numbers)
 
     def beginnings(self, text: bytes) -> list[int]:
         """Return the tokens that spell a proper beginning of `text`."""
@@ -244,27 +208,6 @@ class Vocabulary:
     def longest(self) -> int:
         """Return how many bytes the longest token has."""
         return int(self.spelled.sizes.max(initial=0))
-
-    @cached_property
-    def closings(self) -> dict[bytes, Ending]:
-        """Return the tokens that close a string spelled plainly, by what they spell of it, the quote included."""
-        parts: dict[bytes, tuple[list[int], list[int], list[int]]] = {}
-        for token, word in self._with_quotes:
-            at = word.find(QUOTE) + 1
-            if BACKSLASH in word[:at]:
-                continue
-            closers, numbers, tokens = parts.setdefault(word[:at], ([], [], []))
-            number = self._remainder_numbers.get(word[at:])
-            if at == len(word):
-                closers.append(token)
-            elif number is not None:
-                numbers.append(number)
-                tokens.append(token)
-        return {
-            text: Ending(0, *(np.array(part, np.int32) for part in found))
-            for text, found in parts.items()
-            if any(found)
-        }
 
     @cached_property
     def scratch(self) -> Scratch:
@@ -369,9 +312,9 @@ class Vocabulary:
             self.structural,
             self.escapes,
             self.punctuation,
-            self.closing,
-            self.quoted,
-            self.is_crossing,
+            self.strings.closing,
+            self.strings.quoted,
+            self.strings.is_crossing,
             self.closings,
             self._by_spelling,
             self._remainders_from,

@@ -233,6 +233,6 @@ def test_tokens_of_one_spelling_are_all_known() -> None:
 
 def test_tokens_that_cross_strings_are_those_the_pattern_finds() -> None:
     words = [b"a", b'","', b'", "x"', b'"', b",", b'","y",', b""]
-    assert Vocabulary.from_bytes(words, eos_token_ids=[6]).is_crossing.tolist() == [
+    assert Vocabulary.from_bytes(words, eos_token_ids=[6]).strings.is_crossing.tolist() == [
         crosses_strings(word) for word in words
     ]

@@ -1,0 +1,83 @@
+"""Tokens with a quote: what ends a string, holds one, or goes on into the next."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from sluicegate.grammar.token_ids import I32
+from sluicegate.grammar.vocabulary.boundary import Ending, crosses_strings, reaches_on
+from sluicegate.grammar.vocabulary.escapes import BACKSLASH, QUOTE
+
+_CLOSING = re.compile(rb'((?:[^"\\]|\\.)*")', re.DOTALL)
+_QUOTED = re.compile(rb'[^"]*"((?:[^"\\]|\\.)*")', re.DOTALL)
+
+
+class StringTokens:
+    """Immutable."""
+
+    def __init__(self, words: list[tuple[int, bytes]], count: int) -> None:
+        """Take the tokens with a quote, `words`, of `count` in all."""
+        self._words = words
+        self._count = count
+
+    @cached_property
+    def closing(self) -> dict[str, I32]:
+        """Return the tokens that close a string, by what they add to it first, decoded."""
+        return self._by_string(_CLOSING)
+
+    @cached_property
+    def quoted(self) -> dict[str, I32]:
+        """Return the tokens that spell a whole string outside others, by the first one's decoded text."""
+        return self._by_string(_QUOTED)
+
+    def _by_string(self, pattern: re.Pattern[bytes]) -> dict[str, I32]:
+        found: dict[str, list[int]] = {}
+        for token, word in self._words:
+            match = pattern.match(word)
+            if match:
+                try:
+                    text = json.loads(b'"' + match.group(1))
+                except ValueError:
+                    continue
+                found.setdefault(text, []).append(token)
+        return {text: np.array(tokens, np.int32) for text, tokens in found.items()}
+
+    @cached_property
+    def is_crossing(self) -> npt.NDArray[np.bool_]:
+        """Return bool[tokens]: those that may end a string and hold a whole one behind it."""
+        found = np.zeros(self._count, np.bool_)
+        found[[token for token, word in self._words if crosses_strings(word)]] = True
+        return found
+
+    @cached_property
+    def is_reaching(self) -> npt.NDArray[np.bool_]:
+        """Return bool[tokens]: those that may end a string and go on into another one."""
+        found = np.zeros(self._count, np.bool_)
+        found[[token for token, word in self._words if reaches_on(word)]] = True
+        return found
+
+    def closings(self, remainder_numbers: dict[bytes, int]) -> dict[bytes, Ending]:
+        """Return the tokens that close a string spelled plainly, by what they spell of it, the quote included.
+        `remainder_numbers`: nodes of the trie of punctuation, by what they spell."""
+        parts: dict[bytes, tuple[list[int], list[int], list[int]]] = {}
+        for token, word in self._words:
+            at = word.find(QUOTE) + 1
+            if BACKSLASH in word[:at]:
+                continue
+            closers, numbers, tokens = parts.setdefault(word[:at], ([], [], []))
+            number = remainder_numbers.get(word[at:])
+            if at == len(word):
+                closers.append(token)
+            elif number is not None:
+                numbers.append(number)
+                tokens.append(token)
+        return {
+            text: Ending(0, *(np.array(part, np.int32) for part in found))
+            for text, found in parts.items()
+            if any(found)
+        }
