@@ -43,6 +43,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "grammar": {"grammar": ScriptedGrammar([{5}, {6, 7, 8}, {9}, {10}, {11, 12}], EOS, forced=True)},
 }
 
+DRAWN = {"drawn", "several"}
+
 
 @dataclass(frozen=True)
 class Arrival:
@@ -183,10 +185,12 @@ async def _random_traffic(
     assert pool.free_count == BLOCKS
     assert not isinstance(pool.offload, OffloadStore) or pool.offload.kept_bytes <= kept
     for arrival, generation in running:
-        await _check(arrival, generation, answers)
+        await _check(arrival, generation, answers, same_bits=here.core._runner.is_compiled)
 
 
-async def _check(arrival: Arrival, generation: LiveGeneration, answers: Answers) -> None:
+async def _check(arrival: Arrival, generation: LiveGeneration, answers: Answers, *, same_bits: bool) -> None:
+    """Compare with the answer alone. Not `same_bits`: logits differ in their last bits with how a prompt was cut, and a
+    draw at a border may be the next token; it then only has to end."""
     expected = await answers.of(arrival)
     try:
         found = await collect(generation)
@@ -195,6 +199,8 @@ async def _check(arrival: Arrival, generation: LiveGeneration, answers: Answers)
         return
     for tokens, right, reason in zip(found.tokens, expected, found.reasons, strict=True):
         assert reason is not None
+        if arrival.kind in DRAWN and not same_bits:
+            continue
         if reason == "cancelled":
             assert arrival.leaves is not None
             assert tokens == right[: len(tokens)]
