@@ -278,7 +278,7 @@ def test_what_is_not_rounded_is_said(tmp_path: Path, caplog: pytest.LogCaptureFi
     """GPT-2 keeps its layers in a form of its own."""
     model = load_model(save_tiny(tmp_path, "gpt2"), name="m", weights="int8")
     assert model.notes[0] in caplog.text
-    assert "in full precision, in 12 matrices such as transformer.h.0.attn.c_attn.weight" in caplog.text
+    assert "in full precision, in 12 matrices such as transformer.h.0.mlp.c_fc.weight" in caplog.text
     caplog.clear()
     assert load_model(save_tiny(tmp_path, "llama"), weights="int8").notes == ()
     assert "in full precision" not in caplog.text
