@@ -71,6 +71,8 @@ class CountedEngine:
             self._core.step()
         if name == "mixed":
             submit(self._core, asked, batch, 40, None)
+            if self._core.is_ahead:
+                self._core.step()  # launched before the prompt came
         self._crossings.clear()
         self._core.step()
         found = Counted(self._crossings.copy())
@@ -89,6 +91,7 @@ def counted_engine(attention: AttentionKind = "auto", most: int = 4) -> Iterator
     )  # fmt: skip
     with pretended_device() as crossings, patch.object(construction, "CudaCapture", lambda _: _again):
         core = construction.make_core(_moved(model), settings, Outbox())
+        core._masks_ahead.fewest = most + 1  # another thread would see no pretended device
         try:
             yield CountedEngine(core, crossings)
         finally:

@@ -220,6 +220,7 @@ def make_core(
         jump_forward=settings.jump_forward,
         speculation=Speculation(drafts, settings.drafts_per_step, settings.prompt_lookup),
         batch_drafter=drafter,
+        steps_ahead=settings.steps_ahead,
         grammar_cpu_s=settings.grammar_cpu_s,
         grammar_request_s=settings.grammar_request_s,
         repetition=settings.repetition,

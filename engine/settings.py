@@ -15,6 +15,7 @@ ForwardKind = Literal["auto", "transformers"]
 WeightsKind = Literal["full", "int8", "int4", "fp8"]
 GgufKind = Literal["blocks", "full"]
 KVKind = Literal["full", "int8", "fp8"]
+StepsAheadKind = Literal["auto", "always", "never"]
 
 
 STAGE = "stages.generate.engine"
@@ -115,6 +116,9 @@ class EngineSettings:
     """Share of a CUDA device's memory that weights and KV cache may fill together; the rest is for steps."""
     graphs: bool = True
     """On CUDA devices, replay decode steps as captured graphs where that is possible."""
+    steps_ahead: StepsAheadKind = "auto"
+    """Launch a step's forward pass before the host's work for the step before is done: `auto`: on CUDA devices, where
+    it pays; `always`: on every device, to try it out. Answers do not change."""
     max_batch_size: Count = 32
     """Requests that run at the same time."""
     max_batch_tokens: int = 512

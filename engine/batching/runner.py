@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sluicegate.engine.attention.paged import AttentionStep, InPlaceLayout, Scoring, Stretch
 from sluicegate.engine.attention.recurrent import advancing
-from sluicegate.engine.batching.scheduler import Batch
+from sluicegate.engine.batching.batch import Batch, BatchRow
 from sluicegate.engine.batching.step_inputs import I64, StepInputs
 from sluicegate.engine.batching.trial import Expected, first_blocks, trial_steps, worst_difference
 from sluicegate.engine.cpu import Decoder, WantedLogits, decoder_for, rounds_activations
@@ -193,7 +193,16 @@ class ModelRunner:
         Running the same batch again writes the same values to the same places, unless it succeeded and there are
         recurrent layers: it then raises.
         """
-        return self._run(StepInputs.of(batch.rows, self.pool.block_size), wanted)
+        return self._run(self.inputs_of(batch.rows), wanted)
+
+    def inputs_of(self, rows: Seq[BatchRow]) -> StepInputs:
+        """Lay out rows in the order of a batch, to be computed once their ids are complete; see `StepInputs.of`."""
+        made = StepInputs.of(rows, self.pool.block_size)
+        return made if self._decoder is not None else made.trimmed(self.pool.block_size)
+
+    def compute(self, inputs: StepInputs) -> Tensor:
+        """Do as `run` for rows that were laid out before."""
+        return self._run(inputs)
 
     def features(self, inputs: StepInputs) -> Tensor:
         """Do the same for tokens of a guard's texts: what it computes in place of logits, [R, 2 i]."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Seq
 from typing import NamedTuple
 
-from sluicegate.engine.batching.scheduler import BatchRow
+from sluicegate.engine.batching.batch import BatchRow
 from sluicegate.engine.sampling.params import DrawRule
 from sluicegate.engine.sampling.rows import PerSequences
 from sluicegate.engine.sequences.sequence import Sequence

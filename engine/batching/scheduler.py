@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import time
 from bisect import insort
-from dataclasses import dataclass, field
+from collections.abc import Container
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from operator import itemgetter
-from typing import NamedTuple
 
+from sluicegate.engine.batching.batch import Batch, BatchRow
 from sluicegate.engine.batching.prefill_chunking import SHORT
 from sluicegate.engine.memory.blocks import BlockPool, Digest
 from sluicegate.engine.sequences.sequence import Sequence, SequenceState
@@ -27,55 +28,6 @@ from sluicegate.engine.sequences.sequence import Sequence, SequenceState
 _COUNT = itemgetter(2)
 PRIORITY_TURNS = 16
 """Turns of its tenant by which one unit of priority puts a sequence back."""
-
-
-class BatchRow(NamedTuple):
-    """Tokens [start, start + count) of a sequence and its draft, to be computed in this step."""
-
-    sequence: Sequence
-    start: int
-    count: int  # type: ignore[assignment]  # a tuple has a method of that name
-    is_last: bool
-    """Nothing is pending after this row: the next token is sampled from its logits. Set when the row is made: once a
-    token is drawn, something is pending again."""
-    drafted: int = 0
-    """How many of `count` are the beginning of the sequence's draft."""
-
-    @classmethod
-    def of(cls, sequence: Sequence, count: int) -> BatchRow:
-        """Make a row of the next `count` pending tokens."""
-        start = sequence.computed
-        is_last = start + count == len(sequence.tokens) and not sequence.reads_rest
-        return cls(sequence, start, count, is_last)
-
-    @property
-    def decodes(self) -> bool:
-        """Return whether the row is a step of an answer, not a part of a prompt."""
-        return self.is_last and self.count - self.drafted <= SHORT
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Rows of one step, those with the fewest tokens first."""
-
-    rows: list[BatchRow] = field(default_factory=list)
-    fills_blocks: list[Sequence] = field(default_factory=list)
-    """Sequences that fill a block in this step, which others may then reuse."""
-    sampled: list[BatchRow] = field(init=False)
-    """Those from whose logits a token is drawn."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sampled", [row for row in self.rows if row[3]])  # by place: half the time
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Count the tokens of prompts; rows of one token each have none."""
-        return 0 if self.rows[-1].count == 1 else sum(row.count for row in self.rows if not row.decodes)
-
-    @property
-    def decoding(self) -> int:
-        """Count the sequences that go on with their answers."""
-        return len(self.rows) if self.rows[-1].count == 1 else sum(row.decodes for row in self.rows)
 
 
 @dataclass(slots=True)
@@ -103,6 +55,8 @@ class Scheduler:
         self.max_batch_tokens = max_batch_tokens
         self._heap: list[tuple[tuple[int, int], Sequence]] = []
         self._waiting = 0
+        self._blocked: tuple[Sequence, int] | None = None
+        """The head of the queue when it last found no room, and how many blocks were free then."""
         self._arrivals = 0
         self._turn = 0
         self._free_places = list(range(max_batch_size - 1, -1, -1))
@@ -159,6 +113,28 @@ class Scheduler:
         sequence.computed, sequence.published = computed, computed // self.pool.block_size
         self._enter(sequence)
 
+    def go_on_from(self, drawn: Container[Sequence]) -> list[BatchRow] | None:
+        """Return the rows of the step after one that is being computed and in which `drawn` draw a token each, before
+        these are known. Their blocks are taken; nothing is counted as computed, see `went_on`. None = there is more to
+        decide than how everyone goes on."""
+        if self._admits() or self._urgent() is not None:
+            return None
+        size, rows, budget = self.pool.block_size, [], self.max_batch_tokens
+        for sequence in self.running:
+            start, end = sequence.computed, len(sequence.tokens) + (sequence in drawn)
+            if end - start > SHORT or sequence.is_beam or sequence.probed is not None:
+                return None
+            if end > size * len(sequence.blocks) and not self._reserve(sequence, ahead=end - len(sequence.tokens)):
+                return None
+            budget -= end - start
+            if end > start:
+                rows.append(BatchRow(sequence, start, end - start, True))
+        return sorted(rows, key=_COUNT) if budget >= 0 else None
+
+    def went_on(self, rows: list[BatchRow]) -> Batch:
+        """Return the batch of rows that are computed, or will be by what the device was told; see `schedule`."""
+        return Batch(rows, self._advance(rows))
+
     def schedule(self) -> Batch:
         """Return the rows of the next step; empty only when nothing runs and nothing waits."""
         while not (batch := self._schedule()).rows and self.running and self._next_waiting():
@@ -200,10 +176,7 @@ class Scheduler:
 
     def _yield_to_urgent(self) -> None:
         """Preempt running sequences of lower priority and later turn while the head of the queue does not fit."""
-        while (head := self._next_waiting()) and self.running and not self._fits(head):
-            last = self.running[-1]
-            if head.priority >= last.priority or head.key > last.key:
-                return
+        while (last := self._urgent()) is not None:
             self._preempt(last)
 
     def _go_on_by_one(self) -> list[BatchRow] | None:
@@ -298,6 +271,21 @@ class Scheduler:
             heappop(self._heap)
         return self._heap[0][1] if self._heap else None
 
+    def _urgent(self) -> Sequence | None:
+        """Return the running sequence that must make way for the head of the queue, if one must."""
+        head = self._next_waiting()
+        if head is None or not self.running or self._fits(head):
+            return None
+        last = self.running[-1]
+        return None if head.priority >= last.priority or head.key > last.key else last
+
+    def _admits(self) -> bool:
+        """Return whether the head of the queue may find room, as far as is known without looking for its prefix."""
+        if not self._waiting or len(self.running) >= self.max_batch_size:
+            return False
+        head, free = self._blocked or (None, 0)
+        return head is not self._next_waiting() or self.pool.free_count > free
+
     def _fits(self, sequence: Sequence) -> bool:
         needed = self.pool.blocks_for(len(sequence.tokens)) + len(self.running)
         return len(self.running) < self.max_batch_size and needed <= self.pool.free_count
@@ -314,7 +302,9 @@ class Scheduler:
         sequence.hold(self._going_on(sequence, digests, self.pool.match(digests, sequence.tokens)))
         if needed - len(sequence.blocks) + len(self.running) > self.pool.free_count:
             self._give_up_blocks(sequence)
+            self._blocked = sequence, self.pool.free_count
             return False
+        self._blocked = None
         sequence.hold(self.pool.restore(digests, sequence.tokens, len(sequence.blocks)))
         return True
 

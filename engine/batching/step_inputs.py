@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from sluicegate.engine.attention.paged import Stretch
-from sluicegate.engine.batching.scheduler import BatchRow
+from sluicegate.engine.batching.batch import BatchRow
 from sluicegate.engine.model.lora_batch import Span
 
 I64 = npt.NDArray[np.int64]
@@ -28,10 +28,12 @@ class StepInputs:
     """Their tables may be longer than needed, see `cut`."""
     spans: list[Span] = field(default_factory=list)
     """Tokens that have an adapter."""
+    is_cut: bool = False
 
     @classmethod
     def of(cls, rows: Seq[BatchRow], block_size: int) -> StepInputs:
-        """Flatten rows in the order of a batch."""
+        """Flatten rows in the order of a batch. A token that is still being drawn, behind the last of its sequence, is
+        0 here."""
         if rows[-1].count == 1:
             return cls._of_single_tokens(rows, block_size)
         ids: list[int] = []
@@ -45,6 +47,7 @@ class StepInputs:
                 spans.append((len(ids), row.count, sequence.adapter))
             ids += sequence.tokens[row.start : end - row.drafted]
             ids += sequence.draft[: row.drafted]
+            ids += [0] * (end - row.drafted - len(sequence.tokens))
             positions += range(row.start, end)
             blocks = sequence.blocks
             slots += [blocks[at // block_size] * block_size + at % block_size for at in range(row.start, end)]
@@ -64,7 +67,8 @@ class StepInputs:
         for sequence, start, _, _, _ in rows:
             if sequence.adapter is not None:
                 spans.append((len(ids), 1, sequence.adapter))
-            ids.append(sequence.tokens[start])
+            tokens = sequence.tokens
+            ids.append(tokens[start] if start < len(tokens) else 0)
             slots.append(sequence.blocks[start // block_size] * block_size + start % block_size)
             stretches.append(new(Stretch, (start, 1, sequence.table, sequence.table_address, sequence.place)))
         wanted = [at for at, row in enumerate(rows) if row[3]]
@@ -73,7 +77,17 @@ class StepInputs:
 
     def cut(self, block_size: int) -> list[Stretch]:
         """Return the stretches with tables of just the blocks they reach into."""
-        return [one._replace(table=one.table[: -(-one.end // block_size)]) for one in self.stretches]
+        if self.is_cut:
+            return self.stretches
+        new = tuple.__new__
+        return [
+            new(Stretch, (start, count, table[: (start + count - 1) // block_size + 1], address, place))
+            for start, count, table, address, place in self.stretches
+        ]
+
+    def trimmed(self, block_size: int) -> StepInputs:
+        """Return the same with `cut` done."""
+        return replace(self, stretches=self.cut(block_size), is_cut=True)
 
 
 def _stretch(row: BatchRow) -> Stretch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
@@ -85,6 +86,8 @@ class FixedLayout:
 def tile(stretches: Seq[Stretch], longest_short: int, tokens: int) -> tuple[I64, I64]:
     """Return rows of `Tiles.numbers` for the short stretches, a token each, and for the others, `tokens` each; block
     tables lie one after another in the order of `stretches`."""
+    if stretches and stretches[-1].count == 1:
+        return _tile_single_tokens(stretches), np.zeros((0, 4), np.int64)
     short: list[tuple[int, int, int, int]] = []
     long: list[tuple[int, int, int, int]] = []
     token = table = 0
@@ -95,6 +98,15 @@ def tile(stretches: Seq[Stretch], longest_short: int, tokens: int) -> tuple[I64,
         token += stretch.count
         table += len(stretch.table)
     return np.array(short, np.int64).reshape(-1, 4), np.array(long, np.int64).reshape(-1, 4)
+
+
+def _tile_single_tokens(stretches: Seq[Stretch]) -> I64:
+    """Do the same for most steps, between whose draw and whose pass this lies."""
+    found = np.ones((len(stretches), 4), np.int64)
+    found[:, 0] = np.arange(len(stretches))
+    found[:, 2] = [stretch[0] for stretch in stretches]
+    found[:, 3] = [0, *accumulate(len(stretch[2]) for stretch in stretches[:-1])]
+    return found
 
 
 def upload(numbers: npt.NDArray[Any], device: torch.device) -> Tensor:

@@ -91,7 +91,9 @@ class TokenAppender:
 
     def ends(self, sequence: Sequence, token: int) -> bool:
         """Return whether `token` would only end the answer."""
-        return token in self._eos or (token in sequence.sampling.stop_token_ids and _ends_with(sequence))
+        if token in self._eos and not sequence.sampling.ignore_eos:
+            return True
+        return token in sequence.sampling.stop_token_ids and _ends_with(sequence)
 
     def jumps(self, sequence: Sequence) -> bool:
         return self._jump_forward and sequence.rule.logprobs is None and not sequence.rule.bad_words

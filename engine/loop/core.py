@@ -13,18 +13,21 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
+from sluicegate.engine.batching.batch import Batch, BatchRow
 from sluicegate.engine.batching.prefill_chunking import PrefillChunker
 from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.batching.sample_rows import SampleRow, SampleRowCache
-from sluicegate.engine.batching.scheduler import Batch, BatchRow, Scheduler
+from sluicegate.engine.batching.scheduler import Scheduler
 from sluicegate.engine.batching.trial import Expected
 from sluicegate.engine.cpu import WantedLogits
 from sluicegate.engine.cuda.memory import release_cached, using
 from sluicegate.engine.failures import as_failure
+from sluicegate.engine.loop.ahead import StepAhead
 from sluicegate.engine.loop.append import TokenAppender
 from sluicegate.engine.loop.background_matching import BackgroundMatcher, BackgroundMatching, PendingMatch
 from sluicegate.engine.loop.counters import CoreCounters
 from sluicegate.engine.loop.grammar_masks import Filled, MasksAhead, fill_masks, note_masks
+from sluicegate.engine.loop.passes import ForwardPasses
 from sluicegate.engine.loop.requests import Requests
 from sluicegate.engine.loop.token_readings import TokenReadings
 from sluicegate.engine.model.model import GuardModel, LoadedModel
@@ -33,7 +36,7 @@ from sluicegate.engine.sampling.sampler import Sampler
 from sluicegate.engine.search.beam_search import BeamSearch
 from sluicegate.engine.sequences.delivery import Outbox
 from sluicegate.engine.sequences.sequence import Sequence, SequenceState
-from sluicegate.engine.settings import RepetitionSettings
+from sluicegate.engine.settings import RepetitionSettings, StepsAheadKind
 from sluicegate.engine.speculation.proposer import BatchDrafter, Proposer, Speculation
 from sluicegate.plugins import GrammarTooCostly, SluicegateError
 
@@ -49,6 +52,7 @@ class EngineCore:
         jump_forward: bool = True,
         speculation: Speculation | None = None,
         batch_drafter: BatchDrafter | None = None,
+        steps_ahead: StepsAheadKind = "auto",
         chunker: PrefillChunker | None = None,
         grammar_cpu_s: float = 1.0,
         grammar_request_s: float = 10.0,
@@ -74,8 +78,6 @@ class EngineCore:
         self._proposer = Proposer(speculation or Speculation(), scheduler, batch_drafter)
         self._appender = TokenAppender(model, self.counters, self._proposer, jump_forward=jump_forward)
         self._sample_rows = SampleRowCache()
-        self._unjudged: list[tuple[Sequence, int, list[dict[str, float]]]] = []
-        """Of this step: what probes say of a sequence's tokens from a place on."""
         self.readings: TokenReadings | None = None
         """Texts that it judges, where the model is a guard; it then has no other requests."""
         if isinstance(model, GuardModel):
@@ -93,6 +95,16 @@ class EngineCore:
             self.forward,
             repetition,
         )
+        self._passes = ForwardPasses(model, runner, self.requests, self._proposer, self.counters)
+        can_go_ahead = batch_drafter is None and not model.states and not model.is_shared
+        self._ahead = StepAhead(
+            runner,
+            scheduler,
+            self._appender,
+            self.counters,
+            is_on=can_go_ahead and (steps_ahead == "always" or (steps_ahead == "auto" and self._is_asynchronous)),
+            always=steps_ahead == "always",
+        )
 
     @property
     def forward(self) -> str:
@@ -102,6 +114,11 @@ class EngineCore:
     @property
     def has_work(self) -> bool:
         return len(self.requests) > 0 or (self.readings is not None and self.readings.has_work)
+
+    @property
+    def is_ahead(self) -> bool:
+        """Return whether the next step's forward pass is launched already."""
+        return self._ahead.is_launched
 
     def end_all(self, error: SluicegateError) -> None:
         """End all work: requests are cancelled, and who asked a guard gets `error`."""
@@ -134,27 +151,31 @@ class EngineCore:
                 self.requests.guarded(waiting.sequence, partial(self._go_on, waiting))
         if self._chunker is not None:
             self.scheduler.prompt_tokens = self._chunker.prompt_tokens
-        batch = self.scheduler.schedule()
+        launched = self._ahead.take()
+        batch = self.scheduler.schedule() if launched is None else launched[0]
         if not batch.rows:
             assert self._background.waiting or not self.has_work, (
                 "there is work, but the scheduler found nothing to run"
             )
             self._background.rest()
             return
-        self._unjudged.clear()
-        rows, logits = self._run(batch, self._begin_masks(batch))
+        wanted = self._begin_masks(batch, is_launched=launched is not None)
+        rows, logits = self._passes.run(batch, wanted) if launched is None else (batch.sampled, launched[1])
+        self._ahead.prepare(rows)
         filled = self._masks_ahead.take()
         self.scheduler.computed(batch)
         if rows:
             self._try_sampling(rows, logits, filled)
+            self._ahead.note(rows)
             if self._is_asynchronous:
                 self._proposer.note_step(time.perf_counter() - began)
             self._proposer.improve(
                 [row.sequence for row in rows if not isinstance(row.sequence.matcher, BackgroundMatcher)]
             )
-        for sequence, start, scores in self._unjudged:
+        for sequence, start, scores in self._passes.take_scores():
             self.requests.guarded(sequence, partial(self.requests.judged, sequence, start, scores))
         if not self.has_work:
+            self._ahead.release()
             self._proposer.release()
             self._sampler.release()
             self._sample_rows.release()
@@ -178,57 +199,13 @@ class EngineCore:
 
     # --- a step's parts ----------------------------------------------------------------------------------------
 
-    def _run(self, batch: Batch, wanted: WantedLogits | None) -> tuple[list[BatchRow], Tensor]:
-        """Return the sampled rows and their logits [R, V] float32; requests whose forward pass raises fail, and their
-        rows are left out."""
-        began = time.perf_counter()
-        try:
-            logits = self._runner.run(batch, wanted)
-            if self.model.probes is not None:
-                self._look(batch, self.model.probes.labels)
-            self._proposer.learn(batch)
-            return batch.sampled, logits
-        except Exception:
-            return self._run_alone(batch)
-        finally:
-            self.counters.forward_s += (took := time.perf_counter() - began)
-            if not self._is_asynchronous:
-                self._proposer.note_step(took)
-
-    def _run_alone(self, batch: Batch) -> tuple[list[BatchRow], Tensor]:
-        """Find the row that raises: run each in a pass of its own."""
-        release_cached()
-        rows: list[BatchRow] = []
-        logits = [torch.empty(0, self.model.vocab_size, device=self.model.device)]
-        for row in batch.rows:
-            try:
-                logits.append(self._runner.run(Batch([row])).clone())
-                if self.model.probes is not None:
-                    self._look(Batch([row]), self.model.probes.labels)
-            except Exception as error:
-                self.requests.fail(row.sequence.owner, as_failure(error, "the forward pass"))
-            else:
-                rows += [row] if row.is_last else []
-        return rows, torch.cat(logits)
-
-    def _look(self, batch: Batch, labels: Seq[str]) -> None:
-        """Note what probes say of the tokens of sequences that are to be judged."""
-        if not any(row.sequence.probed is not None for row in batch.rows):
-            return
-        found, at = self._runner.probed(), 0
-        for sequence, start, count, _, _ in batch.rows:
-            if sequence.probed is not None and start + count > sequence.probed.known:
-                scores = [dict(zip(labels, values, strict=True)) for values in found[at : at + count]]
-                self._unjudged.append((sequence, start, scores))
-            at += count
-
-    def _begin_masks(self, batch: Batch) -> WantedLogits | None:
+    def _begin_masks(self, batch: Batch, *, is_launched: bool) -> WantedLogits | None:
         """Start filling this step's masks while its forward pass runs; beam searches fill theirs later. Returns what
-        tells the pass which logits the masks leave."""
+        tells the pass which logits the masks leave, unless it `is_launched` already."""
         sampled = self._sample_rows.of(batch.sampled)
         if not sampled.is_constrained or any(row.sequence.is_beam for row in batch.rows):
             return None
-        wanted = WantedLogits(len(sampled.draws)) if self._runner.can_leave_out else None
+        wanted = WantedLogits(len(sampled.draws)) if self._runner.can_leave_out and not is_launched else None
         self._masks_ahead.begin(sampled.draws, wanted)
         return wanted
 
@@ -263,6 +240,7 @@ class EngineCore:
         outcomes: list[Drawn | SluicegateError] = list(self._sampler.draw(logits, draws, masks))
         for at, failure in failures.items():
             outcomes[at] = failure
+        self._ahead.launch([drawn.token_id if isinstance(drawn, Drawn) else -1 for drawn in outcomes])
         at = 0
         for row in rows:
             mine = outcomes[at : at + row.drafted + 1]
@@ -339,6 +317,7 @@ class EngineCore:
         if tokens is None:
             outcomes = self._sampler.draw(logits, draws, MaskRows())
             tokens = [drawn.token_id if isinstance(drawn, Drawn) else -1 for drawn in outcomes]
+        self._ahead.launch(tokens)
         pass_on, deliver, ended = self._appender.pass_on, self.requests.outbox.add, SequenceState.ENDED
         held = self.requests.deliver
         looks_up = self._proposer.looks_up

@@ -10,6 +10,8 @@ class CoreCounters:
     """Totals since the start. `step_s` and `forward_s` are seconds; their difference is the engine's own overhead."""
 
     steps: int = 0
+    ahead: int = 0
+    """Steps whose forward pass was launched before the host's work for the step before."""
     step_s: float = 0.0
     forward_s: float = 0.0
     tokens: int = 0

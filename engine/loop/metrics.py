@@ -40,6 +40,7 @@ _READ: dict[str, Callable[[EngineCore], float]] = {
     "masks_total": lambda core: core.counters.masks,
     "mask_seconds_total": lambda core: core.counters.mask_s,
     "steps_total": lambda core: core.counters.steps,
+    "steps_ahead_total": lambda core: core.counters.ahead,
     "step_seconds_total": lambda core: core.counters.step_s,
     "forward_seconds_total": lambda core: core.counters.forward_s,
 }

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from sluicegate.engine.attention.paged import StepLayout, Stretch
+from sluicegate.engine.batching.batch import Batch
 from sluicegate.engine.batching.runner import ModelRunner
-from sluicegate.engine.batching.scheduler import Batch
 from sluicegate.engine.memory.blocks import BlockPool, OutOfBlocks
 from sluicegate.engine.memory.kv import KVPool
 from sluicegate.engine.model.chain_head import ChainHead

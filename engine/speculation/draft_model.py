@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence as Seq
 
+from sluicegate.engine.batching.batch import Batch, BatchRow
 from sluicegate.engine.batching.runner import ModelRunner
-from sluicegate.engine.batching.scheduler import Batch, BatchRow
 from sluicegate.engine.memory.blocks import BlockPool, OutOfBlocks
 from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.sequences.sequence import Sequence, SequenceState

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sluicegate.engine.batching.scheduler import Batch
+from sluicegate.engine.batching.batch import Batch
 from sluicegate.engine.checkpoints.draft_heads import DraftHeads
 from sluicegate.engine.cpu import products_of
 from sluicegate.engine.model.model import LoadedModel

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
-from sluicegate.engine.batching.scheduler import Batch, Scheduler
+from sluicegate.engine.batching.batch import Batch
+from sluicegate.engine.batching.scheduler import Scheduler
 from sluicegate.engine.sequences.drafting import DraftAcceptance
 from sluicegate.engine.sequences.sequence import Sequence, SequenceState
 from sluicegate.engine.speculation.prompt_lookup import draft

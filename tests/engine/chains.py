@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import torch
 
+from sluicegate.engine.batching.batch import Batch, BatchRow
 from sluicegate.engine.batching.runner import ModelRunner
-from sluicegate.engine.batching.scheduler import Batch, BatchRow
 from sluicegate.engine.sequences.sequence import SequenceState
 from sluicegate.engine.speculation.chain_drafter import ChainDrafter
 from tests.engine.driving import prompts

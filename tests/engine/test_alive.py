@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sluicegate.engine import Engine, LoadedModel
-from sluicegate.engine.batching.scheduler import Batch
+from sluicegate.engine.batching.batch import Batch
 from sluicegate.engine.loop.core import EngineCore
 from sluicegate.engine.loop.wait_estimate import WaitEstimate
 from sluicegate.plugins import DeadlineExceeded, GenerationFailed, LoadReporter, Overloaded

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import save_file
 
 from sluicegate.engine import Engine, EngineSettings, LoadedModel, ModelSettings, load_model
+from sluicegate.engine.batching.batch import Batch, BatchRow
 from sluicegate.engine.batching.runner import ModelRunner
-from sluicegate.engine.batching.scheduler import Batch, BatchRow
 from sluicegate.engine.checkpoints.draft_heads import DraftHeads, load_heads
 from sluicegate.engine.cpu import products_of
 from sluicegate.engine.sequences.drafting import DraftAcceptance

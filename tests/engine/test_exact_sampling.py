@@ -36,7 +36,8 @@ SMALL: dict[str, Any] = {
 }  # fmt: skip
 SCRIPT: list[set[int]] = [{1, 2, 4, 6, 7}, {3}, {1, 2, 5, 7}, {1, 4, 6}]
 WAYS = ("none", "prompt lookup", "forced and prompt lookup", "draft model", "draft model under a grammar", "heads",
-        "heads under a grammar", "EAGLE-3", "EAGLE-3 under a grammar", "MTP", "MTP under a grammar")  # fmt: skip
+        "heads under a grammar", "EAGLE-3", "EAGLE-3 under a grammar", "MTP", "MTP under a grammar",
+        "steps ahead", "steps ahead, forced and prompt lookup")  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -90,8 +91,10 @@ async def draw(
     model: LoadedModel, way: str, script: list[set[int]] | None, samples: int
 ) -> tuple[Counter[tuple[int, ...]], dict[str, float]]:
     settings = {
-        "draft_tokens": 0 if way == "none" else 3, "prompt_lookup": "lookup" in way, "max_batch_size": EACH,
-        "max_batch_tokens": 2048, "num_blocks": 2048, "drafts_per_step": 3 * EACH, "max_waiting": SAMPLES,
+        "steps_ahead": "always" if "ahead" in way else "never",
+        "draft_tokens": 0 if way in ("none", "steps ahead") else 3, "prompt_lookup": "lookup" in way,
+        "max_batch_size": EACH, "max_batch_tokens": 2048, "num_blocks": 2048,
+        "drafts_per_step": 3 * EACH, "max_waiting": SAMPLES,
     }  # fmt: skip
     job = a_job(model, PROMPT, n=EACH, max_tokens=LENGTH, temperature=1.0, ignore_eos=True)
     job = replace(job, grammar=ScriptedGrammar(script, 0, forced=True) if script else None)
@@ -130,7 +133,7 @@ async def test_answers_have_the_models_own_distribution(way: str, tmp_path: Path
     print(f"{way}: p = {p:.3f}, {accepted:,.0f} of {drafted:,.0f} guesses came true")
     assert sum(counts.values()) == SAMPLES
     assert p > 1e-4
-    assert (0 < accepted < drafted) == (way != "none")
+    assert (0 < accepted < drafted) == (way not in ("none", "steps ahead"))
 
 
 def test_the_test_finds_a_distribution_that_is_a_little_wrong(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from sluicegate.engine import Engine, EngineSettings, LoadedModel
-from sluicegate.engine.batching.scheduler import Batch
+from sluicegate.engine.batching.batch import Batch
 from sluicegate.engine.loop.core import EngineCore
 from sluicegate.plugins import (
     ContextLengthExceeded,

@@ -22,7 +22,7 @@ async def test_every_way_of_batching_gives_the_answer_of_transformers(
     family: str, tiny: MakeModel, tiny_folder: Folder
 ) -> None:
     """Alone; mixed with others; prompts in chunks of at most 10 tokens; blocks so scarce that sequences are preempted;
-    and a second time, from the prefix cache; with and without drafts."""
+    and a second time, from the prefix cache; with and without drafts; with steps launched ahead."""
     model, asked = tiny(family), prompts(LENGTHS)
     expected = [greedy_by_transformers(tiny_folder(family), prompt, TOKENS) for prompt in asked]
     jobs = [a_job(model, prompt, max_tokens=TOKENS) for prompt in asked]
@@ -38,7 +38,10 @@ async def test_every_way_of_batching_gives_the_answer_of_transformers(
         scarce = [result.tokens[0] for result in await run(engine, *jobs)]
         assert engine.stats()["preemptions_total"] > 0
         assert engine.stats()["kv_cache_usage_ratio"] == 0
-    assert (alone, mixed, again, chunked, scarce) == (expected,) * 5
+    async with serving(model, max_batch_size=6, max_batch_tokens=10, draft_tokens=0, steps_ahead="always") as engine:
+        ahead = [result.tokens[0] for result in await run(engine, *jobs)]
+        assert engine.stats()["steps_ahead_total"] > 0
+    assert (alone, mixed, again, chunked, scarce, ahead) == (expected,) * 6
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, *OTHERS, *LATENT])

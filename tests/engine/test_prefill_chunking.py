@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sluicegate.engine import EngineSettings
+from sluicegate.engine.batching.batch import Batch, BatchRow
 from sluicegate.engine.batching.prefill_chunking import PrefillChunker
-from sluicegate.engine.batching.scheduler import Batch, BatchRow
 from sluicegate.plugins import ConfigurationError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, prompts, run, run_from_one_step, serving

@@ -16,7 +16,7 @@ import torch
 from sluicegate.engine import Engine, EngineSettings, LoadedModel, ModelSettings, load_model
 from sluicegate.engine.attention.paged import Stretch
 from sluicegate.engine.attention.recurrent import StateStep, advancing
-from sluicegate.engine.batching.scheduler import Batch
+from sluicegate.engine.batching.batch import Batch
 from sluicegate.engine.construction import make_core
 from sluicegate.engine.cpu import CpuSmallLinear
 from sluicegate.engine.loop.core import EngineCore

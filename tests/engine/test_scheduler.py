@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sluicegate.engine.batching.batch import Batch, BatchRow
 from sluicegate.engine.batching.prefill_chunking import SHORT
-from sluicegate.engine.batching.scheduler import Batch, BatchRow, Scheduler
+from sluicegate.engine.batching.scheduler import Scheduler
 from sluicegate.engine.memory.blocks import BlockPool
 from sluicegate.engine.sequences.sequence import Sequence, SequenceState
 from tests.engine.rows import a_sequence

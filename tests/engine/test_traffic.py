@@ -41,6 +41,9 @@ KINDS: dict[str, dict[str, Any]] = {
     "beams": {"use_beam_search": True, "best_of": 3, "n": 2},
     "groups": {"use_beam_search": True, "best_of": 4, "n": 2, "beam_groups": 2, "diversity_penalty": 0.5},
     "grammar": {"grammar": ScriptedGrammar([{5}, {6, 7, 8}, {9}, {10}, {11, 12}], EOS, forced=True)},
+    "unforced": {"grammar": ScriptedGrammar([{5, 6}, {6, 7, 8}, {9, 1}, {10, 4}, {11, 12}], EOS), "temperature": 0.8},
+    "stopped": {"temperature": 1.5, "seed": 2, "stop": ("a", "e"), "stop_token_ids": (9, 40, 41, 42), "min_tokens": 2},
+    "penalised": {"temperature": 1.1, "seed": 8, "frequency_penalty": 0.5, "repetition_penalty": 1.3, "logprobs": 1},
 }
 
 DRAWN = {"drawn", "several"}
@@ -101,7 +104,13 @@ class House:
     outbox: Outbox = field(default_factory=Outbox)
 
     def __post_init__(self) -> None:
-        calm = {"max_batch_size": SIZE, "max_batch_tokens": BUDGET, "block_size": BLOCK, "num_blocks": BLOCKS}
+        calm = {
+            "steps_ahead": "never",
+            "max_batch_size": SIZE,
+            "max_batch_tokens": BUDGET,
+            "block_size": BLOCK,
+            "num_blocks": BLOCKS,
+        }
         self.core: EngineCore = make_core(self.model, EngineSettings(**{**calm, **self.options}), self.outbox)
 
     def submit(self, arrival: Arrival) -> LiveGeneration:
@@ -158,18 +167,23 @@ def answers(house: Callable[..., House]) -> Answers:
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(coming=arrivals, spill_blocks=st.sampled_from([0, 5, 200]), guesses=st.sampled_from([0, 4]))
+@given(
+    coming=arrivals,
+    spill_blocks=st.sampled_from([0, 5, 200]),
+    guesses=st.sampled_from([0, 4]),
+    ahead=st.sampled_from(["always", "never"]),
+)
 def test_random_traffic_ends_as_each_request_alone(
-    coming: list[Arrival], spill_blocks: int, guesses: int, house: Callable[..., House], answers: Answers
+    coming: list[Arrival], spill_blocks: int, guesses: int, ahead: str, house: Callable[..., House], answers: Answers
 ) -> None:
-    asyncio.run(_random_traffic(coming, spill_blocks, guesses, house, answers))
+    asyncio.run(_random_traffic(coming, spill_blocks, guesses, ahead, house, answers))
 
 
 async def _random_traffic(
-    coming: list[Arrival], spill_blocks: int, guesses: int, house: Callable[..., House], answers: Answers
+    coming: list[Arrival], spill_blocks: int, guesses: int, ahead: str, house: Callable[..., House], answers: Answers
 ) -> None:
     kept = spill_blocks * BLOCK * house().model.kv_bytes_per_token
-    here = house(offload_bytes=kept, draft_tokens=guesses)
+    here = house(offload_bytes=kept, draft_tokens=guesses, steps_ahead=ahead)
     running: list[tuple[Arrival, LiveGeneration]] = []
     for step in range(1500):
         running += [(arrival, here.submit(arrival)) for arrival in coming if arrival.step == step]

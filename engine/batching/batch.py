@@ -1,0 +1,58 @@
+"""Say which tokens of which sequences a step computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sluicegate.engine.batching.prefill_chunking import SHORT
+from sluicegate.engine.sequences.sequence import Sequence
+
+
+class BatchRow(NamedTuple):
+    """Tokens [start, start + count) of a sequence and its draft, to be computed in this step."""
+
+    sequence: Sequence
+    start: int
+    count: int  # type: ignore[assignment]  # a tuple has a method of that name
+    is_last: bool
+    """Nothing is pending after this row: the next token is sampled from its logits. Set when the row is made: once a
+    token is drawn, something is pending again."""
+    drafted: int = 0
+    """How many of `count` are the beginning of the sequence's draft."""
+
+    @classmethod
+    def of(cls, sequence: Sequence, count: int) -> BatchRow:
+        """Make a row of the next `count` pending tokens."""
+        start = sequence.computed
+        is_last = start + count == len(sequence.tokens) and not sequence.reads_rest
+        return cls(sequence, start, count, is_last)
+
+    @property
+    def decodes(self) -> bool:
+        """Return whether the row is a step of an answer, not a part of a prompt."""
+        return self.is_last and self.count - self.drafted <= SHORT
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows of one step, those with the fewest tokens first."""
+
+    rows: list[BatchRow] = field(default_factory=list)
+    fills_blocks: list[Sequence] = field(default_factory=list)
+    """Sequences that fill a block in this step, which others may then reuse."""
+    sampled: list[BatchRow] = field(init=False)
+    """Those from whose logits a token is drawn."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sampled", [row for row in self.rows if row[3]])  # by place: half the time
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Count the tokens of prompts; rows of one token each have none."""
+        return 0 if self.rows[-1].count == 1 else sum(row.count for row in self.rows if not row.decodes)
+
+    @property
+    def decoding(self) -> int:
+        """Count the sequences that go on with their answers."""
+        return len(self.rows) if self.rows[-1].count == 1 else sum(row.decodes for row in self.rows)

@@ -1,0 +1,170 @@
+"""Launch the forward pass of the next step as soon as this step's tokens are drawn, before the host has done its work.
+
+    prepare (while the device computes) -> draw -> launch -> accept, detokenise, deliver -> take: the next step begins
+
+What a step does on the host after its draw (grammars accept, text is made and delivered, requests end and come) takes
+as long as a good part of a forward pass, and the device would wait for it. Which rows the next step has is known before
+all of that, where everyone just goes on: only their newest tokens are missing, and those are drawn first.
+
+The pass is a guess about what the host's work will bring, and `take` keeps what came true of it. A row whose sequence
+has ended, waits for its grammar, or was given other tokens is left out. One that a grammar has given further tokens
+counts as computed, but its next token is known already: nothing is drawn from its logits. What a row that is left out
+wrote harms nobody: its place in the pool lies behind the tokens that count, so it is either written again with the same
+numbers, or its block went back to the pool. Who takes that block next writes to it by a later pass on the same stream,
+after this one; and blocks are published (`Scheduler.went_on`) when their tokens have proved to be the sequence's.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sluicegate.engine.batching.batch import Batch, BatchRow
+from sluicegate.engine.batching.prefill_chunking import SHORT
+from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.scheduler import Scheduler
+from sluicegate.engine.batching.step_inputs import I64, StepInputs
+from sluicegate.engine.cuda.staging import to_device
+from sluicegate.engine.loop.append import TokenAppender
+from sluicegate.engine.loop.background_matching import BackgroundMatcher
+from sluicegate.engine.loop.counters import CoreCounters
+from sluicegate.engine.sequences.sequence import Sequence, SequenceState
+
+WORTH = 0.2
+"""Share of rows, lately, that were given more than the token they drew: above it steps are not launched ahead. Such a
+row needs one more pass than if the host had done its work first, and that work takes about this share of a pass."""
+_WEIGHT = 0.1
+"""Of the newest step in that share."""
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The next step, but for the tokens that this one draws."""
+
+    rows: list[BatchRow]
+    inputs: StepInputs
+    places: I64
+    """[D]: where in `inputs.ids` a token is missing."""
+    sources: I64
+    """[D]: the row of this step that draws it."""
+
+
+class StepAhead:
+    """The step after the one that is computed, for one core. Used by the engine thread alone."""
+
+    def __init__(
+        self,
+        runner: ModelRunner,
+        scheduler: Scheduler,
+        appender: TokenAppender,
+        counters: CoreCounters,
+        *,
+        is_on: bool,
+        always: bool = False,
+    ) -> None:
+        """Begin with nothing launched; nothing ever is if not `is_on`. `always`: also where it does not seem to pay."""
+        self._runner = runner
+        self._scheduler = scheduler
+        self._appender = appender
+        self._counters = counters
+        self._is_on = is_on
+        self._always = always
+        self._missed = 0.0
+        """The share of `WORTH`."""
+        self._plan: _Plan | None = None
+        self._launched: tuple[_Plan, Tensor] | None = None
+
+    @property
+    def is_launched(self) -> bool:
+        return self._launched is not None
+
+    def prepare(self, rows: Seq[BatchRow]) -> None:
+        """Plan the step after one whose `rows` are about to be drawn, if each of them just goes on: all that can be
+        known without their tokens is done here, while the device computes."""
+        self._plan = None
+        if not self._is_on or not (self._always or self._missed < WORTH):
+            return
+        drawn: dict[Sequence, int] = {}
+        for at, (sequence, _, count, _, drafted) in enumerate(rows):
+            if drafted or count > SHORT:
+                return
+            ends = len(sequence.tokens) + 1 >= sequence.max_length
+            if not ends and not isinstance(sequence.matcher, BackgroundMatcher):
+                drawn[sequence] = at
+        planned = self._scheduler.go_on_from(drawn) if drawn else None
+        if planned:
+            ends_at = accumulate(row[2] for row in planned)
+            found = [(end - 1, drawn[row[0]]) for row, end in zip(planned, ends_at, strict=True) if row[0] in drawn]
+            places, sources = np.array(found, np.int64).reshape(-1, 2).T
+            self._plan = _Plan(planned, self._runner.inputs_of(planned), places, sources)
+
+    def launch(self, tokens: Seq[int]) -> None:
+        """Have the device compute the step that was prepared, now that its tokens are known; -1 = none was drawn."""
+        plan, self._plan = self._plan, None
+        if plan is None or min(tokens) < 0 or self._all_end(plan, tokens):
+            return
+        plan.inputs.ids[plan.places] = np.array(tokens, np.int64)[plan.sources]
+        began = time.perf_counter()
+        try:
+            self._launched = plan, self._runner.compute(plan.inputs)
+        except Exception as error:  # the next step computes the same rows, and finds out whose fault it is
+            _LOG.debug("a step could not be launched ahead: %s", error)
+        self._counters.forward_s += time.perf_counter() - began
+
+    def take(self) -> tuple[Batch, Tensor] | None:
+        """Return what came true of the step that was launched, and the logits [R, V] of its sampled rows. None where
+        nothing is to be drawn from it: the next step is to be scheduled."""
+        if self._launched is None:
+            return None
+        (plan, logits), self._launched = self._launched, None
+        rows, kept = self._true_rows(plan)
+        batch = self._scheduler.went_on(rows)
+        if not kept:
+            self._scheduler.computed(batch)
+            return None
+        self._counters.ahead += 1
+        if len(kept) < len(plan.rows):
+            logits = logits.index_select(0, to_device(torch.tensor(kept), logits.device))
+        return batch, logits
+
+    def note(self, rows: Seq[BatchRow]) -> None:
+        """Take note of what the host's work brought to the `rows` of a step beside the token that each drew."""
+        running = [row[0] for row in rows if row[0].state is SequenceState.RUNNING]
+        more = sum(len(sequence.tokens) - sequence.computed > 1 or bool(sequence.draft) for sequence in running)
+        self._missed += _WEIGHT * (more / max(1, len(running)) - self._missed)
+
+    def release(self) -> None:
+        """Hold on to nothing: nothing runs any more."""
+        self._plan = self._launched = None
+
+    def _all_end(self, plan: _Plan, tokens: Seq[int]) -> bool:
+        if len(plan.sources) < len(plan.rows):
+            return False
+        ends, order = self._appender.ends, plan.sources.tolist()
+        return all(ends(row[0], tokens[at]) for row, at in zip(plan.rows, order, strict=True))
+
+    def _true_rows(self, plan: _Plan) -> tuple[list[BatchRow], list[int]]:
+        """Return the rows that count, and the places of those from which a token is drawn. Guesses made meanwhile are
+        of no use to them: they were not computed."""
+        rows: list[BatchRow] = []
+        kept: list[int] = []
+        ids, first = plan.inputs.ids.tolist(), 0
+        for place, (sequence, start, count, _, _) in enumerate(plan.rows):
+            end, tokens = start + count, sequence.tokens
+            known = ids[first : first + count]
+            first += count
+            if sequence.computed == start and tokens[start:end] == known:  # whoever no longer runs has computed none
+                is_last = len(tokens) == end
+                rows.append(BatchRow(sequence, start, count, is_last))
+                if is_last:
+                    kept.append(place)
+                    sequence.draft = []
+        return rows, kept

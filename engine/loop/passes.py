@@ -1,0 +1,93 @@
+"""Run the forward passes of scheduled batches, find out whose row breaks one, and note what probes say of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence as Seq
+
+import torch
+from torch import Tensor
+
+from sluicegate.engine.batching.batch import Batch, BatchRow
+from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.cpu import WantedLogits
+from sluicegate.engine.cuda.memory import release_cached
+from sluicegate.engine.failures import as_failure
+from sluicegate.engine.loop.counters import CoreCounters
+from sluicegate.engine.loop.requests import Requests
+from sluicegate.engine.model.model import LoadedModel
+from sluicegate.engine.sequences.sequence import Sequence
+from sluicegate.engine.speculation.proposer import Proposer
+
+Scores = tuple[Sequence, int, list[dict[str, float]]]
+"""What probes say of a sequence's tokens from a place on."""
+
+
+class ForwardPasses:
+    """The passes of one core. Used by the engine thread alone."""
+
+    def __init__(
+        self,
+        model: LoadedModel,
+        runner: ModelRunner,
+        requests: Requests,
+        proposer: Proposer,
+        counters: CoreCounters,
+    ) -> None:
+        self._model = model
+        self._runner = runner
+        self._requests = requests
+        self._proposer = proposer
+        self._counters = counters
+        self._is_asynchronous = model.device.type == "cuda"
+        self._scores: list[Scores] = []
+
+    def run(self, batch: Batch, wanted: WantedLogits | None) -> tuple[list[BatchRow], Tensor]:
+        """Return the sampled rows and their logits [R, V] float32; requests whose forward pass raises fail, and their
+        rows are left out."""
+        began = time.perf_counter()
+        self._scores.clear()
+        try:
+            logits = self._runner.run(batch, wanted)
+            if self._model.probes is not None:
+                self._look(batch, self._model.probes.labels)
+            self._proposer.learn(batch)
+            return batch.sampled, logits
+        except Exception:
+            return self._run_alone(batch)
+        finally:
+            self._counters.forward_s += (took := time.perf_counter() - began)
+            if not self._is_asynchronous:
+                self._proposer.note_step(took)
+
+    def take_scores(self) -> list[Scores]:
+        """Return what probes say of the tokens of the last pass that are to be judged, once."""
+        found, self._scores = self._scores, []
+        return found
+
+    def _run_alone(self, batch: Batch) -> tuple[list[BatchRow], Tensor]:
+        """Find the row that raises: run each in a pass of its own."""
+        release_cached()
+        rows: list[BatchRow] = []
+        logits = [torch.empty(0, self._model.vocab_size, device=self._model.device)]
+        for row in batch.rows:
+            try:
+                logits.append(self._runner.run(Batch([row])).clone())
+                if self._model.probes is not None:
+                    self._look(Batch([row]), self._model.probes.labels)
+            except Exception as error:
+                self._requests.fail(row.sequence.owner, as_failure(error, "the forward pass"))
+            else:
+                rows += [row] if row.is_last else []
+        return rows, torch.cat(logits)
+
+    def _look(self, batch: Batch, labels: Seq[str]) -> None:
+        """Note what probes say of the tokens of sequences that are to be judged."""
+        if not any(row.sequence.probed is not None for row in batch.rows):
+            return
+        found, at = self._runner.probed(), 0
+        for sequence, start, count, _, _ in batch.rows:
+            if sequence.probed is not None and start + count > sequence.probed.known:
+                scores = [dict(zip(labels, values, strict=True)) for values in found[at : at + count]]
+                self._scores.append((sequence, start, scores))
+            at += count
