@@ -9,7 +9,7 @@ import triton
 from torch import Tensor
 
 from sluicegate.engine.attention.paged import Scoring
-from sluicegate.engine.cuda.attention_kernels import attend_tiles, merge_splits, store_tokens
+from sluicegate.engine.cuda.kernels.attention import attend_tiles, merge_splits, store_tokens
 from sluicegate.engine.memory.kv import E4M3, LARGEST, KVPool
 
 SPLITS = 16
@@ -21,7 +21,7 @@ LEAST_SPAN = 128
 @dataclass(frozen=True, slots=True)
 class Tiles:
     """Tokens that are attended to together, on the device. `numbers` [n, 4] and `tables` are described in
-    `engine.cuda.attention_kernels`; `tokens`: the most tokens of a tile."""
+    `engine.cuda.kernels.attention`; `tokens`: the most tokens of a tile."""
 
     numbers: Tensor
     tables: Tensor

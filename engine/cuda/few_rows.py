@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sluicegate.engine.cuda.product_kernels import multiply_few
+from sluicegate.engine.cuda.kernels.product import multiply_few
 
 MOST_ROWS = 16
 _COLUMNS, _STEP = 64, 128

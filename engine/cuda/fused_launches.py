@@ -6,7 +6,7 @@ import torch
 import triton
 from torch import Tensor
 
-from sluicegate.engine.cuda.fused_kernels import add_and_normalise, gate_rows, turn_and_store
+from sluicegate.engine.cuda.kernels.fused import add_and_normalise, gate_rows, turn_and_store
 from sluicegate.engine.memory.kv import E4M3, LARGEST, KVPool
 
 _COLUMNS = 1024

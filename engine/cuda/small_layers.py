@@ -8,7 +8,7 @@ import torch
 import triton
 from torch import Tensor, nn
 
-from sluicegate.engine.cuda.weight_kernels import multiply_small
+from sluicegate.engine.cuda.kernels.weight import multiply_small
 from sluicegate.engine.settings import WeightsKind
 
 GROUP = 128
@@ -19,7 +19,7 @@ _SHRINKS = (1.0, 0.95, 0.9, 0.85)
 
 class CudaSmallLinear(nn.Module):
     """`nn.Linear` with rounded weights; in and out in the model's dtype. `data` and `scales` are described in
-    `engine.cuda.weight_kernels`."""
+    `engine.cuda.kernels.weight`."""
 
     data: Tensor
     scales: Tensor

@@ -12,8 +12,8 @@ import torch
 import triton
 from torch import Tensor
 
-from sluicegate.engine.cuda.draw_kernels import draw_rows
-from sluicegate.engine.cuda.mask_kernels import refuse_tokens
+from sluicegate.engine.cuda.kernels.draw import draw_rows
+from sluicegate.engine.cuda.kernels.mask import refuse_tokens
 from sluicegate.engine.cuda.staging import Staging
 from sluicegate.engine.sampling.bitmasks import Bitmask
 from sluicegate.engine.sampling.rng import uniform

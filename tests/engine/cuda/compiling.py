@@ -14,14 +14,8 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from sluicegate.engine.cuda import (
-    attention_kernels,
-    draw_kernels,
-    fused_kernels,
-    mask_kernels,
-    product_kernels,
-    weight_kernels,
-)
+from sluicegate.engine.cuda.kernels import attention as attention_kernels
+from sluicegate.engine.cuda.kernels import draw, fused, mask, product, weight
 
 
 def compiled(
@@ -69,7 +63,7 @@ def between(hidden: int, dtype: str = "bf16") -> dict[str, Any]:
     eight = {"keys": "*fp8e4nv", "values": "*fp8e4nv", "key_scales": "*fp32", "value_scales": "*fp32"}
     head = {"DIM": 128, "WIDE": 64, "NORMED": True}
     gate = {"both": of, "out": of, "width": "i32"}
-    wide, kernels = triton.next_power_of_2(hidden), fused_kernels
+    wide, kernels = triton.next_power_of_2(hidden), fused
     many = min(16, wide // 512)
     return {
         f"norm {hidden} {dtype}": compiled(
@@ -119,7 +113,7 @@ def weights(data: str, *, group: int) -> dict[str, Any]:
         "rows": "i32", "columns": "i32", "width": "i32", "x_stride": "i32",
     }  # fmt: skip
     constants = {"ROWS": 16, "COLUMNS": 32, "STEP": 256, "WIDEN": False, "GROUP": group}
-    return compiled(weight_kernels.multiply_small, types, constants, capability=90, warps=4, stages=4)
+    return compiled(weight.multiply_small, types, constants, capability=90, warps=4, stages=4)
 
 
 def few_rows(*, gated: bool) -> dict[str, Any]:
@@ -131,7 +125,7 @@ def few_rows(*, gated: bool) -> dict[str, Any]:
         "ROWS": 16, "COLUMNS": 64, "STEP": 128, "STAGES": 4 if gated else 6, "GATED": gated, "BIASED": True,
         "WIDEN": False,
     }  # fmt: skip
-    return compiled(product_kernels.multiply_few, types, constants, capability=90, warps=4)
+    return compiled(product.multiply_few, types, constants, capability=90, warps=4)
 
 
 def main() -> None:
@@ -154,11 +148,11 @@ def main() -> None:
         "fp8 weights": weights("*fp8e4nv", group=0),
         "int4 weights": weights("*u8", group=128),
         "draws": compiled(
-            draw_kernels.draw_rows, drawing, {"COLUMNS": 4096, "NARROW": 512, "BEST": 1024}, capability=90, warps=32
+            draw.draw_rows, drawing, {"COLUMNS": 4096, "NARROW": 512, "BEST": 1024}, capability=90, warps=32
         ),
         "few rows": few_rows(gated=False),
         "few rows, gated": few_rows(gated=True),
-        "masks": compiled(mask_kernels.refuse_tokens, masks, {"COLUMNS": 1024}, capability=90, warps=4),
+        "masks": compiled(mask.refuse_tokens, masks, {"COLUMNS": 1024}, capability=90, warps=4),
         "merge": compiled(attention_kernels.merge_splits, merging, sizes, capability=90, warps=4),
     }
     for made in (between(4096), between(8192), between(12288, "fp16")):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from sluicegate.engine.cuda.attention_kernels import to_bytes
+from sluicegate.engine.cuda.kernels.attention import to_bytes
 
 
 @triton.jit

@@ -17,7 +17,7 @@ def multiply_few(  # type: ignore[no-untyped-def]
     the transpose of `weight` [columns, width], plus `bias` [columns] if BIASED.
 
     If GATED, `weight` is [2 columns, width], gates before the others, and `out` is silu(gate) * up, rounded to the
-    dtype where `engine.cuda.fused_kernels.gate_rows` rounds. COLUMNS divides `columns`, STEP `width`. WIDEN: products
+    dtype where `engine.cuda.kernels.fused.gate_rows` rounds. COLUMNS divides `columns`, STEP `width`. WIDEN: products
     in float32.
     """
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)

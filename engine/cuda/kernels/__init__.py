@@ -1,0 +1,1 @@
+"""The Triton kernels; what launches them lies beside this folder."""
