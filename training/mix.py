@@ -10,7 +10,7 @@ from training.examples import Example, sample_example
 from training.honest import sample_open
 from training.prompted import prompted
 
-EVERYDAY, OPEN, PROMPTED = 0.5, 0.03, 0.25
+EVERYDAY, OPEN, PROMPTED = 0.5, 0.08, 0.25
 LABEL, CHECK = 0.3, 0.16  # of the everyday requests: a label alone, a yes or no alone
 
 

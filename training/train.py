@@ -59,16 +59,12 @@ def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--init", type=Path, help="continue from the weights of this folder (a new run, new schedule)")
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1), help="of one thread each, on CPU")
     parser.add_argument("--vocabulary", type=int, default=1024, help="pieces; whole words come on top")
-    parser.add_argument("--width", type=int, default=160)
-    parser.add_argument("--layers", type=int, default=5)
-    parser.add_argument("--heads", type=int, default=5)
+    parser.add_argument("--width", type=int, default=192)
+    parser.add_argument("--layers", type=int, default=9)
+    parser.add_argument("--heads", type=int, default=6)
     parser.add_argument("--tokens-a-step", type=int, default=6144, help="in rows of 256, 512 or 1,024 tokens")
     parser.add_argument("--muon-lr", type=float, default=0.01)
     parser.add_argument("--adam-lr", type=float, default=4e-3)
-    parser.add_argument("--new-layers", type=int, nargs="*", default=[], help="layers that `training.grow` put in")
-    parser.add_argument(
-        "--new-rate", type=float, default=2.0, help="how many times Muon's rate new layers are moved at"
-    )
     parser.add_argument("--decay", type=float, default=0.52, help="share of the budget over which the rate falls")
     parser.add_argument("--check-every", type=float, default=5.0, help="minutes between quick scores; 0: none")
     parser.add_argument("--save-every", type=float, default=3.0, help="minutes between states that a run resumes from")
@@ -155,15 +151,10 @@ class Trainer:
         return build_model(self.tokenizer, self.options.width, self.options.layers, self.options.heads)
 
     def _optimizers(self) -> list[torch.optim.Optimizer]:
-        matrices = {name: p for name, p in self.model.named_parameters() if p.ndim == 2 and ".layers." in name}
-        others = [p for name, p in self.model.named_parameters() if name not in matrices]
-        new = [
-            p for name, p in matrices.items() if int(name.split(".layers.")[1].split(".")[0]) in self.options.new_layers
-        ]
-        old = [p for p in matrices.values() if not any(p is other for other in new)]
+        matrices = [p for name, p in self.model.named_parameters() if p.ndim == 2 and ".layers." in name]
+        others = [p for p in self.model.parameters() if not any(p is other for other in matrices)]
         optimizers: list[torch.optim.Optimizer] = [
-            Muon(old, lr=self.options.muon_lr),
-            *([Muon(new, lr=self.options.muon_lr * self.options.new_rate)] if new else []),
+            Muon(matrices, lr=self.options.muon_lr),
             torch.optim.AdamW(others, lr=self.options.adam_lr, betas=(0.9, 0.98), weight_decay=0.0, fused=True),
         ]
         for optimizer in optimizers:
