@@ -56,8 +56,8 @@ SHAPES = {
     "qwen3-8b": Shape("Qwen3Config", 4096, 36, 32, 8, 128, 12288, 151936, False),
     "llama-8b": Shape("LlamaConfig", 4096, 32, 32, 8, 128, 14336, 128256, False),
     "llama-1b": Shape("LlamaConfig", 2048, 16, 32, 8, 64, 8192, 128256, True),
-    "tiny": Shape("LlamaConfig", 64, 2, 4, 2, 16, 128, 6144, True),
-    "tiny-qwen3": Shape("Qwen3Config", 64, 2, 4, 2, 16, 128, 6144, True),
+    "tiny": Shape("LlamaConfig", 64, 2, 4, 2, 16, 128, 9216, True),
+    "tiny-qwen3": Shape("Qwen3Config", 64, 2, 4, 2, 16, 128, 9216, True),
 }
 
 

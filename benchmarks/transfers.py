@@ -82,7 +82,7 @@ class CountedEngine:
 
 
 @contextmanager
-def counted_engine(attention: AttentionKind = "auto", most: int = 4) -> Iterator[CountedEngine]:
+def counted_engine(attention: AttentionKind = "auto", most: int = 5) -> Iterator[CountedEngine]:
     """Make an engine for `most` requests at a time. `attention` other than "reference" needs Triton's interpreter."""
     model = make_model("tiny", torch.device("cpu"), torch.float32, 64)
     settings = EngineSettings(

@@ -1,4 +1,4 @@
-"""CPU time that a thread has spent on its own work, without collections of garbage and what is declared nobody's.
+"""CPU time that a thread has spent on its own work, without collections of garbage and loops made ready.
 
 A collection falls on whoever allocates next; a full one takes seconds in a large process. Loops that are compiled fall
 on whoever needs them first.
@@ -9,12 +9,12 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+
+from sluicegate.plugins.compiled.kernels import made_ready_s
 
 
 class _Collected(threading.local):
-    """Seconds of CPU time that collections, and what is nobody's work, have taken on this thread."""
+    """Seconds of CPU time that collections have taken on this thread."""
 
     began_s = 0.0
     total_s = 0.0
@@ -34,15 +34,6 @@ gc.callbacks.append(_note)
 
 
 def worked_s() -> float:
-    """Return the seconds of CPU time of the calling thread, from an arbitrary start, without collections."""
-    return time.thread_time() - _collected.total_s
-
-
-@contextmanager
-def uncounted() -> Iterator[None]:
-    """Leave out what this thread does inside: it is nobody's work."""
-    began = worked_s()
-    try:
-        yield
-    finally:
-        _collected.total_s += worked_s() - began
+    """Return the seconds of CPU time of the calling thread, from an arbitrary start, without collections and the making
+    of compiled loops."""
+    return time.thread_time() - _collected.total_s - made_ready_s()

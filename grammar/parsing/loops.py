@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sluicegate.grammar.budget.clock import uncounted
 from sluicegate.grammar.parsing.following import closed_of, followers_of, nullable_of
 from sluicegate.grammar.parsing.gathering import gather
 from sluicegate.grammar.parsing.kernels import walk_known
@@ -16,8 +15,7 @@ MASK_KERNELS: tuple[Kernel, ...] = (slot_of, moved, settle, gather, walk_known)
 
 
 def load(*loops: Kernel) -> None:
-    """Load or compile loops, unless somebody else does; that counts as nobody's work."""
+    """Load or compile loops, unless somebody else does."""
     if BESIDE.builder is None and not all(loop.overloads for loop in loops):
-        with uncounted():
-            for loop in loops:
-                loop.build()
+        for loop in loops:
+            loop.build()

@@ -13,7 +13,10 @@ from __future__ import annotations
 import logging
 import pickle
 import sys
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, cached_property
 from hashlib import blake2b
 from typing import Any
@@ -33,6 +36,33 @@ from sluicegate.plugins.compiled.digest import digest_of
 from sluicegate.plugins.compiled.folder import CompiledFolder, compiled_folder
 
 log = logging.getLogger("sluicegate.compiled")
+
+
+class _Made(threading.local):
+    """CPU time that this thread has spent on making compiled code ready, and how deep it is in that now."""
+
+    depth = 0
+    total_s = 0.0
+
+
+_made = _Made()
+
+
+def made_ready_s() -> float:
+    """Return the seconds of CPU time that the calling thread has spent on compiling kernels and on loading their code:
+    it falls on whoever calls one first, and is not that caller's work."""
+    return _made.total_s
+
+
+@contextmanager
+def _making() -> Iterator[None]:
+    began, _made.depth = time.thread_time(), _made.depth + 1
+    try:
+        yield
+    finally:
+        _made.depth -= 1
+        if _made.depth == 0:  # kernels that it calls are made ready within
+            _made.total_s += time.thread_time() - began
 
 
 class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
@@ -55,11 +85,16 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
     def declared(self) -> tuple[Types, ...]:
         return tuple(tuple(sigutils.normalize_signature(text)[0]) for text in self.signatures_declared)
 
+    def compile(self, sig: Any) -> Any:
+        """Compile, or load, the code for arguments of these types."""
+        with _making():
+            return super().compile(sig)
+
     def load(self, types: Types | None = None) -> bool:
         """Load what is kept for these types, or for all that were declared; False where something is not there."""
         if types is None:
             return all(self.load(one) for one in self.declared)
-        with global_compiler_lock:
+        with global_compiler_lock, _making():
             if types in self.overloads:
                 return True
             self._compilation_chain_init_hook()

@@ -98,9 +98,9 @@ def test_messages_that_fit_no_model_are_refused_with_both_numbers() -> None:
     ):
         lengths.check(said, [small])
     with pytest.raises(ContextLengthExceeded, match="'large'"):
-        lengths.check([Message("user", "x" * 70_000)], [small, large])
-    lengths.check([Message("assistant", "x" * 70_000)], [small])  # its template may leave thoughts out
-    lengths.check([Message("user", "x" * 70_000)], [small, Model("unknown", tokenizer=Counting())])
+        lengths.check([Message("user", "x" * 100_000)], [small, large])
+    lengths.check([Message("assistant", "x" * 100_000)], [small])  # its template may leave thoughts out
+    lengths.check([Message("user", "x" * 100_000)], [small, Model("unknown", tokenizer=Counting())])
 
 
 def test_of_a_text_that_is_far_too_long_little_is_tokenised() -> None:

@@ -65,7 +65,7 @@ def test_the_bundled_model_is_sized_from_its_files() -> None:
     files = sum(path.stat().st_size for path in BUNDLED.glob("*.safetensors"))
     assert shape.weight_bytes is not None
     assert 0 < files - shape.weight_bytes < 20_000
-    assert shape.kv_elements == 2 * 8 * 5 * 32  # keys and values, layers, heads, their width
+    assert shape.kv_elements == 2 * 9 * 6 * 32  # keys and values, layers, heads, their width
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ def fresh() -> Kernel:
 
 squares = kernel("int64(int64[::1])", python=True, name="squares")(_squares)
 slow = kernel("int64(int64[::1])", python=True, name="slow")(_squares)
+counted = kernel("int64(int64[::1])", python=True, name="counted")(_squares)
 once = kernel("int64(int64[::1])", python=True, name="once")(_squares)
 
 
