@@ -38,31 +38,31 @@ from sluicegate.plugins.compiled.folder import CompiledFolder, compiled_folder
 log = logging.getLogger("sluicegate.compiled")
 
 
-class _Made(threading.local):
+class _ReadyTime(threading.local):
     """CPU time that this thread has spent on making compiled code ready, and how deep it is in that now."""
 
     depth = 0
     total_s = 0.0
 
 
-_made = _Made()
+_ready_time = _ReadyTime()
 
 
 def made_ready_s() -> float:
     """Return the seconds of CPU time that the calling thread has spent on compiling kernels and on loading their code:
     it falls on whoever calls one first, and is not that caller's work."""
-    return _made.total_s
+    return _ready_time.total_s
 
 
 @contextmanager
 def _making() -> Iterator[None]:
-    began, _made.depth = time.thread_time(), _made.depth + 1
+    began, _ready_time.depth = time.thread_time(), _ready_time.depth + 1
     try:
         yield
     finally:
-        _made.depth -= 1
-        if _made.depth == 0:  # kernels that it calls are made ready within
-            _made.total_s += time.thread_time() - began
+        _ready_time.depth -= 1
+        if _ready_time.depth == 0:  # kernels that it calls are made ready within
+            _ready_time.total_s += time.thread_time() - began
 
 
 class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
