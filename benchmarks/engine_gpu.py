@@ -158,8 +158,8 @@ async def _measure_engine(
     )  # fmt: skip
     core, found = make_core(model, settings, Outbox()), {}
     for kind in args.kinds.split(","):
+        grammar = _grammar(model) if kind == "schema" else None
         for batch in batches:
-            grammar = _grammar(model) if kind == "schema" else None
             _run(core, KINDS[kind], batch, min(24, args.context), 3, grammar)  # compiles what this batch needs
             with _profiled(args.profile, f"{model.name}-{kind}-{batch}", model.device):
                 prompt_s, steps = _run(core, KINDS[kind], batch, args.context, args.output_len, grammar)

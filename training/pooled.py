@@ -19,7 +19,7 @@ from training.packing import LENGTHS, row_length
 from training.pool import Pool
 from training.row_makers import start_makers
 from training.rows import expanded
-from training.train import Trainer
+from training.trainer import Trainer
 
 
 class PooledTrainer(Trainer):

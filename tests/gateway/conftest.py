@@ -24,6 +24,7 @@ from sluicegate.gateway import create_app, load
 from sluicegate.gateway.compose import compose
 from sluicegate.gateway.http.connection.protocol import guarded_protocol
 from sluicegate.gateway.runtime import Runtime
+from tests.gateway.certificates import self_signed
 from tests.waiting import until
 
 
@@ -106,3 +107,13 @@ def random_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Save a Llama with random weights and the bundled tokenizer: it babbles, so only the masks make its answers
     valid."""
     return save_random_model(tmp_path_factory.mktemp("random"))
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Return the files of a self-signed certificate for localhost and of its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    paths = folder / "cert.pem", folder / "key.pem"
+    for path, content in zip(paths, self_signed(), strict=True):
+        path.write_bytes(content)
+    return str(paths[0]), str(paths[1])

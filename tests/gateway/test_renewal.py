@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from sluicegate.gateway.http.tls import ends_s
 from sluicegate.gateway.renewal import Renewal
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import ConfigurationError
+from tests.gateway.certificates import self_signed
 from tests.gateway.faults.driving import served
 from tests.gateway.upstream.servers import ScriptedServer, running, says
 from tests.waiting import until
@@ -49,24 +50,9 @@ class Pair:
         return str(self.folder / f"{self.name}.key")
 
     def make(self, serial: int, days: float = 90) -> None:
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-        now = datetime.now(UTC)
-        made = (
-            x509.CertificateBuilder()
-            .subject_name(name)
-            .issuer_name(name)
-            .public_key(key.public_key())
-            .serial_number(serial)
-            .not_valid_before(now - timedelta(days=400))
-            .not_valid_after(now + timedelta(days=days))
-            .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .sign(key, hashes.SHA256())
-        )
-        form, none = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        put(self.cert, made.public_bytes(serialization.Encoding.PEM))
-        put(self.key, key.private_bytes(serialization.Encoding.PEM, form, none))
+        cert, key = self_signed(serial, since_days=400, days=days)
+        put(self.cert, cert)
+        put(self.key, key)
 
 
 def put(path: str, content: bytes) -> None:

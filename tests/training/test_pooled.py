@@ -146,7 +146,7 @@ def test_a_loss_that_is_no_number_ends_the_run_before_anything_is_saved(
     (tmp_path / "last").mkdir()
     for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
         (tmp_path / "last" / name).write_bytes((BUNDLED / name).read_bytes())
-    monkeypatch.setattr("training.train.packed_loss", lambda model, *_: model.lm_head.weight.sum() * float("nan"))
+    monkeypatch.setattr("training.trainer.packed_loss", lambda model, *_: model.lm_head.weight.sum() * float("nan"))
     with pytest.raises(FloatingPointError, match="lower rate"):
         run(tmp_path, 10_000)
     assert not (tmp_path / "checkpoint.pt").exists()
