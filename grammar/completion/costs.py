@@ -16,7 +16,7 @@ from sluicegate.grammar.completion.words import ShortWords
 from sluicegate.grammar.json.arrays.plan import ArrayPlan
 from sluicegate.grammar.json.arrays.state import ArrayState, ItemDone
 from sluicegate.grammar.json.layout import Between
-from sluicegate.grammar.json.objects import FreeName, ListedName, MemberDone, ObjectState
+from sluicegate.grammar.json.objects.state import FreeName, ListedName, MemberDone, ObjectState
 from sluicegate.grammar.parsing.parser import ParserReading
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.reading import Reading

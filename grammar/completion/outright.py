@@ -9,7 +9,7 @@ from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.completion.words import ShortWords
 from sluicegate.grammar.json.arrays.state import ArrayState
 from sluicegate.grammar.json.container import Container, PartDone
-from sluicegate.grammar.json.objects import NameStart, ObjectState
+from sluicegate.grammar.json.objects.state import NameStart, ObjectState
 from sluicegate.grammar.lexemes.base import QUOTE
 from sluicegate.grammar.lexemes.literals import plain
 from sluicegate.grammar.reading.continuations import Continuation

@@ -15,7 +15,7 @@ from sluicegate.grammar.completion.costs import NEVER, Costs
 from sluicegate.grammar.completion.words import steps
 from sluicegate.grammar.json.container import PartDone
 from sluicegate.grammar.json.layout import Between
-from sluicegate.grammar.json.objects import ListedName
+from sluicegate.grammar.json.objects.state import ListedName
 from sluicegate.grammar.matching.state import ParserState, ParserStates
 from sluicegate.grammar.parsing.parser import ParserReading
 from sluicegate.grammar.reading.reading import Reading

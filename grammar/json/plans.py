@@ -14,8 +14,8 @@ from sluicegate.grammar.json.arrays.plan import ArrayPlan, Counting
 from sluicegate.grammar.json.arrays.unique_items import UniqueItems
 from sluicegate.grammar.json.blocked_strings import unblocked
 from sluicegate.grammar.json.members import member_terms, surely_has_value
-from sluicegate.grammar.json.object_plan import ObjectPlan
-from sluicegate.grammar.json.object_planner import ObjectPlanner
+from sluicegate.grammar.json.objects.plan import ObjectPlan
+from sluicegate.grammar.json.objects.planner import ObjectPlanner
 from sluicegate.grammar.lexemes.base import Lexeme
 from sluicegate.grammar.lexemes.digits import NumberDigits
 from sluicegate.grammar.lexemes.scalars import number_lexemes, string_lexemes

@@ -12,8 +12,8 @@ from sluicegate.grammar.json.arrays.duplicates import state_of
 from sluicegate.grammar.json.arrays.plan import ArrayPlan
 from sluicegate.grammar.json.arrays.state import ArrayState, Used
 from sluicegate.grammar.json.layout import Layout
-from sluicegate.grammar.json.object_plan import ObjectPlan
-from sluicegate.grammar.json.objects import ObjectState
+from sluicegate.grammar.json.objects.plan import ObjectPlan
+from sluicegate.grammar.json.objects.state import ObjectState
 from sluicegate.grammar.json.plans import Plans
 from sluicegate.grammar.lexemes.base import QUOTE, Lexeme
 from sluicegate.grammar.lexemes.open_ended import open_ended

@@ -11,7 +11,7 @@ import pytest
 
 from sluicegate.grammar import GrammarOptions, Unsatisfiable, compile_json_schema
 from sluicegate.grammar.json.arrays.plan import ArrayPlan
-from sluicegate.grammar.json.object_plan import ObjectPlan
+from sluicegate.grammar.json.objects.plan import ObjectPlan
 from sluicegate.grammar.json.root import satisfiable_values
 from sluicegate.grammar.options import PropertyOrder
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_schema, walk

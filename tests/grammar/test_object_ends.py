@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from sluicegate.grammar.json import object_plan
-from sluicegate.grammar.json.object_plan import Ends, ObjectPlan
+from sluicegate.grammar.json.objects import plan as object_plan
+from sluicegate.grammar.json.objects.plan import Ends, ObjectPlan
 
 
 def drawn(seed: int) -> ObjectPlan:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sluicegate.grammar import GrammarOptions, LazyGrammar, compile_json_schema
-from sluicegate.grammar.json.object_plan import _LONG
+from sluicegate.grammar.json.objects.plan import _LONG
 from sluicegate.grammar.lexemes.literals import Literals, sorted_spellings
 from sluicegate.grammar.lexemes.remaining import Remaining, SharedWords
 from sluicegate.grammar.reading.given_names import GivenNames, NameSet

@@ -11,7 +11,7 @@ from sluicegate.grammar.budget.meter import look
 from sluicegate.grammar.json.blocked_strings import unblocked
 from sluicegate.grammar.json.existentials import Claims, TooMany, claims_of, names_of, skipped
 from sluicegate.grammar.json.members import member_terms
-from sluicegate.grammar.json.object_plan import ObjectPlan, ordered_names
+from sluicegate.grammar.json.objects.plan import ObjectPlan, ordered_names
 from sluicegate.grammar.json.plan_source import PlanSource
 from sluicegate.grammar.lexemes.base import Lexeme
 from sluicegate.grammar.lexemes.joint import joint_lexeme

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 
@@ -13,6 +13,7 @@ from sluicegate.grammar.json.existentials import Claims
 from sluicegate.grammar.lexemes.base import Lexeme
 from sluicegate.grammar.lexemes.literals import Literals, plain, sorted_spellings
 from sluicegate.grammar.lexemes.remaining import Remaining, SharedWords
+from sluicegate.grammar.lexemes.scalars import string_lexemes
 from sluicegate.grammar.reading.guards import DistinctKey, Guard
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.containers import Conjunction
@@ -177,6 +178,11 @@ class ObjectPlan:
         """Return whether some free name cannot grow into a longer one. Once it was given, what leads to it again must
         not be begun."""
         return not all(map(strings.can_grow, self.free_names))
+
+    def lexemes_left(self, used: GivenTexts) -> tuple[tuple[tuple[int, ...], Lexeme], ...]:
+        """Return the lexemes of the free names as in `free_lexemes`, less the names in `used`."""
+        left = [replace(part, given=used) for part in self.free_names]
+        return tuple(((k,), lexeme) for k, part in enumerate(left) for lexeme in string_lexemes((part,)))
 
     @cached_property
     def distinct(self) -> DistinctKey:

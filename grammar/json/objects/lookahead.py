@@ -1,0 +1,131 @@
+"""What an open object can read, told from facts about its names and values."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from sluicegate.grammar.classification.openings import of_scalar
+from sluicegate.grammar.given.texts import GivenTexts
+from sluicegate.grammar.json.container import LayoutSource
+from sluicegate.grammar.json.objects.plan import ObjectPlan
+from sluicegate.grammar.json.objects.progress import After, Progress
+from sluicegate.grammar.reading.continuations import Continuation, followed, of_lexeme
+from sluicegate.grammar.reading.lookahead import OVER, Lookahead, after_byte, joined
+from sluicegate.grammar.reading.readings import InLexeme
+from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, PunctuationTrie
+from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
+
+
+class ObjectLookahead(Progress):
+    """Finds the lookahead of an open object. None as in `Container`: only the readings know it."""
+
+    __slots__ = ("_entered", "_read")
+
+    def __init__(
+        self,
+        values: LayoutSource,
+        plan: ObjectPlan,
+        at: int,
+        count: int,
+        follow: Continuation,
+        met: int = 0,
+        used: GivenTexts | None = None,
+    ) -> None:
+        super().__init__(values, plan, at, count, follow, met, used)
+        self._entered: dict[int, Lookahead | None] = {}
+        self._read: tuple[int, int] | None = None
+
+    @abstractmethod
+    def moved(self, after: After) -> ObjectLookahead:
+        """Return the state of the same object so far on."""
+
+    @abstractmethod
+    def free_names(self) -> tuple[InLexeme, ...]:
+        """Return the readings of free names that may come next, from behind the opening quote on."""
+
+    def entry_lookahead(self, index: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead | None:
+        """Return the lookahead after name `index` (-1 - k: a free name of kind k): `:`, perhaps blanks, the value, and
+        on. None: it is not known here."""
+        if self.plan.some or at is not vocabulary.punctuation.root:
+            return None
+        return self.moved(self.after(index))._entered_lookahead(index, vocabulary)
+
+    def _entered_lookahead(self, index: int, vocabulary: Vocabulary) -> Lookahead | None:
+        """Return the lookahead after name `index`, asked of the state that it leads to: one for all states that offer
+        it."""
+        if index not in self._entered:
+            self._entered[index] = self._find_entered(index, vocabulary)
+        return self._entered[index]
+
+    def _find_entered(self, index: int, vocabulary: Vocabulary) -> Lookahead | None:
+        plan, values, punctuation = self.plan, self.values, vocabulary.punctuation
+        colon = punctuation.by_path.get(b":")
+        if colon is None:
+            return None
+        terms = plan.values[index] if index >= 0 else plan.free[-1 - index]
+        layout, done = values.layout, self.part_done()
+        found = values.value_lookahead(terms, punctuation.root, vocabulary)
+        ends = found.ends
+        for _, _, _, more in found.doubtful:
+            ends |= more
+        if not layout.delayed(layout.colon, ends, punctuation) & colon.domain:
+            # No token begins with the colon and goes on behind the value.
+            found = found.whole()
+        elif done.is_asked(0):
+            return None
+        else:
+            found = followed(found, done, 0, punctuation.root, vocabulary)
+        after = after_byte(colon, layout.spaced_lookahead(layout.colon, found, punctuation))
+        return after._replace(read=HERE | after.read | colon.lift(HERE))
+
+    def parts_lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead | None:
+        if not self.may_go_on():
+            return OVER
+        plan, layout, punctuation = self.plan, self.values.layout, vocabulary.punctuation
+        read, ends = self._listed_read(punctuation)
+        if plan.some or (ends and layout.delayed(layout.block, ends, punctuation) & at.domain):
+            return None
+        ends = 0
+        for name in self.free_names():
+            inside, over = of_scalar(name.lexeme, punctuation)
+            read |= inside
+            ends |= over
+        there = layout.delayed(layout.block, ends, punctuation) & at.domain
+        colon = punctuation.by_path.get(b":")
+        if there and colon is not None and punctuation.behind(there, 1 << colon.number) & at.domain:
+            return None
+        read = HERE | layout.spaced(layout.block, read, punctuation)
+        if not there:
+            return Lookahead(read)
+        # A new name that ends where its token ends: nothing but the name itself is asked about.
+        spaced = there & ~ends
+        doubtful = [((plan.distinct,), True, ends & at.domain, 0), ((plan.distinct,), False, spaced, 0)]
+        return Lookahead(read, 0, tuple([each for each in doubtful if each[2]]))
+
+    def name_lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead | None:
+        """Return the lookahead of a name at `at`, from its opening quote on. None: a listed name may end there, or
+        demands are counted."""
+        punctuation = vocabulary.punctuation
+        read, ends = self._listed_read(punctuation)
+        if ends or self.plan.some:
+            return None
+        parts = [Lookahead(HERE | read)]
+        parts += [of_lexeme(name.lexeme, name.follow, at, vocabulary) for name in self.free_names()]
+        return joined(parts)
+
+    def _listed_read(self, punctuation: PunctuationTrie) -> tuple[int, int]:
+        """Return what a listed name reads from its opening quote on, and where it may end."""
+        plan = self.plan
+        if self._read is None:
+            if plan.in_order:
+                self._read = plan.read_from(self.at, punctuation)
+            elif plan.unordered:
+                self._read = plan.read_of(plan.left(self.at), punctuation)
+            else:
+                read = ends = 0
+                known = plan.names_read(punctuation)
+                for i in self.offered():
+                    read |= known[i][0]
+                    ends |= known[i][1]
+                self._read = read, ends
+        return self._read

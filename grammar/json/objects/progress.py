@@ -1,0 +1,137 @@
+"""How far an open object has come: which names may come next, and whether it may end."""
+
+from __future__ import annotations
+
+from sluicegate.grammar.given.texts import GivenTexts
+from sluicegate.grammar.json.container import Container, LayoutSource
+from sluicegate.grammar.json.objects.plan import ObjectPlan
+from sluicegate.grammar.reading.continuations import Continuation
+from sluicegate.grammar.schema.containers import Conjunction
+
+After = tuple[int, int, int]
+"""`at`, `count` and `met` of an object after one more name."""
+
+
+class Progress(Container):
+    """`at`: next listed name in order, or a bit set of those given (any order); `count`: members so far, 0 where nobody
+    asks; `met`: bit set of the demands met so far; `used`: free names that came, once one of them begins no longer one;
+    `kinds`: lexemes of the free names that are left, each with the plan's kinds of names by its outcomes."""
+
+    __slots__ = ("_offered", "at", "count", "kinds", "met", "used")
+    plan: ObjectPlan
+
+    def __init__(
+        self,
+        values: LayoutSource,
+        plan: ObjectPlan,
+        at: int,
+        count: int,
+        follow: Continuation,
+        met: int = 0,
+        used: GivenTexts | None = None,
+    ) -> None:
+        super().__init__(follow)
+        self.values = values
+        self.plan = plan
+        self.at = at
+        self.count = count
+        self.met = met
+        self.used = used
+        self.kinds = plan.free_lexemes if used is None else plan.lexemes_left(used)
+        self._offered: list[int] | None = None
+
+    def pointer(self) -> str:
+        return next(filter(None, map(self.values.pointer, self.plan.values)), "")
+
+    def missing(self) -> int:
+        """Return how many required names have not come yet."""
+        plan = self.plan
+        if not plan.any_order:
+            return plan.required_from[self.at]
+        return (plan.required_set & ~self.at).bit_count()
+
+    def may_close(self) -> bool:
+        plan = self.plan
+        if self.missing() or (plan.counts and self.count < plan.low):
+            return False
+        return not plan.some or (self.met | plan.skipped(self.at)) + 1 == 1 << plan.some
+
+    def may_go_on(self) -> bool:
+        return self.offers_free() or self.is_offered()
+
+    # --- listed names ---
+
+    def offered(self) -> list[int]:
+        """Return the indices of the listed names that may come next and leave the object completable."""
+        if self._offered is not None:
+            return self._offered
+        plan = self.plan
+        if plan.in_order:
+            self._offered = list(range(self.at, plan.until[self.at]))
+            return self._offered
+        room = None if plan.high is None else plan.high - self.count
+        found: list[int] = []
+        missing = self.missing()
+        for i in range(self.at if not plan.any_order else 0, len(plan.names)):
+            if plan.any_order and self.at >> i & 1:
+                continue
+            needed = plan.required[i]
+            fits = bool(self.ways(i)) if plan.some else room is None or missing + (not needed) <= room
+            if fits and self._enough_left(i):
+                found.append(i)
+            if needed and not plan.any_order:
+                break
+        self._offered = found
+        return found
+
+    def is_offered(self) -> bool:
+        """Return whether some listed name may come next."""
+        return bool(self.plan.left(self.at)) if self.plan.unordered else bool(self.offered())
+
+    def _enough_left(self, i: int) -> bool:
+        """Return whether, after name `i`, the names left can still reach the least number of members."""
+        plan = self.plan
+        if not plan.counts or plan.any_order or (plan.free and plan.supply is None):
+            return True
+        return self.count + len(plan.names) - i + (plan.supply or 0) >= plan.low
+
+    # --- free names ---
+
+    def offers_free(self) -> bool:
+        plan = self.plan
+        if not self.kinds:
+            return False
+        if plan.some:
+            offered = any(self.ways(-1 - k) for kinds, _ in self.kinds for k in kinds)
+            return offered and (plan.any_order or not self.missing())
+        if plan.supply is not None and not plan.any_order and self.at < len(plan.names):
+            return not self.missing() and self.count + plan.supply >= plan.low
+        missing = self.missing()
+        if plan.high is not None and self.count + missing + 1 > plan.high:
+            return False
+        return plan.any_order or not missing
+
+    # --- where a name leads ---
+
+    def ways(self, index: int) -> list[tuple[After, Conjunction]]:
+        """Return where name `index` (-1 - k: a free name of kind k) leads, and with what value; only what can be
+        completed."""
+        plan = self.plan
+        claims = plan.claims[index] if index >= 0 else plan.free_claims[-1 - index]
+        found = []
+        for hits, terms in claims:
+            at, count, met = after = self.after(index, hits)
+            if plan.ends.reachable(at, met, count):
+                found.append((after, terms))
+        return found
+
+    def after(self, index: int, hits: int = 0) -> After:
+        """Return how far the object is after name `index`, which meets the demands `hits`."""
+        plan, at = self.plan, self.at
+        if plan.any_order:
+            at |= (1 << index) if index >= 0 else 0
+        else:
+            at = index + 1 if index >= 0 else len(plan.names)
+            if plan.some:
+                hits |= plan.skipped(self.at, index if index >= 0 else None)
+        return at, self.count + plan.counts, self.met | hits
