@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
-from sluicegate.gateway.rails.time_limit import within
+from sluicegate.gateway.rails.time_limit import contained, within
 from sluicegate.plugins import AwaitedSession, Channel, Piece, Verdict
 from sluicegate.safety import JudgeSession, RailPolicy, Released, check_verdict, decoded_escape
 
@@ -64,7 +64,7 @@ class ActiveJudge:
         began = perf_counter()
         call = self.session.close() if text is None else self.session.feed(text)
         try:
-            verdict = await (_in_time(self.budget_s, call) if self.is_ours else within(self.budget_s, _contained(call)))
+            verdict = await (_in_time if self.is_ours else _contained_in_time)(self.budget_s, call)
         finally:
             self.seconds += perf_counter() - began
         check_verdict(verdict, self.clear_to, fed, closing=text is None, redacts=False)
@@ -79,20 +79,8 @@ async def _in_time(budget_s: float, call: Coroutine[Any, Any, Verdict]) -> Verdi
         return await call
 
 
-async def _contained(call: Coroutine[Any, Any, Verdict]) -> Verdict:
-    """Return what `call` answers. What would stop the event loop (`SystemExit`) becomes a `RuntimeError`, and so does a
-    judge that cancels itself."""
-    try:
-        return await call
-    except (Exception, GeneratorExit):
-        raise
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        raise RuntimeError("the judge cancelled itself") from error
-    except BaseException as error:
-        raise RuntimeError(f"the judge raised {type(error).__name__}") from error
+async def _contained_in_time(budget_s: float, call: Coroutine[Any, Any, Verdict]) -> Verdict:
+    return await within(budget_s, contained(lambda: call, "the judge"))
 
 
 async def _answers(asked: Sequence[Coroutine[Any, Any, Verdict]]) -> list[Verdict | BaseException]:

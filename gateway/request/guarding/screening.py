@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from sluicegate.gateway.rails.time_limit import within
+from sluicegate.gateway.rails.time_limit import contained, within
 from sluicegate.gateway.rails.verdicts import applied, categories_of, checked, joined, own_copy
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.tracing.timing import Note
@@ -175,24 +174,8 @@ async def _asked_stranger(rail: InputRail, request: Request, caller: Caller, lim
 
 
 async def _one_answer(rail: InputRail, request: Request, caller: Caller, limit_s: float) -> ScreenResult:
-    found = await within(limit_s, _contained(rail, own_copy(request), caller))
+    found = await within(limit_s, contained(partial(rail.screen, own_copy(request), caller), "screen()"))
     return checked(found, request)
-
-
-async def _contained(rail: InputRail, request: Request, caller: Caller) -> Any:
-    """Return what the rail answers. What would stop the event loop (`SystemExit`) becomes a `RuntimeError`, and so does
-    a rail that cancels itself."""
-    try:
-        return await rail.screen(request, caller)
-    except (Exception, GeneratorExit):
-        raise
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        raise RuntimeError("screen() cancelled itself") from error
-    except BaseException as error:
-        raise RuntimeError(f"screen() raised {type(error).__name__}") from error
 
 
 async def sound(rail: InputRail, rail_policy: RailPolicy) -> bool:
@@ -201,7 +184,7 @@ async def sound(rail: InputRail, rail_policy: RailPolicy) -> bool:
     probe = Request("probe", "probe", (Message("user", f"Hello {secrets.token_hex(4)}"),))
     try:
         limit_s = min(rail_policy.budget_s or PROBE_S, PROBE_S)
-        checked(await within(limit_s, _contained(rail, probe, Caller(tenant="probe"))), probe)
+        await _one_answer(rail, probe, Caller(tenant="probe"), limit_s)
     except RequestError:
         return True
     except Exception:
