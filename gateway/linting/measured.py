@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-WEIGHTS = "05bc8f2648dea2f7"
-"""Version of the bundled model that was asked, as of commit c28a57e6."""
+WEIGHTS = "af95791057631cff"
+"""Version of the bundled model that was asked, as of commit f8c5744a."""
 
 
 class Gain(NamedTuple):
@@ -33,19 +33,19 @@ class Gain(NamedTuple):
 
 
 MEASURED: Mapping[str, Gain] = {
-    "reasons-first": Gain(339, 0.791, 0.817, -0.003, 0.058),
-    "enum": Gain(94, 0.372, 0.819, 0.347, 0.538),
-    "description": Gain(130, 0.831, 0.838, -0.016, 0.037),
-    "plain-keys": Gain(336, 0.47, 0.818, 0.287, 0.413),
-    "abbreviations": Gain(336, 0.497, 0.818, 0.258, 0.384),
-    "date-format": Gain(91, 0.352, 0.923, 0.473, 0.674),
-    "nullable": Gain(308, 0.519, 0.633, 0.039, 0.191),
-    "flat": Gain(336, 0.815, 0.818, -0.017, 0.026),
-    "fewer-properties": Gain(226, 0.788, 0.788, -0.027, 0.027),
-    "one-type": Gain(119, 0.891, 0.882, -0.041, 0.017),
-    "closed": Gain(339, 0.823, 0.823, 0.0, 0.0),
-    "max-length": Gain(196, 0.796, 0.796, 0.0, 0.0),
-    "number-bounds": Gain(119, 0.882, 0.882, 0.0, 0.0),
-    "max-items": Gain(94, 0.681, 0.681, 0.0, 0.0),
+    "reasons-first": Gain(339, 0.941, 0.926, -0.03, 0.0),
+    "enum": Gain(94, 0.521, 0.979, 0.358, 0.559),
+    "description": Gain(130, 0.9, 0.915, 0.0, 0.039),
+    "plain-keys": Gain(336, 0.824, 0.943, 0.073, 0.167),
+    "abbreviations": Gain(336, 0.729, 0.943, 0.164, 0.27),
+    "date-format": Gain(91, 0.374, 1.0, 0.527, 0.722),
+    "nullable": Gain(308, 0.773, 0.883, 0.075, 0.15),
+    "flat": Gain(336, 0.938, 0.943, -0.006, 0.019),
+    "fewer-properties": Gain(226, 0.907, 0.912, -0.009, 0.018),
+    "one-type": Gain(119, 0.975, 0.975, 0.0, 0.0),
+    "closed": Gain(339, 0.944, 0.944, 0.0, 0.0),
+    "max-length": Gain(196, 0.918, 0.918, 0.0, 0.0),
+    "number-bounds": Gain(119, 0.975, 0.975, 0.0, 0.0),
+    "max-items": Gain(101, 0.743, 0.743, 0.0, 0.0),
 }
 """By name of the rule. A rule without an entry concerns cost or certainty, or what the bundled model cannot show."""
