@@ -52,8 +52,9 @@ def load_of(core: EngineCore, arriving: int) -> Load:
     before = waiting - scheduler.waiting_behind
     busy = len(staying) + min(places, before)
     now = time.monotonic()
-    oldest_s = max((now - (sequence.started_s or now) for sequence in staying), default=0.0)
-    wait_s = core.requests.wait_estimate.wait_s(before + 1 - places, busy, oldest_s)
+    ages = [now - (sequence.started_s or now) for sequence in staying]
+    oldest_s, age_s = max(ages, default=0.0), sum(ages) / max(1, len(ages))
+    wait_s = core.requests.wait_estimate.wait_s(before + 1 - places, busy, oldest_s, age_s)
     return Load(len(running), waiting, free, scheduler.pool.num_blocks, wait_s)
 
 

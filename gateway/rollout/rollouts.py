@@ -58,6 +58,7 @@ class Rollouts:
         self._leads = False
         self._trouble: dict[str, str] = {}
         self._ticking: asyncio.Task[None] | None = None
+        self._flushing: asyncio.Task[None] | None = None
 
     @property
     def found(self) -> Mapping[str, Rollout]:
@@ -97,7 +98,8 @@ class Rollouts:
             await asyncio.gather(self._ticking, return_exceptions=True)
         await self._judge.close()
         try:
-            await self._flush()
+            while self._waiting:
+                await self._flush()
             if self._leads:
                 await self._tables.call(self._store.give_up)
         except DatabaseUnavailable as error:
@@ -280,6 +282,13 @@ class Rollouts:
         self._found[route] = await self._tables.call(lambda: self._store.edit(route, edit))
 
     async def _flush(self) -> None:
+        """Write what waits, one caller after another, to its end even where the caller is cancelled: what is in the
+        tables and still waits would be written, and counted, twice."""
+        if self._flushing is None or self._flushing.done():
+            self._flushing = asyncio.create_task(self._write())
+        await asyncio.shield(self._flushing)
+
+    async def _write(self) -> None:
         if not self._waiting:
             return
         seen = self._waiting[:]

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -15,6 +16,7 @@ from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import Message, Request, ScreenResult
 
 Act = Callable[[Request], Any]
+BUDGET_S = 0.5
 TOOLS = [{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}]
 
 
@@ -124,13 +126,37 @@ def test_what_a_rail_does_to_the_schemas_it_is_handed_changes_nobody_elses() -> 
 
 def test_a_rail_that_never_answers_keeps_nobody_else_waiting() -> None:
     forever = {"default": {"screen": {"bad": {"budget_s": 1}}}}
-    with around(Bad(lambda r: asyncio.sleep(600)), policies=forever) as app:
-        found: list[int] = []
-        thread = threading.Thread(target=lambda: found.append(app.ask("bad", stream=False).status))
-        thread.start()
+    with around(Bad(lambda r: asyncio.sleep(600)), policies=forever) as app, ThreadPoolExecutor(1) as pool:
+        bad = pool.submit(app.ask, "bad", stream=False)
         assert app.ask("good", stream=False).text == "Hello back"
-        thread.join(60)
-        assert found == [500]
+        assert bad.result().status == 500
+
+
+def test_a_rail_is_not_charged_for_what_others_keep_the_event_loop_for() -> None:
+    """One caller's text keeps the loop for twice the budget, while the same rail has answered another caller."""
+    waits, is_kept = asyncio.Event(), asyncio.Event()
+
+    def keep() -> None:
+        is_kept.set()  # who waits goes on when the loop comes to it
+        time.sleep(2 * BUDGET_S)
+
+    async def keeping(request: Request) -> ScreenResult:
+        await waits.wait()
+        keep()
+        return ScreenResult()
+
+    class Slower(Bad):
+        async def screen(self, request: Request, caller: Any) -> Any:
+            if request.messages[0].content == "good":
+                waits.set()
+                await is_kept.wait()
+            return await super().screen(request, caller)
+
+    budget = {"default": {"screen": {"bad": {"budget_s": BUDGET_S}}}}
+    with around(Slower(keeping), policies=budget) as app, ThreadPoolExecutor(1) as pool:
+        bad = pool.submit(app.ask, "bad", stream=False)
+        assert app.ask("good", stream=False).text == "Hello back"
+        assert bad.result().status == 500
 
 
 class MessagesOnly:

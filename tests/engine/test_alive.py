@@ -102,6 +102,8 @@ def test_the_wait_is_the_stay_of_others_over_the_places() -> None:
     for _ in range(200):
         wait_estimate.record(4.0)
     assert wait_estimate.wait_s(leaving=1, running=4, oldest_s=99.0) == pytest.approx(1.0)
+    longer = wait_estimate.wait_s(leaving=1, running=4, oldest_s=99.0, age_s=12.0)
+    assert longer == pytest.approx(3.0)  # all that run have outstayed those before them
     assert wait_estimate.wait_s(leaving=8, running=4, oldest_s=99.0) == pytest.approx(8.0)
     assert wait_estimate.wait_s(leaving=0, running=4, oldest_s=99.0) == 0.0
     assert wait_estimate.wait_s(leaving=8, running=0, oldest_s=0.0) == pytest.approx(32.0)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import random
 import re
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ import pytest
 
 from sluicegate.gateway.config import load
 from sluicegate.gateway.rollout import rollouts
+from sluicegate.gateway.rollout.observation import Observation
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import ConfigurationError, GenerationFailed, Job
 from tests.altered import altered
 from tests.gateway.upstream.servers import ScriptedServer, running, says
-from tests.waiting import until
+from tests.waiting import LIMIT_S, until
 
 GOOD, NEW = "m@1", "m@2"
 WITHIN = 400
@@ -236,7 +238,6 @@ def test_an_equal_version_takes_over_step_by_step_and_only_once_it_is_proven() -
 
 def test_a_version_that_hangs_is_caught_although_nobody_waits_for_its_end() -> None:
     """Clients leave: how long they waited is what is left to see."""
-    from sluicegate.gateway.rollout.observation import Observation
     from sluicegate.gateway.rollout.progress import Rollout
     from sluicegate.gateway.settings import RolloutSettings
 
@@ -258,7 +259,8 @@ def test_a_restart_loses_nothing(tmp_path: Path) -> None:
         app.ask(model="m", stream=False)  # not yet on the disk when the gateway stops
     with rolling(good, routing=routing) as app:
         after = look(app)
-        until(lambda: sum(look(app)["metrics"]["failures"][arm]["n"] for arm in ("canary", "baseline")) == 41)
+        until(lambda: asked_of(look(app)) >= 41)
+        assert asked_of(look(app)) == 41
     assert sum(before["requests"][arm] for arm in ("canary", "baseline")) == 40
     assert after["began_s"] == before["began_s"]
     assert [one["action"] for one in after["decisions"]] == ["start"]
@@ -267,6 +269,35 @@ def test_a_restart_loses_nothing(tmp_path: Path) -> None:
     with rolling(good, routing=routing) as app:  # what was stopped does not begin again
         assert look(app)["state"] == "stopped"
         assert app.client.get("/admin/routes").json()["data"][0]["weights"] == {GOOD: 1, NEW: 0}
+
+
+def test_what_is_being_written_when_the_gateway_stops_is_counted_once(tmp_path: Path) -> None:
+    """The gateway stops between the end of a transaction and the moment in which its loop hears of it."""
+    routing = {"state": str(tmp_path / "routes.json")}
+    is_kept, stops = threading.Event(), threading.Event()
+    with rolling(good, routing=routing) as app:
+        store, judge = app.runtime.rollouts._store, app.runtime.rollouts._judge
+        add, close = store.add, judge.close
+
+        def adding(seen: Sequence[Observation]) -> None:
+            add(seen)
+            is_kept.set()
+            stops.wait(LIMIT_S)
+
+        async def closing() -> None:
+            stops.set()
+            await close()
+
+        store.add, judge.close = adding, closing  # type: ignore[method-assign]
+        app.ask(model="m", stream=False)
+        assert is_kept.wait(LIMIT_S)
+    with rolling(good, routing=routing) as app:
+        until(lambda: asked_of(look(app)) > 0)  # all that is in the tables is taken at once
+        assert asked_of(look(app)) == 1
+
+
+def asked_of(found: Mapping[str, Any]) -> int:
+    return sum(found["metrics"]["failures"][arm]["n"] for arm in ("canary", "baseline"))
 
 
 def test_a_decision_that_was_kept_but_not_put_into_force_is_after_a_crash(tmp_path: Path) -> None:
