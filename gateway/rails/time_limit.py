@@ -18,6 +18,7 @@ async def within(budget_s: float | None, work: Coroutine[Any, Any, T]) -> T:
         return await work
     held = _Held(work)
     task = asyncio.ensure_future(held)
+    task.add_done_callback(lambda _: work.close())  # one that was cancelled before it began was never awaited
     try:
         done, _ = await asyncio.wait((task,), timeout=budget_s)
     except asyncio.CancelledError:

@@ -91,7 +91,7 @@ def in_postgres(server: PostgresServer) -> Iterator[Place]:
 def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     """Yield a place that is never away, and is waited for: where twenty things run, sixty connections take longer to
     begin than callers of a gateway would wait."""
-    monkeypatch.setattr(run_script, "connect", partial(run_script.connect, patience_s=LIMIT_S))
+    monkeypatch.setattr(run_script, "connect", partial(connect, patience_s=LIMIT_S))
     if request.param == "redis":
         yield in_redis(request.getfixturevalue("redis"))
         return
