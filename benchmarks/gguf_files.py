@@ -27,9 +27,11 @@ class GgufShape(NamedTuple):
 SHAPES = {
     "300m": GgufShape(1024, 4096, 16, 16, 4, 16_000, False),
     "1b": GgufShape(2048, 8192, 16, 32, 8, 128_256, True),
+    "1b-8": GgufShape(2048, 8192, 8, 32, 8, 128_256, True),
 }
-"""Sizes by name; `1b` is that of Llama-3.2-1B."""
+"""Sizes by name; `1b` is that of Llama-3.2-1B, `1b-8` has half of its layers."""
 KINDS: Mapping[str, Mapping[str, str]] = {
+    "f32": {"": "F32"},
     "q8_0": {"": "Q8_0"},
     "q4_0": {"": "Q4_0"},
     "q4_k_m": {"token_embd": "Q6_K", "output.": "Q6_K", "attn_v": "Q6_K", "ffn_down": "Q6_K", "": "Q4_K"},
@@ -79,7 +81,9 @@ def write_random(file: Path, shape_name: str, kinds_name: str) -> Path:
 
 
 def random_blocks(kind: str, rows: int, columns: int, random: np.random.Generator) -> npt.NDArray[np.uint8]:
-    """Return rows of blocks with random numbers."""
+    """Return rows of blocks with random numbers, as bytes."""
+    if kind == "F32":
+        return (random.standard_normal((rows, columns), np.float32) * np.float32(0.02)).view(np.uint8)
     each, size, scales = _BLOCKS[kind]
     made = random.integers(0, 256, (rows * columns // each, size), dtype=np.uint8)
     for at, unit in scales.items():

@@ -1,9 +1,16 @@
-"""What probes add to decoding: processor time of the engine for the same answers, with and without.
+"""What probes add to decoding: processor time of the engine for the same answers, with and without, and of the judge.
 
-    python -m benchmarks.probes [--model FOLDER] [--requests 8] [--tokens 200] [--rounds 7] [--json]
+    python -m benchmarks.probes [--model bundled] [--weights full] [--requests 8] [--tokens 32] [--rounds 20] [--json]
 
-Both engines run in turns, in this process, on the same prompts; each round gives a ratio, and their median stands with
-the lowest and the highest. There is one linear probe, on one layer in the middle.
+Both engines run in turns, in this process, on the same prompts and one set of weights. Each turn is short; their order
+changes from round to round. The ratio is that of the tenth percentiles, beside the median of the rounds' own ratios
+with the lower and the upper quarter. Both make as many passes: a judged answer that
+ends by its length has one more than tokens, for the state of the last, so the others are a token longer. There is one
+linear probe, on one layer in the middle. A GGUF file of
+`benchmarks.gguf_files` is a model of real size.
+
+The judge is `moderate.probe` behind the gateway's own windows, fed with what the engine would deliver: sentences of so
+many tokens of four characters. Its time is all that the windows take for a token.
 Wall-clock time is left out: other processes stretch it.
 """
 
@@ -12,19 +19,22 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import random
 import time
+from collections.abc import Iterator
 from dataclasses import replace
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 
 import torch
 
 from benchmarks import common
+from benchmarks.judges import Case, Score, built, judged
 from sluicegate.engine import Engine, EngineSettings, LoadedModel
 from sluicegate.engine.construction import load
 from sluicegate.engine.probes.probe import ProbeSet, StateProbe, digest_of
 from sluicegate.engine.settings import ModelSettings
-from sluicegate.plugins import Job, Prompt, Sampling
+from sluicegate.plugins import Job, Piece, Prompt, Sampling
 
 
 def with_probe(model: LoadedModel) -> LoadedModel:
@@ -49,46 +59,90 @@ async def _read(engine: Engine, job: Job) -> None:
         pass
 
 
-async def measure(path: str, requests: int, tokens: int, rounds: int) -> dict[str, Any]:
-    model = load(ModelSettings(path))
-    settings = EngineSettings(threads=1, draft_tokens=0, max_batch_size=max(8, requests))
+async def measure(given: argparse.Namespace) -> dict[str, Any]:
+    model = load(ModelSettings(given.model), weights=given.weights)
+    settings = EngineSettings(threads=1, draft_tokens=0, max_batch_size=max(8, given.requests), num_blocks=512)
     engines = [Engine(settings, [one]) for one in (model, with_probe(model))]
     for engine in engines:
         await engine.start()
     try:
-        await _round(engines, model.name, requests, 8)
-        found = [await _round(engines, model.name, requests, tokens) for _ in range(rounds)]
+        await _round(engines, model.name, given.requests, 8, 0)
+        turns = range(given.rounds)
+        found = [await _round(engines, model.name, given.requests, given.tokens, turn) for turn in turns]
     finally:
         for engine in engines:
             await engine.close()
-    ratios = sorted(held / plain for plain, held in found)
-    step_ms = 1e3 * median(plain for plain, _ in found) / tokens
-    added_us = 1e6 * median(held - plain for plain, held in found) / tokens / requests
+    plain, probed = (tenth([one[at] for one in found]) for at in (0, 1))
+    quarters = quantiles([held / bare for bare, held in found], n=4)
+    each = given.tokens * given.requests
     return {
         "model": model.name,
         "parameters": model.parameter_count,
-        "requests": requests,
-        "step_ms": round(step_ms, 3),
-        "added_us_a_token": round(added_us, 2),
-        "ratio": [round(value, 4) for value in (median(ratios), ratios[0], ratios[-1])],
+        "requests": given.requests,
+        "token_us": round(1e6 * plain / each, 1),
+        "added_us_a_token": round(1e6 * (probed - plain) / each, 2),
+        "added_by_rounds": round(1e6 * median(held - bare for bare, held in found) / each, 2),
+        "ratio": round(probed / plain, 4),
+        "ratio_by_rounds": [round(value, 4) for value in (quarters[1], quarters[0], quarters[2])],
+        "judge": await judge_costs(),
         "machine": common.machine(),
     }
 
 
-async def _round(engines: list[Engine], model: str, requests: int, tokens: int) -> tuple[float, float]:
-    plain = await spent(engines[0], model, requests, tokens, False)
-    return plain, await spent(engines[1], model, requests, tokens, True)
+def tenth(values: list[float]) -> float:
+    return sorted(values)[len(values) // 10]
+
+
+async def _round(engines: list[Engine], model: str, requests: int, tokens: int, turn: int) -> tuple[float, float]:
+    """Return what either engine spent; which is first alternates. An answer that ends by its
+    length has one more pass where it is judged, for the state of its last token; so the others are a token longer."""
+    took = [0.0, 0.0]
+    for at in (turn % 2, 1 - turn % 2):
+        took[at] = await spent(engines[at], model, requests, tokens + 1 - at, at == 1)
+    return took[0], took[1]
+
+
+async def judge_costs() -> dict[str, float]:
+    """Return microseconds of CPU that the judge adds to a token, where sentences are short, and where they are long."""
+    return {f"us_a_token_of_{tokens}": round(await _judge_cost(tokens), 2) for tokens in (10, 30, 90)}
+
+
+async def _judge_cost(tokens: int, sentences: int = 20, times: int = 9) -> float:
+    text = (("abc " * tokens)[:-2] + ". ") * sentences
+    rail = built("probe", block=0.9)
+    took: list[float] = []
+    for _ in range(times):
+        score = Score()
+        await judged(rail, Case("", text, bad=False), score, random.Random(1), _harmless)
+        assert score.alarms == [False], "a harmless text was stopped"
+        took.append(score.cpu_s)
+    return 1e6 * (min(took) - _cut_cost(text)) / (tokens * sentences)
+
+
+def _harmless(text: str, _: random.Random) -> Iterator[Piece]:
+    for at in range(0, len(text), 4):
+        yield Piece(0, text[at : at + 4], (1,), probed=({"harm": -4.0},))
+    yield Piece(0, finish_reason="stop")
+
+
+def _cut_cost(text: str) -> float:
+    """Return the seconds that making the pieces takes, which is no judge's."""
+    began = time.process_time()
+    for _ in _harmless(text, random.Random(1)):
+        pass
+    return time.process_time() - began
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--model", default="bundled")
+    options.add_argument("--weights", default="full", choices=("full", "int8", "int4"))
     options.add_argument("--requests", type=int, default=8)
-    options.add_argument("--tokens", type=int, default=200)
-    options.add_argument("--rounds", type=int, default=7)
+    options.add_argument("--tokens", type=int, default=32)
+    options.add_argument("--rounds", type=int, default=20)
     options.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     given = options.parse_args()
-    found = asyncio.run(measure(given.model, given.requests, given.tokens, given.rounds))
+    found = asyncio.run(measure(given))
     print(json.dumps(found, indent=None if given.json else 2))
 
 

@@ -3,6 +3,7 @@
 from sluicegate.engine.cpu.block_packing import BLOCK_NAMES, half_scales
 from sluicegate.engine.cpu.decoder import Decoder, decoder_for, program_kernels
 from sluicegate.engine.cpu.head_products import HeadProducts, products_of
+from sluicegate.engine.cpu.huge_pages import settle, settle_beside
 from sluicegate.engine.cpu.kernels.lowrank import MOST_RANK, FactorTable, factor_table
 from sluicegate.engine.cpu.packing import EIGHT, FOUR, HALF_NAMES, Packed, fits_halves, keep_blocks, keep_halves, narrow
 from sluicegate.engine.cpu.small_layers import (
@@ -13,6 +14,7 @@ from sluicegate.engine.cpu.small_layers import (
     shrink_module,
     weight_bytes,
     weight_count,
+    weight_tensors,
     whole_weights,
 )
 from sluicegate.engine.cpu.table_builder import FAMILIES
@@ -43,8 +45,11 @@ __all__ = [
     "products_of",
     "program_kernels",
     "rounds_activations",
+    "settle",
+    "settle_beside",
     "shrink_module",
     "weight_bytes",
     "weight_count",
+    "weight_tensors",
     "whole_weights",
 ]

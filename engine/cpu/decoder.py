@@ -56,6 +56,7 @@ class Decoder:
         self._tasks = np.empty((tokens, 4), np.int64)
         self._order = np.empty((2, tokens), np.int64)
         self._covered = 0
+        self._watched: tuple[int, list[Tensor]] = (0, [])
         self._turns: list[Tensor] = []
         self.max_tokens = tokens
         for place, row in zip((Cell.IDS, Cell.POSITIONS, Cell.SLOTS, Cell.WANTED), self._inputs, strict=True):
@@ -103,8 +104,12 @@ class Decoder:
         return self._operations.states[:rows, : self._sizes.hidden]
 
     def layer_states(self, tokens: int) -> list[Tensor]:
-        """Return the states [tokens, d] float32 of each watched layer in the last call; valid until the next."""
-        return [kept[:tokens, : self._sizes.hidden] for kept in self._operations.layer_states]
+        """Return the states [tokens, d] float32 of each watched layer in the last call; valid until the next. The
+        list is the same one as long as the number of tokens is."""
+        if self._watched[0] != tokens:
+            rooms = self._operations.layer_states
+            self._watched = tokens, [kept[:tokens, : self._sizes.hidden] for kept in rooms]
+        return self._watched[1]
 
     def _add_adapters(self) -> None:
         """Put the code that only adapters need into the program, with the first of them."""

@@ -223,10 +223,16 @@ def kept_forms(module: Any) -> Counter[int]:
 
 def weight_bytes(module: Any) -> int:
     """Return the memory of all weights in bytes, each tensor counted once."""
-    tensors = [*module.parameters(), *module.buffers()]
+    return sum({tensor.data_ptr(): tensor.nbytes for tensor in weight_tensors(module)}.values())
+
+
+def weight_tensors(module: Any) -> Iterator[Tensor]:
+    """Yield the tensors that the weights of a module are kept in, one that is shared more than once."""
+    yield from module.parameters()
+    yield from module.buffers()
     for packed in _all_packed(module):
-        tensors += [packed.data, packed.scales]
-    return sum({tensor.data_ptr(): tensor.nbytes for tensor in tensors}.values())
+        yield packed.data
+        yield packed.scales
 
 
 def _all_packed(module: Any) -> Iterator[Packed]:

@@ -29,8 +29,10 @@ from sluicegate.engine.cpu import (
     factor_table,
     kept_forms,
     rounds_activations,
+    settle_beside,
     shrink_module,
     weight_count,
+    weight_tensors,
     whole_weights,
 )
 from sluicegate.engine.cuda.memory import fitting, usable_device
@@ -170,6 +172,7 @@ def _loaded(
         kept_as = f"{kept_as} {weights}"
     elif rounded:
         kept_as = f"{kept_as} blocks"
+    settle_beside(weight_tensors(module))
     digest = folder_digest(checkpoint_folder(where), kept_as + merged + file_digest(where))
     return kind(
         name=name,

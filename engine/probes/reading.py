@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from sluicegate.plugins import FinishReason, Piece
 
@@ -55,7 +55,10 @@ class ProbedReading:
             new = max(0, end - self._told)
             mine, self._scores, self._told = tuple(self._scores[:new]), self._scores[new:], max(end, self._told)
             self._last = mine or self._last
-            yield replace(piece, probed=self._last)
+            object.__setattr__(
+                piece, "probed", self._last
+            )  # nobody else has seen it yet; a copy takes as long as a draw
+            yield piece
 
     def drop(self) -> None:
         """Forget the pieces that wait: what was not judged does not leave."""

@@ -120,6 +120,7 @@ class JudgeSession:
 
     def __init__(self, reading: JudgedReading, policy: JudgingPolicy, terms: JudgingTerms) -> None:
         self._reading = reading
+        self._looks = reading if isinstance(reading, StateReading) else None  # asked once: it takes as long as a look
         self._policy = policy
         self._terms = terms
         self._units = UnitCutter(policy.least, policy.most)
@@ -129,8 +130,8 @@ class JudgeSession:
 
     def look(self, size: int, probed: Probed) -> None:
         """Take what probes say of the next `size` characters, which are fed after it."""
-        if isinstance(self._reading, StateReading):
-            self._reading.look(size, probed)
+        if self._looks is not None:
+            self._looks.look(size, probed)
 
     async def feed(self, text: str) -> Verdict:
         self._fed += len(text)
@@ -155,8 +156,8 @@ class JudgeSession:
             if action == "escalate" and asked is None:
                 asked = category, unit.start
             self._clear_to = unit.end
-        if self._blocked is None and isinstance(self._reading, StateReading):
-            self._judge_open(self._reading, scores)
+        if self._blocked is None and self._looks is not None:
+            self._judge_open(self._looks, scores)
         reason, at = asked or (None, None)
         return Verdict(self._clear_to, (), self._blocked, reason, at, tuple(scores.items()))
 

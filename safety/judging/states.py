@@ -68,6 +68,10 @@ class ProbedText:
     _recent: dict[str, deque[float]] = field(default_factory=dict)
     _told: int = 0
     _judged: int = 0
+    _open: dict[str, float] = field(default_factory=dict)
+    """The worst scores of the first `_counted` parts, up to character `_open_to`: asked for at every token."""
+    _counted: int = 0
+    _open_to: int = 0
 
     def look(self, size: int, probed: Probed) -> None:
         """Take what probes say of the next `size` characters."""
@@ -85,13 +89,23 @@ class ProbedText:
 
     def so_far(self, end: int) -> Assessment:
         """Return the scores of tokens of the unit that is being written, up to character `end`."""
-        found: dict[str, float] = {}
-        for part in self._parts:
-            if part.start < end and part.end > self._judged:
-                for label, score in part.worst.items():
-                    before = found.get(token_category(label), 0.0)
-                    found[token_category(label)] = before if math.isnan(before) or before > score else score
-        return Assessment(found)
+        if end < self._open_to:
+            self._begin_unit()
+        while self._counted < len(self._parts) and (part := self._parts[self._counted]).start < end:
+            self._counted += 1
+            if part.end > self._judged:
+                self._count(part.worst)
+        self._open_to = end
+        return Assessment(dict(self._open))
+
+    def _count(self, worst: Mapping[str, float]) -> None:
+        for label, score in worst.items():
+            category = token_category(label)
+            before = self._open.get(category, 0.0)
+            self._open[category] = before if math.isnan(before) or before > score else score
+
+    def _begin_unit(self) -> None:
+        self._open, self._counted, self._open_to = {}, 0, 0
 
     async def judge(self, unit: str) -> Assessment:
         """Judge the next unit. Raises `ValueError` for a unit part of which no probe has looked at, or where the model
@@ -112,6 +126,7 @@ class ProbedText:
         self._judged = end
         while self._parts and self._parts[0].end <= end:
             self._parts.popleft()
+        self._begin_unit()
         return Assessment(found)
 
 

@@ -1,0 +1,61 @@
+"""Weights lie in huge pages once a model is loaded, where the system has them, and are the same numbers."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from sluicegate.engine.cpu import settle, settle_beside, weight_tensors
+from sluicegate.engine.cpu.huge_pages import BLOCK, blocks
+from sluicegate.engine.model.loading import load_model
+
+
+def huge_kib() -> int:
+    [line] = [line for line in Path("/proc/self/smaps_rollup").read_text().splitlines() if "AnonHugePages" in line]
+    return int(line.split()[1])
+
+
+def test_a_block_is_found_that_ranges_cover_to_more_than_a_half_together() -> None:
+    half = BLOCK // 2
+    assert blocks([(0, BLOCK)]) == [0]
+    assert blocks([(0, half)]) == []
+    assert blocks([(0, half), (half, 64)]) == [0], "two tensors share it"
+    assert blocks([(0, half), (0, half)]) == [], "a tensor under two names counts once"
+    assert blocks([(half, 3 * BLOCK)]) == [1, 2], "halves at both ends stay"
+    assert blocks([(half - 64, 3 * BLOCK)]) == [0, 1, 2]
+    assert blocks([(5 * BLOCK, 0)]) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="huge pages of Linux")
+def test_tensors_are_moved_with_what_they_hold_and_views_of_them_see_it() -> None:
+    tensors = [torch.arange(BLOCK, dtype=torch.float32) + at for at in range(3)]  # 4 blocks each
+    view, places, before = tensors[1][7:9], [one.data_ptr() for one in tensors], huge_kib()
+    if not settle([*tensors, torch.empty(0), torch.empty(9, device="meta")]):
+        pytest.skip("this system has no huge pages, or a kernel before 6.1")
+    assert huge_kib() - before >= 9 * BLOCK // 1024
+    assert [one.data_ptr() for one in tensors] == places
+    assert all(torch.equal(one, torch.arange(BLOCK, dtype=torch.float32) + at) for at, one in enumerate(tensors))
+    view += 1
+    assert tensors[1][7:9].tolist() == [9.0, 10.0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="huge pages of Linux")
+def test_weights_of_a_loaded_model_come_to_lie_in_huge_pages() -> None:
+    if not settle([torch.ones(2 * BLOCK)]):
+        pytest.skip("this system has no huge pages, or a kernel before 6.1")
+    before = huge_kib()
+    model = load_model("bundled")
+    expected = len(blocks((one.data_ptr(), one.nbytes) for one in weight_tensors(model.module)))
+    assert expected >= 1
+    until = time.monotonic() + 60
+    while huge_kib() - before < expected * BLOCK // 1024 // 2:
+        assert time.monotonic() < until, "weights stayed in small pages"
+        time.sleep(0.05)
+
+
+def test_nothing_is_begun_where_there_is_nothing_to_move() -> None:
+    assert settle_beside([torch.empty(9), torch.empty(0)]) is None
