@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from sluicegate.grammar.budget.meter import tick
@@ -14,6 +16,9 @@ from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, Pun
 
 _ALPHANUMERIC = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _MOST_WORDS = 100_000
+_FEW_WORDS, _FEW_SPECIAL = 1_000, 50
+"""Words, and those of them that do not begin with a letter or a digit, that are looked at one by one, as other lists
+have them too; more are followed all at once."""
 _MOST_LEXEMES = 5_000
 Opening = tuple[int, tuple[tuple[int, int], ...]]
 """(nodes inside the lexeme, (outcome, nodes where it may end))."""
@@ -86,6 +91,12 @@ def by_steps(lexeme: Lexeme, start: PunctuationNode) -> Opening:
 
 
 def _of_literals(lexeme: Literals, punctuation: PunctuationTrie) -> Opening:
+    start = punctuation.root.below(QUOTE)
+    if start is not None and _are_many(lexeme.words):
+        found: Opening | None = lexeme.openings.get(punctuation)
+        if found is None:
+            found = lexeme.openings[punctuation] = by_steps(lexeme, start)
+        return found
     read = 0
     ended: list[tuple[int, int]] = []
     for word, outcome in zip(lexeme.words, lexeme.outcomes, strict=True):
@@ -94,6 +105,10 @@ def _of_literals(lexeme: Literals, punctuation: PunctuationTrie) -> Opening:
         if ends:
             ended.append((outcome, ends))
     return read, tuple(ended)
+
+
+def _are_many(words: Sequence[bytes]) -> bool:
+    return len(words) > _FEW_WORDS or sum(word[0] not in _ALPHANUMERIC for word in words) > _FEW_SPECIAL
 
 
 def _of_without_given(lexeme: WithoutGiven, punctuation: PunctuationTrie) -> Opening:

@@ -24,6 +24,8 @@ _OF_VALUE, _OF_PART, _NAMES_A_CHARGE = 8, 2, 20
 """Charged for a value, and for a member or an item; names that are looked at for a charge."""
 _DEEPEST = 30
 """Values inside values."""
+_LETTERS_A_CHARGE = 200
+"""Characters of a name that are spelled for a charge."""
 _MOST_BYTES = 50_000
 
 
@@ -79,8 +81,9 @@ class Outright:
         return _all(self._member(state, i) for i in names)
 
     def _member(self, state: ObjectState, index: int) -> bytes | None:
-        value = self._value(state.values, state.plan.values[index])
-        return None if value is None else b'"' + plain(state.plan.names[index]) + b'":' + value
+        value, name = self._value(state.values, state.plan.values[index]), state.plan.names[index]
+        charge(len(name) / _LETTERS_A_CHARGE)
+        return None if value is None else b'"' + plain(name) + b'":' + value
 
     def _items(self, state: ArrayState) -> list[bytes] | None:
         """Return as many items as there must be; those of an array of unique ones depend on each other."""

@@ -9,6 +9,7 @@ from sluicegate.grammar.budget.meter import look
 from sluicegate.grammar.json.values import Values
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.lexemes.scalars import shared_automata, string_lexemes
+from sluicegate.grammar.lexemes.words import WordList
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.schema.closed import closed
 from sluicegate.grammar.schema.containers import Conjunction, SchemaRef
@@ -37,12 +38,14 @@ def satisfiable_values(
 
 
 def _spell(values: Values, terms: Conjunction) -> None:
-    """Make what masks and completions of a string ask of its automata."""
+    """Make what masks and completions of a string or a constant ask of its automata and lists."""
     try:
-        lexemes = string_lexemes(values.value_set(terms).strings)
+        lexemes = [*string_lexemes(values.value_set(terms).strings), *values.numbers(terms)]
     except GrammarError:
         look()
         return  # raised where a text gets there, which may be nowhere
     for lexeme in lexemes:
         if isinstance(lexeme, DfaLexeme):
             _ = lexeme.distances
+        elif isinstance(lexeme, WordList):
+            _ = lexeme.spelled

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from typing import Any
 
 from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.lexemes.base import QUOTE, DfaLexeme
 from sluicegate.grammar.lexemes.length_bounds import LONGEST, CountedState, LengthBounds
+
+_LETTERS = re.compile(rb"[ !#-\[\]-~]*")
+"""Characters of one byte that are spelled as themselves."""
 
 
 class Counted:
@@ -58,6 +62,9 @@ class Counted:
         return state.size >= 0
 
     def run(self, state: CountedState, text: bytes) -> CountedState | None:
+        if self.inner is self.every and state.char == self.every.start and _LETTERS.fullmatch(text):
+            size = state.size + len(text)
+            return CountedState(state.inner, state.char, size) if self.high is None or size <= self.high else None
         at: CountedState | None = state
         for byte in text:
             assert at is not None

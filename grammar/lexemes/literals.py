@@ -6,8 +6,9 @@ import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.lexemes.base import BACKSLASH, QUOTE
 from sluicegate.grammar.lexemes.words import WordList
 
@@ -16,6 +17,8 @@ _HEX = b"0123456789abcdefABCDEF"
 _BYTES = [bytes([byte]) for byte in range(256)]
 _LONG = 16
 """Lists with more words are halved instead of passed."""
+_OF_CHARACTER = 3
+"""Charged for each character that an escape may spell."""
 
 
 class Window(NamedTuple):
@@ -55,6 +58,8 @@ class Literals(WordList):
     def __init__(self, words: list[tuple[bytes, int]]) -> None:
         super().__init__(words)
         self.start = Window(0, len(words), 0)
+        self.openings: dict[Any, Any] = {}
+        """What is read of tries of punctuation; kept here, as long lists should not outlive their grammar."""
 
     @cached_property
     def is_ascii(self) -> bool:
@@ -95,6 +100,7 @@ class Literals(WordList):
         bytes it takes."""
         words = self.words
         while low < high:
+            charge(_OF_CHARACTER)
             size = _escapes_at(words[low], at)[0]
             end = _behind(words, low, high, at, words[low][at : at + size])
             yield low, end, size
@@ -107,17 +113,21 @@ class Literals(WordList):
         return state.at >= 0
 
     def run(self, state: Window, text: bytes) -> Window | None:
-        low, high, at, begun = state
-        if not begun and QUOTE not in text and BACKSLASH not in text:
-            low, high = _with_part(self.words, low, high, at, text)
-            return None if low == high else Window(low, high, at + len(text))
         after: Window | None = state
-        for byte in text:
+        special = max(text.rfind(b'"'), text.rfind(b"\\"))
+        for k, byte in enumerate(text):
             assert after is not None
+            if k > special and not after.begun:
+                return self._plainly(after, text[k:])
             after = self.next(after, byte)
             if after is None or after.at < 0:
                 return None
         return after
+
+    def _plainly(self, state: Window, text: bytes) -> Window | None:
+        """Return the state after `text`, in which no character is escaped and none ends the string."""
+        low, high = _with_part(self.words, state.low, state.high, state.at, text)
+        return None if low == high else Window(low, high, state.at + len(text))
 
     def window(self, state: Window) -> tuple[int, int, int] | None:
         return None if state.begun else (state.low, state.high, state.at)

@@ -61,6 +61,7 @@ class Remaining(Literals):
         self.shared = shared
         self.chosen = chosen
         self.start = Window(0, chosen.bit_count(), 0)
+        self.openings = {}
 
     @property
     def words(self) -> list[bytes]:  # type: ignore[override]

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sluicegate.grammar.budget.meter import look
+from sluicegate.grammar.budget.meter import charge
 
-_LOOK_EVERY = 1_000
-"""Words of a list between two looks at the clock."""
+_OF_WORD, _OF_BYTE = 2, 0.5
+"""Charged for a word of a trie, and for each of its bytes."""
 
 
 class SortedWords:
@@ -104,8 +104,7 @@ class Words(WordList):
         super().__init__(words)
         self.start = WordNode(0, len(words), 0)
         for k, (word, number) in enumerate(words):
-            if not k % _LOOK_EVERY:
-                look()
+            charge(_OF_WORD + len(word) * _OF_BYTE)
             node = self.start
             for at, byte in enumerate(word):
                 below = node.below.get(byte)

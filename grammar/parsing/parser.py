@@ -61,6 +61,7 @@ class ParserTables:
         self.symbols = Symbols(as_networks(untangled(without_nested_loops(rules, start)), start, names), names)
         self.lexer = LexemeTable([*(lexemes.get(name) for name in names), None])
         self.ignored = frozenset(names.index(name) for name in ignored)
+        _ = self.symbols.followers  # takes the square of the terminals, which no mask should wait for
         self.start = self.symbols.start
         self.start_name = start
         self.values = {names.index(name): value for name, value in values.items()}

@@ -31,6 +31,8 @@ _MOST_OF_LEXEME = 300_000
 """Nodes that one lexeme may see from places inside tokens; more are of words that may be cut anywhere, too."""
 _NODES_A_RUN = 200_000
 """Nodes after which a compiled loop pauses for a look at the clock: some milliseconds."""
+_FOLLOWERS_A_CHARGE = 600
+"""Pairs of terminals that are looked at for a charge."""
 _OF_RUN, _NODES_A_CHARGE = 10, 22
 """Charged for a run of the loop, and the nodes that are charged for as one."""
 _FIRST = np.ones(1, np.bool_)
@@ -275,6 +277,7 @@ class LexemePieces:
         configurations, symbols = self._configurations, self._configurations.frames.symbols
         lexer = configurations.lexer
         ignored = list(configurations.ignored)
+        charge(symbols.followers.size / _FOLLOWERS_A_CHARGE)
         followers = symbols.followers.copy()
         followers[:, ignored] = True
         followers[ignored] = True

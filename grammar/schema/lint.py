@@ -27,6 +27,8 @@ _NEAR = 0.85
 """The least ratio of `difflib`."""
 _LARGE = 100
 """States of an automaton over characters: some 10 ms to spell them."""
+_MANY = 1_000
+"""Values of an `enum`: their list takes a millisecond."""
 _LONGEST_KEYWORD = max(map(len, _ENFORCED)) + 2
 _MOST_UNKNOWN = 64
 """Unknown names of a schema that are compared with keywords: a comparison takes tenths of a millisecond."""
@@ -149,6 +151,8 @@ class SchemaLint:
                 raise InvalidGrammar(f"{key} must be {form[1]}, not {_shown(below)}", pointer=node.at(key))
             if keyword.form in ("value", "values"):
                 _check_constant(node, key, below)
+                if isinstance(below, list) and len(below) > _MANY:
+                    self.large[node] = None
             elif keyword.role == "reference":
                 self._pending.append((node.document.resolve(node, key), depth))
             elif key == "pattern":

@@ -14,7 +14,11 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from sluicegate.grammar.automata.byte_level.bytedfa import ByteDfa, Segments
+from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.components import components
+
+_OF_EDGE = 0.6
+"""Charged for each edge that is hashed."""
 
 
 def residual_digests(dfa: ByteDfa) -> list[bytes]:
@@ -24,6 +28,7 @@ def residual_digests(dfa: ByteDfa) -> list[bytes]:
 
 def names_of(rows: Sequence[Segments], accepting: Sequence[bool]) -> list[bytes]:
     """Do the same for a minimal automaton over any symbols, by rows of (first symbol, last one, target), in order."""
+    charge(_OF_EDGE * sum(map(len, rows)))
     automaton = _Automaton(rows, accepting)
     digests: list[bytes] = [b""] * len(rows)
     for component in components([[target for _, _, target in row] for row in rows]):

@@ -19,13 +19,14 @@ from sluicegate.grammar.automata.byte_level.json_strings import STRING_BUDGET, W
 from sluicegate.grammar.automata.byte_level.residual import names_of
 from sluicegate.grammar.automata.chardfa import CharDfa
 from sluicegate.grammar.automata.tables.algebra import ranges_of
-from sluicegate.grammar.budget.meter import Budget, WorkMeter, left
+from sluicegate.grammar.budget.meter import Budget, WorkMeter, charge, left
 from sluicegate.plugins.compiled.kernels import kernel
 
-_OF_STATE = 3.0
+_OF_STATE, _OF_RANGE = 3.0, 0.25
 _QUOTE = 0x22
-_NAMED = 100
-"""States up to which each gets a name; beyond, naming them would take longer than it saves."""
+_NAMED, _NAMED_RANGES = 100, 20_000
+"""States, and ranges of characters of all of them together, up to which each gets a name; beyond, naming them would
+take longer than it saves."""
 
 I32 = npt.NDArray[np.int32]
 
@@ -42,7 +43,7 @@ class StringTable:
     def name(self, state: int) -> bytes | None:
         """Return 16 bytes that name what `state` still accepts, the same in every table of this way; None: no name."""
         size = self.texts.state_count
-        if size > _NAMED:
+        if size > _NAMED or size * len(self.texts.table.starts) > _NAMED_RANGES:
             return None
         if state < size:
             return self._names[state]
@@ -68,6 +69,7 @@ class StringTable:
     @cached_property
     def _names(self) -> list[bytes]:
         table = self.texts.table
+        charge(_OF_RANGE * len(table.rows) * len(table.starts))
         rows = [tuple(ranges_of(table, state, 0x110000)) for state in range(len(table.rows))]
         return [_hash(self.way.encode() + name) for name in names_of(rows, table.accepting)]
 
