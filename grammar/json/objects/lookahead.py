@@ -8,7 +8,7 @@ from sluicegate.grammar.classification.openings import of_scalar
 from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.json.container import LayoutSource
 from sluicegate.grammar.json.objects.plan import ObjectPlan
-from sluicegate.grammar.json.objects.progress import After, Progress
+from sluicegate.grammar.json.objects.progress import After, ObjectProgress
 from sluicegate.grammar.reading.continuations import Continuation, followed, of_lexeme
 from sluicegate.grammar.reading.lookahead import OVER, Lookahead, after_byte, joined
 from sluicegate.grammar.reading.readings import InLexeme
@@ -16,7 +16,7 @@ from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, Pun
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 
-class ObjectLookahead(Progress):
+class ObjectLookahead(ObjectProgress):
     """Finds the lookahead of an open object. None as in `Container`: only the readings know it."""
 
     __slots__ = ("_entered", "_read")

@@ -12,7 +12,7 @@ After = tuple[int, int, int]
 """`at`, `count` and `met` of an object after one more name."""
 
 
-class Progress(Container):
+class ObjectProgress(Container):
     """`at`: next listed name in order, or a bit set of those given (any order); `count`: members so far, 0 where nobody
     asks; `met`: bit set of the demands met so far; `used`: free names that came, once one of them begins no longer one;
     `kinds`: lexemes of the free names that are left, each with the plan's kinds of names by its outcomes."""

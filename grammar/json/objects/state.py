@@ -40,7 +40,7 @@ class ObjectSource(LayoutSource, Protocol):
 
 
 class ObjectState(ObjectLookahead):
-    """An open object between members. Its arguments are those of `Progress`."""
+    """An open object between members. Its arguments are those of `ObjectProgress`."""
 
     __slots__ = ("_free", "_names", "entries")
     bracket = 0x7D
