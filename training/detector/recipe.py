@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sluicegate.safety.detection.classifier import HEADS, Head
-from training.detector import catalogues, data, docstrings, documents, generate, requests, wording
+from training.detector import catalogues, data, docstrings, documents, generate, lines, requests, wording
 from training.detector.data import Example
 from training.detector.fit import Row, concept_row, fit, mixed, segment_rows, text_row
 from training.detector.phrases import wider
@@ -47,6 +47,9 @@ GENERATED = {
     "document": 700,
 }
 GENERATED_WEIGHT = {"injection": 0.3, "document": 0.5, "harm": 0.05}
+LINES_EACH = 8
+"""How many texts are drawn of each line of `phrases/lines`."""
+LINE_WEIGHT = {"harmless": 0.3, "attacks": 0.1}
 FRAMED_WEIGHT = 0.06
 """Attacks within harmless requests. At full weight plain questions at the end of tasks become suspicious."""
 BRIEF_WEIGHT = 0.06
@@ -138,7 +141,18 @@ def _injection(
     items += _made(rng, generate.safe_look_alike, "look_alike", False, weight, known, read=read)
     items += [_item(e, False, weight, read) for e in _harmless_prose(sets, (*data.PROSE, *data.DOCUMENT))]
     items += [Item(read(documents.clean(rng).text, False, weight)) for _ in range(GENERATED["document"])]
+    items += _lines(known, read)
     return items + [Item(read(text, False, FOREIGN_WEIGHT)) for text in own.foreign]
+
+
+def _lines(known: Collection[str], read: Reader) -> list[Item]:
+    """Return the whole texts; they have draws of their own, so that no other text changes with them."""
+    return [
+        Item(read(text, name == "attacks", weight), None, f"line_{kind}")
+        for name, weight in LINE_WEIGHT.items()
+        for kind, text in lines.drawn(name, LINES_EACH, SEED)
+        if data.key(text) not in known
+    ]
 
 
 def _harm(sets: dict[str, list[Example]], own: Own, rng: random.Random, known: set[str]) -> list[Item]:

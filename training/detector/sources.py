@@ -21,6 +21,19 @@ FRESH = 400
 FRESH_SEED = 1
 """Requests of ours of a kind that was left out, drawn anew."""
 TOGETHER = {"injection_cse_multilingual": "injection_cse_en"}
+LINES_OF = {
+    "task": ("line_task", "line_exam"),
+    "everyday": ("line_everyday",),
+    "code": ("line_code", "line_docstring"),
+    "play": ("line_play",),
+    "long_play": ("line_play",),
+    "mail": ("line_mail",),
+    "sum": ("line_sum",),
+    "alike": ("line_words", "line_security"),
+    "tongue": ("line_tongue", "line_worldwide"),
+    "agent": ("line_agent", "line_judge"),
+}
+"""Kind of request -> the whole texts (`lines`) of the same kind, which are left out with it."""
 KINDS = tuple(kind for kind in requests.KINDS if kind != "puzzle")
 
 
@@ -68,7 +81,7 @@ def _trained(
     material: Material, heads: tuple[str, ...], keep: Callable[[Example], bool], without: str = ""
 ) -> Detector:
     """Train heads. Without a kind of our requests, the attacks within requests go too: they hold it."""
-    kinds = frozenset({without, "framed"} if without else ())
+    kinds = frozenset({without, "framed", *LINES_OF.get(without, ())} if without else ())
     return Detector(Classifier({head: material.train(head, keep, kinds) for head in heads}, {}))
 
 

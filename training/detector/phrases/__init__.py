@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -53,16 +53,24 @@ def bank(name: str) -> Bank:
     return _bank(name, _wide.get())
 
 
+def sections(name: str) -> dict[str, tuple[str, ...]]:
+    """Return the sections of one file as they stand, slots unfilled."""
+    return _sections([_FOLDER / f"{name}.txt"])
+
+
 @cache
 def _bank(name: str, wide: bool) -> Bank:
-    sections: dict[str, list[str]] = {}
-    files = [_FOLDER / f"{name}.txt", *([_FOLDER / "wider" / f"{name}.txt"] if wide else [])]
+    return Bank(_sections([_FOLDER / f"{name}.txt", *([_FOLDER / "wider" / f"{name}.txt"] if wide else [])]))
+
+
+def _sections(files: Iterable[Path]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
     for line in (line for file in files if file.exists() for line in _lines(file)):
         if line.startswith("[") and line.endswith("]") and " " not in line:
-            current = sections.setdefault(line[1:-1], [])
+            current = found.setdefault(line[1:-1], [])
         else:
             current.append(line)
-    return Bank({key: tuple(phrases) for key, phrases in sections.items()})
+    return {key: tuple(phrases) for key, phrases in found.items()}
 
 
 def _lines(file: Path) -> Iterator[str]:
