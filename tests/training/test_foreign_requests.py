@@ -19,7 +19,8 @@ def test_each_wording_of_a_task_is_read_once_with_its_family(tmp_path: Path) -> 
     folder.mkdir(parents=True)
     order = "Name the largest town that the following text speaks of."
     (folder / "one.yaml").write_text(f'task: one\ndescription: "{order}"\ndoc_to_text: !function utils.text\n')
-    (folder / "two.yaml").write_text(f"task: two\ndescription: {order}\ndoc_to_text: |\n  Which river of the country is the\n  longest")
+    two = f"task: two\ndescription: {order}\ndoc_to_text: |\n  Which river of the country is the\n  longest"
+    (folder / "two.yaml").write_text(two)
     found = list(tasks(tmp_path))
     assert found[0] == ("towns", order)
     assert [" ".join(text.split()) for _, text in found[1:]] == ["Which river of the country is the longest"]
