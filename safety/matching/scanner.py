@@ -72,7 +72,11 @@ class Scanner:
                 state = state.target
             at += 1
         self._state, self._end, self._starts = state, at, starts
-        return self._settle(self._earliest())
+        if starts or self._found or self._excluded:
+            return self._settle(self._earliest())
+        self.clear_to = self._base = at  # nothing is live and nothing waits
+        self._text = ""
+        return []
 
     def close(self) -> list[Match]:
         for event in self.automaton.at_end(self._state):

@@ -74,7 +74,7 @@ class HoldbackWindow:
         steps = []
         while text and self.blocked is None:
             # A piece no longer than the room left cannot pass the bound midway, so the bound is met at a character.
-            room = max(1, self._limits.max_hold - self.held)
+            room = max(1, self._limits.max_hold - self._fed + self._done)
             piece, text = (text, "") if len(text) <= room else (text[:room], text[room:])
             steps.append(self._step(piece))
         return steps[0] if len(steps) == 1 else joined(*steps)
@@ -109,7 +109,7 @@ class HoldbackWindow:
         if stop is not None and len(piece) > 1:
             stop = self._pinpoint(stop, before, self._fed - len(piece))
         released = self._release(stop)
-        if stop is None and self.held > self._limits.max_hold:
+        if stop is None and self._fed - self._done > self._limits.max_hold:
             released = joined(released, self._release(Stop("max_hold", self._slowest())))
         return released
 
@@ -138,7 +138,10 @@ class HoldbackWindow:
         began = perf_counter() if budget_s is not None else 0.0
         try:
             verdict = self._last_of(active.session) if piece is None else active.session.feed(piece)
-            check_verdict(verdict, active.clear_to, self._fed, closing=piece is None)
+            plain = piece is not None and verdict.redact == () and verdict.escalate_at is None
+            # Of a plain verdict `check_verdict` has no more to say.
+            if not plain or not active.clear_to <= verdict.clear_to <= self._fed:
+                check_verdict(verdict, active.clear_to, self._fed, closing=piece is None)
             if budget_s is not None and (took := perf_counter() - began) > budget_s:
                 raise TimeoutError(f"took {took:.3f} s of {budget_s} s")
         except Exception as error:
@@ -221,7 +224,14 @@ class HoldbackWindow:
             self._failures, self._escalations, self._shadow = told
 
     def _release(self, stop: Stop | None) -> Released:
-        clear = min([g.clear_to for g in self._active if g.counts], default=self._fed)
+        clear = self._fed
+        for active in self._active:
+            if active.clear_to < clear and not active.dropped and not active.silent:  # `counts`, asked at each piece
+                clear = clear if active.rail_policy.mode == "shadow" else active.clear_to
+        told = self._failures or self._escalations or self._shadow  # `_told`, asked at each piece
+        if not (stop or self._refused or self._spans or told) and self._hold_from is None:
+            text = self._take(clear)
+            return Released(text) if text else NOTHING
         if self._hold_from is None:
             text, redactions, withheld = *self._until(clear), ""
         else:
@@ -234,13 +244,13 @@ class HoldbackWindow:
         if self._behind:  # they read what others read, too
             self._escalations = list(dict.fromkeys(self._escalations))
             self._failures = list(dict.fromkeys(self._failures))
-        told = tuple(self._escalations), tuple(self._failures), withheld, tuple(self._shadow)
+        said = tuple(self._escalations), tuple(self._failures), withheld, tuple(self._shadow)
         self._failures, self._escalations, self._shadow = [], [], []
         if stop is None:
-            return Released(text, None, None, redactions, *told)
+            return Released(text, None, None, redactions, *said)
         self.blocked = stop.reason
         self._held_text = ""
-        return Released(text, stop.reason, stop.rail, redactions, *told)
+        return Released(text, stop.reason, stop.rail, redactions, *said)
 
     def _told(self) -> bool:
         return bool(self._failures or self._escalations or self._shadow)

@@ -59,7 +59,7 @@ class ChunkWriter(ChunkStream):
         choice = {
             "index": delta.index,
             "delta": fields,
-            "logprobs": logprobs(delta.logprobs),
+            "logprobs": logprobs(delta.logprobs) if delta.logprobs else None,
             "finish_reason": delta.finish_reason,
         }
         return self._head + orjson.dumps(choice) + b"]" + self._notes(delta) + b"}\n\n"
