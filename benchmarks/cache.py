@@ -6,7 +6,8 @@
 - memory of an entry and of a row
 - precision, recall and false hits on the pairs beside this file, for both guards, and of the default one on
   `pairs_unseen.txt`, whose pairs were written before the rules of constructions, `pairs_everyday.txt` and
-  `pairs_manners.txt`, five sets written one after the other, each measured before the rules were mended with it
+  `pairs_manners.txt`, seven sets written one after the other, each measured before the rules were mended with it, and
+  of `pairs_wordings.txt`: a set written before the lexicon and opened when it was done, and those it was made with
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ PAIRS = Path(__file__).with_name("pairs.txt")
 UNSEEN = PAIRS.with_name("pairs_unseen.txt")
 EVERYDAY = PAIRS.with_name("pairs_everyday.txt")
 MANNERS = PAIRS.with_name("pairs_manners.txt")
+WORDINGS = PAIRS.with_name("pairs_wordings.txt")
 DIM = 384
 CALLER = Caller("acme")
 
@@ -253,6 +255,7 @@ def main() -> None:
             "words, unseen": judged("words", DECIDED_THRESHOLD, UNSEEN),
             "words, everyday": judged("words", DECIDED_THRESHOLD, EVERYDAY),
             "words, manners": judged("words", DECIDED_THRESHOLD, MANNERS),
+            "words, wordings": judged("words", DECIDED_THRESHOLD, WORDINGS),
         },
     }
     print(json.dumps(result) if arguments.json else json.dumps(result, indent=2))

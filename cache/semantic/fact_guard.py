@@ -23,6 +23,7 @@ from typing import Literal
 
 from sluicegate.cache.semantic import english as known
 from sluicegate.cache.semantic import paraphrases, phrases
+from sluicegate.cache.semantic.wording import openings
 
 Guard = Literal["words", "facts"]
 MAX_CHARS = 2000
@@ -110,12 +111,13 @@ def _without_quotes(text: str) -> tuple[str, dict[str, str]]:
 def _tokens(text: str, *, paraphrased: bool) -> Sequence[str]:
     """Split a text into tokens. `paraphrased`: constructions of one question are made one, and synonyms one word,
     too."""
-    text = _reworded(_lowered(text))
+    lowered = _lowered(text)
+    text = _reworded(openings.shorn(lowered) if paraphrased else lowered)
     paraphrased = paraphrased and len(text) <= MAX_QUESTION_CHARS
     if paraphrased:
         text = paraphrases.reworded(text)
     tokens = [_spelling(token) for token in TOKEN.findall(text)]
-    if paraphrased:
+    if paraphrased and phrases.is_about_things(tokens):
         tokens = [paraphrases.SYNONYMS.get(token, token) for token in tokens]
     tokens = _with_units(tokens)
     tokens = [token for token in tokens if token != "the"]

@@ -59,6 +59,8 @@ def base(participle: str) -> str:
     """Return the verb of "baked", "stopped", "made"."""
     if participle in DONE:
         return DONE[participle]
+    if participle.endswith("lled") and participle[:-3] in SHORT_L:
+        return participle[:-3]
     if participle.endswith("ied"):
         return participle[:-3] + "y"
     return stem(participle[:-2] + "ing") if participle.endswith("ed") and len(participle) > 4 else participle
@@ -68,6 +70,10 @@ def _is_done(word: str) -> bool:
     return word in DONE or (word.endswith("ed") and len(word) > 4 and word not in NOT_DONE)
 
 
+SHORT_L = listed(
+    "cancel travel label model control signal channel fuel level quarrel compel expel propel patrol enrol fulfil"
+)
+"""Verbs whose participle doubles the "l"."""
 NOT_DONE = listed(
     "need indeed speed seed weed embed breed hundred sacred naked wicked related married interested divided based united"
 )

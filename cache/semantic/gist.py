@@ -12,13 +12,14 @@ Not covered: requests that are no questions ("write a poem" is not "write poems"
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
 from sluicegate.cache.semantic.english import listed
 from sluicegate.cache.semantic.gist_rules import REWORDINGS
 from sluicegate.cache.semantic.lexicon import is_known, singular, stem, verb_of
+from sluicegate.cache.semantic.wording.rewriting import Rewriting
 
 MAX_WORDS = 30
 """Of a question whose gist is taken; a longer one is compared word for word."""
@@ -31,6 +32,8 @@ KINDS = listed(
 """How something begins that is a question. Other texts are requests, and keep their words."""
 WHAT_IS = (["what", "is"], ["offer", "a"])
 VERB_NEXT = listed("how-to may-i need should-i")
+NOUNS_TOO = listed("charge store bill")
+"""Verbs behind `VERB_NEXT` whose synonyms are those of a noun."""
 HOLD_TOGETHER = listed("a an some any do does is are am be being i we one so also just please")
 """What may be dropped anywhere in a question."""
 KEPT_AFTER = {"who": ("i", "we", "a"), "whom": ("i", "we", "a"), "what": ("i",), "which": ("i",)}
@@ -44,6 +47,8 @@ KEPT_ENDING = listed(
     parking housing shipping savings earring nothing something anything everything during pudding lightning
     feeling being bring sing swing sling sting cling missing reading hearing charging running existing following
     interesting boring exciting remaining living working opening beginning ending building rating ranking listing
+    setting saving standing dressing packing icing frosting filling lining flooring heating lighting plumbing wiring
+    dating offering outing gathering boarding landing savings settings
     pricing marketing engineering accounting programming banking gaming
     """
 )
@@ -119,12 +124,11 @@ def gist(tokens: tuple[str, ...]) -> tuple[str, ...]:
     if len(tokens) > MAX_WORDS or not tokens:
         return tokens
     text = " ".join(tokens)
-    for pattern, becomes in _rewordings():
-        text = pattern.sub(becomes, text, count=1)
+    text = _rewordings()(text)
     words = text.split(" ")
     words = _languages(words)
     if words[0] not in KINDS:
-        return tuple(words if words[0] in ABOUT_A_WORD else _synonymous(words))
+        return tuple(words if words[0] in ABOUT_A_WORD else synonymous(words))
     words = _dropped(_verb(words))
     if len(words) < 2:
         return tuple(text.split(" "))
@@ -132,12 +136,12 @@ def gist(tokens: tuple[str, ...]) -> tuple[str, ...]:
     counted = counted or not OF_WORDS.isdisjoint(words)
     words = [_lemma(word, words, counted) for word in words]
     defined = words[:2] == ["what", "is"] and len(words) == 3
-    return tuple(_bound(_at(words if defined or not ABOUT_A_WORD.isdisjoint(words) else _synonymous(words))))
+    return tuple(_bound(_at(words if defined or not ABOUT_A_WORD.isdisjoint(words) else synonymous(words))))
 
 
 @cache
-def _rewordings() -> list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]]:
-    return [(re.compile(pattern), becomes) for pattern, becomes in REWORDINGS]
+def _rewordings() -> Rewriting:
+    return Rewriting(REWORDINGS)
 
 
 @cache
@@ -202,10 +206,14 @@ def _lemma(word: str, words: Sequence[str], counted: bool) -> str:
     return singular(word)
 
 
-def _synonymous(words: list[str]) -> list[str]:
+def synonymous(words: list[str]) -> list[str]:
     """Replace words, and expressions of up to five words, by what stands for them."""
     known, found, place = _synonyms(), [], 0
     while place < len(words):
+        if place == 1 and words[0] in VERB_NEXT and words[1] in NOUNS_TOO:
+            found.append(words[1])
+            place += 1
+            continue
         for length in (5, 4, 3, 2, 1):
             several = tuple(words[place : place + length])
             stands = known.get(several) or (length == 1 and known.get(tuple(several[0].split("-")))) or None
@@ -229,7 +237,7 @@ def _at(words: list[str]) -> list[str]:
 
 def _bound(words: list[str]) -> list[str]:
     """Write "deadline of thesis" and "deadline for thesis" as "thesis deadline"."""
-    first = 2 if words[0] in VERB_NEXT or words[:2] in WHAT_IS else 1
+    first = 2 if words[0] in VERB_NEXT or words[:2] in (*WHAT_IS, ["how", "long"]) else 1
     for at in range(len(words) - 2, first, -1):
         if words[at] not in BINDS or words[at - 1] in MEASURES or not PLAIN.fullmatch(words[at - 1]):
             continue

@@ -130,12 +130,14 @@ IE = listed(
     """
 )
 
+NOT_E = listed("potatoes tomatoes mosquitoes peaches coaches beaches reaches teaches breaches poaches roaches")
+
 
 def singular(word: str) -> str:
     """Return the word without a plural's ending; what is no plural of a common form stays."""
     if len(word) < 4 or not word.isalpha() or word.endswith(("ss", "us", "is", "news")):
         return word
-    if word in IE:
+    if word in IE or (word.endswith(("shoes", "toes", "aches")) and word not in NOT_E):
         return word[:-1]
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"
@@ -165,6 +167,8 @@ WITH_E = listed(
 """Verbs that drop an "e" before "ing"."""
 DOUBLED = listed("add err ebb butt")
 """Verbs that end in two of a letter themselves."""
+ENDS_IN_E = re.compile(r".+(?:[bcdfgkptz]l|[aeiounr]c|v|[^z]z|[dr]g|[^aeiou]at|[nr]s|[^o]ut|[^o]ur|[^o]os|[^aeiou]as)")
+"""Verbs that drop an "e" before "ing", by their letters."""
 SHORT = re.compile(r"[^aeiou]*[aeiou][bcdfgklmnprstvz]")
 
 
@@ -174,7 +178,7 @@ def stem(verb: str) -> str:
     if not verb.endswith("ing") or len(verb) < 6:
         return verb
     base = verb[:-3]
-    if base + "e" in WITH_E:
+    if base + "e" in WITH_E or (len(base) > 4 and ENDS_IN_E.fullmatch(base)):
         return base + "e"
     if base[-1] == base[-2] and base[-1] not in "aeiouflsz" and base not in DOUBLED:
         return base[:-1]

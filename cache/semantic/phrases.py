@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from sluicegate.cache.semantic.english import UNITS, listed
 from sluicegate.cache.semantic.gist import gist
 from sluicegate.cache.semantic.lexicon import is_known, singular, stem, verb_of
+from sluicegate.cache.semantic.wording.meaning import meaning
 
 # ruff: noqa: E501
 GENERAL = (
@@ -52,6 +53,7 @@ LANGUAGES = listed(
     "english french german spanish italian latin greek russian chinese japanese korean arabic dutch polish portuguese turkish"
     " swedish danish hindi short long funny sad new old good happy formal informal different other similar first second"
 )
+ASKED_WORDS = listed("synonym synonyms antonym spell spelled spelling rhymes rhyme pronounce pronounced word")
 PLAIN = re.compile(r"[a-z][a-z-]*")
 
 
@@ -65,7 +67,12 @@ def canonical(tokens: Sequence[str], *, one_clause: bool) -> tuple[str, ...]:
     if found[:1] == ["convert"]:
         found[-1] = UNITS.get(found[-1], found[-1])
     found = _genre(_compounds(found))
-    return gist(tuple(_in_order(found) if one_clause and opening is not None else found))
+    return meaning(gist(tuple(_in_order(found) if one_clause and opening is not None else found)))
+
+
+def is_about_things(tokens: Sequence[str]) -> bool:
+    """Return whether no word itself is asked about: the synonyms of "big" are not those of "large"."""
+    return ASKED_WORDS.isdisjoint(tokens)
 
 
 def _of_a_kind(words: list[str]) -> list[str]:
