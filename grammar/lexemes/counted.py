@@ -12,6 +12,8 @@ from sluicegate.grammar.lexemes.length_bounds import LONGEST, CountedState, Leng
 
 _LETTERS = re.compile(rb"[ !#-\[\]-~]*")
 """Characters of one byte that are spelled as themselves."""
+_BEGUN = 12
+"""Bytes of the longest character, two escapes: letters are looked for behind one that is begun."""
 
 
 class Counted:
@@ -62,12 +64,12 @@ class Counted:
         return state.size >= 0
 
     def run(self, state: CountedState, text: bytes) -> CountedState | None:
-        if self.inner is self.every and state.char == self.every.start and _LETTERS.fullmatch(text):
-            size = state.size + len(text)
-            return CountedState(state.inner, state.char, size) if self.high is None or size <= self.high else None
         at: CountedState | None = state
-        for byte in text:
+        for k, byte in enumerate(text):
             assert at is not None
+            if k < _BEGUN and self.inner is self.every and at.char == self.every.start and _LETTERS.fullmatch(text, k):
+                size = at.size + len(text) - k
+                return CountedState(at.inner, at.char, size) if self.high is None or size <= self.high else None
             at = self.next(at, byte)
             if at is None or at.size < 0:
                 return None

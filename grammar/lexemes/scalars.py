@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from sluicegate.grammar.automata import ByteDfa, CharDfa, format_dfa, string_table
-from sluicegate.grammar.budget.meter import look
+from sluicegate.grammar.budget.meter import charge, look
 from sluicegate.grammar.lexemes.base import DfaLexeme, Lexeme
 from sluicegate.grammar.lexemes.counted import Counted
 from sluicegate.grammar.lexemes.digits import NumberDigits, within_digits
@@ -27,6 +27,8 @@ _LOOK_EVERY = 64
 _TOO_LARGE = 10**308
 _LISTED = 2_000
 """Constants of a list from which on they are spelled without exponents."""
+_OF_SPELLING = 25
+"""Charged for the spellings of a number."""
 _SPELLED = 2_000
 
 
@@ -129,6 +131,7 @@ def _listed(parts: NumberSet) -> Iterator[Words]:
         for k, value in enumerate(sorted(part.values)):
             if not k % _LOOK_EVERY:
                 look()
+            charge(_OF_SPELLING)
             words.extend((spelling, 0) for spelling in spellings(value, part.plain, len(part.values) > _LISTED))
         if words:
             yield Words(words)

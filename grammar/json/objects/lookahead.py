@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.classification.openings import of_scalar
 from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.json.container import LayoutSource
@@ -14,6 +15,9 @@ from sluicegate.grammar.reading.lookahead import OVER, Lookahead, after_byte, jo
 from sluicegate.grammar.reading.readings import InLexeme
 from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, PunctuationTrie
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
+
+_OF_ENTRY = 3
+"""Charged for finding what a name or what follows it reads: a list of constant objects asks for each of them."""
 
 
 class ObjectLookahead(ObjectProgress):
@@ -58,6 +62,7 @@ class ObjectLookahead(ObjectProgress):
         return self._entered[index]
 
     def _find_entered(self, index: int, vocabulary: Vocabulary) -> Lookahead | None:
+        charge(_OF_ENTRY)
         plan, values, punctuation = self.plan, self.values, vocabulary.punctuation
         colon = punctuation.by_path.get(b":")
         if colon is None:
@@ -105,6 +110,7 @@ class ObjectLookahead(ObjectProgress):
     def name_lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead | None:
         """Return the lookahead of a name at `at`, from its opening quote on. None: a listed name may end there, or
         demands are counted."""
+        charge(_OF_ENTRY)
         punctuation = vocabulary.punctuation
         read, ends = self._listed_read(punctuation)
         if ends or self.plan.some:
