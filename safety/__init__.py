@@ -21,19 +21,20 @@ if TYPE_CHECKING:
     from sluicegate.safety.rules.patterns import compile_patterns
     from sluicegate.safety.rules.pii import compile_pii
     from sluicegate.safety.stage import register
-    from sluicegate.safety.window.active_rail import check_verdict
     from sluicegate.safety.window.continuation import LEAD
     from sluicegate.safety.window.holdback import HoldbackWindow, UnchangedWindow
     from sluicegate.safety.window.json_position import JsonPosition, decoded_escape
     from sluicegate.safety.window.json_window import JsonWindow, Place, Redactor, replace_in_strings
     from sluicegate.safety.window.redactable import redactor_for, schemas_at
     from sluicegate.safety.window.released import Redaction, Released
+    from sluicegate.safety.window.verdict_check import CheckedSession, check_verdict
 
 __all__ = [
     "LEAD",
     "Automaton",
     "BuiltIn",
     "CascadeJudge",
+    "CheckedSession",
     "GuardAnswerJudge",
     "GuardOutput",
     "HoldbackWindow",
@@ -104,7 +105,8 @@ __getattr__ = lazily(
         "Restorer": "rails.pseudonyms",
         "Scanner": "matching.scanner",
         "UnchangedWindow": "window.holdback",
-        "check_verdict": "window.active_rail",
+        "CheckedSession": "window.verdict_check",
+        "check_verdict": "window.verdict_check",
         "compile_patterns": "rules.patterns",
         "decoded_escape": "window.json_position",
         "compile_phrases": "rules.blocklist",

@@ -1,4 +1,4 @@
-"""One rail at work in a hold-back window: its session, how far it is content, and whether its verdicts can be true."""
+"""One rail at work in a hold-back window: its session, and how far it is content."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ from dataclasses import dataclass
 
 from sluicegate.plugins import ClearingSession, RailSession, Verdict, offers
 from sluicegate.safety.rail_policy import RailPolicy
-
-
-class BadVerdict(Exception):
-    """A rail's answer breaks the contract; the message says how."""
 
 
 @dataclass(slots=True)
@@ -53,24 +49,6 @@ class ActiveRail:
             return session.clears(text) is True
         except Exception:  # it will fail again where failures are dealt with
             return False
-
-
-def check_verdict(verdict: Verdict, before: int, fed: int, *, closing: bool, redacts: bool = True) -> None:
-    """Check that `verdict` can be of `fed` characters after one that was clear to `before`. Raises `BadVerdict`
-    otherwise. `closing`: no more will come; `redacts`: its rail may replace text."""
-    if not before <= verdict.clear_to <= fed:
-        raise BadVerdict(f"clear_to is {verdict.clear_to}, must be from {before} to {fed}")
-    if closing and verdict.block is None and verdict.clear_to != fed:
-        raise BadVerdict(f"clear_to is {verdict.clear_to} at the end, must be {fed} or block")
-    if verdict.redact and not redacts:
-        raise BadVerdict("a rail that judges whole texts cannot redact; block or escalate")
-    at = before
-    for span in verdict.redact:
-        if not at <= span.start < span.end <= fed or span.start < verdict.clear_to < span.end:
-            raise BadVerdict(f"span {span.start}-{span.end} is out of order, out of the text or across clear_to")
-        at = span.end
-    if verdict.escalate_at is not None and not before <= verdict.escalate_at <= fed:
-        raise BadVerdict(f"escalate_at is {verdict.escalate_at}, must be from {before} to {fed}")
 
 
 class _Unopened:

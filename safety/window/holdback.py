@@ -17,9 +17,10 @@ from time import perf_counter
 
 from sluicegate.plugins import Caller, Channel, CuttableSession, OutputRail, RailSession, Request, Verdict, offers
 from sluicegate.safety.rail_policy import WindowLimits
-from sluicegate.safety.window.active_rail import ActiveRail, check_verdict
+from sluicegate.safety.window.active_rail import ActiveRail
 from sluicegate.safety.window.continuation import LeadSession, continuing
 from sluicegate.safety.window.released import NOTHING, Redaction, Released, joined
+from sluicegate.safety.window.verdict_check import check_verdict, is_plain
 
 _NONE: tuple[Redaction, ...] = ()
 
@@ -138,9 +139,8 @@ class HoldbackWindow:
         began = perf_counter() if budget_s is not None else 0.0
         try:
             verdict = self._last_of(active.session) if piece is None else active.session.feed(piece)
-            plain = piece is not None and verdict.redact == () and verdict.escalate_at is None
-            # Of a plain verdict `check_verdict` has no more to say.
-            if not plain or not active.clear_to <= verdict.clear_to <= self._fed:
+            plain = piece is not None and is_plain(verdict) and active.clear_to <= verdict.clear_to <= self._fed
+            if not plain:
                 check_verdict(verdict, active.clear_to, self._fed, closing=piece is None)
             if budget_s is not None and (took := perf_counter() - began) > budget_s:
                 raise TimeoutError(f"took {took:.3f} s of {budget_s} s")

@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from sluicegate.gateway.testing import TestApp
-from sluicegate.plugins import Caller, Request, ScreenResult
+from sluicegate.plugins import Caller, Channel, RegistryLike, Request, ScreenResult, Verdict
 
 PIPELINE = {"screen": ["injection", "blocklist"], "moderate": ["pii"]}
 STAGES = {"screen": {"blocklist": {"phrases": ["project nightjar"], "action": "block"}}}
@@ -69,6 +69,47 @@ class Broken:
 
 def broken(registry: Any) -> None:
     registry.add("screen", "broken", lambda settings: Broken())
+
+
+class Confused:
+    """An output rail whose verdicts are of no use."""
+
+    name = "confused"
+
+    def __init__(self, verdict: Verdict) -> None:
+        self._verdict = verdict
+
+    def open(self, request: Request, caller: Caller, channel: Channel) -> ConfusedSession:
+        return ConfusedSession(self._verdict)
+
+
+class ConfusedSession:
+    def __init__(self, verdict: Verdict) -> None:
+        self._verdict = verdict
+
+    def feed(self, text: str) -> Verdict:
+        return self._verdict
+
+    def close(self) -> Verdict:
+        return self._verdict
+
+
+NONSENSE = {
+    "past the end": Verdict(10_000),
+    "never content": Verdict(0),
+    "no number": Verdict("all"),  # type: ignore[arg-type]
+    "scores": Verdict(4, scores=(("x", "high"),)),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("said", NONSENSE)
+def test_a_verdict_that_breaks_the_contract_is_no_all_clear(said: str) -> None:
+    def register(registry: RegistryLike) -> None:
+        registry.add("moderate", "confused", lambda _: Confused(NONSENSE[said]))
+
+    with TestApp(register, pipeline={"moderate": ["confused"]}) as app:
+        answer = app.client.post("/v1/moderations", json={"input": "text"})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (500, "stage_failed")
 
 
 def test_a_rail_that_fails_is_no_all_clear() -> None:

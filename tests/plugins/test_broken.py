@@ -174,6 +174,16 @@ BROKEN = {
     "too far": lambda seen: Verdict(seen + 1),
     "late span": lambda seen: Verdict(seen, (Span(0, 2, "x"),)),
     "no number": lambda seen: Verdict("all"),  # type: ignore[arg-type]
+    "half a character": lambda seen: Verdict(seen - 0.5),  # type: ignore[arg-type]
+    "a number with a point": lambda seen: Verdict(float(seen)),  # type: ignore[arg-type]
+    "no spans": lambda seen: Verdict(seen, None),  # type: ignore[arg-type]
+    "a span of floats": lambda seen: Verdict(seen, (Span(seen - 1.5, float(seen), "x"),)),  # type: ignore[arg-type]
+    "a replacement that is no text": lambda seen: Verdict(seen, (Span(seen - 2, seen, "x", 7),)),  # type: ignore[arg-type]
+    "a block without words": lambda seen: Verdict(seen, block=7),  # type: ignore[arg-type]
+    "an escalation without words": lambda seen: Verdict(seen, escalate=7),  # type: ignore[arg-type]
+    "an escalation nowhere": lambda seen: Verdict(seen, escalate="x", escalate_at=seen - 0.5),  # type: ignore[arg-type]
+    "scores of another kind": lambda seen: Verdict(seen, scores=(("x", "high"),)),  # type: ignore[arg-type]
+    "scores that are no pairs": lambda seen: Verdict(seen, scores=7),  # type: ignore[arg-type]
 }
 
 

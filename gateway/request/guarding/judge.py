@@ -37,7 +37,7 @@ from sluicegate.plugins import (
     offers,
     properties_of,
 )
-from sluicegate.safety import RailPolicy
+from sluicegate.safety import CheckedSession, RailPolicy, check_verdict
 
 PIECE_CHARS = 8192
 
@@ -122,7 +122,7 @@ async def _moderated(
         if offers(rail, JudgingRail):
             verdicts = await followed(rail, rail_policy, request, exchange.caller)
         else:
-            session = rail.open(request, exchange.caller, "content")
+            session = CheckedSession(rail.open(request, exchange.caller, "content"))
             verdicts = await work.run(exchange.caller.tenant, size, _read, session, text)
         labels = [label for verdict in verdicts for label in _labels(verdict)]
     except (RateLimited, Overloaded):
@@ -149,11 +149,18 @@ async def followed(rail: JudgingRail, rail_policy: RailPolicy, request: Request,
     declared = properties_of(rail)
     limit_s = rail_policy.budget_s or (declared.budget_s if declared is not None else None) or LONGEST_S
     verdicts: list[Verdict] = []
+    clear_to = 0
     for at in range(0, len(text), PART):
-        verdicts.append(await within(limit_s, session.feed(text[at : at + PART])))
-        if verdicts[-1].block is not None:
+        piece = text[at : at + PART]
+        verdict = await within(limit_s, session.feed(piece))
+        check_verdict(verdict, clear_to, at + len(piece), closing=False, redacts=False)
+        verdicts.append(verdict)
+        if verdict.block is not None:
             return verdicts
-    return [*verdicts, await within(limit_s, session.close())]
+        clear_to = verdict.clear_to
+    last = await within(limit_s, session.close())
+    check_verdict(last, clear_to, len(text), closing=True, redacts=False)
+    return [*verdicts, last]
 
 
 def _read(session: RailSession, text: str) -> list[Verdict]:

@@ -26,7 +26,7 @@ from sluicegate.plugins import (
     Verdict,
     offers,
 )
-from sluicegate.safety import RailPolicy, is_built_in
+from sluicegate.safety import CheckedSession, RailPolicy, is_built_in
 
 MOST_PLACES = 1_000
 MOST_SENTENCES = 40
@@ -116,7 +116,7 @@ async def _moderated(exchange: Exchange, name: str, rail: OutputRail, terms: Rai
     if offers(rail, JudgingRail):
         verdicts = [(len(text), verdict) for verdict in await followed(rail, terms, request, caller)]
     else:
-        session = rail.open(dataclasses.replace(request, messages=()), caller, "content")
+        session = CheckedSession(rail.open(dataclasses.replace(request, messages=()), caller, "content"))
         verdicts = await exchange.stages.workers.run(caller.tenant, 10 * len(text), read_verdicts, session, text)
     return _told(name, terms, verdicts, text)
 

@@ -1,0 +1,108 @@
+"""Check what an output rail says of a stream: a rail may be anybody's plug-in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sluicegate.plugins import RailSession, Span, Verdict
+
+
+class BadVerdict(Exception):
+    """A rail's answer breaks the contract; the message says how."""
+
+
+def check_verdict(verdict: Verdict, before: int, fed: int, *, closing: bool, redacts: bool = True) -> None:
+    """Check that `verdict` can be of `fed` characters after one that was clear to `before`. Raises `BadVerdict`
+    otherwise. `closing`: no more will come; `redacts`: its rail may replace text."""
+    _check_kinds(verdict)
+    if not before <= verdict.clear_to <= fed:
+        raise BadVerdict(f"clear_to is {verdict.clear_to}, must be from {before} to {fed}")
+    if closing and verdict.block is None and verdict.clear_to != fed:
+        raise BadVerdict(f"clear_to is {verdict.clear_to} at the end, must be {fed} or block")
+    if verdict.redact and not redacts:
+        raise BadVerdict("a rail that judges whole texts cannot redact; block or escalate")
+    at = before
+    for span in verdict.redact:
+        if not at <= span.start < span.end <= fed or span.start < verdict.clear_to < span.end:
+            raise BadVerdict(f"span {span.start}-{span.end} is out of order, out of the text or across clear_to")
+        at = span.end
+    if verdict.escalate_at is not None and not before <= verdict.escalate_at <= fed:
+        raise BadVerdict(f"escalate_at is {verdict.escalate_at}, must be from {before} to {fed}")
+
+
+def is_plain(verdict: Any) -> bool:
+    """Return whether a verdict says where the rail is content and no more, as nearly all do. Of such a one
+    `check_verdict`, which takes longer, checks the place alone."""
+    return (
+        type(verdict) is Verdict
+        and type(verdict.clear_to) is int
+        and verdict.redact == () == verdict.scores
+        and verdict.block is None
+        and verdict.escalate is None
+        and verdict.escalate_at is None
+    )
+
+
+class CheckedSession:
+    """A session whose verdicts are checked as they come: both methods raise `BadVerdict`, or what the rail raises."""
+
+    def __init__(self, session: RailSession) -> None:
+        self._session = session
+        self._fed = self._clear_to = 0
+
+    def feed(self, text: str) -> Verdict:
+        self._fed += len(text)
+        return self._checked(self._session.feed(text), closing=False)
+
+    def close(self) -> Verdict:
+        return self._checked(self._session.close(), closing=True)
+
+    def _checked(self, verdict: Verdict, *, closing: bool) -> Verdict:
+        check_verdict(verdict, self._clear_to, self._fed, closing=closing)
+        self._clear_to = verdict.clear_to
+        return verdict
+
+
+def _check_kinds(verdict: Any) -> None:
+    """Check that all parts are of the types that the contract gives them: what is wrong is used far from here."""
+    if not isinstance(verdict, Verdict):
+        raise BadVerdict(f"the answer is of type {type(verdict).__name__}, must be a Verdict")
+    _check_place("clear_to", verdict.clear_to)
+    if verdict.escalate_at is not None:
+        _check_place("escalate_at", verdict.escalate_at)
+    for name, reason in (("block", verdict.block), ("escalate", verdict.escalate)):
+        if reason is not None:
+            _check_text(name, reason)
+    if verdict.redact:
+        _check_spans(verdict.redact)
+    if verdict.scores:
+        _check_scores(verdict.scores)
+
+
+def _check_place(name: str, place: Any) -> None:
+    if not isinstance(place, int):
+        raise BadVerdict(f"{name} is {place!r:.40}, must be a whole number of characters (int)")
+
+
+def _check_text(name: str, text: Any) -> None:
+    if not isinstance(text, str):
+        raise BadVerdict(f"{name} is of type {type(text).__name__}, must be a text (str)")
+
+
+def _check_spans(spans: Any) -> None:
+    if not isinstance(spans, tuple) or not all(isinstance(span, Span) for span in spans):
+        raise BadVerdict("redact must be a tuple of Span")
+    for span in spans:
+        _check_place("start of a span", span.start)
+        _check_place("end of a span", span.end)
+        _check_text("reason of a span", span.reason)
+        _check_text("replacement of a span", span.replacement)
+
+
+def _check_scores(scores: Any) -> None:
+    if not isinstance(scores, tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in scores):
+        raise BadVerdict("scores must be a tuple of pairs (category, score)")
+    for category, score in scores:
+        _check_text("category of a score", category)
+        if not isinstance(score, int | float):
+            raise BadVerdict(f"the score of {category:.40} is of type {type(score).__name__}, must be a number")
