@@ -28,6 +28,8 @@ class Share:
         self.rank, self.size = rank, size
         self._meet = meet
         self._group: Any = None
+        self._ended: Any = None
+        """The last group: a thread may still wait in it, and gloo aborts the process where it is freed meanwhile."""
 
     def of(self, total: int) -> slice:
         """Return this share of `total` rows, a multiple of `size`."""
@@ -41,7 +43,9 @@ class Share:
 
     def connect(self, path: str, device: torch.device, timeout_s: float) -> None:
         """Form the group of all processes that name the same new file `path`, by gloo on CPUs and NCCL on CUDA devices.
-        An exchange that takes longer than `timeout_s` fails. Nothing listens but on this machine."""
+        An exchange that takes longer than `timeout_s` fails. Nothing listens but on this machine. No thread may
+        wait in the group before."""
+        self._ended = None
         store, limit = _C10D.FileStore(path, self.size), timedelta(seconds=timeout_s)
         if device.type == "cuda":
             torch.cuda.set_device(device)
@@ -58,20 +62,23 @@ class Share:
         """Let an exchange that waits for a process that is gone fail; the group cannot be used any more. From any
         thread."""
         group, self._group = self._group, None
+        self._ended = group or self._ended
         if group is not None and group.name() == "nccl":  # gloo's notices by itself that a connection was closed
             group.abort()
 
     def summed(self, part: Tensor) -> Tensor:
         """Return the sum of every process's `part`, which is overwritten."""
         part = part.contiguous()
-        self._live().allreduce([part]).wait()
+        group = self._live()  # held until the exchange is over, whoever aborts it
+        group.allreduce([part]).wait()
         return part
 
     def joined(self, part: Tensor) -> Tensor:
         """Return every process's `part` [..., w], one after another: [..., size * w]."""
         part = part.contiguous()
         parts = [torch.empty_like(part) for _ in range(self.size)]
-        self._live().allgather([parts], [part]).wait()
+        group = self._live()
+        group.allgather([parts], [part]).wait()
         return torch.cat(parts, -1)
 
     def _live(self) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,7 +24,7 @@ from sluicegate.engine.settings import ModelSettings
 from sluicegate.plugins import ConfigurationError, GenerationFailed, ModelLoadError, Overloaded, RequestError
 from tests.engine.driving import a_job, collect, prompts, run
 from tests.engine.tiny_models import FAMILIES, OTHERS, save_tiny
-from tests.waiting import soon
+from tests.waiting import LIMIT_S, soon
 
 SHARED = ("gemma2", "gemma3", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe")
 IDS = np.array(prompts([40])[0])
@@ -187,3 +188,20 @@ async def test_a_process_that_cannot_start_is_told(tmp_path: Path, monkeypatch: 
     with pytest.raises(ModelLoadError, match="process 1 of the 2 that compute it ended with status 1"):
         await engine.start()
     await engine.close()
+
+
+def test_a_group_is_not_freed_while_a_thread_waits_in_it(tmp_path: Path) -> None:
+    """As when the engine's thread hangs in an exchange and is replaced: gloo would abort this process."""
+    shares = [Share(rank, 2) for rank in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda share: share.connect(str(tmp_path / "group"), torch.device("cpu"), 3.0), shares))
+        list(pool.map(lambda share: share.summed(torch.ones(4)), shares))
+        waits = pool.submit(shares[0].summed, torch.ones(4))  # for another that never comes
+        while not waits.running():
+            time.sleep(0.01)
+        shares[0].abort()
+        assert not waits.done(), "freeing it waits for the exchange"
+        with pytest.raises(RuntimeError):
+            waits.result(LIMIT_S)
+        with pytest.raises(RuntimeError, match="not connected"):
+            shares[0].summed(torch.ones(4))
