@@ -10,36 +10,31 @@ later, and systems other than Linux.
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-BLOCK = 2 << 20
-"""Bytes of a huge page of x86-64, and of ARM with small pages of 4 KiB."""
+from sluicegate.plugins.memory.huge_pages import BLOCK, collapse, system
+
 PAGE = 4096
 MOST = 256
 """Blocks looked at: 512 MiB. Moving one takes some 3 ms."""
-MADV_COLLAPSE = 25
-"""Since Linux 6.1; an older kernel refuses it. One that was told to have no huge pages does so too."""
 
 
 def gather() -> int:
     """Move blocks of the process's own memory into huge pages, smaller mappings first, and return how many."""
-    if sys.platform != "linux" or ctypes.sizeof(ctypes.c_void_p) < 8:
+    linux = system()
+    if linux is None:
         return 0
-    system = ctypes.CDLL(None)
-    moved = 0
-    for start in _in_use(system, Path("/proc/self/maps").read_text("utf-8", "replace")):
-        moved += system.madvise(ctypes.c_void_p(start), ctypes.c_size_t(BLOCK), MADV_COLLAPSE) == 0
-    return moved
+    maps = Path("/proc/self/maps").read_text("utf-8", "replace")
+    return sum(collapse(linux, start) for start in _in_use(linux, maps))
 
 
-def _in_use(system: ctypes.CDLL, maps: str) -> Iterator[int]:
+def _in_use(linux: ctypes.CDLL, maps: str) -> Iterator[int]:
     """Yield where blocks begin that are in use by half or more."""
     resident = (ctypes.c_ubyte * (BLOCK // PAGE))()
     found = 0
     for start in blocks(maps):
-        failed = system.mincore(ctypes.c_void_p(start), ctypes.c_size_t(BLOCK), resident)
+        failed = linux.mincore(ctypes.c_void_p(start), ctypes.c_size_t(BLOCK), resident)
         if failed or sum(resident) * 2 < len(resident):
             continue
         yield start

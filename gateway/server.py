@@ -34,7 +34,7 @@ from sluicegate.gateway.settings import ServerSettings, Settings
 from sluicegate.gateway.telemetry.logs import begin_log
 from sluicegate.plugins import ConfigurationError
 from sluicegate.plugins.compiled.builder import compiling
-from sluicegate.plugins.stack_room import with_room
+from sluicegate.plugins.memory.stack_room import with_room
 
 log = logging.getLogger("sluicegate")
 

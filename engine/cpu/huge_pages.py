@@ -10,19 +10,13 @@ Finding a huge page takes a virtual machine some 5 ms, so it is done beside a mo
 
 from __future__ import annotations
 
-import ctypes
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable
-from functools import cache
 
 from torch import Tensor
 
-BLOCK = 2 << 20
-"""Bytes of a huge page of x86-64, and of ARM with small pages of 4 KiB."""
-MADV_COLLAPSE = 25
-"""Since Linux 6.1; an older kernel refuses it."""
+from sluicegate.plugins.memory.huge_pages import BLOCK, collapse, system
 
 
 def settle(tensors: Iterable[Tensor]) -> int:
@@ -43,18 +37,15 @@ def settle_beside(tensors: Iterable[Tensor]) -> threading.Thread | None:
 
 
 def _blocks_of(tensors: Iterable[Tensor]) -> list[int]:
-    if _system() is None:
+    if system() is None:
         return []
     return blocks((tensor.data_ptr(), tensor.nbytes) for tensor in tensors if tensor.device.type == "cpu")
 
 
 def _move(found: list[int]) -> int:
     """Move blocks, one a call: other threads that need new memory wait for no more than one."""
-    system, moved = _system(), 0
-    for block in found:
-        assert system is not None
-        moved += system.madvise(ctypes.c_void_p(block * BLOCK), ctypes.c_size_t(BLOCK), MADV_COLLAPSE) == 0
-    return moved
+    linux = system()
+    return 0 if linux is None else sum(collapse(linux, block * BLOCK) for block in found)
 
 
 def blocks(ranges: Iterable[tuple[int, int]]) -> list[int]:
@@ -66,9 +57,3 @@ def blocks(ranges: Iterable[tuple[int, int]]) -> list[int]:
         for block in range(first, last + 1):
             covered[block] += min(start + size, (block + 1) * BLOCK) - max(start, block * BLOCK)
     return sorted(block for block, held in covered.items() if held > BLOCK // 2)
-
-
-@cache
-def _system() -> ctypes.CDLL | None:
-    is_linux = sys.platform == "linux" and ctypes.sizeof(ctypes.c_void_p) >= 8
-    return ctypes.CDLL(None) if is_linux else None

@@ -12,8 +12,9 @@ import pytest
 import torch
 
 from sluicegate.engine.cpu import settle, settle_beside, weight_tensors
-from sluicegate.engine.cpu.huge_pages import BLOCK, blocks
+from sluicegate.engine.cpu.huge_pages import blocks
 from sluicegate.engine.model.loading import load_model
+from sluicegate.plugins.memory.huge_pages import BLOCK
 
 
 def huge_kib(tensors: Sequence[torch.Tensor]) -> int:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from sluicegate.gateway import huge_pages
-from sluicegate.gateway.huge_pages import BLOCK, _in_use, blocks, gather
+from sluicegate.gateway.huge_pages import _in_use, blocks, gather
+from sluicegate.plugins.memory.huge_pages import BLOCK
 
 MAPS = """\
 55d6c8a00000-55d6c8e00000 rw-p 00000000 00:00 0                          [heap]

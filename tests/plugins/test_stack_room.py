@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sluicegate.plugins.stack_room import with_room
+from sluicegate.plugins.memory.stack_room import with_room
 
 CALLS = 500
 DEPTHS = range(40, 240)

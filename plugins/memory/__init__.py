@@ -1,0 +1,1 @@
+"""Where memory of the process lies: room on stacks, huge pages."""

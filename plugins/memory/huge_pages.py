@@ -1,0 +1,25 @@
+"""Move one block of this process's memory into a huge page; what it holds, and where, stays the same."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from functools import cache
+
+BLOCK = 2 << 20
+"""Bytes of a huge page of x86-64, and of ARM with small pages of 4 KiB."""
+_MADV_COLLAPSE = 25
+"""Since Linux 6.1; an older kernel refuses it. One that was told to have no huge pages does so too."""
+
+
+@cache
+def system() -> ctypes.CDLL | None:
+    """Return the functions of the system; None where it has no such pages: only Linux on 64 bits has."""
+    is_linux = sys.platform == "linux" and ctypes.sizeof(ctypes.c_void_p) >= 8
+    return ctypes.CDLL(None) if is_linux else None
+
+
+def collapse(linux: ctypes.CDLL, start: int) -> bool:
+    """Move the block that begins at address `start`; return whether it lies in a huge page now. Some 3 to 5 ms."""
+    moved: int = linux.madvise(ctypes.c_void_p(start), ctypes.c_size_t(BLOCK), _MADV_COLLAPSE)
+    return moved == 0
