@@ -2,17 +2,21 @@
 
 By the cheapest algorithm that fits: one bottom-up pass when no cycle is longer than a self-loop (Revuz, "Minimisation
 of acyclic deterministic automata in linear time", 1992, extended to self-loops); refinement in rounds for small
-automata (Moore, 1956); splitting by the smaller half for the rest (Hopcroft, "An n log n algorithm", 1971).
+automata (Moore, 1956); a compiled loop that splits by the smaller half for the rest, see `partition`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
+import numpy as np
+
+from sluicegate.grammar.automata.tables.partition import split_states
 from sluicegate.grammar.budget.meter import WorkMeter
 
 Row = dict[int, int]
-_MOORE_LIMIT = 48  # states; above it Hopcroft wins on every automaton measured
+_MOORE_LIMIT = 12  # states; above it the compiled loop wins
 
 
 def equivalence_classes(rows: Sequence[Row], accepting: Sequence[bool], meter: WorkMeter) -> list[int]:
@@ -22,7 +26,7 @@ def equivalence_classes(rows: Sequence[Row], accepting: Sequence[bool], meter: W
         return _by_hashing(rows, accepting, order)
     if len(rows) <= _MOORE_LIMIT:
         return _moore(rows, accepting)
-    return _hopcroft(rows, accepting, meter)
+    return _by_splitting(rows, accepting, meter)
 
 
 def _bottom_up(rows: Sequence[Row]) -> list[int] | None:
@@ -102,48 +106,14 @@ def _moore(rows: Sequence[Row], accepting: Sequence[bool]) -> list[int]:
             return block
 
 
-def _hopcroft(rows: Sequence[Row], accepting: Sequence[bool], meter: WorkMeter) -> list[int]:
-    """Return for each state the number of its block: states in one block accept the same words. Hopcroft's algorithm;
-    `before[c][t]` are the states that go to `t` by class `c`."""
-    before: dict[int, dict[int, list[int]]] = {}
-    for state, row in enumerate(rows):
-        for c, target in row.items():
-            before.setdefault(c, {}).setdefault(target, []).append(state)
-    groups: dict[object, set[int]] = {}
-    for state, row in enumerate(rows):
-        groups.setdefault((accepting[state], tuple(row)), set()).add(state)
-    blocks = list(groups.values())
-    block = [0] * len(rows)
-    for number, members in enumerate(blocks):
-        for state in members:
-            block[state] = number
-    waiting = set(range(len(blocks)))
-    while waiting:
-        meter.clock()
-        splitter = tuple(blocks[waiting.pop()])
-        for into in before.values():
-            _split(into, splitter, blocks, block, waiting)
-    return block
-
-
-def _split(
-    into: dict[int, list[int]], splitter: tuple[int, ...], blocks: list[set[int]], block: list[int], waiting: set[int]
-) -> None:
-    """Split every block into those that go into the splitter by one class and those that do not."""
-    touched: dict[int, list[int]] = {}
-    for target in splitter:
-        for state in into.get(target, ()):
-            touched.setdefault(block[state], []).append(state)
-    for number, inside in touched.items():
-        members = blocks[number]
-        if len(inside) == len(members):
-            continue
-        part = set(inside)
-        members -= part
-        if number not in waiting and len(part) > len(members):
-            blocks[number], part = part, members  # the larger half keeps the number: only the smaller must wait
-        fresh = len(blocks)
-        blocks.append(part)
-        waiting.add(fresh)
-        for state in part:
-            block[state] = fresh
+def _by_splitting(rows: Sequence[Row], accepting: Sequence[bool], meter: WorkMeter) -> list[int]:
+    """Return for each state the number of its block, by the compiled loop."""
+    labels = np.fromiter(chain.from_iterable(rows), np.int32)
+    meter.edges(labels.size)
+    tails = np.repeat(np.arange(len(rows), dtype=np.int32), [len(row) for row in rows])
+    heads = np.fromiter(chain.from_iterable([row.values() for row in rows]), np.int32, labels.size)
+    blocks = np.empty(len(rows), np.int32)
+    split_states(tails, labels, heads, np.array(accepting, np.bool_), int(labels.max(initial=-1)) + 1, blocks)
+    meter.clock()
+    found: list[int] = blocks.tolist()
+    return found
