@@ -55,10 +55,14 @@ def _names() -> Iterator[Path]:
 
 
 def _add_page(router: APIRouter, files: dict[str, bytes]) -> None:
+    @router.head("/console", include_in_schema=False)
+    @router.head("/console/", include_in_schema=False)
     @router.get("/console", include_in_schema=False)
+    @router.get("/console/", include_in_schema=False)
     async def page() -> Response:
         return _file(files, "index.html")
 
+    @router.head("/console/{name:path}", include_in_schema=False)
     @router.get("/console/{name:path}", include_in_schema=False)
     async def asset(name: str) -> Response:
         return _file(files, name)

@@ -19,11 +19,13 @@ _PAGE = Path(__file__).with_name("docs.html")
 def add_docs_page(app: FastAPI, runtime: Runtime) -> None:
     page = _PAGE.read_text("utf-8")
 
+    @app.head("/openapi.json", include_in_schema=False)
     @app.get("/openapi.json", include_in_schema=False)
     async def document(request: Request) -> Response:
         runtime.identify(api_key_of(request))
         return JSONResponse(app.openapi())
 
+    @app.head("/docs", include_in_schema=False)
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
         nonce = secrets.token_urlsafe(16)

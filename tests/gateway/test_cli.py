@@ -9,7 +9,7 @@ import sys
 import httpx
 import pytest
 
-SLUICEGATE = [sys.executable, "-m", "sluicegate.gateway.commands.cli"]
+SLUICEGATE = [sys.executable, "-m", "sluicegate"]
 
 
 def test_the_demo_runs_the_main_job_and_stops() -> None:

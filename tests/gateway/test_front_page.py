@@ -33,3 +33,15 @@ def test_a_table_aligns_its_columns_and_dates_can_be_read() -> None:
     ]
     assert date(0.0) == "1970-01-01 00:00"
     assert date(None) == ""
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/metrics", "/v1/models", "/openapi.json", "/docs", "/console"])
+def test_what_can_be_read_can_be_asked_about(path: str) -> None:
+    """Monitors and link checkers send HEAD."""
+    client = TestClient(create_app(Settings(), {}), base_url="http://127.0.0.1")
+    assert (client.get(path).status_code, client.head(path).status_code) == (200, 200)
+
+
+def test_the_console_opens_with_a_slash_behind_it() -> None:
+    client = TestClient(create_app(Settings(), {}), base_url="http://127.0.0.1")
+    assert client.get("/console/").text == client.get("/console").text

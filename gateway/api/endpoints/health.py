@@ -48,6 +48,7 @@ def add_health_routes(router: APIRouter, runtime: Runtime) -> None:
         runtime.identify(api_key_of(request))
         return {"server_load": len(runtime.live.by_id)}
 
+    @router.head("/metrics", include_in_schema=False)
     @router.get("/metrics")
     async def metrics(request: Request) -> Response:
         body, kind = runtime.metrics.exposition(request.headers.get("accept", ""))

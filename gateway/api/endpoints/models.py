@@ -12,11 +12,13 @@ from sluicegate.plugins import NotFound
 
 
 def add_model_routes(router: APIRouter, runtime: Runtime) -> None:
+    @router.head("/v1/models", include_in_schema=False)
     @router.get("/v1/models")
     async def models(request: Request) -> Any:
         runtime.identify(api_key_of(request))
         return {"object": "list", "data": [_card(runtime, name) for name in runtime.models]}
 
+    @router.head("/v1/models/{name:path}", include_in_schema=False)
     @router.get("/v1/models/{name:path}")
     async def model(request: Request, name: str) -> Any:
         runtime.identify(api_key_of(request))
