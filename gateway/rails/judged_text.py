@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
-from sluicegate.gateway.rails.time_limit import contained, within
+from sluicegate.gateway.rails.time_limit import Resumed, contained, within
 from sluicegate.plugins import AwaitedSession, Channel, Piece, Verdict
 from sluicegate.safety import JudgeSession, RailPolicy, Released, check_verdict, decoded_escape
 
@@ -75,8 +75,15 @@ class ActiveJudge:
 
 
 async def _in_time(budget_s: float, call: Coroutine[Any, Any, Verdict]) -> Verdict:
+    """Return what `call` answers, within `budget_s`. Nearly every call only notes a token and answers at once: it runs
+    up to where it waits before a timer is made, which would take longer than such a call."""
+    try:
+        awaited = call.send(None)
+    except StopIteration as done:
+        verdict: Verdict = done.value
+        return verdict
     async with asyncio.timeout(budget_s):
-        return await call
+        return await Resumed(call, awaited)
 
 
 async def _contained_in_time(budget_s: float, call: Coroutine[Any, Any, Verdict]) -> Verdict:
@@ -149,12 +156,16 @@ class JudgedText:
     stopped: bool = False
     failed: tuple[str, Exception] | None = None
     """The judge that failed and must not, and how."""
+    _counting: list[ActiveJudge] = field(init=False)
     _pieces: deque[Piece] = field(default_factory=deque)
     _fed: int = 0  # characters that judges were given
     _at: int = 0  # characters of pieces that went on
     _came: int = 0  # characters of pieces that came
     _marks: list[tuple[int, str]] = field(default_factory=list)  # where a person is to look, and why
     _told: list[Released] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._counting = [judge for judge in self.judges if not judge.silent]
 
     @property
     def held(self) -> int:
@@ -173,7 +184,7 @@ class JudgedText:
             steps += await self._ask_all(part)
             if self.stopped or self.failed:
                 return steps
-        return steps or self._release(self._clear, None)
+        return steps if read else self._release(self._clear, None)
 
     async def close(self) -> list[Step]:
         """Tell the judges that the text is whole. Return what is left, or a block."""
@@ -192,12 +203,12 @@ class JudgedText:
             at += room
 
     @property
-    def _counting(self) -> list[ActiveJudge]:
-        return [judge for judge in self.judges if not judge.silent]
-
-    @property
     def _clear(self) -> int:
         return min([judge.clear_to for judge in self._counting], default=self._fed)
+
+    def _silence(self, judge: ActiveJudge) -> None:
+        judge.silent = True
+        self._counting = [one for one in self._counting if one is not judge]
 
     async def _ask_all(self, part: str | None) -> list[Step]:
         judges = self._counting
@@ -222,7 +233,7 @@ class JudgedText:
             return None
         if judge.rail_policy.on_block == "block":
             return Released(blocked=verdict.block, rail=judge.name)
-        judge.silent = True
+        self._silence(judge)
         self._marks.append((judge.clear_to, f"{judge.name}: {verdict.block}"))
         return None
 
@@ -231,7 +242,7 @@ class JudgedText:
             raise error
         self._told.append(Released(failures=(f"{judge.name}: {type(error).__name__}",)))
         if judge.rail_policy.may_fail:
-            judge.silent = True
+            self._silence(judge)
         else:
             self.failed = self.failed or (judge.name, error)
 

@@ -57,6 +57,28 @@ class _Held(Generic[T]):
                 thrown = error
 
 
+class Resumed(Generic[T]):
+    """Go on with a coroutine that waits for `awaited`, which it yielded to its first `send`."""
+
+    def __init__(self, work: Coroutine[Any, Any, T], awaited: Any) -> None:
+        self._work = work
+        self._awaited = awaited
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        awaited = self._awaited
+        while True:
+            try:
+                sent = yield awaited
+            except BaseException as error:
+                send, given = self._work.throw, error
+            else:
+                send, given = self._work.send, sent
+            try:
+                awaited = send(given)
+            except StopIteration as ended:
+                return cast(T, ended.value)
+
+
 async def contained(call: Callable[[], Awaitable[T]], named: str) -> T:
     """Return what `call` answers. What would stop the event loop (`SystemExit`) becomes a `RuntimeError` about `named`,
     and so does a call that cancels itself."""
