@@ -64,19 +64,19 @@ class Resumed(Generic[T]):
         self._work = work
         self._awaited = awaited
 
-    def __await__(self) -> Generator[Any, Any, T]:
+    def __await__(self) -> Generator[Any, None, T]:
         awaited = self._awaited
+        thrown: BaseException | None = None
         while True:
             try:
-                sent = yield awaited
+                yield awaited
             except BaseException as error:
-                send, given = self._work.throw, error
-            else:
-                send, given = self._work.send, sent
+                thrown = error
             try:
-                awaited = send(given)
+                awaited = self._work.send(None) if thrown is None else self._work.throw(thrown)
             except StopIteration as ended:
                 return cast(T, ended.value)
+            thrown = None
 
 
 async def contained(call: Callable[[], Awaitable[T]], named: str) -> T:
