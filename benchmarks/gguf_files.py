@@ -34,9 +34,11 @@ KINDS: Mapping[str, Mapping[str, str]] = {
     "f32": {"": "F32"},
     "q8_0": {"": "Q8_0"},
     "q4_0": {"": "Q4_0"},
+    "q4_0_m": {"token_embd": "Q6_K", "output.": "Q6_K", "": "Q4_0"},
     "q4_k_m": {"token_embd": "Q6_K", "output.": "Q6_K", "attn_v": "Q6_K", "ffn_down": "Q6_K", "": "Q4_K"},
 }
-"""By parts of names, the first that fits; `q4_k_m` has more matrices in Q6_K than llama.cpp's own mixture."""
+"""By parts of names, the first that fits; `q4_k_m` has more matrices in Q6_K than llama.cpp's own mixture. `q4_0_m` is
+what llama.cpp makes of a model under the name Q4_0."""
 _BLOCKS = {
     "Q8_0": (32, 34, {0: 2.7e-4}),
     "Q4_0": (32, 18, {0: 4.3e-3}),
