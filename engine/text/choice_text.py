@@ -68,9 +68,9 @@ class ChoiceText:
 
     def last_piece(self, reason: FinishReason, *, stopped: bool, closed: ClosedBy = "") -> Piece:
         """Return the piece that ends the choice. After a stop string it has only the tokens that reach into the text
-        before it."""
+        before it. Text that its length cuts within a code point ends before that one; the tokens are all told."""
         if not stopped:
-            tail = self._stream.close()
+            tail = self._stream.close(cut=reason == "length")
             ready, found = self._watch.feed(tail)
             self._release(ready + ("" if found else self._watch.close()))
         for placed in self._held:

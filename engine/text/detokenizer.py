@@ -18,11 +18,12 @@ _REPLACEMENT = "\ufffd"
 
 
 class TextStream(Protocol):
-    """One sequence's text. `feed` returns what became final with this token, `close` what is left at the end."""
+    """One sequence's text. `feed` returns what became final with this token, `close` what is left at the end: U+FFFD for
+    an unfinished code point, nothing where the text was `cut` and its next token might have finished it."""
 
     def feed(self, token_id: int) -> str: ...
 
-    def close(self) -> str: ...
+    def close(self, *, cut: bool = False) -> str: ...
 
 
 class Detokenizer:
@@ -103,8 +104,8 @@ class _ByteStream:
         self._is_whole = not self._decoder.getstate()[0]
         return text
 
-    def close(self) -> str:
-        return self._stripped(self._decoder.decode(b"", final=True))
+    def close(self, *, cut: bool = False) -> str:
+        return "" if cut else self._stripped(self._decoder.decode(b"", final=True))
 
     def _stripped(self, text: str) -> str:
         while self._strip and text:
@@ -127,8 +128,9 @@ class _WindowStream:
         self._ids.append(token_id)
         return self._advance(final=False)
 
-    def close(self) -> str:
-        return self._advance(final=True)
+    def close(self, *, cut: bool = False) -> str:
+        rest = self._advance(final=True)
+        return rest.rstrip(_REPLACEMENT) if cut else rest
 
     def _advance(self, *, final: bool) -> str:
         before = self._of.decode(self._ids[self._start : self._done])

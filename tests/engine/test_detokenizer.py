@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import pytest
@@ -11,6 +12,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
 from sluicegate.engine import Detokenizer
+from sluicegate.engine.text.choice_text import ChoiceText
+from sluicegate.engine.text.stopping import StopChecker
 from tests.engine.tiny_models import byte_tokenizer
 
 TEXTS = st.text(alphabet=st.sampled_from('ab the ins{":}é€漢字🙂👩‍👩‍👧'), max_size=40)
@@ -65,6 +68,25 @@ def test_no_piece_of_valid_text_holds_half_a_code_point(text: str) -> None:
     pieces = pieces_of(byte_level(), ids)
     assert "".join(pieces) == text
     assert "\ufffd" not in "".join(pieces)
+
+
+@pytest.mark.parametrize("make", [byte_level, sentencepiece_like])
+def test_text_that_is_cut_within_a_code_point_ends_before_it(make: Callable[[], PreTrainedTokenizerFast]) -> None:
+    ids = make().encode("é日🙂", add_special_tokens=False)
+    for length in range(len(ids)):
+        stream = Detokenizer(make()).stream()
+        text = "".join(stream.feed(token) for token in ids[:length]) + stream.close(cut=True)
+        assert "é日🙂".startswith(text)
+
+
+def test_an_answer_cut_by_its_length_has_no_replacement_character_and_all_its_tokens() -> None:
+    ids = byte_level().encode("a🙂", add_special_tokens=False)[:-1]
+    for reason, expected in (("length", "a"), ("stop", "a\ufffd")):
+        choice = ChoiceText(0, Detokenizer(byte_level()).stream(), StopChecker(()))
+        for token in ids:
+            choice.feed(token, None)
+        piece = choice.last_piece(reason, stopped=False)  # type: ignore[arg-type]
+        assert (piece.text, piece.token_ids) == (expected, tuple(ids))
 
 
 @settings(max_examples=200, deadline=None)
