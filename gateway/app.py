@@ -28,7 +28,7 @@ from sluicegate.gateway.http.errors import add_error_handlers
 from sluicegate.gateway.http.guard import counted_for
 from sluicegate.gateway.http.host_check import HostCheck, OwnNames
 from sluicegate.gateway.http.key_gate import KeyGate
-from sluicegate.gateway.http.middleware import BodyLimit, RequestId
+from sluicegate.gateway.http.middleware import BodyLimit, RequestId, TrailingSlash
 from sluicegate.gateway.lifecycle import close, start
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.settings import Settings
@@ -65,6 +65,7 @@ def create_app(
         docs_url=None,
         openapi_url=None,  # ours asks for a key where there are keys
         redoc_url=None,
+        redirect_slashes=False,  # `TrailingSlash` serves them
         telemetry={"tracing": False, "metrics": False, "logs": False},  # ours say more, for less
     )
     forms = error_forms(dialects)
@@ -84,6 +85,7 @@ def create_app(
     )
     app.add_middleware(HostCheck, own=own, keyed=lambda: built.closed_to_strangers, forms=forms)
     app.add_middleware(RequestId, forms=forms)
+    app.add_middleware(TrailingSlash)
     return app
 
 

@@ -56,9 +56,7 @@ def _names() -> Iterator[Path]:
 
 def _add_page(router: APIRouter, files: dict[str, bytes]) -> None:
     @router.head("/console", include_in_schema=False)
-    @router.head("/console/", include_in_schema=False)
     @router.get("/console", include_in_schema=False)
-    @router.get("/console/", include_in_schema=False)
     async def page() -> Response:
         return _file(files, "index.html")
 

@@ -20,6 +20,20 @@ from sluicegate.plugins import RequestError, RequestTooLarge
 _SAFE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 
+class TrailingSlash:
+    """Serve `/v1/models/` as `/v1/models`. A redirect would name the scheme of this server, which is not that of a proxy
+    with TLS in front of it, and many clients follow it without the key, or turn a POST into a GET."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope.get("path", "")
+        if path.endswith("/") and len(path) > 1 and path[-2] != "/":
+            scope = {**scope, "path": path[:-1]}
+        await self._app(scope, receive, send)
+
+
 class RequestId:
     """Give every answer an `x-request-id`: the client's own where it is harmless, else a new one; and once more under
     the name that the path's clients read."""

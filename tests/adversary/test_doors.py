@@ -350,7 +350,6 @@ OPEN = {
     "/metrics": "documented: for Prometheus alone",
     "/docs": "a page that holds nothing",
     "/console": "a page that holds nothing",
-    "/console/": "the same",
     "/console/x": "its parts",
 }
 IDENTIFIED = {

@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 from sluicegate.gateway.app import create_app
 from sluicegate.gateway.commands.tables import date, table
 from sluicegate.gateway.settings import KeySettings, Settings
+from sluicegate.gateway.testing import TestApp
 
 
 @pytest.mark.parametrize("keys", [(), (KeySettings(id="billing", key="k" * 40),)], ids=["open", "keyed"])
@@ -42,6 +43,18 @@ def test_what_can_be_read_can_be_asked_about(path: str) -> None:
     assert (client.get(path).status_code, client.head(path).status_code) == (200, 200)
 
 
-def test_the_console_opens_with_a_slash_behind_it() -> None:
-    client = TestClient(create_app(Settings(), {}), base_url="http://127.0.0.1")
-    assert client.get("/console/").text == client.get("/console").text
+@pytest.mark.parametrize("path", ["/healthz", "/v1/models", "/v1/models/scripted", "/console", "/docs"])
+def test_a_slash_at_the_end_is_passed_over(path: str) -> None:
+    with TestApp() as app:
+        answer = app.client.get(f"{path}/", follow_redirects=False)
+        assert answer.status_code == app.client.get(path).status_code == 200
+
+
+def test_a_slash_at_the_end_opens_no_door() -> None:
+    """Keys, limits and operators' doors hold for the address as it is served."""
+    with TestApp(keys=[{"id": "billing", "key": "k" * 40}], pipeline={"admit": ["api-keys", "limits"]}) as app:
+        body = {"model": "scripted", "messages": [{"role": "user", "content": "hi"}]}
+        assert app.client.post("/v1/chat/completions/", json=body).status_code == 401
+        for path in ("/v1/models/", "/admin/keys/"):
+            assert app.client.get(path).status_code == 401, path
+        assert app.client.get("/v1/models//").status_code in (401, 404)
