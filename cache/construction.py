@@ -21,6 +21,7 @@ from sluicegate.cache.stores.redis_store import RedisStore
 from sluicegate.cache.stores.sealing import TenantSealer
 from sluicegate.cache.stores.sqlite_store import SqliteStore
 from sluicegate.cache.tiers import TieredCache
+from sluicegate.plugins.addresses import WEB, check_address
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.plugins.settings import wrong_value
 
@@ -72,8 +73,9 @@ def _sameness(where: str, own: SemanticSettings) -> Sameness | None:
     if kind == "served":
         return Sameness(ServedSameness(rest or None), budget_s=limit_s)
     url, _, model = own.judge.partition("#")
-    if kind not in ("http", "https") or not model:
+    if kind not in WEB or not model:
         raise wrong_value(where, "judge", "served, served:MODEL or URL#MODEL", own.judge)
+    _check_address(where, "judge", own.judge)
     key = os.environ.get(own.judge_key_env)
     return Sameness(UpstreamSameness(url, model, api_key=key, limit_s=limit_s), budget_s=limit_s)
 
@@ -87,12 +89,21 @@ def make_embedder(where: str, named: str, api_key: str | None) -> Embedder:
         return FolderEmbedder(Path(rest))
     if kind == "served":
         return ServedEmbedder(rest or None)
-    if kind in ("http", "https"):
+    if kind in WEB:
         url, _, model = named.partition("#")
         if not model:
             raise wrong_value(where, "embedder", "URL#MODEL, or another kind", named)
+        _check_address(where, "embedder", named)
         return UpstreamEmbedder(url, model, api_key=api_key)
     return _imported(where, named)
+
+
+def _check_address(where: str, name: str, url: str) -> None:
+    """Raise `ConfigurationError` for what is no address."""
+    try:
+        check_address(name, url)
+    except ValueError as error:
+        raise ConfigurationError(f"[{where}] {error}") from error
 
 
 def _imported(where: str, named: str) -> Embedder:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
+from sluicegate.plugins.addresses import check_redis_address
 from sluicegate.plugins.settings import Count, Positive, Within
 
 
@@ -95,3 +96,6 @@ class RedisSettings:
     """The variable with a secret under which entries are encrypted; empty = they are not."""
     semantic: SemanticSettings | None = None
     """Answers by meaning; none = only by the same request."""
+
+    def __post_init__(self) -> None:
+        check_redis_address("url", self.url)

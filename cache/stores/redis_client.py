@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from sluicegate.plugins.addresses import check_redis_address
 from sluicegate.plugins.errors import ConfigurationError
 
 DEFAULT_PORT = 6379
 MAX_CONNECTIONS = 100
 """More than calls are ever under way."""
-SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +44,17 @@ def connect(url: str, tls: Tls, *, patience_s: float = 1.0, retries: int = 1) ->
     call that its caller no longer waits for. `retries`: how often a call is sent again that got no answer, though it
     may have been carried out; 0 for what must not happen twice. Raises `ConfigurationError`."""
     scheme, _, rest = url.partition("://")
-    if scheme not in SCHEMES or not rest:
-        raise ConfigurationError(f"recall.redis: no such URL {_shown(url)!r}; schemes: {', '.join(SCHEMES)}")
     library = _library()
     options = _options("redis.asyncio", patience_s, retries) | (tls.options() if scheme.startswith("rediss") else {})
     try:
+        check_redis_address("url", url)
         if scheme.endswith("+sentinel"):
             return _sentinel(library, rest, options | ({"ssl": True} if scheme.startswith("rediss") else {}))
         if scheme.endswith("+cluster"):
             return _cluster(library, rest, options | ({"ssl": True} if scheme.startswith("rediss") else {}))
         return library.from_url(url, **options)
     except ValueError as error:
-        raise ConfigurationError(f"recall.redis: {_shown(url)!r} cannot be read: {error}") from error
+        raise ConfigurationError(f"Redis cannot be asked: {error}") from error
 
 
 def connect_blocking(url: str, *, patience_s: float = 1.0, retries: int = 1) -> Any:
@@ -119,9 +118,3 @@ def _parts(rest: str) -> tuple[dict[str, str], list[tuple[str, int]], str]:
 def _place(place: str) -> tuple[str, int]:
     host, colon, port = place.rpartition(":")
     return (host, int(port)) if colon and not port.endswith("]") else (place, DEFAULT_PORT)
-
-
-def _shown(url: str) -> str:
-    """Return the URL without user and password."""
-    scheme, separator, rest = url.partition("://")
-    return scheme + separator + rest.rpartition("@")[2]

@@ -18,8 +18,8 @@ _REPLACEMENT = "\ufffd"
 
 
 class TextStream(Protocol):
-    """One sequence's text. `feed` returns what became final with this token, `close` what is left at the end: U+FFFD for
-    an unfinished code point, nothing where the text was `cut` and its next token might have finished it."""
+    """One sequence's text. `feed` returns what became final with this token, `close` what is left at the end: U+FFFD
+    for an unfinished code point, nothing where the text was `cut` and its next token might have finished it."""
 
     def feed(self, token_id: int) -> str: ...
 

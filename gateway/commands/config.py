@@ -127,7 +127,10 @@ def _stage(settings: Settings, registry: Registry, slot: SlotName, name: str, fo
         meant = {one[2]: table[one[1]] for one in wrong if one[2]}
         names = {one[1] or one[3] for one in wrong}
         rest = {setting: value for setting, value in table.items() if setting not in names}
-        _note(found, registry.build, slot, name, {**meant, **rest})
+        taken_out = tuple(f"[stages.{slot}.{name}] needs {setting!r};" for setting in names)
+        hidden: list[str] = []
+        _note(hidden, registry.build, slot, name, {**meant, **rest})
+        found += [text for text in hidden if text not in found and not text.startswith(taken_out)]
 
 
 def _registry(settings: Settings, found: list[str]) -> Registry:

@@ -21,8 +21,8 @@ _SAFE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 
 class TrailingSlash:
-    """Serve `/v1/models/` as `/v1/models`. A redirect would name the scheme of this server, which is not that of a proxy
-    with TLS in front of it, and many clients follow it without the key, or turn a POST into a GET."""
+    """Serve `/v1/models/` as `/v1/models`. A redirect would name the scheme of this server, which is not that of a
+    proxy with TLS in front of it, and many clients follow it without the key, or turn a POST into a GET."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from sluicegate.plugins import Within
+from sluicegate.plugins.addresses import check_address
 
 OWN = "sluicegate"
 """The server whose tools are this gateway's own."""
@@ -58,8 +59,8 @@ class McpServerSettings:
     def __post_init__(self) -> None:
         if bool(self.url) == bool(self.command):
             raise ValueError("an MCP server needs exactly one of `url` and `command`")
-        if self.url and not self.url.startswith(("http://", "https://")):
-            raise ValueError("`url` of an MCP server begins with http:// or https://")
+        if self.url:
+            check_address("url", self.url)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sluicegate.plugins.addresses import check_address, check_redis_address
 from sluicegate.plugins.settings import Count
 
 
@@ -24,8 +25,7 @@ class HttpRetrieverSettings:
     """Send the caller's tenant along, as `tenant`: for services that keep documents apart by it."""
 
     def __post_init__(self) -> None:
-        if not self.url.startswith(("http://", "https://")):
-            raise ValueError(f"url is {self.url!r}; give one that begins with http:// or https://")
+        check_address("url", self.url)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +44,6 @@ class VectorSetSettings:
     """Documents that are asked for."""
     tls_ca_file: str | None = None
     """PEM file of the authority, for `rediss://`."""
+
+    def __post_init__(self) -> None:
+        check_redis_address("url", self.url)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sluicegate.gateway.settings.numbers import Money, Number
+from sluicegate.plugins.addresses import check_redis_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,10 @@ class AccountSettings:
     """By model; `*` = every other."""
     teams: Mapping[str, Limits] = field(default_factory=dict)
     """Limits by team."""
+
+    def __post_init__(self) -> None:
+        if self.url:
+            check_redis_address("url", self.url)
 
 
 @dataclass(frozen=True, slots=True)

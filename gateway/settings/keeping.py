@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from sluicegate.gateway.settings.numbers import Part
 from sluicegate.plugins import Within
+from sluicegate.plugins.addresses import POSTGRES, check_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,10 @@ class DatabaseSettings:
     """How often a gateway looks for what others changed: weights of routes, models, reloads, purges."""
     lease_s: Annotated[float, Within(2, 3600)] = 10.0
     """How long after a gateway was last heard of others take over its batches."""
+
+    def __post_init__(self) -> None:
+        if self.url:
+            check_address("url", self.url, POSTGRES)
 
 
 @dataclass(frozen=True, slots=True)

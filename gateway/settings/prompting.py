@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from sluicegate.gateway.settings.numbers import Part
 from sluicegate.plugins import Within
+from sluicegate.plugins.addresses import check_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +58,7 @@ class RetrievalSettings:
     """What becomes of a document that a rail refuses: it is left out, or the request is refused."""
     citations: bool = True
     """Say in the answer which of its spans stand in which document."""
+
+    def __post_init__(self) -> None:
+        if "://" in self.rerank:
+            check_address("rerank", self.rerank)

@@ -277,7 +277,7 @@ async def test_a_sentinel_names_the_server(server: RedisServer, tmp_path: Path) 
 
 @pytest.mark.parametrize("url", ["http://x", "redis", "redis+sentinel://host:1", "redis+cluster://host:port"])
 def test_a_url_that_cannot_be_read_is_refused_without_its_password(url: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"recall\.redis"):
+    with pytest.raises(ConfigurationError, match="Redis cannot be asked: url must"):
         RedisStore(url, 60)
 
 

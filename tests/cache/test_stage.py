@@ -46,7 +46,7 @@ def test_each_store_can_be_built(tmp_path: Path) -> None:
         ("memory", {"semantic": True}, "must be a table"),
         ("sqlite", {}, "path must name a file"),
         ("sqlite", {"path": "/no/such/folder/a.db"}, "folder that exists"),
-        ("redis", {"url": "http://x"}, "schemes: redis"),
+        ("redis", {"url": "http://x"}, "url must begin with redis://"),
         ("redis", {"tls": {"ca": "x"}}, "ca_file"),
         ("redis", {"deadline_ms": 0}, "above 0"),
         ("redis", {"url": 5}, "url must be a string"),

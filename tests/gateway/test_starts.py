@@ -84,7 +84,7 @@ CONFIGURATIONS = {
     '[review]\nsecret = "zz"': "must be hexadecimal",
     '[routing]\nstate = "."': "cannot be read",
     "[stages.constrain.grammar.options]\nwhitespac = 1": "unknown grammar option",
-    '[stages.recall.redis]\nurl = "x"\n[pipeline]\nrecall = ["redis"]': "no such URL",
+    '[stages.recall.redis]\nurl = "x"\n[pipeline]\nrecall = ["redis"]': "[stages.recall.redis] url must begin with redis://",
     '[[keys]]\nid = "a"\nkey = "k"\n[[keys]]\nid = "b"\nkey = "k"': "'a' and 'b' are the same key",
     '[[keys]]\nid = "a"\nkey = "k"\nroutes = ["v1/chat/*"]': "'v1/chat/*' is no path",
     '[[keys]]\nid = "a"\nkey = "  "': "has a blank at an end of `key`",

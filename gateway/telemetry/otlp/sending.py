@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from sluicegate.gateway.telemetry.tracing import number_of
 from sluicegate.plugins import ConfigurationError
+from sluicegate.plugins.addresses import check_address
 
 if TYPE_CHECKING:  # a fifth of a second to import: only those who ask others need it
     import httpx
@@ -54,6 +55,12 @@ class Target:
             )
         own = environ.get(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
         base = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318")
+        try:
+            check_address(
+                f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT" if own else "OTEL_EXPORTER_OTLP_ENDPOINT", own or base
+            )
+        except ValueError as error:
+            raise ConfigurationError(str(error)) from error
         return cls(
             own or f"{base.rstrip('/')}/v1/{signal.lower()}",
             _headers(read("HEADERS") or ""),

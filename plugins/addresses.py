@@ -1,0 +1,63 @@
+"""Check addresses in settings when they are read, so that a wrong one is named at once and not at the first request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+WEB = ("http", "https")
+REDIS = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
+POSTGRES = ("postgresql", "postgres")
+_LONGEST = 200
+
+
+def check_address(name: str, url: str, schemes: Iterable[str] = WEB) -> None:
+    """Check the setting `name`: a scheme of `schemes`, hosts, ports from 1 to 65535. User and password are never shown.
+    Raises `ValueError`."""
+    scheme, _, rest = url.partition("://")
+    known = tuple(schemes)
+    if scheme not in known or not rest:
+        raise ValueError(f"{name} must begin with {_either(known)}, found {without_login(url)!r}")
+    if any(char.isspace() or not char.isprintable() for char in url):
+        raise ValueError(f"{name} must not hold blanks or control characters, found {without_login(url)!r}")
+    hosts = re.split(r"[/#]", rest.partition("?")[0].rpartition("@")[2], maxsplit=1)[0]
+    for place in hosts.split(","):
+        host, port = _parts(place)
+        if not host and scheme in WEB:
+            raise ValueError(f"{name} must name a host behind {scheme}://, found {without_login(url)!r}")
+        if port is not None and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+            raise ValueError(f"{name} must have a port from 1 to 65535, found {port[:20]!r} in {without_login(url)!r}")
+
+
+def check_redis_address(name: str, url: str) -> None:
+    """Check the address of a Redis, a Sentinel set or a Cluster. Raises `ValueError`, also for a database that is no
+    number, which the client would take for 0."""
+    check_address(name, url, REDIS)
+    scheme, _, rest = url.partition("://")
+    database = without_login(rest).partition("?")[0].partition("/")[2]
+    if scheme.endswith("+sentinel") and not database:
+        raise ValueError(
+            f"{name} must name the service, as in {scheme}://host:port/service, found {without_login(url)!r}"
+        )
+    if scheme in ("redis", "rediss") and database and not (database.isascii() and database.isdigit()):
+        raise ValueError(f"{name} must end in the number of a database, found {without_login(url)!r}")
+
+
+def without_login(url: str) -> str:
+    """Return the address without user and password, no longer than a message may repeat."""
+    scheme, separator, rest = url.rpartition("://")
+    return (scheme + separator + rest.rpartition("@")[2])[:_LONGEST]
+
+
+def _parts(place: str) -> tuple[str, str | None]:
+    """Split a host from its port; None where it has none. An IPv6 address stands in brackets."""
+    if place.startswith("["):
+        host, _, behind = place.partition("]")
+        return host[1:], behind[1:] if behind else None
+    host, colon, port = place.partition(":")
+    return host, port if colon else None
+
+
+def _either(schemes: tuple[str, ...]) -> str:
+    *first, last = [f"{scheme}://" for scheme in schemes]
+    return f"{', '.join(first)} or {last}" if first else last
