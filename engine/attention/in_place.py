@@ -46,8 +46,8 @@ def attend_in_place(
         positions  [R]
         softcap, window: 0 = none.
 
-    Returns [R, H, D_v]. All arrays are C-contiguous; the caller vouches for indices within bounds. The first call for a
-    pair of widths compiles for a second or two, unless the compiled code is found on disk.
+    Returns [R, H, D_v]. All arrays are C-contiguous; indices are not checked against bounds. The first call for a pair
+    of widths compiles for a second or two, unless the compiled code is found on disk.
     """
     rows, heads, dim = query.shape
     value_dim = values.shape[3]
@@ -60,19 +60,20 @@ def attend_in_place(
 
 
 def kernel_for(dim: int, value_dim: int, group: int) -> Any:
-    """Return the kernel for rows of these widths and this many query heads to a key head."""
+    """Return the kernel for these key and value widths and `group` query heads per key head."""
     return compiled_for(_known(dim), _known(value_dim), group)
 
 
 def _known(width: int) -> int:
-    """Return a width the kernel is compiled for; 0 = left open. Measured: at 128 a known width halves the time, at 32
-    it doubles it, because the short loop is unrolled before it can become vector code."""
+    """Return `width` if the kernel is compiled for exactly that width, else 0 (read from the arrays). Measured: a
+    constant width halves the time at 128 and doubles it at 32, because LLVM unrolls the short loop before it
+    vectorises."""
     return width if width >= 64 else 0
 
 
 @cache
 def compiled_for(dim: int, value_dim: int, group: int) -> Any:
-    """Make the kernel for rows of these widths (0 = read them from the arrays) and this many query heads to a key
+    """Compile the kernel for these key and value widths (0 = read from the arrays) and `group` query heads per key
     head."""
 
     @kernel(_SIGNATURE, fastmath=FASTMATH, name="compiled_for", made_by=(dim, value_dim, group))
@@ -139,10 +140,10 @@ def softmax(scores):  # type: ignore[no-untyped-def]
 
 @kernel(fastmath=FASTMATH)
 def exponentiate(values):  # type: ignore[no-untyped-def]
-    """Replace float32 `values` [n], all <= 0 (below -87 as -87), by e to their power.
+    """Replace float32 `values` [n], all <= 0 (below -87 as -87), by their exponentials, in place.
 
-    2^n times a polynomial on +-ln(2)/2, with the coefficients of Cephes' expf: relative error below 2e-7. A call of
-    exp() for each value would keep the loop from becoming vector code.
+    Computes 2^n times a polynomial on +-ln(2)/2, with the coefficients of Cephes' expf: relative error below 2e-7. A
+    call of exp() per value would keep the loop from being vectorised.
     """
     power = np.empty(len(values), np.int32)
     for at in range(len(values)):

@@ -1,13 +1,13 @@
 """Attend over compressed keys and values (multi-head latent attention, MLA).
 
-A token keeps one latent [L], of which each head's key and value are made, and one more part of the key [R], turned by
-its position, that all heads share. Attention is computed in one of two ways, which differ in the last bits alone:
+A token keeps one latent [L], from which the key and value of every head are computed, and a rotary key part [R] that
+all heads share. Attention is computed in one of two ways, whose results differ in the last bits only:
 
-- *absorbed*: a head's query is multiplied with what makes its keys, and reads the latents themselves; what it found is
-  multiplied with what makes its values. Nothing is made of the tokens before.
-- *expanded*: keys and values of all heads are made of the latents, some heads at a time.
+- *absorbed*: each query is multiplied with the key projection and scored against the latents; the weighted sum of
+  latents is multiplied with the value projection. Keys and values of earlier tokens are never computed.
+- *expanded*: keys and values are computed from the latents, some heads at a time.
 
-For few new tokens the first takes fewer multiplications, for a prompt the second.
+Absorbed takes fewer multiplications for few new tokens, expanded for a long prompt.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ ROOM = 1 << 24
 
 
 class LatentHeads(NamedTuple):
-    """What makes heads of a latent. `weight` [H, N + V, L]: a head's key, then its value; `key_dim` is N. The query of
-    a head is [N + R]: what meets its own key, then what meets the shared part."""
+    """The up-projection from latents to heads. `weight` [H, N + V, L]: the key rows of a head, then its value rows;
+    `key_dim` is N. A query of a head is [N + R]: N numbers scored against the head's own key, then R against the shared
+    part."""
 
     weight: Tensor
     key_dim: int
@@ -44,30 +45,32 @@ class LatentHeads(NamedTuple):
         return self._replace(weight=self.weight[first : first + count])
 
     def expand(self, shared: Tensor, latent: Tensor) -> tuple[Tensor, Tensor]:
-        """Return keys [B, H, S, N + R] and values [B, H, S, V] of `shared` [B, 1, S, R] and `latent` [B, 1, S, L]."""
+        """Return keys [B, H, S, N + R] and values [B, H, S, V] computed from `shared` [B, 1, S, R] and `latent`
+        [B, 1, S, L]."""
         made = torch.nn.functional.linear(latent[:, 0], self.weight.flatten(0, 1))
         made = made.unflatten(-1, (self.head_count, -1)).transpose(1, 2)
         keys, values = made.split([self.key_dim, self.value_dim], -1)
         return torch.cat([keys, shared.expand(-1, self.head_count, -1, -1)], -1), values
 
     def absorb(self, query: Tensor) -> Tensor:
-        """Return what reads latents [R, H, L] for the first part of queries [R, H, N]."""
+        """Multiply the first part of queries [R, H, N] with the key projection; return queries over latents
+        [R, H, L]."""
         return torch.bmm(query.transpose(0, 1), self.weight[:, : self.key_dim]).transpose(0, 1)
 
     def values_of(self, found: Tensor) -> Tensor:
-        """Return the heads' outputs [R, H, V] for what they found among latents [R, H, L]."""
+        """Multiply weighted sums of latents [R, H, L] with the value projection; return head outputs [R, H, V]."""
         return torch.bmm(found.transpose(0, 1), self.weight[:, self.key_dim :].transpose(1, 2)).transpose(0, 1)
 
     def expands(self, tokens: int, seen: int, shared: int) -> bool:
-        """Return whether keys and values of `seen` tokens are worth making for `tokens` new ones: whether it takes
-        fewer multiplications. `shared` is R."""
+        """Return whether attending with `tokens` new tokens over `seen` ones takes fewer multiplications expanded than
+        absorbed. `shared` is R."""
         wide, latent = self.weight.shape[1], self.weight.shape[2]
         expanded = seen * latent * wide + tokens * seen * (wide + shared)
         return expanded < tokens * latent * wide + tokens * seen * (2 * latent + shared)
 
 
 class LatentScores(NamedTuple):
-    """How scores are made: times `scaling`, squeezed into (-softcap, softcap), beside `sinks` [H]."""
+    """How scores are computed: times `scaling`, capped softly to (-softcap, softcap), with attention `sinks` [H]."""
 
     scaling: float
     softcap: float | None = None
@@ -108,8 +111,8 @@ def _attend_expanded(
 def attend_absorbed(
     query: Tensor, shared: Tensor, latent: Tensor, bias: Tensor, heads: LatentHeads, scores: LatentScores
 ) -> Tensor:
-    """Attend with T tokens of each of B sequences, `query` [B, T, H, N + R], over what these keep: `shared` [B, S, R]
-    and `latent` [B, S, L]; `bias` [B, T, S]. Returns [B, T, H, V]."""
+    """Attend with T tokens of each of B sequences, `query` [B, T, H, N + R], over their `shared` [B, S, R] and `latent`
+    [B, S, L]; `bias` [B, T, S]. Returns [B, T, H, V]."""
     rows, tokens, count, _ = query.shape
     own, turned = query.split([heads.key_dim, shared.shape[-1]], -1)
     inner = heads.absorb(own.flatten(0, 1)).reshape(rows, tokens * count, -1)  # [B, T H, L]
@@ -124,7 +127,8 @@ def attend_absorbed(
 
 
 def _shares(scores: Tensor, sinks: Tensor | None) -> Tensor:
-    """Return the softmax of `scores` [B, T, H, S], less the shares of `sinks` [H]."""
+    """Return the softmax of `scores` [B, T, H, S] with the logits `sinks` [H] in its denominator; the weights of the
+    sinks are dropped."""
     if sinks is None:
         return torch.softmax(scores, -1, dtype=torch.float32).to(scores.dtype)
     beside = sinks.to(scores).view(1, 1, -1, 1).expand(*scores.shape[:-1], 1)
@@ -132,8 +136,8 @@ def _shares(scores: Tensor, sinks: Tensor | None) -> Tensor:
 
 
 def alike(lengths: Seq[int], most: int) -> list[list[int]]:
-    """Return groups of places in `lengths`, so that padding each group to its longest no more than doubles it, and none
-    of several then has more than `most`."""
+    """Group indices into `lengths` so that a group padded to its longest sequence is less than twice as large as
+    unpadded. A group of several holds at most `most` numbers when padded."""
     groups: list[list[int]] = []
     longest = 0
     for at in sorted(range(len(lengths)), key=lambda place: -lengths[place]):

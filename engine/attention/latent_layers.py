@@ -1,8 +1,8 @@
-"""Let layers with compressed keys and values (DeepSeek's MLA and its kin) give latents to attention, not heads.
+"""Make layers with compressed keys and values (DeepSeek's MLA and its kin) pass latents to attention, not heads.
 
-Their code in `transformers` makes keys and values of all heads in one method, `expand_kv`, right before it attends.
-Where an attention step runs, that method gives back what it was given, and the step is told what makes the heads.
-Without a step its own code runs, which is what the trial at load compares with.
+In `transformers` they compute the keys and values of all heads in one method, `expand_kv`, right before attention.
+During an attention step that method returns its arguments unchanged, and the step gets the up-projection
+(`LatentHeads`). Without a step the layer's own code runs; the comparison at load uses it as the reference.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sluicegate.engine.attention.paged import step_in_progress
 
 
 def serve_latent(module: Any) -> None:
-    """Prepare layers of `module` that compress, if it has any. Idempotent; to be called before weights are rounded."""
+    """Make the MLA layers of `module` pass latents to attention. Idempotent; call it before weights are rounded."""
     made: dict[type, type] = {}
     for part in module.modules():
         kind = type(part)
@@ -28,7 +28,7 @@ def serve_latent(module: Any) -> None:
 
 
 def latent_note(module: Any) -> tuple[str, ...]:
-    """Return the sentence on a model that keeps latents in place of its heads' keys and values; none for others."""
+    """Return a sentence for the log on the cache size of a model with latent layers; () for other models."""
     layers = [part for part in module.modules() if isinstance(part, LatentAttention)]
     kept = sum(one.kv_lora_rank + one.qk_rope_head_dim for one in layers)
     heads = sum(one.latent_heads.head_count * (one.qk_head_dim + one.v_head_dim) for one in layers)
@@ -37,11 +37,11 @@ def latent_note(module: Any) -> tuple[str, ...]:
 
 
 class WholeLinear(nn.Linear):
-    """A layer whose weight is read by parts in every step: it is not rounded, and kept in the model's dtype."""
+    """A linear layer whose weight is sliced in every step: it is never rounded, and kept in the model's dtype."""
 
 
 class LatentAttention:
-    """What an attention's class is made a subclass of."""
+    """Mixin for MLA attention layers, put before their own class."""
 
     kv_b_proj: nn.Linear
     kv_lora_rank: int
@@ -56,7 +56,8 @@ class LatentAttention:
         return LatentHeads(self.kv_b_proj.weight.unflatten(0, (-1, width)), self.qk_nope_head_dim)
 
     def expand_kv(self, kv_nope: Tensor, k_rot: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the shared part [1, 1, T, R] and the latent [1, 1, T, L] where a step runs; else as the layer does."""
+        """Return `k_rot` [1, 1, T, R] and `kv_nope` [1, 1, T, L] unchanged during a step; else the layer's keys and
+        values."""
         if step_in_progress() is None:
             own: tuple[Tensor, Tensor] = super().expand_kv(kv_nope, k_rot)  # type: ignore[misc]  # the layer's
             return own

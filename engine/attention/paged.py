@@ -1,9 +1,9 @@
 """Bring the paged KV cache into a `transformers` model: one registered attention function, one object per step.
 
 The model code calls `paged_attention` in every layer with this step's q, k, v. The step's layout comes by the keyword
-`paged` where the model's layers hand it through, else from `running`, which is around every forward pass. All sequences
-of a step lie in one flattened row of T tokens; the layout knows which tokens belong to which sequence, where their keys
-and values go, and what each may see.
+`paged` where the model's layers pass keywords on, else from the context that `running` sets around every forward pass.
+All sequences of a step lie in one flattened row of T tokens; the layout knows which tokens belong to which sequence,
+where their keys and values go, and what each may see.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STEP: ContextVar[AttentionStep | None] = ContextVar("_STEP", default=None)
 
 
 class AttentionReach(NamedTuple):
-    """How far back queries see; None: to the first position. See `Scoring`."""
+    """How far back queries see; None = to the first position. See `Scoring`."""
 
     window: int | None = None
     section: int | None = None
@@ -40,11 +40,12 @@ class AttentionReach(NamedTuple):
         return far if self.section is None else max(far, position // self.section * self.section)
 
     def covers(self, count: int) -> bool:
-        """Return whether each of the first `count` positions sees all before it."""
+        """Return whether each of the first `count` positions sees all positions before it."""
         return self.begin(count - 1) == 0
 
     def hides(self, queries: Tensor, seen: Tensor) -> Tensor:
-        """Return where positions `queries` [..., T] do not see positions `seen` [..., S]: bool [..., T, S]."""
+        """Return a mask bool [..., T, S]: True where positions `queries` [..., T] do not see positions `seen`
+        [..., S]."""
         distance = queries[..., :, None] - seen[..., None, :]
         hidden = distance < 0
         if self.window is not None:
@@ -55,7 +56,7 @@ class AttentionReach(NamedTuple):
 
 
 class Scoring(NamedTuple):
-    """How a layer scores what its queries see. None: `scaling` 1 / sqrt(D), every position before, nothing capped."""
+    """How a layer scores keys. Defaults: `scaling` 1 / sqrt(D), every earlier position visible, no cap."""
 
     scaling: float | None = None
     window: int | None = None
@@ -71,7 +72,8 @@ class Scoring(NamedTuple):
     makes heads."""
 
     def scores(self, query: Tensor) -> LatentScores:
-        """Return how queries [..., D] score latents."""
+        """Return the same parameters for attention over latents, with `scaling` 1 / sqrt(D) of queries [..., D] if
+        unset."""
         scaling = query.shape[-1] ** -0.5 if self.scaling is None else self.scaling
         return LatentScores(scaling, self.softcap, self.sinks)
 
@@ -84,12 +86,12 @@ class AttentionStep(Protocol):
     """One layer's attention within a step."""
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor:
-        """Keep k and v [1, H_kv, T, D] and return the attention of q [1, H, T, D]: [T, H, D_v]."""
+        """Store k and v [1, H_kv, T, D]; return the attention output [T, H, D_v] of q [1, H, T, D]."""
 
 
 @contextmanager
 def running(step: AttentionStep) -> Iterator[None]:
-    """Let layers that hand no keywords on to attention find their step: of this thread's forward pass."""
+    """Make `step` the current one on this thread, for layers that pass no keywords on to attention."""
     token = _STEP.set(step)
     try:
         yield
@@ -98,7 +100,7 @@ def running(step: AttentionStep) -> Iterator[None]:
 
 
 def step_in_progress() -> AttentionStep | None:
-    """Return the step that `running` is around on this thread."""
+    """Return the step that `running` set on this thread, or None."""
     return _STEP.get()
 
 
@@ -124,8 +126,8 @@ def paged_attention(
     **_: Any,
 ) -> tuple[Tensor, None]:
     """Attend, called by model code: `query` [1, H, T, D], `key` and `value` [1, H_kv, T, D]. Returns ([1, T, H, D_v],
-    no weights). Other keywords (dropout, position ids ...) mean nothing to inference over our own cache; one that would
-    is caught by the comparison at load."""
+    no weights). Other keywords (dropout, position ids ...) are ignored: none matters for inference over our own cache,
+    and the comparison at load would catch one that did."""
     step = paged if paged is not None else _STEP.get()
     assert step is not None, "a forward pass over the paged cache outside `running`"
     if (placed := getattr(module, "placed_query", None)) is not None:
@@ -187,7 +189,8 @@ class StepLayout:
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def attend_short(self, layer: int, query: Tensor, scoring: Scoring) -> Tensor:
-        """Attend with the tokens `query` [R, H, D] of all short stretches over what the pool holds: [R, H, D_v]."""
+        """Return the attention output [R, H, D_v] of the tokens `query` [R, H, D] of all short stretches over the
+        pool."""
         if scoring.latent is not None:
             return self._attend_latent(layer, query, scoring, scoring.latent)
         view = self._short_view(scoring.reach, query)
@@ -232,14 +235,14 @@ class StepLayout:
         return self._views[reach]
 
     def _seen(self, layer: int, view: PagedView, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Return keys and values [B, H_kv, S, D] that a chunk sees: its own alone when it is the beginning, else those
-        in the pool."""
+        """Return keys and values [B, H_kv, S, D] visible to a chunk: its own if it begins the sequence, else the
+        pool's."""
         return (key, value) if view.bias is None else self._pool.gather(layer, view.table)
 
 
 def attend_one(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scoring: Scoring) -> Tensor:
-    """Attend with the tokens `query` [1, H, T, D] of one sequence over what it keeps, `key` and `value`
-    [1, H_kv, S, D]; `bias` [1, 1, T, S] says what is seen (None = causal, T == S). Returns [T, H, D_v]."""
+    """Attend with the tokens `query` [1, H, T, D] of one sequence over its `key` and `value` [1, H_kv, S, D]; `bias`
+    [1, 1, T, S] is -inf where a key is hidden (None = causal, T == S). Returns [T, H, D_v]."""
     if scoring.latent is not None:
         return attend_chunk(query, key, value, bias, scoring.latent, scoring.scores(query))
     return attend(query, key, value, bias, scoring.scaling, scoring.softcap, scoring.sinks)[0].transpose(0, 1)
@@ -287,23 +290,23 @@ class TokenRows:
 
 @dataclass(frozen=True, slots=True)
 class PagedView:
-    """Blocks [B, N] that rows see, and what of them, as a bias [B, 1, T, N * block_size] (None = causal)."""
+    """Blocks [B, N] to gather for some rows, and a bias [B, 1, T, N * block_size] that hides keys (None = causal)."""
 
     table: Tensor
     bias: Tensor | None
 
 
 def _view_of_chunk(chunk: Stretch, block_size: int, reach: AttentionReach, like: Tensor, rounded: bool) -> PagedView:
-    """Return what a chunk sees. The beginning of a sequence sees its own keys alone; where the pool rounds them, it
-    must read them from there all the same, or answers would depend on how a prompt was cut."""
+    """Return the view of a chunk. The beginning of a sequence needs no blocks, only its own keys; but a pool that
+    rounds keys is read back even then, or answers would depend on how a prompt was cut."""
     if not rounded and chunk.start == 0 and reach.covers(chunk.count):
         return PagedView(torch.empty(0), None)
     return view_of([chunk], block_size, reach, like)
 
 
 def view_of(rows: Seq[Stretch], block_size: int, reach: AttentionReach, like: Tensor) -> PagedView:
-    """Return the view of rows of equal `count`, padded with a row's own last block. Blocks wholly out of reach are left
-    out; dtype and device are those of `like`."""
+    """Return the view of rows of equal `count`; short tables are padded with the row's last block. Blocks wholly out of
+    reach are left out. Dtype and device are those of `like`."""
     first = [reach.begin(row.start) // block_size for row in rows]
     width = max(len(row.table) - skip for row, skip in zip(rows, first, strict=True))
     table = np.empty((len(rows), width), np.int64)
@@ -318,7 +321,7 @@ def view_of(rows: Seq[Stretch], block_size: int, reach: AttentionReach, like: Te
 
 
 class ShapeProbe:
-    """An attention step that stores nothing: plain causal attention, noting what each layer would store."""
+    """An attention step that stores nothing: it attends causally and records the shapes each layer would store."""
 
     def __init__(self) -> None:
         self.layers: dict[int, LayerShape] = {}

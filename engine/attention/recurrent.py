@@ -1,8 +1,9 @@
-"""Give recurrent layers of `transformers` their states: those of each sequence of a step, though all lie in one row.
+"""Give recurrent layers of `transformers` the state of each sequence, though a step's sequences lie in one flattened
+row.
 
-A recurrent layer's code takes rows of one length and a cache. So a step is cut into groups of sequences with equally
-many new tokens, and the layer is called once for each, with a cache that shows the states of those sequences alone.
-What it writes is kept aside until the whole forward pass has succeeded: a pass that failed can be run again.
+A recurrent layer takes rows of equal length and a cache. So a step is cut into groups of sequences with equally many
+new tokens, and the layer is called once per group, with a cache over that group's states. New states are written to the
+pool only after the whole forward pass has succeeded: a pass that failed can be run again.
 """
 
 from __future__ import annotations
@@ -31,18 +32,19 @@ class RecurrentStep(Protocol):
     """All recurrent layers within a step."""
 
     def mix(self, call: CallLayer, hidden: Tensor) -> Any:
-        """Return what a layer makes of the flattened row `hidden` [1, T, d]: [1, T, ...], or several of these."""
+        """Call a layer for the flattened row `hidden` [1, T, d]; return its output [1, T, ...], or a tuple of such
+        outputs."""
 
 
 def recurrent_step() -> RecurrentStep | None:
-    """Return the step that runs on this thread, if it is one with states."""
+    """Return the step that `showing` set on this thread; None where no step with states runs."""
     return _STEP.get()
 
 
 @contextmanager
 def advancing(pool: StatePool | None, stretches: Seq[Stretch]) -> Iterator[None]:
-    """Let recurrent layers find the states of the sequences of a step; when it has succeeded, keep the new ones. Does
-    nothing without a pool. Raises `StatesElsewhere` where a stretch does not go on from its sequence's states."""
+    """Run a forward pass over the states of `stretches`, and write the new states when it has succeeded. Does nothing
+    without a pool. Raises `StatesElsewhere` where a stretch does not continue at the position of its stored state."""
     if pool is None:
         yield
         return
@@ -54,7 +56,7 @@ def advancing(pool: StatePool | None, stretches: Seq[Stretch]) -> Iterator[None]
 
 @contextmanager
 def showing(step: RecurrentStep) -> Iterator[None]:
-    """Let recurrent layers find `step`."""
+    """Make `step` the one that recurrent layers of this thread find."""
     token = _STEP.set(step)
     try:
         yield
@@ -63,14 +65,14 @@ def showing(step: RecurrentStep) -> Iterator[None]:
 
 
 def in_a_row(join: Callable[[Seq[Tensor]], Tensor], parts: Seq[Any]) -> Any:
-    """Join what a layer made of parts of a step: tensors, or as many tuples of them."""
+    """Join the outputs of a layer for parts of a step: tensors, or tuples of tensors, joined position by position."""
     if isinstance(parts[0], Tensor):
         return join(parts)
     return tuple(map(join, zip(*parts, strict=True)))
 
 
 class StateStep:
-    """A step over a pool's states; `stretches` are in the order of the flattened row."""
+    """A step over the states of a pool; `stretches` are in the order of the flattened row."""
 
     def __init__(self, pool: StatePool, stretches: Seq[Stretch]) -> None:
         for stretch in stretches:
@@ -101,8 +103,8 @@ class StateStep:
 
 @dataclass(slots=True)
 class _Group:
-    """Sequences with `length` new tokens each, as a cache of `transformers`' interface. Its tensors are copies of the
-    pool's, which layers may write to."""
+    """Sequences with `length` new tokens each, behind the cache interface of `transformers`. Layers may write to its
+    tensors, which are copies of the pool's."""
 
     pool: StatePool
     length: int
@@ -143,7 +145,7 @@ class _Group:
         return self._state(layer_idx, "recurrent", state_idx)
 
     def update_conv_state(self, conv_states: Tensor, layer_idx: int, state_idx: int = 0, **_: Any) -> Tensor:
-        """Return the kept inputs and the new ones [B, d, kept + T], and keep the last of them."""
+        """Return the stored and the new inputs [B, d, kept + T], and store the last `kept` of them."""
         kept = self._state(layer_idx, "conv", state_idx)
         assert kept is not None, "a convolution that the trial at load did not see"
         full = torch.cat([kept, conv_states], -1)
@@ -163,7 +165,7 @@ class _Group:
 
 
 class StateShapeProbe:
-    """A step of one sequence's beginning that keeps nothing, noting what each layer would keep."""
+    """A step that stores nothing and records the shape of the state each layer would store."""
 
     begins = True
 

@@ -1,7 +1,7 @@
 """Serve models with recurrent layers beside attention: gated linear attention, state spaces, short convolutions.
 
-Their layers stay what they are. Where a step with states runs, they are called with the states of its sequences in
-place of a cache; without one their own code runs, which is what the trial at load compares with.
+The code of the layers is unchanged. During a step with states they get the states of its sequences as their cache.
+Without such a step they run as `transformers` runs them; the comparison at load uses that as the reference.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FROM_ZERO = "mamba_selective_scan"
 
 
 def serve_recurrent(module: Any) -> None:
-    """Let recurrent layers of `module`, if it has any, find the states of a step's sequences."""
+    """Make the recurrent layers of `module` use the states of the running step."""
     made: dict[type, type] = {}
     for part in module.modules():
         kind = type(part)
@@ -36,13 +36,13 @@ def serve_recurrent(module: Any) -> None:
 
 
 def recurrent_layers(module: Any) -> tuple[str, ...]:
-    """Return the names of such layers in a model that `serve_recurrent` has prepared."""
+    """Return the names of the recurrent layers in a model that `serve_recurrent` has prepared."""
     return tuple(name for name, part in module.named_modules() if isinstance(part, RecurrentLayer))
 
 
 class RecurrentLayer:
-    """What a layer's class is made a subclass of. `cache_keyword`: what its own code calls a cache; `goes_on_singly`:
-    several tokens that follow others are given to it one after another."""
+    """Mixin for recurrent layers, put before their own class. `cache_keyword`: their parameter for the cache;
+    `goes_on_singly`: tokens that continue a sequence are passed one at a time."""
 
     cache_keyword: str
     goes_on_singly: bool
@@ -62,7 +62,7 @@ class RecurrentLayer:
 
 
 def _cache_keyword(kind: type) -> str | None:
-    """Return what the layers of a class call their cache; None where they are not recurrent."""
+    """Return the name of the parameter by which a layer class takes its cache; None where it is not recurrent."""
     if issubclass(kind, RecurrentLayer) or not any(_ASKED.intersection(code.co_names) for code in _own_code(kind)):
         return None
     takes = inspect.signature(kind.forward).parameters  # type: ignore[attr-defined]  # a torch module has one
@@ -70,7 +70,7 @@ def _cache_keyword(kind: type) -> str | None:
 
 
 def _own_code(kind: type) -> Iterator[CodeType]:
-    """Yield the code of a class's methods, below what decorates them."""
+    """Yield the code objects of a class's methods, with decorators unwrapped."""
     for owner in kind.__mro__:
         for member in vars(owner).values():
             if isinstance(plain := inspect.unwrap(member) if callable(member) else member, FunctionType):

@@ -1,7 +1,7 @@
-"""Serve models that attend with the same weights in several layers (Zamba): each keeps keys and values of its own.
+"""Serve models that use one attention module in several layers (Zamba): each layer stores keys and values of its own.
 
-Such an attention is one module, which is told at each call for which layer it attends; what it passes on to the
-attention interface is itself, by whose number keys and values are found.
+The module gets `layer_idx` as an argument of each call, but the attention interface reads it from the module. So it is
+stored on the module at every call.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def serve_shared_attention(module: Any) -> None:
-    """Let attentions of `module` that stand in several layers, if it has any, go by the layer they are called for."""
+    """Make attention modules of `module` that several layers share report the `layer_idx` of the current call."""
     for part in module.modules():
         kind = type(part)
         nowhere = getattr(part, "layer_idx", 0) in (None, -1)
@@ -20,7 +20,7 @@ def serve_shared_attention(module: Any) -> None:
 
 
 class _SharedAttention:
-    """What its class is made a subclass of."""
+    """Mixin that stores `layer_idx` of the current call on the module."""
 
     layer_idx: int
 

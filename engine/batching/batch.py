@@ -1,4 +1,4 @@
-"""Say which tokens of which sequences a step computes."""
+"""Define a batch: which tokens of which sequences a step computes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from sluicegate.engine.sequences.sequence import Sequence
 
 
 class BatchRow(NamedTuple):
-    """Tokens [start, start + count) of a sequence and its draft, to be computed in this step."""
+    """Tokens [start, start + count) of a sequence, the last `drafted` of them from its draft, to compute in this
+    step."""
 
     sequence: Sequence
     start: int
@@ -30,7 +31,7 @@ class BatchRow(NamedTuple):
 
     @property
     def decodes(self) -> bool:
-        """Return whether the row is a step of an answer, not a part of a prompt."""
+        """Return whether the row continues an answer, as opposed to reading a part of a prompt."""
         return self.is_last and self.count - self.drafted <= SHORT
 
 
@@ -49,10 +50,10 @@ class Batch:
 
     @property
     def prompt_tokens(self) -> int:
-        """Count the tokens of prompts; rows of one token each have none."""
+        """Count the prompt tokens of the step; 0 where every row has one token."""
         return 0 if self.rows[-1].count == 1 else sum(row.count for row in self.rows if not row.decodes)
 
     @property
     def decoding(self) -> int:
-        """Count the sequences that go on with their answers."""
+        """Count the sequences that decode in this step."""
         return len(self.rows) if self.rows[-1].count == 1 else sum(row.decodes for row in self.rows)

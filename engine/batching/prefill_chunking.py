@@ -1,4 +1,4 @@
-"""Limit how much of a prompt a step reads while others decode, so that the step stays within a multiple of theirs."""
+"""Limit the prompt tokens of a step that also decodes, so that it takes at most a multiple of a decode step's time."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _WEIGHT = 0.15
 
 
 class PrefillChunker:
-    """Learns how long a decode step takes, and how much each token of a prompt adds to it.
+    """Learns the time of a decode step, and of each prompt token added to it.
 
-    What a token adds grows along its prompt (attention). The mean follows, since a prompt is read from its beginning in
-    many steps: chunks become shorter on the way.
+    The time of a token grows along its prompt (attention). The moving mean follows, since a prompt is read in many
+    steps: chunks become shorter on the way.
     """
 
     def __init__(self, slowdown: float, most: int) -> None:
-        """Set the limits: `slowdown` is the multiple of a decode step that a step may take, `most` the tokens of a
-        chunk at most."""
+        """Set the limits: a step may take `slowdown` times as long as a decode step, and a chunk has at most `most`
+        tokens."""
         self._slowdown = slowdown
         self._most = most
         self._plain_s: float | None = None
@@ -29,8 +29,8 @@ class PrefillChunker:
 
     @property
     def prompt_tokens(self) -> int:
-        """Return how many prompt tokens the next step may read if it also decodes. Few as long as nothing is known;
-        always enough to advance."""
+        """Return how many prompt tokens the next step may read if it also decodes. Small before anything was measured;
+        never too small to advance."""
         if self._plain_s is None or self._token_s is None:
             return min(self._most, _FEWEST)
         room = int((self._slowdown - 1) * self._plain_s / self._token_s) // _UNIT * _UNIT
@@ -45,5 +45,5 @@ class PrefillChunker:
 
 
 def _mean(before: float | None, new: float) -> float:
-    """Move the mean. One slow step (the machine did something else) counts at most three times the usual."""
+    """Update a moving mean. A slow outlier (the machine was busy) counts as at most three times the mean."""
     return new if before is None else before + _WEIGHT * (min(new, 3 * before) - before)

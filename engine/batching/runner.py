@@ -52,10 +52,13 @@ class ModelRunner:
         probes: ProbeSet | None = None,
         watched: Seq[int] = (),
     ) -> None:
-        """Make the pool, and choose how steps are computed. `max_tokens`: most new tokens of a step; `places`: most
-        sequences that run; `threads`: of the compiled program, where there is one. Not `compiled`: nothing is used that
-        would have to be compiled first. `expected`: what the model's own code has computed for the comparison, where
-        another thread runs it now. `watched`: layers whose states are kept as they are, where there are no probes."""
+        """Make the pool, and choose how steps are computed.
+
+        `max_tokens`: most new tokens of a step; `places`: most sequences that run; `threads`: of the compiled program.
+        Not `compiled`: use no kernel that must be compiled first. `expected`: logits of the model's own code for the
+        comparison, where another thread is running the model. `watched`: layers whose states are stored unnormalised;
+        ignored where there are probes.
+        """
         self._model = model
         self.pool = KVPool(model.layers, num_blocks, block_size, model.dtype, model.device, kv=kv)
         self._recurrent = StatePool(model.states, places, model.device) if model.states else None
@@ -106,17 +109,17 @@ class ModelRunner:
 
     @property
     def states(self) -> Tensor | None:
-        """Return the states [R, d] that the last call's logits came from, if they were wanted; valid as long as
-        those."""
+        """Return the hidden states [R, d] behind the last call's logits, valid as long as those; None unless
+        `keep_states`."""
         return self._states
 
     @property
     def recurrent(self) -> StatePool | None:
-        """Return the states of recurrent layers; None where there are no such layers."""
+        """Return the pool of recurrent states; None for a model without recurrent layers."""
         return self._recurrent
 
     def keep_states(self) -> None:
-        """Keep `states` from now on: draft heads look at them."""
+        """Store `states` in every later call: draft heads read them."""
         head, note = self._model.module.get_output_embeddings(), weakref.WeakMethod(self._note_states)
 
         def look(_: Any, given: tuple[Tensor, ...]) -> None:
@@ -132,8 +135,8 @@ class ModelRunner:
 
     @torch.inference_mode()
     def capture(self, capture: Capture, most_tokens: int) -> None:
-        """Replay steps of at most `most_tokens`, none of them a long chunk, as captured graphs from now on, if they can
-        be captured. Needs the attention kernels for CUDA devices."""
+        """Capture steps of at most `most_tokens` tokens, none of them a long chunk, as CUDA graphs and replay them from
+        now on. Needs `can_capture`."""
         from sluicegate.engine.cuda.graphs import DecodeGraphs
 
         table_room = most_tokens * -(-self._model.context_length // self.pool.block_size)
@@ -149,7 +152,7 @@ class ModelRunner:
 
     @torch.inference_mode()
     def warm_up_graphs(self) -> None:
-        """Capture now, not under the first requests. After `keep_states`, if that is called at all."""
+        """Capture all graphs now, not under the first requests. Call `keep_states` before, if at all."""
         if self._graphs is not None:
             self._graphs.warm_up()
 
@@ -162,12 +165,12 @@ class ModelRunner:
 
     @property
     def can_capture(self) -> bool:
-        """Return whether attention is that of the kernels for CUDA devices, which graphs need."""
+        """Return whether attention uses the CUDA kernels, which graphs need."""
         return self._captures
 
     @property
     def uses_compiled(self) -> bool:
-        """Return whether loops that had to be compiled may be called."""
+        """Return whether compiled kernels may be called."""
         return self._uses_compiled
 
     @property
@@ -182,13 +185,13 @@ class ModelRunner:
 
     @property
     def can_leave_out(self) -> bool:
-        """Return whether `run` makes use of which logits are wanted."""
+        """Return whether `run` skips logits that its argument `wanted` leaves out."""
         return self._decoder is not None and not self._wants_states
 
     def run(self, batch: Batch, wanted: WantedLogits | None = None) -> Tensor:
-        """Write keys and values of the batch's tokens; return logits [R, V] float32 of its sampled rows, in order: for
-        each the next token's, and one more after every token of its draft. They are valid until the next call. Those
-        that `wanted` leaves out, where `can_leave_out`, may be anything.
+        """Write keys and values of the batch's tokens; return logits [R, V] float32 of its sampled rows, in order: 1 +
+        `drafted` rows each, for the next token and after every draft token. Valid until the next call. Logits that
+        `wanted` leaves out are undefined if `can_leave_out`.
 
         Running the same batch again writes the same values to the same places, unless it succeeded and there are
         recurrent layers: it then raises.
@@ -196,16 +199,17 @@ class ModelRunner:
         return self._run(self.inputs_of(batch.rows), wanted)
 
     def inputs_of(self, rows: Seq[BatchRow]) -> StepInputs:
-        """Lay out rows in the order of a batch, to be computed once their ids are complete; see `StepInputs.of`."""
+        """Lay out rows in the order of a batch. Ids of tokens still being drawn are 0 and must be filled in; see
+        `StepInputs.of`."""
         made = StepInputs.of(rows, self.pool.block_size)
         return made if self._decoder is not None else made.trimmed(self.pool.block_size)
 
     def compute(self, inputs: StepInputs) -> Tensor:
-        """Do as `run` for rows that were laid out before."""
+        """Compute logits as `run` does, from inputs laid out by `inputs_of`."""
         return self._run(inputs)
 
     def features(self, inputs: StepInputs) -> Tensor:
-        """Do the same for tokens of a guard's texts: what it computes in place of logits, [R, 2 i]."""
+        """Compute features [R, 2 i] of tokens of a guard's texts, which its model returns in place of logits."""
         return self._run(inputs)
 
     def _run(self, inputs: StepInputs, wanted: WantedLogits | None = None) -> Tensor:
@@ -223,13 +227,13 @@ class ModelRunner:
 
     @property
     def layer_states(self) -> list[Tensor]:
-        """Return the states [T, d] float32 of each watched layer in the last call, in the order of layers; valid until
-        the next."""
+        """Return the states [T, d] float32 of each watched layer after the last call, in layer order; valid until the
+        next call."""
         return self._layer_states
 
     def probed(self) -> list[list[float]]:
-        """Return what the probes say of each token of the last call, in order: log-odds by their order. It waits for a
-        device that is still computing."""
+        """Return the log-odds of each probe for each token of the last call: one list per token, in the order of the
+        probes. Waits for the device."""
         assert self._probes is not None
         found: list[list[float]] = self._probes.scores(self._layer_states).tolist()
         return found
@@ -241,7 +245,8 @@ class ModelRunner:
             return self.follow(inputs)
 
     def follow(self, inputs: StepInputs) -> Tensor:
-        """Compute this process's share of a pass by the model's own code: all of it, where no others share it."""
+        """Run the model's own code for this process's shard of a pass; the whole pass where the model is not
+        sharded."""
         stretches = inputs.cut(self.pool.block_size)
         if self._graphs is not None and not inputs.spans:
             replayed = self._graphs.run(inputs.ids, inputs.positions, inputs.slots, stretches)
@@ -255,7 +260,7 @@ class ModelRunner:
             return self._model.logits(ids, positions, wanted, layout)
 
     def _pick(self, inputs: StepInputs, logits: Tensor, states: Tensor | None) -> Tensor:
-        """Select the wanted rows of `logits` [T, V] and `states` [T, d], and keep the latter."""
+        """Return the wanted rows of `logits` [T, V]; store those of `states` [T, d]."""
         if len(inputs.wanted) < len(inputs.ids):
             wanted = self._upload(inputs.wanted)
             logits, states = logits[wanted], None if states is None else states[wanted]
@@ -274,7 +279,7 @@ class ModelRunner:
     @torch.inference_mode()
     def score(self, ids: I64, chunk: int) -> Tensor:
         """Return the logprob [T - 1] of each of `ids` [T] after the first, given those before it, computed in chunks.
-        For measurements: it overwrites the beginning of the pool."""
+        For measurements; overwrites the first blocks of the pool."""
         steps = (first_blocks(ids, start, end, self.pool.block_size) for start, end in _chunks(len(ids), chunk))
         found = torch.cat([self._run(inputs).clone() for inputs in steps])
         following = self._upload(ids[1:])[:, None]
@@ -282,16 +287,16 @@ class ModelRunner:
 
     @torch.inference_mode()
     def expected(self) -> Expected:
-        """Compute by the model's own code what a compiled pass is compared with: two chunks and a single token. It
-        overwrites the beginning of the pool."""
+        """Compute the reference logits of the comparison (two chunks and a single token) by the model's own code.
+        Overwrites the first blocks of the pool."""
         return tuple(self._run_module(inputs).clone() for inputs in self._trials())
 
     @torch.inference_mode()
     def _proven(self, decoder: Decoder | None, tolerance: float, expected: Expected | None) -> Decoder | None:
-        """Return the decoder if it computes what the model's own code does; else None.
+        """Return `decoder` if its logits equal those of the model's own code within `tolerance`; else None.
 
-        Where numbers are rounded to 8 or 4 bits the tolerance is looser: rounding turns a difference in the last bit
-        into a whole step, and the model's own path does not read a first chunk back from the pool.
+        The tolerance is looser where numbers are rounded to 8 or 4 bits: there a difference in the last bit can change
+        a rounded value, and the model's own path does not read a first chunk back from the pool.
         """
         if decoder is None:
             return None
@@ -303,8 +308,8 @@ class ModelRunner:
 
     @torch.inference_mode()
     def _fitting_pass(self) -> FusedForward | None:
-        """Return the pass of few launches for a model on a CUDA device, if it computes what the model's own code does;
-        else None. Half precision rounds in another order of sums; the tolerance says whether it is the same model."""
+        """Return the fused CUDA pass if its logits equal those of the model's own code; else None. The tolerance allows
+        for half precision, whose sums are rounded in another order."""
         from sluicegate.engine.cuda.fused_pass import fused_pass
 
         expected = self.expected()
@@ -326,8 +331,8 @@ class ModelRunner:
         return trial_steps(self._trial_length, self._model.vocab_size, self.pool.block_size)
 
     def give_up(self) -> None:
-        """Free the pool's memory: the thread that uses it hangs, and another pool takes its place. Should it wake, it
-        finds nothing to write to."""
+        """Free the pool's memory while the thread that uses it hangs. Should that thread wake, it has no memory to
+        write to."""
         self._graphs = None
         self.pool.give_up()
         if self._recurrent is not None:
@@ -354,7 +359,7 @@ class ModelRunner:
             self.pool.copy(copies)
 
     def _send(self, *numbers: I64) -> Seq[Tensor]:
-        """Copy them to the device, all by one copy."""
+        """Copy arrays to the device in one transfer; return them as tensors."""
         sizes = [len(part) for part in numbers]
         np.concatenate(numbers, out=self._staging.room(sum(sizes)))
         sent: Seq[Tensor] = self._staging.send(sum(sizes)).split(sizes)

@@ -1,4 +1,4 @@
-"""List the rows of logits that a step samples from, and whether any needs more than a token's text."""
+"""List the rows of logits that a step samples from, and whether all of them take the fast path."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sluicegate.engine.sequences.sequence import Sequence
 
 
 class SampleRow(NamedTuple):
-    """One row of a step's logits: the next token of a sequence, if the first `ahead` tokens of its draft are right."""
+    """One row of logits, for the token after the first `ahead` draft tokens of a sequence, if those are accepted."""
 
     sequence: Sequence
     ahead: int = 0
@@ -27,7 +27,7 @@ class SampleRow(NamedTuple):
 
     @property
     def position(self) -> int:
-        """Place of the drawn token in the output."""
+        """Return the index of the drawn token in the output."""
         sequence = self.sequence
         return len(sequence.tokens) - sequence.prompt_length + self.ahead
 
@@ -57,8 +57,8 @@ class SampleRow(NamedTuple):
 
     @property
     def looks_at_allowed_only(self) -> bool:
-        """Return whether the logits that a mask refuses are without effect: no logprobs are reported, and no logit is
-        changed before masking."""
+        """Return whether sampling ignores the logits of masked tokens: no logprobs are reported, and no filter changes
+        logits before the mask."""
         sequence = self.sequence
         rule = sequence.rule
         return rule.is_plain and rule.logprobs is None and not sequence.is_beam and not sequence.timeline.explain
@@ -78,8 +78,7 @@ class SampleRows(NamedTuple):
 
 
 class SampleRowCache:
-    """Keeps the sample rows from step to step: without drafts they depend on the sequences alone, mostly the last
-    step's."""
+    """Reuses the last step's sample rows while the batch holds the same sequences and no drafts."""
 
     def __init__(self) -> None:
         self._same: PerSequences[BatchRow, SampleRows] = PerSequences(_sample_rows)
@@ -88,7 +87,7 @@ class SampleRowCache:
         return _sample_rows(rows) if any(row.drafted for row in rows) else self._same.of(rows)
 
     def release(self) -> None:
-        """Hold on to no sequence: nothing runs any more."""
+        """Drop the cached rows, and with them all references to sequences."""
         self._same.forget()
 
 

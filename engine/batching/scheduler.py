@@ -69,7 +69,7 @@ class Scheduler:
 
     @property
     def waiting_behind(self) -> int:
-        """Count the waiting sequences that every interactive request passes."""
+        """Count the waiting sequences of batch priority, which every interactive request passes."""
         waiting = SequenceState.WAITING
         return sum(each.priority > 0 and each.state is waiting for _, each in tuple(self._heap))
 
@@ -78,14 +78,14 @@ class Scheduler:
         self._wait(sequence)
 
     def register(self, sequence: Sequence) -> None:
-        """Give a sequence its place in the order, without a place in the queue."""
+        """Assign a sequence its key in the service order and park it; it is not queued."""
         self._arrivals += 1
         cost = 1 + len(sequence.tokens) // self.max_batch_tokens
         sequence.key = (self._next_turn(sequence.tenant, cost) + PRIORITY_TURNS * sequence.priority, self._arrivals)
         sequence.state = SequenceState.PARKED
 
     def remove(self, sequence: Sequence) -> None:
-        """Take out a sequence that ended, for whatever reason: its blocks are free when this returns. Idempotent."""
+        """Remove a sequence that ended, running or waiting: its blocks are free when this returns. Idempotent."""
         if sequence.state is SequenceState.RUNNING:
             self._stop(sequence)
         elif sequence.state is SequenceState.WAITING:
@@ -95,7 +95,7 @@ class Scheduler:
         sequence.state = SequenceState.ENDED
 
     def park(self, sequence: Sequence) -> None:
-        """Take a sequence out of batch and queue, without blocks, until `resume`."""
+        """Take a sequence out of batch and queue until `resume`; its blocks are freed."""
         if sequence.state is SequenceState.RUNNING:
             self._stop(sequence)
         elif sequence.state is SequenceState.WAITING:
@@ -103,8 +103,8 @@ class Scheduler:
         sequence.state = SequenceState.PARKED
 
     def resume(self, sequence: Sequence, blocks: list[int], computed: int) -> None:
-        """Go on with a parked sequence whose first `computed` tokens are in `blocks`, one hold of which it takes over.
-        Where the batch is full it waits, and the blocks are released."""
+        """Run a parked sequence whose first `computed` tokens are in `blocks`; it takes over one reference to each. If
+        the batch is full the sequence waits and the blocks are released."""
         if len(self.running) >= self.max_batch_size:
             self.pool.release(blocks)
             self._wait(sequence)
@@ -114,9 +114,12 @@ class Scheduler:
         self._enter(sequence)
 
     def go_on_from(self, drawn: Container[Sequence]) -> list[BatchRow] | None:
-        """Return the rows of the step after one that is being computed and in which `drawn` draw a token each, before
-        these are known. Their blocks are taken; nothing is counted as computed, see `went_on`. None = there is more to
-        decide than how everyone goes on."""
+        """Return the rows of the step after the one being computed, in which `drawn` will each get a token not known
+        yet.
+
+        Takes their blocks, but counts nothing as computed: see `went_on`. Returns None where the scheduler must decide
+        more than one more token for everyone: admission, preemption, beams, probes, long rows or a lack of blocks.
+        """
         if self._admits() or self._urgent() is not None:
             return None
         size, rows, budget = self.pool.block_size, [], self.max_batch_tokens
@@ -132,7 +135,8 @@ class Scheduler:
         return sorted(rows, key=_COUNT) if budget >= 0 else None
 
     def went_on(self, rows: list[BatchRow]) -> Batch:
-        """Return the batch of rows that are computed, or will be by what the device was told; see `schedule`."""
+        """Count the rows of `go_on_from` as computed, or sent to the device; return them as a batch, as `schedule`
+        does."""
         return Batch(rows, self._advance(rows))
 
     def schedule(self) -> Batch:
@@ -153,8 +157,10 @@ class Scheduler:
         return Batch(rows, self._advance(rows))
 
     def _advance(self, rows: list[BatchRow]) -> list[Sequence]:
-        """Count what the step will have computed already now: after the pass, which drives all of this out of the
-        cache, one more look at each sequence takes several times as long. Returns those that will have filled a block.
+        """Mark the rows' tokens as computed and return the sequences that fill a block.
+
+        Done before the pass: it evicts the sequences from the CPU's cache, and another look at each afterwards takes
+        several times as long.
         """
         size, filling = self.pool.block_size, []
         for sequence, start, count, _, drafted in rows:
@@ -165,7 +171,7 @@ class Scheduler:
         return filling
 
     def computed(self, batch: Batch) -> None:
-        """Publish the blocks that the batch filled: the step was run, and they can be reused."""
+        """Publish the blocks that `batch` filled, once its step has run: other sequences may reuse them."""
         for sequence in batch.fills_blocks:
             if sequence.state is SequenceState.RUNNING:
                 self._publish(sequence)
@@ -180,8 +186,7 @@ class Scheduler:
             self._preempt(last)
 
     def _go_on_by_one(self) -> list[BatchRow] | None:
-        """Return the rows of most steps, where every sequence goes on by one token and none is admitted. None = there
-        is more to decide."""
+        """Return one decode row per running sequence, the common case; None where anything else must be decided."""
         if self._waiting and len(self.running) < self.max_batch_size:
             return None
         size, rows, new = self.pool.block_size, [], tuple.__new__
@@ -197,7 +202,7 @@ class Scheduler:
         return rows
 
     def _secure_blocks(self) -> None:
-        """Take blocks for every pending token of what runs; preempt the last in order where there are not enough."""
+        """Take blocks for every pending token of running sequences; preempt the last in order where blocks run out."""
         size = self.pool.block_size
         short = [sequence for sequence in self.running if len(sequence.tokens) > size * len(sequence.blocks)]
         for sequence in short:
@@ -205,8 +210,8 @@ class Scheduler:
                 self._preempt(self.running[-1])
 
     def _share_budget(self) -> tuple[list[BatchRow], int]:
-        """Return decode rows, which never wait for a prompt, then chunks of prompts in order of service; and what is
-        left of the token budget."""
+        """Return decode rows, which never wait for a prompt, then prompt chunks in service order; and the rest of the
+        budget."""
         rows, longer, budget, new = [], [], self.max_batch_tokens, tuple.__new__  # a third of the time
         for sequence in self.running:
             pending = len(sequence.tokens) - sequence.computed
@@ -236,15 +241,18 @@ class Scheduler:
         return budget - count
 
     def _paced(self, sequence: Sequence, count: int) -> int:
-        """Limit a chunk of a prompt that takes several steps anyway to what decoding sequences can bear. A short prompt
-        is read at once: it delays them by one step, and many short ones that wait would else wait for very long."""
+        """Limit the chunk of a prompt that takes several steps anyway, so as not to delay decoding sequences.
+
+        A short prompt is read at once: it delays them by one step, and limiting many short ones would make them wait
+        very long.
+        """
         if sequence.pending > SHORT and len(sequence.tokens) > self.max_batch_tokens:
             count = min(count, self._prompt_left)
             self._prompt_left -= count
         return count
 
     def _add_drafts(self, rows: list[BatchRow], budget: int) -> list[BatchRow]:
-        """Add drafts to rows as far as budget and pool allow; they never displace anything."""
+        """Add draft tokens to rows as far as budget and free blocks allow; drafts never preempt a sequence."""
         for at in [at for at, row in enumerate(rows) if row[0].draft and row[3]]:
             sequence, start, count, is_last, _ = rows[at]
             fitting = sequence.draft[:budget]
@@ -272,7 +280,7 @@ class Scheduler:
         return self._heap[0][1] if self._heap else None
 
     def _urgent(self) -> Sequence | None:
-        """Return the running sequence that must make way for the head of the queue, if one must."""
+        """Return the running sequence to preempt for the head of the queue, or None."""
         head = self._next_waiting()
         if head is None or not self.running or self._fits(head):
             return None
@@ -280,7 +288,7 @@ class Scheduler:
         return None if head.priority >= last.priority or head.key > last.key else last
 
     def _admits(self) -> bool:
-        """Return whether the head of the queue may find room, as far as is known without looking for its prefix."""
+        """Return whether the head of the queue might be admitted, judged without matching its prefix."""
         if not self._waiting or len(self.running) >= self.max_batch_size:
             return False
         head, free = self._blocked or (None, 0)
@@ -291,9 +299,10 @@ class Scheduler:
         return len(self.running) < self.max_batch_size and needed <= self.pool.free_count
 
     def _make_room(self, sequence: Sequence) -> bool:
-        """Hold the blocks the sequence needs to start, if there is a place and one block is left for each that runs.
+        """Take references to the cached blocks of the sequence's prefix; return whether it can start.
 
-        The head of the queue is not passed by a smaller one behind it: it would never be reached.
+        It can if the batch has a free place and one block is left for each running sequence. A smaller sequence never
+        passes the head of the queue, which would then starve.
         """
         if len(self.running) >= self.max_batch_size:
             return False
@@ -309,9 +318,11 @@ class Scheduler:
         return True
 
     def _going_on(self, sequence: Sequence, digests: list[Digest], found: list[int]) -> list[int]:
-        """Return the blocks of `found` that a sequence goes on from: all, or with recurrent layers those before a kept
-        state. States are then kept where its prompt ends, and where it left what others have computed: the next that
-        begins so goes on there."""
+        """Return the blocks of `found` to continue from: all, or with recurrent layers those up to a stored state.
+
+        Sets `state_ends`: states will be stored at the end of the prompt and where it diverges from cached prefixes, so
+        that later sequences with that prefix can continue there.
+        """
         if (states := self.pool.states) is None:
             return found
         size, kept = self.pool.block_size, states.longest(digests[: len(found)])
@@ -340,7 +351,7 @@ class Scheduler:
         insort(self.running, sequence, key=lambda s: s.key)
 
     def _count_reuse(self, sequence: Sequence, cached: int) -> None:
-        """Count cached tokens at the first start only: after a preemption a sequence finds blocks of its own."""
+        """Count cached tokens at the first start only: after a preemption a sequence finds its own blocks."""
         if sequence.cached_tokens is None:
             self.pool.counters.asked += sequence.prompt_length
             self.pool.counters.found += (found := min(cached, sequence.prompt_length))
@@ -356,7 +367,7 @@ class Scheduler:
         return True
 
     def _preempt(self, sequence: Sequence) -> None:
-        """Put a running sequence back into the queue, to be computed again; it keeps its output and its place in the
+        """Return a running sequence to the queue, to be recomputed; it keeps its output and its key in the service
         order."""
         self.counters.preemptions += 1
         sequence.timeline.preempt()

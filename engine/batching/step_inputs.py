@@ -17,8 +17,11 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class StepInputs:
-    """A step's tokens in one flattened row: ids, positions, and where the pool keeps each, int64 [T]; `wanted` int64
-    [R]: the places whose logits are needed, a row's last token and before it those of its draft."""
+    """A step's tokens in one flattened row: ids, positions and slots in the pool, int64 [T].
+
+    `wanted` int64 [R]: indices of the tokens whose logits are needed, a row's last token and the `drafted` ones before
+    it.
+    """
 
     ids: I64
     positions: I64
@@ -32,8 +35,8 @@ class StepInputs:
 
     @classmethod
     def of(cls, rows: Seq[BatchRow], block_size: int) -> StepInputs:
-        """Flatten rows in the order of a batch. A token that is still being drawn, behind the last of its sequence, is
-        0 here."""
+        """Flatten rows in the order of a batch. The id of a token still being drawn, after the last of its sequence, is
+        0."""
         if rows[-1].count == 1:
             return cls._of_single_tokens(rows, block_size)
         ids: list[int] = []
@@ -58,7 +61,7 @@ class StepInputs:
 
     @classmethod
     def _of_single_tokens(cls, rows: Seq[BatchRow], block_size: int) -> StepInputs:
-        """Do the same in most steps, looking at each sequence once."""
+        """Flatten rows of one token each, the common case, in one loop over the sequences."""
         ids: list[int] = []
         slots: list[int] = []
         stretches: list[Stretch] = []
@@ -76,7 +79,7 @@ class StepInputs:
         return cls(made[0], made[1], made[2], made[3], stretches, spans)
 
     def cut(self, block_size: int) -> list[Stretch]:
-        """Return the stretches with tables of just the blocks they reach into."""
+        """Return the stretches with block tables cut to the blocks they use."""
         if self.is_cut:
             return self.stretches
         new = tuple.__new__
@@ -86,7 +89,7 @@ class StepInputs:
         ]
 
     def trimmed(self, block_size: int) -> StepInputs:
-        """Return the same with `cut` done."""
+        """Return a copy whose stretches are `cut`."""
         return replace(self, stretches=self.cut(block_size), is_cut=True)
 
 

@@ -1,4 +1,4 @@
-"""Compare a fast forward pass with the model's own code, on tokens drawn at random, before it is used."""
+"""Compare a fast forward pass with the model's own code on random tokens, before the fast pass is used."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Expected = tuple[Tensor, ...]
 
 
 def trial_steps(length: int, vocab_size: int, block_size: int) -> list[StepInputs]:
-    """Draw `length` tokens, in two chunks and a single token."""
+    """Draw `length` random tokens; return inputs of up to three steps: two chunks and a single token."""
     ids = np.random.default_rng(0).integers(0, vocab_size, length)
     borders = (0, length // 2), (length // 2, length - 1), (length - 1, length)
     return [first_blocks(ids, start, end, block_size) for start, end in borders if end > start]
 
 
 def first_blocks(ids: I64, start: int, end: int, block_size: int) -> StepInputs:
-    """Make inputs of the tokens [start, end) of `ids` in a pool's first blocks; all their logits are wanted."""
+    """Return inputs for tokens [start, end) of `ids`, placed in the first blocks of a pool; all logits are wanted."""
     positions = np.arange(start, end)
     table = np.arange(-(-end // block_size))
     stretches = [Stretch(start, end - start, table)]
@@ -30,5 +30,5 @@ def first_blocks(ids: I64, start: int, end: int, block_size: int) -> StepInputs:
 
 
 def worst_difference(found: Iterable[Tensor], expected: Expected) -> float:
-    """Return the largest of the relative differences of the steps' logits."""
+    """Return the largest relative difference (L2 norm) between the logits of corresponding steps."""
     return max(float((a - b).norm() / (b.norm() + 1e-6)) for a, b in zip(found, expected, strict=True))
