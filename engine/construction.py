@@ -1,4 +1,4 @@
-"""Build models in memory from settings, and the core that runs a model."""
+"""Load the models that settings name, and build the core that runs a model."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def load_for(settings: EngineSettings, wanted: ModelSettings, on_progress: OnPro
 
 
 def _give_heads(model: LoadedModel, wanted: ModelSettings, heads: str) -> None:
-    """Read draft heads of any kind. Raises `ModelLoadError`."""
+    """Attach draft heads to `model`: MTP layers, EAGLE-3 or Medusa-style ones. Raises `ModelLoadError`."""
     path = Path(heads)
     if heads == MTP:
         model.heads, model.chain = None, read_mtp(wanted.path, checkpoint_folder(wanted.path), model.module)
@@ -130,7 +130,8 @@ def _give_heads(model: LoadedModel, wanted: ModelSettings, heads: str) -> None:
 
 
 def _first_device(wanted: ModelSettings) -> torch.device:
-    """Return the device of the first process. Raises `ModelLoadError` where there is not one for each."""
+    """Return the device of the first tensor-parallel process. Raises `ModelLoadError` unless each process has a
+    device."""
     if wanted.device == "cpu":
         return torch.device("cpu")
     there = torch.cuda.device_count()
@@ -149,7 +150,7 @@ def _probes(wanted: ModelSettings, model: LoadedModel) -> ProbeSet:
 
 
 def load_adapter(wanted: ModelSettings, model: LoadedModel) -> Adapter:
-    """Load an adapter to be served beside `model`. Raises `ModelLoadError`."""
+    """Load a LoRA adapter to serve beside `model`, and compile its kernels. Raises `ModelLoadError`."""
     adapter = load_lora(model, wanted.path, wanted.served_name, wanted.version)
     if adapter.table is not None:
         for kernel in ADAPTER_KERNELS:  # now, not under its first request
@@ -159,7 +160,8 @@ def load_adapter(wanted: ModelSettings, model: LoadedModel) -> Adapter:
 
 
 def refuse_unfit_draft(model: LoadedModel, draft: LoadedModel) -> None:
-    """Raise `ModelLoadError` where a draft model's tokens are not the model's, or it cannot take a guess back."""
+    """Raise `ModelLoadError` unless `draft` has the model's vocabulary, at least its context length, and no recurrent
+    layers, whose states cannot be rolled back."""
     if draft.states:
         raise ModelLoadError(
             f"{draft.name!r} cannot guess for {model.name!r}: it has recurrent layers, whose states cannot go back "
@@ -186,9 +188,11 @@ def make_core(
     compiled: bool = True,
     expected: Expected | None = None,
 ) -> EngineCore:
-    """Build the core of a model: KV pool, runner, drafter, scheduler. Not `compiled`: one that needs nothing to be
-    compiled, and computes by the model's own code; `expected`: see `ModelRunner`. Raises `ModelLoadError` where it does
-    not fit."""
+    """Build the core of a model: KV pool, runner, drafter, scheduler.
+
+    Not `compiled`: run the model's own code and no kernel that must be compiled first. `expected`: see `ModelRunner`.
+    Raises `ModelLoadError` where the KV cache does not fit into memory.
+    """
     if settings.kv != "full" and model.module.config.model_type in ("bloom", "mpt"):
         raise ModelLoadError(f"{model.name!r} keeps positions in its keys, which rounding would blur: set kv to 'full'")
     num_blocks, kept = _rooms(settings, model)
@@ -277,14 +281,16 @@ def _runner(
 
 
 def _tokens_of_a_graph(settings: EngineSettings) -> int:
-    """Return the tokens of a step that only decodes: one for each sequence, and all guesses."""
+    """Return the most tokens of a decode step: one per sequence, and all drafts."""
     return settings.max_batch_size + (settings.drafts_per_step if settings.draft_tokens else 0)
 
 
 def _rooms(settings: EngineSettings, model: LoadedModel) -> tuple[int, int]:
-    """Return how many blocks the bytes hold, but no more than a full batch of the longest sequences can use; and how
-    many states of recurrent layers are kept beside a full batch's, for prompts that begin alike: of what those leave, a
-    quarter. Where the blocks were given it is a quarter as much again."""
+    """Return the number of KV blocks, and of recurrent states to store for prefix reuse.
+
+    Blocks fill the cache's bytes, but are no more than a full batch of longest sequences can use. States for reuse get
+    a quarter of the bytes that the states of a full batch leave, or of the blocks' bytes where `num_blocks` is set.
+    """
     kept_as = torch.int8 if settings.kv != "full" else model.dtype
     block_bytes = model.kv_bytes_in(kept_as) * settings.block_size
     if settings.num_blocks:
@@ -302,13 +308,13 @@ def _rooms(settings: EngineSettings, model: LoadedModel) -> tuple[int, int]:
 
 
 def _states_in(room: int, settings: EngineSettings, model: LoadedModel) -> int:
-    """Return how many states of recurrent layers `room` bytes hold; none where no prefix is reused."""
+    """Return how many recurrent states `room` bytes hold; 0 without prefix caching."""
     return room // model.state_bytes if model.states and settings.prefix_caching else 0
 
 
 def _cache_bytes(settings: EngineSettings, model: LoadedModel, block_bytes: int) -> int:
-    """Return the bytes of the KV cache: what the operator gave, else on a CUDA device what is left of it. Raises
-    `ModelLoadError` where nothing is."""
+    """Return the bytes for the KV cache: the setting, else a share of the free memory of a CUDA device or a default on
+    CPUs. Raises `ModelLoadError` where no block fits."""
     if settings.kv_cache_bytes is not None:
         return settings.kv_cache_bytes
     if model.device.type != "cuda":

@@ -1,4 +1,4 @@
-"""Hold what computes the models: cores under their names, cores that leave, and the thread that steps them all."""
+"""Hold the cores that are served, those that are draining, and the engine thread that steps them all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Cores:
-    """Used on the event loop, but for `make`."""
+    """The cores of an engine. Call it on the event loop; `make` and `make_compiled` may run on any thread."""
 
     def __init__(self, settings: EngineSettings) -> None:
         self.registry = ModelRegistry()
@@ -36,39 +36,41 @@ class Cores:
         self._restarts = 0
 
     def make(self, model: LoadedModel) -> EngineCore:
-        """Make a core; without compiled loops where these are still to be built beside it. On any thread."""
+        """Build a core; one without kernels while these are still being compiled in the background. On any thread."""
         compiled = BESIDE.builder is None or all(one.load() for one in self.kernels(model))
         return make_core(model, self._settings, self.worker.outbox, compiled=compiled)
 
     def kernels(self, model: LoadedModel) -> Sequence[Compilable]:
-        """Return the compiled loops that a model's core calls where they are there."""
+        """Return the kernels that a compiled core of `model` calls."""
         return kernels_of(model, self._settings)
 
     def make_compiled(self, core: EngineCore) -> EngineCore:
-        """Make what takes the place of `core` now that its model's loops are built. On any thread."""
+        """Build the compiled core that replaces `core`, once the kernels of its model exist. On any thread."""
         return make_core(core.model, self._settings, self.worker.outbox, expected=core.expected)
 
     def take_in(self, core: EngineCore, aliases: Sequence[str] = ()) -> EngineCore | None:
-        """Serve a core under its model's name and `aliases`; return the core that had the name before."""
+        """Serve a core under its model's name and `aliases`; return the core it replaces, if any."""
         self.worker.adopt(core)
         return self.registry.put(core, aliases)
 
     def exchange(self, old: EngineCore, new: EngineCore) -> None:
-        """Send new requests to `new`; those that run stay with `old`."""
+        """Send new requests to `new`; running ones stay with `old`."""
         self.worker.adopt(new)
         self.registry.exchange(old, new)
 
     async def let_go(self, core: EngineCore, drain_s: float) -> None:
-        """Let the requests of a core that has no name finish for `drain_s`, cancel the rest, and free its memory."""
+        """Drain a core without a name for `drain_s`, cancel its remaining requests, and free its memory."""
         self._leaving.append(core)
         await self.worker.dismiss(core, drain_s)
         self._leaving.remove(core)
         self._dropped = totals([core], self._dropped)
 
     def replace_worker(self, stuck_s: float, reason: str) -> None:
-        """Fail the requests of the thread, which stood still for `stuck_s`, and start a new one. The models stay in
-        memory, with new KV pools: the old thread may still write to the old ones. `reason`: for processes that share
-        a model."""
+        """Fail all requests of an engine thread stuck for `stuck_s`, and start a new thread.
+
+        Models stay in memory, but get new KV pools, since the old thread may still write to the old ones. `reason` is
+        passed to the processes of tensor-parallel models.
+        """
         old, self.worker = self.worker, Worker(self._settings)
         _LOG.critical("the engine thread stood still for %.1f s and is replaced; it is at\n%s", stuck_s, old.where())
         message = f"the engine made no progress for {stuck_s:.1f} s and was restarted; send the request again"
@@ -85,7 +87,7 @@ class Cores:
         self.worker.start()
 
     def waiting(self) -> int:
-        """Count the requests that wait for a first step."""
+        """Count the requests that have not started."""
         return self.worker.arriving + sum(core.scheduler.waiting_count for core in self.registry.cores)
 
     def stats(self) -> Mapping[str, float]:

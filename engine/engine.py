@@ -1,6 +1,6 @@
-"""Offer the generator that the pipeline sees: jobs in on the event loop, pieces back, and models that come and go.
+"""Define the engine: jobs in on the event loop, pieces out, models added and removed at run time.
 
-The steps are computed by one engine thread (`engine.loop.worker`); nothing here ever waits for a step.
+The steps are computed by one engine thread (`engine.loop.worker`); nothing here waits for a step.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ UNWATCHED_S = 120.0
 
 
 class Engine:
-    """A `Generator` with a `Lifecycle`, a `ModelHost` and a `TextEmbedder`. Models are those given, or loaded by
-    `start` as the settings say."""
+    """A `Generator` with a `Lifecycle`, a `ModelHost` and a `TextEmbedder`. Serves given models, or those that `start`
+    loads by the settings."""
 
     def __init__(self, settings: EngineSettings, models: Sequence[LoadedModel] = ()) -> None:
         self._settings = settings
@@ -59,7 +59,7 @@ class Engine:
 
     @property
     def _worker(self) -> Worker:
-        """Return the engine thread of now: the watchdog may replace it."""
+        """Return the current engine thread, which the watchdog may replace."""
         return self._cores.worker
 
     # --- the contract, on the event loop -----------------------------------------------------------------------
@@ -79,7 +79,7 @@ class Engine:
         self._replacement.start()
 
     def starting(self) -> str:
-        """Return which model `start` loads, and how much of it is in memory."""
+        """Return the progress of the model that `start` is loading."""
         at = self._progress
         return "" if at is None else f"loading {at.model}: {at.done} of {at.total} tensors"
 
@@ -125,8 +125,8 @@ class Engine:
         return generation
 
     def open_reading(self, model: str, tenant: str) -> GuardText:
-        """Begin a text for a guard to judge token by token. Raises `NotFound`, or `RequestError` for a model that
-        judges none."""
+        """Open a text that a guard will judge token by token. Raises `NotFound`, or `RequestError` for a model that is
+        no guard."""
         found = self._registry.find(model).model
         if not isinstance(found, GuardModel):
             raise RequestError(f"model {model!r} writes texts and has no heads that judge tokens", param="model")
@@ -149,7 +149,7 @@ class Engine:
         return await task.future
 
     def load(self, model: str | None = None) -> Load:
-        """Report how busy a model is, and how long a request that comes now would wait for its first step. Cheap."""
+        """Report how busy a model is, and the estimated wait of a new request for its first step, in seconds. Cheap."""
         return load_of(self._named_or_first(model), self._worker.arriving)
 
     def capacity(self) -> Capacity:
@@ -170,8 +170,7 @@ class Engine:
         return {**self._cores.stats(), **self._replacement.stats()}
 
     def troubles(self) -> Sequence[Trouble]:
-        """Report an engine thread that has died, or that computes one step for longer than half of what the watchdog
-        lets pass."""
+        """Report an engine thread that has died, or has been in one step for longer than half the watchdog's limit."""
         if self._worker.is_closing or not self._worker.is_started:
             return ()
         stuck_s, limit_s = self._worker.stuck_s(), (self._settings.watchdog_s or UNWATCHED_S) / 2
@@ -233,7 +232,7 @@ class Engine:
             await self._cores.let_go(gone, drain_s)
 
     async def _finish(self, adapter: Adapter, drain_s: float) -> None:
-        """Wait for the requests that run with an adapter, for so long; then cancel them."""
+        """Wait up to `drain_s` for the requests of an adapter; then cancel them."""
         deadline = time.monotonic() + drain_s
         while self._worker.is_serving and (running := [one for one in adapter.users if not one.is_over]):
             if time.monotonic() >= deadline:
@@ -261,7 +260,7 @@ class Engine:
 
 
 def _reload_adapters(adapters: list[Adapter], model: LoadedModel) -> list[Adapter]:
-    """Read adapters again, for a model that takes the place of theirs. Raises `ModelLoadError`."""
+    """Read adapters again for the model that replaces their base. Raises `ModelLoadError`."""
     return [load_lora(model, adapter.path, adapter.name, adapter.label) for adapter in adapters]
 
 

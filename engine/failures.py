@@ -1,4 +1,4 @@
-"""Translate exceptions into the errors that may leave the engine."""
+"""Convert exceptions to the typed errors that leave the engine."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from sluicegate.plugins import GenerationFailed, Overloaded, SluicegateError
 
 
 def as_failure(error: Exception, doing: str) -> SluicegateError:
-    """Wrap `error`, met while `doing`. Ours pass through; a full device is `Overloaded`, since the request may fit
-    later."""
+    """Return `error`, raised while `doing`, as a typed error. Typed ones are returned unchanged; a full device becomes
+    `Overloaded`, since the request may fit later."""
     if isinstance(error, SluicegateError):
         return error
     failure: SluicegateError

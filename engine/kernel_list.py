@@ -1,4 +1,4 @@
-"""List the loops that the steps of a model are made of, so that they can be compiled before anyone waits for them."""
+"""List the kernels that a model's steps call, so that they can be compiled before the first request."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ ADAPTER_KERNELS: list[Kernel] = [OPERATIONS[Op.LOWER], lift]
 
 
 def kernels_of(model: LoadedModel, settings: EngineSettings) -> list[Kernel]:
-    """Return what a compiled core of `model` calls, those of its draft model among them; none on other devices than
-    CPUs, and none that only adapters need."""
+    """Return the kernels of a compiled core of `model` and of its draft model; [] for devices other than CPUs. Those of
+    adapters (`ADAPTER_KERNELS`) are left out."""
     if model.device.type != "cpu":
         return []
     found = [*DRAW_KERNELS, *_forward_kernels(model, settings)]

@@ -1,5 +1,4 @@
-"""Register the models an engine serves, by name and alias. Used on the event loop; the engine thread never looks
-here."""
+"""Register the models of an engine by name and alias. Used on the event loop alone."""
 
 from __future__ import annotations
 
@@ -11,8 +10,8 @@ from sluicegate.plugins import NotFound, RequestError, ServedModel
 
 
 class ModelRegistry:
-    """Names lead to cores, those of adapters to the core of their base model. An alias is another name for either and
-    goes when it goes; adapters go when their model goes."""
+    """Maps names to cores, and names of adapters to the core of their base model. Removing a model removes its adapters
+    and aliases."""
 
     def __init__(self) -> None:
         self._cores: dict[str, EngineCore] = {}
@@ -39,7 +38,7 @@ class ModelRegistry:
         return len(self._adapters)
 
     def find(self, name: str) -> EngineCore:
-        """Return the core that computes a model or adapter. Raises `NotFound` with the names there are."""
+        """Return the core of a model, or of an adapter's base. Raises `NotFound` listing the loaded names."""
         adapter = self.adapter(name)
         core = self._cores.get(self._own(name) if adapter is None else adapter.base)
         if core is None:
@@ -48,15 +47,15 @@ class ModelRegistry:
         return core
 
     def adapter(self, name: str) -> Adapter | None:
-        """Return the adapter of this name; None = it is no adapter's."""
+        """Return the adapter of this name or alias, or None."""
         return self._adapters.get(self._own(name))
 
     def adapters_of(self, base: str) -> list[Adapter]:
         return [adapter for adapter in self._adapters.values() if adapter.base == base]
 
     def refuse_taken(self, name: str, aliases: Iterable[str] = (), *, replace: bool = False, adapter: bool) -> None:
-        """Raise `RequestError` where a name is another model's, or the model is there and not to be replaced, or a
-        model is to replace an adapter, or the other way round."""
+        """Raise `RequestError` where a name or alias belongs to another model, or the model is loaded and `replace` is
+        False. A model cannot replace an adapter, nor an adapter a model."""
         same, others = (self._adapters, self._cores) if adapter else (self._cores, self._adapters)
         if name in same and not replace:
             raise RequestError(
@@ -75,7 +74,7 @@ class ModelRegistry:
                 )
 
     def put(self, core: EngineCore, aliases: Iterable[str] = ()) -> EngineCore | None:
-        """Send requests to `core` from now on; returns the core that had its name before."""
+        """Register `core` under its model's name and `aliases`; return the core it replaces, if any."""
         name = core.model.name
         before = self._cores.get(name)
         self._cores[name] = core
@@ -83,18 +82,18 @@ class ModelRegistry:
         return before
 
     def put_adapter(self, adapter: Adapter, aliases: Iterable[str] = ()) -> Adapter | None:
-        """Compute requests of its name with `adapter` from now on; returns the adapter that had the name before."""
+        """Register `adapter` under its name and `aliases`; return the adapter it replaces, if any."""
         before = self._adapters.get(adapter.name)
         self._adapters[adapter.name] = adapter
         self._call(adapter.name, aliases)
         return before
 
     def renew_adapters(self, adapters: Iterable[Adapter]) -> None:
-        """Replace adapters by those read again for another model, under the same names."""
+        """Replace adapters by newly loaded ones of the same names."""
         self._adapters |= {adapter.name: adapter for adapter in adapters}
 
     def exchange(self, old: EngineCore, new: EngineCore) -> bool:
-        """Send requests to `new` that would go to `old`, by the same names; False where `old` has no name any more."""
+        """Replace `old` by `new` under the same name and aliases; return False if `old` is no longer registered."""
         name = old.model.name
         if self._cores.get(name) is not old:
             return False
@@ -102,12 +101,12 @@ class ModelRegistry:
         return True
 
     def renew(self, make: Callable[[EngineCore], EngineCore]) -> None:
-        """Replace each core by a new one."""
+        """Replace each core by the one that `make` returns for it."""
         self._cores = {name: make(core) for name, core in self._cores.items()}
 
     def take_out(self, name: str) -> EngineCore | Adapter:
-        """Hide a model and its adapters, or one adapter, from new requests, and return it. Raises `NotFound` for names
-        that are not a model's own."""
+        """Unregister a model with its adapters, or one adapter, and return it. Raises `NotFound` for an unknown name or
+        an alias."""
         if name in self._aliases:
             raise NotFound(f"{name!r} is an alias of model {self._aliases[name]!r}; name the model", param="model")
         core = self.find(name)
@@ -124,6 +123,6 @@ class ModelRegistry:
         return self._aliases.get(name, name)
 
     def _call(self, name: str, aliases: Iterable[str] = ()) -> None:
-        """Give a model these aliases, and no others."""
+        """Set the aliases of a model, dropping earlier ones."""
         self._aliases = {alias: owner for alias, owner in self._aliases.items() if owner != name}
         self._aliases |= {alias: name for alias in aliases if alias != name}

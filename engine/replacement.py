@@ -1,5 +1,5 @@
-"""Put new cores in the place of old ones while requests run: with compiled loops once these are built, with new
-processes where those of a shared model have ended, and with a new engine thread where the old one hangs."""
+"""Replace cores while requests run: by compiled ones once their kernels are built, by new ones after processes of a
+tensor-parallel model have ended or the engine thread hangs."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ class CoreReplacement:
         self._watching: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Watch the cores that are served now, and the engine thread where a watchdog is set. May be called again."""
+        """Watch the cores served now, and the engine thread if `watchdog_s` is set. May be called again."""
         for core in self._cores.registry.cores:
             self.follow(core)
         if self._settings.watchdog_s is not None and self._watching is None:
             self._watching = asyncio.create_task(self._watch(self._settings.watchdog_s))
 
     def follow(self, core: EngineCore) -> None:
-        """Replace a core when its loops are compiled, or when processes that compute it have ended."""
+        """Replace `core` when its kernels are compiled, or when a process that computes it ends."""
         self._await_compiled(core)
         self._await_loss(core)
 
     def close(self) -> None:
-        """Replace nothing any more."""
+        """Stop watching."""
         for task in (self._watching, *self._tasks):
             if task is not None:
                 task.cancel()
@@ -60,7 +60,7 @@ class CoreReplacement:
         }
 
     def _begin_soon(self, work: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-        """Return what has `work` done on this event loop, called on any thread."""
+        """Return a function that schedules `work` on this event loop and may be called from any thread."""
         loop = asyncio.get_running_loop()
 
         def begin() -> None:
@@ -77,7 +77,7 @@ class CoreReplacement:
     # --- from the model's own code to the compiled ---------------------------------------------------------------
 
     def _await_compiled(self, core: EngineCore) -> None:
-        """Have the loops of a core that does without compiled beside it; new requests go to another core then."""
+        """Compile the kernels of an uncompiled core in the background, then switch to a compiled core."""
         if core.is_compiled or BESIDE.builder is None:
             return
         switch = self._begin_soon(lambda: self._switch(core))
@@ -89,8 +89,11 @@ class CoreReplacement:
         BESIDE.builder.want_all(self._cores.kernels(core.model), then)
 
     async def _switch(self, core: EngineCore) -> None:
-        """Send new requests of a model to a core that computes by compiled loops. Requests that `core` has finish
-        there: no answer is computed by both, and no block of KV is shared. Where that core cannot be made all stays."""
+        """Send new requests of a model to a compiled core.
+
+        Running requests finish on `core`: no answer is computed by both, and no KV block is shared. If the compiled
+        core cannot be made, `core` stays.
+        """
         async with self._cores.changing:
             if core not in self._cores.registry.cores:
                 return
@@ -107,13 +110,13 @@ class CoreReplacement:
     # --- models of several processes ---------------------------------------------------------------------------
 
     def _await_loss(self, core: EngineCore) -> None:
-        """Start the processes of a shared model again when one of them ends."""
+        """Restart the processes of a tensor-parallel model when one of them ends."""
         if (team := core.model.team) is not None:
             team.watch(self._begin_soon(lambda: self._regroup(core.model)))
 
     async def _regroup(self, model: LoadedModel) -> None:
-        """Start the processes of `model` again, as often as it takes, with KV pools of their own: requests that ran
-        have failed with the old ones."""
+        """Restart the processes of `model`, retrying until it succeeds, with new KV pools. Running requests have failed
+        with the old ones."""
         pause_s = 1.0
         while True:
             async with self._cores.changing:
@@ -139,7 +142,7 @@ class CoreReplacement:
     # --- the watchdog ------------------------------------------------------------------------------------------
 
     async def _watch(self, limit_s: float) -> None:
-        """Replace an engine thread that is stuck in one turn for longer than `limit_s`, or has died."""
+        """Replace an engine thread that has died or has spent longer than `limit_s` in one turn."""
         while True:
             await asyncio.sleep(min(1.0, limit_s / 4))
             worker = self._cores.worker

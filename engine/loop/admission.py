@@ -1,4 +1,4 @@
-"""Refuse jobs before they reach the queue: those that can never run, and those that would wait too long."""
+"""Refuse jobs before they are queued: those that can never run, and those that would wait too long."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from sluicegate.plugins import ContextLengthExceeded, Job, Load, Overloaded, Req
 
 
 def max_length(job: Job, core: EngineCore) -> int:
-    """Return how many tokens the sequence may grow to. Raises `RequestError` for token ids that are not the model's,
-    for a search that a model with recurrent layers cannot branch; `ContextLengthExceeded` where the prompt leaves no
-    room for one more token."""
+    """Return the most tokens the sequence may have, prompt included. Raises `RequestError` for token ids outside the
+    vocabulary or beam search on a model with recurrent layers, `ContextLengthExceeded` where the prompt leaves no room
+    for a token."""
     pool = core.scheduler.pool
     room = min(core.model.context_length, pool.num_blocks * pool.block_size)
     length = len(job.prompt.token_ids)
@@ -41,8 +41,8 @@ def _check_shape(job: Job, vocab_size: int) -> None:
 
 
 def load_of(core: EngineCore, arriving: int) -> Load:
-    """Report how busy a core is, and how long an interactive request would wait, to which what is behind it gives way.
-    `arriving`: jobs that no scheduler has seen yet. Reads what the engine thread writes, without a lock."""
+    """Report how busy a core is, and how long an interactive request would wait; batch requests are not counted against
+    it. `arriving`: jobs that no scheduler has seen yet. Reads counters of the engine thread without a lock."""
     scheduler = core.scheduler
     running, waiting = list(scheduler.running), scheduler.waiting_count + arriving
     free = scheduler.pool.free_count
@@ -59,8 +59,8 @@ def load_of(core: EngineCore, arriving: int) -> Load:
 
 
 def refuse_too_late(job: Job, version: str, load: Load) -> None:
-    """Raise `Overloaded` for a job that would still wait at its deadline, or that was prepared for another version than
-    the `version` that is served."""
+    """Raise `Overloaded` for a job that would still wait at its deadline, or was prepared for another model version
+    than `version`."""
     if job.version is not None and job.version != version:
         raise Overloaded(
             f"model {job.model!r} was replaced while the request was prepared; send it again", retry_after_s=0.1

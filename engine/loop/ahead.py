@@ -47,7 +47,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The next step, but for the tokens that this one draws."""
+    """The next step, complete but for the tokens that this step draws."""
 
     rows: list[BatchRow]
     inputs: StepInputs
@@ -58,7 +58,7 @@ class _Plan:
 
 
 class StepAhead:
-    """The step after the one that is computed, for one core. Used by the engine thread alone."""
+    """Launches the step after the current one, for one core. Used by the engine thread alone."""
 
     def __init__(
         self,
@@ -70,7 +70,8 @@ class StepAhead:
         is_on: bool,
         always: bool = False,
     ) -> None:
-        """Begin with nothing launched; nothing ever is if not `is_on`. `always`: also where it does not seem to pay."""
+        """Begin with nothing launched. Not `is_on`: never launch. `always`: launch even where too many guesses failed
+        lately."""
         self._runner = runner
         self._scheduler = scheduler
         self._appender = appender
@@ -87,8 +88,8 @@ class StepAhead:
         return self._launched is not None
 
     def prepare(self, rows: Seq[BatchRow]) -> None:
-        """Plan the step after one whose `rows` are about to be drawn, if each of them just goes on: all that can be
-        known without their tokens is done here, while the device computes."""
+        """Plan the step after the one whose `rows` are about to be drawn, while the device computes. No plan is made
+        where a row has a draft or is long, or where the scheduler has more to decide."""
         self._plan = None
         if not self._is_on or not (self._always or self._missed < WORTH):
             return
@@ -107,7 +108,7 @@ class StepAhead:
             self._plan = _Plan(planned, self._runner.inputs_of(planned), places, sources)
 
     def launch(self, tokens: Seq[int]) -> None:
-        """Have the device compute the step that was prepared, now that its tokens are known; -1 = none was drawn."""
+        """Launch the prepared step with the `tokens` just drawn, one per row; a token of -1 (not drawn) cancels it."""
         plan, self._plan = self._plan, None
         if plan is None or min(tokens) < 0 or self._all_end(plan, tokens):
             return
@@ -120,8 +121,8 @@ class StepAhead:
         self._counters.forward_s += time.perf_counter() - began
 
     def take(self) -> tuple[Batch, Tensor] | None:
-        """Return what came true of the step that was launched, and the logits [R, V] of its sampled rows. None where
-        nothing is to be drawn from it: the next step is to be scheduled."""
+        """Return the still valid rows of the launched step, and the logits [R, V] of those sampled. None if no row can
+        be sampled: schedule the next step instead."""
         if self._launched is None:
             return None
         (plan, logits), self._launched = self._launched, None
@@ -136,13 +137,14 @@ class StepAhead:
         return batch, logits
 
     def note(self, rows: Seq[BatchRow]) -> None:
-        """Take note of what the host's work brought to the `rows` of a step beside the token that each drew."""
+        """Update the share of `rows` that got more tokens than the one drawn, which launching ahead could not
+        foresee."""
         running = [row[0] for row in rows if row[0].state is SequenceState.RUNNING]
         more = sum(len(sequence.tokens) - sequence.computed > 1 or bool(sequence.draft) for sequence in running)
         self._missed += _WEIGHT * (more / max(1, len(running)) - self._missed)
 
     def release(self) -> None:
-        """Hold on to nothing: nothing runs any more."""
+        """Drop the plan and the launched step, and with them all references to sequences."""
         self._plan = self._launched = None
 
     def _all_end(self, plan: _Plan, tokens: Seq[int]) -> bool:
@@ -152,8 +154,8 @@ class StepAhead:
         return all(ends(row[0], tokens[at]) for row, at in zip(plan.rows, order, strict=True))
 
     def _true_rows(self, plan: _Plan) -> tuple[list[BatchRow], list[int]]:
-        """Return the rows that count, and the places of those from which a token is drawn. Guesses made meanwhile are
-        of no use to them: they were not computed."""
+        """Return the launched rows that still match their sequences, and the indices of those to sample. Drops drafts
+        made since the launch, which that pass did not compute."""
         rows: list[BatchRow] = []
         kept: list[int] = []
         ids, first = plan.inputs.ids.tolist(), 0

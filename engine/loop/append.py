@@ -25,9 +25,11 @@ class TokenAppender:
         self._jump_forward = jump_forward
 
     def take(self, sequence: Sequence, outcomes: Seq[Drawn | SluicegateError]) -> FinishReason | None:
-        """Append what was drawn for the next token and for each place of the draft, up to the first wrong guess: what
-        was drawn after that means nothing. Returns why the sequence ends, if it does. Raises an outcome that is an
-        error."""
+        """Append the tokens drawn for a sequence: the next one, and those after each accepted draft token.
+
+        Stops at the first draft token that differs from the drawn one; later outcomes are discarded. Returns the reason
+        if the sequence ends. Raises an outcome that is an error.
+        """
         if len(outcomes) == 1 and not sequence.draft:
             return self._take_one(sequence, outcomes[0], 0)
         draft, right, reason = sequence.draft, 0, None
@@ -55,9 +57,11 @@ class TokenAppender:
         return reason
 
     def pass_on(self, sequence: Sequence, token: int) -> Piece | None:
-        """Append `token` to a plain sequence without a draft and return its text, if it is neither the first nor the
-        last token. None = nothing was done, `take` has more to check; a `token` of -1 was not drawn. Most of a step's
-        own time goes into fetching what the forward pass drove out of the cache, so this touches little."""
+        """Append `token` to a plain sequence without a draft, and return its text: the fast path of `take`.
+
+        Returns None, with nothing changed, for the first or last token or a token of -1 (not drawn): call `take` then.
+        Touches little memory, since most of its time is cache misses after the forward pass.
+        """
         tokens = sequence.tokens
         length = len(tokens)
         if token < 0 or token in self._eos or length == sequence.prompt_length or length + 1 >= sequence.max_length:
@@ -69,7 +73,7 @@ class TokenAppender:
         return piece
 
     def jump(self, sequence: Sequence) -> FinishReason | None:
-        """Append the tokens the grammar forces; the next step computes them. Returns why the sequence ends, if it does.
+        """Append the tokens the grammar forces; the next step computes them. Returns the reason if the sequence ends.
 
         Does nothing where logprobs are asked for (a forced token's logprob is known only after its own forward pass) or
         words are forbidden (only sampling looks for them).
@@ -90,7 +94,7 @@ class TokenAppender:
         return None
 
     def ends(self, sequence: Sequence, token: int) -> bool:
-        """Return whether `token` would only end the answer."""
+        """Return whether `token` would end the answer without adding text."""
         if token in self._eos and not sequence.sampling.ignore_eos:
             return True
         return token in sequence.sampling.stop_token_ids and _ends_with(sequence)
@@ -111,7 +115,7 @@ class TokenAppender:
         return self.jump(sequence) if reason is None and sequence.matcher is not None else reason
 
     def _append(self, sequence: Sequence, token: int, logprob: TokenLogprob | None) -> FinishReason | None:
-        """Append one token to matcher, text and count; return why the sequence ends with it, if it does."""
+        """Append one token to matcher, text and count; return the reason if the sequence ends."""
         matcher, tokens, asked = sequence.matcher, sequence.tokens, sequence.sampling
         if token in asked.stop_token_ids and _ends_with(sequence):
             return self._stop_at(sequence, token, logprob)
@@ -135,7 +139,7 @@ class TokenAppender:
         return None
 
     def _stop_at(self, sequence: Sequence, token: int, logprob: TokenLogprob | None) -> FinishReason:
-        """End at a token of `stop_token_ids`. Its text is never added to a structured answer."""
+        """End at a token of `stop_token_ids`. Its text is never added to a constrained answer."""
         sequence.tokens.append(token)
         self._counters.tokens += 1
         if sequence.sampling.include_stop_str_in_output and sequence.matcher is None:
@@ -144,7 +148,8 @@ class TokenAppender:
         return _without_text(sequence)
 
     def _close(self, sequence: Sequence, token: int) -> FinishReason | None:
-        """Append the shortest valid end instead of `token`, where no valid end would fit after `token`."""
+        """Append the grammar's shortest completion instead of `token` if none would fit after `token`; return the
+        reason if the sequence ends."""
         assert sequence.closer is not None
         way = sequence.closer.instead_of(token, sequence.max_length - len(sequence.tokens) - 1)
         if way is None:
@@ -156,7 +161,7 @@ class TokenAppender:
         return "stop" if way else "length"
 
     def _leave_circle(self, sequence: Sequence, repetition: LoopDetector) -> FinishReason | None:
-        """End a choice that goes round in circles; a constrained one with its shortest valid end, if it fits."""
+        """End a choice that repeats itself; a constrained one with the grammar's shortest completion, if that fits."""
         way = self._way_out(sequence)
         if way is None and not repetition.asked:
             return None  # half a text, where nobody asked for an end, is worse than a long one
@@ -171,7 +176,7 @@ class TokenAppender:
         return "stop" if way is not None and sequence.closer is not None else "length"
 
     def _way_out(self, sequence: Sequence) -> Seq[int] | None:
-        """Return the tokens of the shortest valid end; None where there is none that fits, or no grammar."""
+        """Return the grammar's shortest completion; None without a grammar, or where none fits."""
         found = None if sequence.matcher is None else sequence.matcher.shortest_completion()
         room = sequence.max_length - len(sequence.tokens)
         return None if found is None or len(found.tokens) > room else found.tokens
@@ -184,7 +189,7 @@ class TokenAppender:
         return TokenLogprob(drawn.token_id, text(drawn.token_id), data(drawn.token_id), drawn.logprob, top)
 
     def _note(self, sequence: Sequence, token: int, drawn: Drawn | None = None, ahead: int = 0) -> None:
-        """Count a token in the timeline, with details where they are asked for; no `drawn` = the grammar forced it."""
+        """Count a token in the timeline, with details if it is explained; `drawn` None = the grammar forced it."""
         timeline, step = sequence.timeline, None
         if timeline.explain:
             text, now = self._model.detokenizer.token_text(token), time.perf_counter()
@@ -199,19 +204,18 @@ class TokenAppender:
 
 
 def _ends_with(sequence: Sequence) -> bool:
-    """Return whether a token of `stop_token_ids` would end the answer here; else it is text like any other, if the
-    grammar allows it."""
+    """Return whether a token of `stop_token_ids` ends the answer here; otherwise it is text like any other."""
     enough = sequence.generated >= sequence.sampling.min_tokens
     return enough and (sequence.matcher is None or sequence.matcher.can_stop)
 
 
 def _without_text(sequence: Sequence) -> FinishReason:
-    """End a sequence with a token whose text is no part of the answer."""
+    """End a sequence with a token whose text is not part of the answer."""
     if sequence.probed is not None:
         sequence.probed.silent_end = 1
     return "stop"
 
 
 def _common(left: list[int], right: list[int]) -> int:
-    """Return the length of the common beginning."""
+    """Return the length of the common prefix."""
     return next((at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))

@@ -1,8 +1,8 @@
-"""Follow slow grammars on a thread of their own, so that other sequences' steps do not wait for them.
+"""Run slow grammars on a background thread, so that other sequences' steps do not wait for them.
 
 A step gives each matcher a few milliseconds. The matcher of a sequence that needs more, or has often needed some, is
-moved to the background: after each token a thread has it accept that token and fill the next mask, and only then the
-sequence goes on. Tenants take turns at the thread, which rests as much as it works: it leaves the interpreter to the
+moved to the background: after each token a thread makes it accept that token and fill the next mask, and only then the
+sequence continues. Tenants take turns at the thread, which sleeps as long as it works, to leave the interpreter to the
 engine.
 
 Not covered: beam searches and `close_on_length`, whose matchers move in the middle of a step. They end with an error
@@ -39,7 +39,8 @@ IDLE_S = 10.0
 
 
 class BackgroundMatcher:
-    """Stands before a matcher that another thread moves. Between `begin` and the end of the work it is not touched."""
+    """Wraps a matcher that the background thread advances. The engine thread leaves it alone from `begin` until the
+    work is done."""
 
     def __init__(self, matcher: Matcher, words: int) -> None:
         self.matcher = matcher
@@ -55,7 +56,7 @@ class BackgroundMatcher:
         return self._masked is not None
 
     def work(self, token: int | None) -> None:
-        """Accept `token`, if one is given, and fill the mask of what may follow. Runs on the other thread."""
+        """Accept `token`, if given, and fill the next mask. Runs on the background thread."""
         self._masked = None
         if token is not None:
             self.matcher.accept(token)
@@ -64,7 +65,8 @@ class BackgroundMatcher:
         self._masked = self._finished or self.matcher.fill_mask(self._row)
 
     def fill_mask(self, row: Mask) -> bool:
-        """Copy the mask into `row` int32 [words]. Raises `GrammarTooCostly` where it is not ready."""
+        """Copy the mask into `row` int32 [words]; return False if it allows every token. Raises `GrammarTooCostly` if not
+        ready."""
         if self._masked is None:
             raise GrammarTooCostly("the mask of this grammar is not ready yet")
         row[:] = self._row
@@ -82,7 +84,7 @@ class BackgroundMatcher:
         self.matcher.rollback(n)
 
     def forced_tokens(self) -> list[int]:
-        """Return none: what is forced is drawn, under a mask that leaves nothing else."""
+        """Return []: forced tokens are drawn instead, under a mask that allows nothing else."""
         return []
 
     @property
@@ -101,12 +103,12 @@ class BackgroundMatcher:
         self.matcher.bound(cpu_s, wait=wait, pause=pause)
 
     def shortest_completion(self) -> None:
-        """Return None: the matcher moves on the other thread."""
+        """Return None: the search would run on the engine thread."""
         return
 
 
 class PendingMatch:
-    """A sequence that goes on when its matcher is ready. `logits` [V]: drawn from then; else `drawn` is to be taken."""
+    """A sequence waiting for its matcher. Then a token is drawn from `logits` [V], or `drawn` is appended."""
 
     __slots__ = ("closing", "drawn", "error", "logits", "rested", "sequence", "slow")
 
@@ -146,7 +148,7 @@ class PendingMatch:
 
 
 class BackgroundMatching:
-    """The slow grammars of one core. Called by the engine thread unless marked otherwise."""
+    """The background thread of one core and its queue. Called by the engine thread unless marked otherwise."""
 
     def __init__(self, vocab_size: int, cpu_s: float, request_s: float) -> None:
         """Set the budgets, in CPU seconds: `cpu_s` for one mask or token; `request_s` for a request, and
@@ -164,12 +166,14 @@ class BackgroundMatching:
         self.waiting: set[Sequence] = set()
 
     def open(self, matcher: Matcher, grammar: CompiledGrammar, *, movable: bool) -> Matcher:
-        """Bound the time of `matcher` and return it. `movable`: its work can be done in the background."""
+        """Limit the CPU time per call of `matcher` and return it, wrapped if its grammar was slow before. `movable`: it
+        may run in the background."""
         matcher.bound(QUICK_S if movable else LONGER_S, wait=not movable)
         return BackgroundMatcher(matcher, self._words) if movable and grammar in self._costly else matcher
 
     def move(self, sequence: Sequence) -> BackgroundMatcher | None:
-        """Move a sequence's matcher to the background from now on; None where it cannot be."""
+        """Move a sequence's matcher to the background for good; return the wrapper, or None for beams and
+        `close_on_length`."""
         matcher, grammar = sequence.matcher, sequence.owner.job.grammar
         if isinstance(matcher, BackgroundMatcher):
             return matcher
@@ -182,7 +186,7 @@ class BackgroundMatching:
         return slow
 
     def takes_often(self, sequence: Sequence) -> bool:
-        """Return whether a matcher has often taken long, so that it should be moved."""
+        """Return whether a matcher has spent so much CPU time in all that it should be moved."""
         matcher = sequence.matcher
         if matcher is None or isinstance(matcher, BackgroundMatcher):
             return False
@@ -190,11 +194,11 @@ class BackgroundMatching:
         return spent > OFTEN_S and spent > OFTEN_S + A_TOKEN_S * sequence.generated
 
     def is_expensive(self, sequence: Sequence) -> bool:
-        """Return whether its matcher may have taken what a whole request may: most have not by far."""
+        """Return whether the matcher's CPU time makes `check` worth calling: for most it does not."""
         return _worked_s(sequence) > min(OFTEN_S, self._request_s)
 
     def check(self, all_of: Iterable[Sequence]) -> None:
-        """Raise `GrammarTooCostly` where the matchers of one request have taken what they may, all together."""
+        """Raise `GrammarTooCostly` where the matchers of one request have together exceeded its CPU budget."""
         spent, tokens = 0.0, 0
         for one in all_of:
             spent += _worked_s(one)
@@ -206,7 +210,8 @@ class BackgroundMatching:
             )
 
     def begin(self, sequence: Sequence, slow: BackgroundMatcher, logits: Tensor | None, drawn: Drawn | None) -> None:
-        """Start the work that a sequence waits for; `logits` [V] are drawn from after it, or `drawn` is taken."""
+        """Queue work that a sequence waits for: accept `drawn` if given, and fill the mask; `logits` [V] are drawn from
+        later."""
         self.waiting.add(sequence)
         pending = PendingMatch(sequence, slow, logits, drawn, self._closing)
         with self._change:
@@ -217,7 +222,7 @@ class BackgroundMatching:
                 self._thread.start()
 
     def take(self) -> list[PendingMatch]:
-        """Return those that are ready, or have failed."""
+        """Return the sequences whose matchers have finished or failed since the last call."""
         found: list[PendingMatch] = []
         if self.waiting:
             self._news.clear()
@@ -227,11 +232,11 @@ class BackgroundMatching:
         return found
 
     def rest(self) -> None:
-        """Wait until something is ready, for a moment at most: other work may have come meanwhile."""
+        """Wait up to 5 ms for a matcher to finish; not longer, since other work may arrive."""
         self._news.wait(0.005)
 
     def close(self) -> None:
-        """End the thread and wait for it; work that it has begun fails."""
+        """Stop the thread and join it; work in progress fails."""
         self._closing.set()
         with self._change:
             self._change.notify()

@@ -1,6 +1,6 @@
 """Compute the steps of one model: schedule, run, sample, deliver. Everything here runs on the engine thread.
 
-Which requests there are, and how they end, is in `engine.loop.requests`.
+`engine.loop.requests` holds the requests, and says how they end.
 """
 
 from __future__ import annotations
@@ -60,8 +60,11 @@ class EngineCore:
         is_compiled: bool = True,
         expected: Expected | None = None,
     ) -> None:
-        """Make the runner and what draws. Not `is_compiled`: tokens are drawn by torch, too; `expected` is then what
-        the compiled pass of the core that comes after it is compared with, see `ModelRunner.expected`."""
+        """Build requests, sampler and drafting around `runner`.
+
+        Not `is_compiled`: torch draws tokens too, and `expected` are reference logits for the compiled core that will
+        replace this one (see `ModelRunner.expected`).
+        """
         self.model = model
         self.is_compiled = is_compiled
         self.expected = expected
@@ -108,7 +111,7 @@ class EngineCore:
 
     @property
     def forward(self) -> str:
-        """Return what computes its steps: "compiled" code, or the model's own ("transformers")."""
+        """Return the implementation of its forward pass: "compiled", or "transformers" (the model's own code)."""
         return "compiled" if self._runner.is_compiled else "transformers"
 
     @property
@@ -117,18 +120,21 @@ class EngineCore:
 
     @property
     def is_ahead(self) -> bool:
-        """Return whether the next step's forward pass is launched already."""
+        """Return whether the next step's forward pass is already launched."""
         return self._ahead.is_launched
 
     def end_all(self, error: SluicegateError) -> None:
-        """End all work: requests are cancelled, and who asked a guard gets `error`."""
+        """Cancel all requests, and fail all questions to a guard with `error`."""
         self.requests.cancel_all()
         if self.readings is not None:
             self.readings.fail_all(error)
 
     def step(self) -> None:
-        """Compute one batch and deliver what it brought. A request that breaks fails alone. Runs in torch's inference
-        mode; the engine thread stays in it, since entering and leaving takes a tenth of a small step's own time."""
+        """Compute one batch and deliver its results. A request that breaks fails alone.
+
+        Runs in torch's inference mode. The engine thread stays in it: entering and leaving takes a tenth of a small
+        step.
+        """
         if not torch.is_inference_mode_enabled():
             with torch.inference_mode():
                 self.step()
@@ -186,12 +192,12 @@ class EngineCore:
             self._chunker.record(batch.decoding, batch.prompt_tokens, self._clock() - spent)
 
     def give_up_device(self) -> None:
-        """Free a CUDA device's KV pool: the thread that steps this core hangs, and a second pool would not fit."""
+        """Free the KV pool on a CUDA device while the thread stepping this core hangs: a second pool would not fit."""
         if self.model.device.type == "cuda":
             self._runner.give_up()
 
     def close(self) -> None:
-        """End this core's threads and wait for them. No step may follow."""
+        """Stop this core's threads and join them. Do not call `step` afterwards."""
         self._masks_ahead.close()
         self._background.close()
         self._proposer.close()
@@ -200,8 +206,8 @@ class EngineCore:
     # --- a step's parts ----------------------------------------------------------------------------------------
 
     def _begin_masks(self, batch: Batch, *, is_launched: bool) -> WantedLogits | None:
-        """Start filling this step's masks while its forward pass runs; beam searches fill theirs later. Returns what
-        tells the pass which logits the masks leave, unless it `is_launched` already."""
+        """Start filling this step's masks while its forward pass runs; beam searches fill theirs later. Returns the
+        object through which the pass learns which logits are allowed, None if it `is_launched`."""
         sampled = self._sample_rows.of(batch.sampled)
         if not sampled.is_constrained or any(row.sequence.is_beam for row in batch.rows):
             return None
@@ -212,7 +218,7 @@ class EngineCore:
     def _try_sampling(
         self, rows: list[BatchRow], logits: Tensor, filled: tuple[list[SampleRow], Filled] | None
     ) -> None:
-        """Sample `logits` [R, V]; on a full device fail the requests of this step, and let those that wait go on."""
+        """Sample `logits` [R, V]; if the device is full, fail the requests of this step only."""
         try:
             self._sample(rows, logits, filled)
         except torch.OutOfMemoryError as error:
@@ -221,8 +227,8 @@ class EngineCore:
                 self.requests.fail(row.sequence.owner, as_failure(error, "drawing tokens"))
 
     def _sample(self, rows: list[BatchRow], logits: Tensor, filled: tuple[list[SampleRow], Filled] | None) -> None:
-        """Draw, advance and deliver every row of `logits` [R, V], which is overwritten. A row that raises or cannot be
-        sampled fails its request alone."""
+        """Draw, append and deliver a token for every row of `logits` [R, V], which is overwritten. A row that raises or
+        cannot be sampled fails its request alone."""
         states = self._runner.states
         sampled = self._sample_rows.of(rows)
         if sampled.is_plain and states is None:
@@ -257,8 +263,8 @@ class EngineCore:
     def _defer_slow_masks(
         self, draws: list[SampleRow], failures: dict[int, SluicegateError], logits: Tensor
     ) -> set[Sequence]:
-        """Move sequences whose masks take too long for a step to the background; returns them. Their rows of `logits`
-        [R, V] are copied, and drawn from when the masks are there."""
+        """Move sequences whose masks took too long to the background; return them. Their rows of `logits` [R, V] are
+        copied and drawn from once the masks are ready."""
         found: set[Sequence] = set()
         for at, failure in failures.items():
             sequence = draws[at].sequence
@@ -272,7 +278,7 @@ class EngineCore:
         return found
 
     def _advance_or_defer(self, sequence: Sequence, outcomes: list[Drawn | SluicegateError]) -> None:
-        """Take the outcomes; a token whose acceptance takes too long for a step is accepted in the background first."""
+        """Append the outcomes, or have a slow matcher accept the token in the background first."""
         drawn, slow = outcomes[0], None
         if isinstance(drawn, Drawn) and not sequence.draft and sequence.matcher is not None:
             slow = sequence.matcher if isinstance(sequence.matcher, BackgroundMatcher) else None
@@ -293,7 +299,7 @@ class EngineCore:
             self._background.begin(sequence, slow, None, drawn)
 
     def _go_on(self, waiting: PendingMatch) -> None:
-        """Continue a sequence whose matcher has finished its slow work. Raises what that work raised."""
+        """Continue a sequence whose matcher has finished in the background. Raises the matcher's error."""
         sequence = waiting.sequence
         if waiting.error is not None:
             raise waiting.error
@@ -312,7 +318,7 @@ class EngineCore:
             self.scheduler.resume(sequence, [], 0)
 
     def _draw_plain(self, rows: list[BatchRow], logits: Tensor, draws: list[SampleRow]) -> None:
-        """Do as `_sample` for rows that only want text; most only add a token. `logits` [R, V] is overwritten."""
+        """Sample as `_sample` does, for rows that need no mask or logprobs. `logits` [R, V] is overwritten."""
         tokens, outcomes = self._sampler.tokens(logits, draws), None
         if tokens is None:
             outcomes = self._sampler.draw(logits, draws, MaskRows())
@@ -339,7 +345,7 @@ class EngineCore:
                 self.requests.fail(sequence.owner, as_failure(error, "advancing the sequence"))
 
     def _search(self, rows: list[BatchRow], logits: Tensor) -> tuple[list[BatchRow], Tensor]:
-        """Give beam searches the logprobs of their rows of `logits` [R, V]; returns the other rows and their logits."""
+        """Pass beam searches the logprobs of their rows of `logits` [R, V]; return the other rows and their logits."""
         places = list(accumulate((row.drafted + 1 for row in rows), initial=0))
         beams = [at for at, row in enumerate(rows) if row.sequence.is_beam]
         draws = [SampleRow(rows[at].sequence) for at in beams]
@@ -367,7 +373,7 @@ class EngineCore:
     def _masks(
         self, draws: list[SampleRow], filled: tuple[list[SampleRow], Filled] | None = None
     ) -> tuple[MaskRows, dict[int, SluicegateError]]:
-        """Return the masks filled during the forward pass if they belong to these draws, else fill them now."""
+        """Return the masks filled during the forward pass if they are for `draws`; else fill them now."""
         ready = filled is not None and filled[0] == draws
         masks, failures, seconds = filled[1] if filled is not None and ready else self._fill_masks(draws)
         note_masks(draws, masks, self.model.vocab_size, seconds)

@@ -1,4 +1,4 @@
-"""Count what a core has done since it was made."""
+"""Define the counters of a core."""
 
 from __future__ import annotations
 

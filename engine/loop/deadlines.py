@@ -8,7 +8,7 @@ from sluicegate.engine.sequences.delivery import LiveGeneration
 
 
 class Deadlines:
-    """Deadlines on the monotonic clock, by generation. Asking costs nothing until the earliest has come."""
+    """Deadlines of generations, on the monotonic clock. `due` is cheap until the earliest one passes."""
 
     def __init__(self) -> None:
         self._at: dict[LiveGeneration, float] = {}
@@ -22,7 +22,7 @@ class Deadlines:
         self._at.pop(generation, None)
 
     def due(self, now: float) -> list[LiveGeneration]:
-        """Return and forget those whose deadline has passed."""
+        """Return the generations whose deadline has passed, and remove them."""
         if now < self._next:
             return []
         found = [generation for generation, at in self._at.items() if at <= now]

@@ -23,10 +23,11 @@ Room = Callable[[int, int], Bitmask]
 def fill_masks(
     rows: Seq[SampleRow], vocab_size: int, eos_token_ids: tuple[int, ...], room: Room
 ) -> tuple[MaskRows, dict[int, SluicegateError]]:
-    """Fill the masks of constrained rows, in memory from `room`; also return, by row, what matchers raised. A failed
-    row has no mask and must not be sampled.
+    """Fill the masks of constrained rows, in memory from `room`; also return the matchers' errors by row index. A
+    failed row has no mask and must not be sampled.
 
-    Rows of one sequence follow each other, by how far they are ahead; matchers walk along the draft and come back.
+    Rows of one sequence must be adjacent, ordered by `ahead`: its matcher accepts the draft token by token and is
+    rolled back at its end.
     """
     constrained = [i for i, row in enumerate(rows) if row.sequence.matcher is not None]
     if not constrained and not any(row.sequence.sampling.min_tokens for row in rows):
@@ -63,8 +64,8 @@ Filled = tuple[MaskRows, dict[int, SluicegateError], float]
 
 
 class MasksAhead:
-    """Fills a step's masks on a thread of its own while the forward pass runs: a mask depends on the tokens before, not
-    on the logits. Pays where the forward pass does not hold the interpreter's lock."""
+    """Fills a step's masks on a thread while the forward pass runs: a mask depends on earlier tokens, not on logits.
+    Pays where the forward pass releases the interpreter's lock."""
 
     fewest = 3
     """Constrained rows from which handing over pays; fewer are filled before the pass begins."""
@@ -75,8 +76,8 @@ class MasksAhead:
         self._begun: tuple[list[SampleRow], Future[Filled] | Filled] | None = None
 
     def begin(self, draws: list[SampleRow], wanted: WantedLogits | None = None) -> None:
-        """Start filling the masks of `draws`. Until `take` nobody else may touch their matchers. `wanted` is told which
-        of the step's logits the masks leave."""
+        """Start filling the masks of `draws`. Until `take` nobody else may touch their matchers. `wanted` receives the
+        masks, so that the pass can skip logits they refuse."""
         if sum([draw.sequence.matcher is not None for draw in draws]) < self.fewest:
             self._begun = draws, self._fill_and_tell(draws, wanted)
             return
@@ -95,7 +96,7 @@ class MasksAhead:
         return filled
 
     def take(self) -> tuple[list[SampleRow], Filled] | None:
-        """Wait for what was begun and return it; None = nothing was."""
+        """Wait for the masks and return them with their rows; None if `begin` was not called."""
         begun, self._begun = self._begun, None
         if begun is None:
             return None
@@ -104,8 +105,8 @@ class MasksAhead:
 
 
 def note_masks(rows: Seq[SampleRow], masks: MaskRows, vocab_size: int, seconds: float) -> None:
-    """Add the cost of masks to the rows' timelines, shared out evenly, and where asked for the share of the vocabulary
-    they refuse."""
+    """Add the time of masks to the rows' timelines, in equal parts; for explained rows also the share of the vocabulary
+    that is refused."""
     each = seconds / max(1, len(masks.masked))
     for at, index in enumerate(masks.masked):
         sequence = rows[index].sequence
@@ -116,8 +117,8 @@ def note_masks(rows: Seq[SampleRow], masks: MaskRows, vocab_size: int, seconds: 
 
 
 def _fill(row: SampleRow, bitmask: Bitmask, at: int) -> bool:
-    """Fill `bitmask[at]` [words] for one row; the matcher is moved one token along the draft, and back after the
-    draft's last."""
+    """Fill `bitmask[at]` [words] for one row; return False if every token is allowed. Then move the matcher one draft
+    token forward, or, at the end of the draft, back to its beginning."""
     matcher, draft = row.sequence.matcher, row.sequence.draft
     assert matcher is not None
     filled = matcher.fill_mask(bitmask[at])
@@ -128,7 +129,7 @@ def _fill(row: SampleRow, bitmask: Bitmask, at: int) -> bool:
 
 
 def _go_back(row: SampleRow) -> None:
-    """Roll a matcher that raised back to before the draft, if it still can."""
+    """Try to roll a matcher that raised back to the state before the draft."""
     if row.ahead and row.sequence.matcher is not None:
         with contextlib.suppress(Exception):
             row.sequence.matcher.rollback(row.ahead)

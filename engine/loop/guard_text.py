@@ -1,4 +1,4 @@
-"""Offer a text that grows to a guard on the event loop: what engine threads come and go, its tokens are kept."""
+"""Keep a growing text for a guard on the event loop, so that it survives the replacement of an engine thread."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class GuardText:
         return min(self._model.context_length, pool.num_blocks * pool.block_size)
 
     async def judge(self, token_ids: Sequence[int], last: int, *, asked: bool = False) -> Sequence[TokenJudgement]:
-        """Do as `TokenReading`. Raises `RequestError` for ids that are no tokens of the guard."""
+        """Judge the `last` of the tokens added; see `TokenReading`. Raises `RequestError` for ids outside the
+        vocabulary."""
         worker, core = self._find()
         self._check(core, token_ids, last)
         new = list(token_ids) if core is self._core else [*self._tokens, *token_ids]
@@ -55,7 +56,7 @@ class GuardText:
             raise ContextLengthExceeded(f"guard {self._model.name!r} reads {self.room} tokens, and the text has more")
 
     def _begun(self, worker: Worker, core: EngineCore) -> GrowingText:
-        """Return the text as this core has it; another core gets it anew."""
+        """Return the text's state in `core`; a new one if the core has changed."""
         if self._text is None or core is not self._core:
             readings = core.readings
             assert readings is not None
@@ -70,7 +71,7 @@ def _let_go(worker: Worker, readings: TokenReadings, text: GrowingText) -> None:
 
 
 def refuse_guard(model: LoadedModel) -> None:
-    """Raise `RequestError` for a guard: it neither writes nor embeds."""
+    """Raise `RequestError` if `model` is a guard, which neither generates nor embeds."""
     if isinstance(model, GuardModel):
         raise RequestError(
             f"model {model.name!r} judges tokens of answers and writes none; name another, or use it in a rail "
@@ -81,6 +82,6 @@ def refuse_guard(model: LoadedModel) -> None:
 
 
 def refuse_closing(worker: Worker) -> None:
-    """Raise `Overloaded` where nothing that is asked now would be answered."""
+    """Raise `Overloaded` while the engine shuts down."""
     if worker.is_closing:
         raise Overloaded("the engine is shutting down; send the request elsewhere", retry_after_s=5.0)

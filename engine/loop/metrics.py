@@ -1,4 +1,5 @@
-"""Report the engine's numbers: gauges of now, and totals since the start (names ending in `_total`; seconds)."""
+"""Compute the engine's metrics: current gauges, and totals since the start (names ending in `_total`); times in
+seconds."""
 
 from __future__ import annotations
 

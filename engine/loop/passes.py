@@ -1,4 +1,4 @@
-"""Run the forward passes of scheduled batches, find out whose row breaks one, and note what probes say of them."""
+"""Run the forward passes of scheduled batches, isolate rows that raise, and record the scores of probes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Scores = tuple[Sequence, int, list[dict[str, float]]]
 
 
 class ForwardPasses:
-    """The passes of one core. Used by the engine thread alone."""
+    """The forward passes of one core. Used by the engine thread alone."""
 
     def __init__(
         self,
@@ -43,8 +43,8 @@ class ForwardPasses:
         self._scores: list[Scores] = []
 
     def run(self, batch: Batch, wanted: WantedLogits | None) -> tuple[list[BatchRow], Tensor]:
-        """Return the sampled rows and their logits [R, V] float32; requests whose forward pass raises fail, and their
-        rows are left out."""
+        """Return the sampled rows and their logits [R, V] float32. If the pass raises, each row is run alone; those
+        that raise again fail their requests and are left out."""
         began = time.perf_counter()
         self._scores.clear()
         try:
@@ -61,12 +61,12 @@ class ForwardPasses:
                 self._proposer.note_step(took)
 
     def take_scores(self) -> list[Scores]:
-        """Return what probes say of the tokens of the last pass that are to be judged, once."""
+        """Return the probes' scores of the last pass and forget them."""
         found, self._scores = self._scores, []
         return found
 
     def _run_alone(self, batch: Batch) -> tuple[list[BatchRow], Tensor]:
-        """Find the row that raises: run each in a pass of its own."""
+        """Run each row in its own pass; fail the requests of rows that raise."""
         release_cached()
         rows: list[BatchRow] = []
         logits = [torch.empty(0, self._model.vocab_size, device=self._model.device)]
@@ -82,7 +82,7 @@ class ForwardPasses:
         return rows, torch.cat(logits)
 
     def _look(self, batch: Batch, labels: Seq[str]) -> None:
-        """Note what probes say of the tokens of sequences that are to be judged."""
+        """Record the probes' scores for the tokens of probed sequences."""
         if not any(row.sequence.probed is not None for row in batch.rows):
             return
         found, at = self._runner.probed(), 0

@@ -1,4 +1,4 @@
-"""Hold the requests of one core: take them in, deliver their pieces, end them."""
+"""Hold the requests of one core: submit them, deliver their pieces, end them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from sluicegate.plugins import DeadlineExceeded, FinishReason, Job, Piece, Sluic
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A job, with everything that could be checked before it reaches the engine thread."""
+    """A checked job on its way to the engine thread."""
 
     generation: LiveGeneration
     rule: DrawRule
@@ -48,7 +48,7 @@ class Submission:
 
 
 class Requests:
-    """Requests of one core that have not ended. Used by the engine thread alone."""
+    """The live requests of one core. Used by the engine thread alone."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Requests:
         forward: str,
         repetition: RepetitionSettings | None = None,
     ) -> None:
-        """Begin without requests. `forward`: what computes them, for their timelines."""
+        """Begin without requests. `forward`: the implementation of the forward pass, for timelines."""
         self.outbox = outbox
         """That of the thread which steps the core."""
         self.wait_estimate = WaitEstimate()
@@ -83,13 +83,13 @@ class Requests:
         return len(self._live)
 
     def sequences(self, generation: LiveGeneration) -> Seq[Sequence]:
-        """Return the sequences of a generation that has not ended; none of one that has."""
+        """Return the sequences of a live generation; () for one that has ended."""
         return self._live.get(generation, ())
 
     # --- they come ---------------------------------------------------------------------------------------------
 
     def submit(self, submission: Submission) -> None:
-        """Queue the request's sequences. If its matcher cannot be opened it fails at once."""
+        """Queue the request's sequences. Fails the request if its matcher cannot be opened."""
         generation, beams = submission.generation, beam_count(submission.generation.job)
         try:
             sequences = [self._sequence(submission, index) for index in range(beams or generation.job.n)]
@@ -113,8 +113,8 @@ class Requests:
             self._scheduler.add(sequences[0])
 
     def cancel(self, generation: LiveGeneration) -> None:
-        """End a request's choices as cancelled; its blocks are free when this returns. Does nothing where it has
-        ended."""
+        """End a request's choices with `finish_reason="cancelled"`; its blocks are free when this returns.
+        Idempotent."""
         if (search := self.searches.of(generation)) is not None:
             self.end_search(search, [Piece(i, finish_reason="cancelled") for i in range(generation.job.n)])
             return
@@ -161,8 +161,8 @@ class Requests:
         )
 
     def _probed(self, submission: Submission) -> ProbedReading | None:
-        """Return what probes say of a request's tokens; None where nobody asked, and where probes know nothing: of an
-        adapter's states."""
+        """Return the state for probing a request's tokens; None where it is not asked for, or the request uses an
+        adapter, for whose hidden states probes are not trained."""
         job = submission.generation.job
         if not job.probed or self._model.probes is None or submission.adapter is not None:
             return None
@@ -173,7 +173,7 @@ class Requests:
         return wanted.longest > 0 and wanted.look_up and not job.sampling.use_beam_search
 
     def _open(self, sequence: Sequence) -> None:
-        """Append the tokens that a grammar forces before anything is computed."""
+        """Append the tokens that a grammar forces at the beginning."""
         self._conclude(sequence, self._appender.jump(sequence))
 
     def _release_followers(self, leader: Sequence) -> None:
@@ -185,13 +185,14 @@ class Requests:
     # --- what is delivered, and how they end -------------------------------------------------------------------
 
     def advanced(self, sequence: Sequence, reason: FinishReason | None) -> None:
-        """Deliver what a step added to a sequence, and start its followers, which can reuse the prompt's blocks now."""
+        """Deliver new text of a sequence or end it, and queue its followers, which can now reuse the prompt's
+        blocks."""
         self._conclude(sequence, reason)
         if self._followers:
             self._release_followers(sequence)
 
     def _conclude(self, sequence: Sequence, reason: FinishReason | None) -> None:
-        """Deliver what became final; end the sequence if there is a reason to."""
+        """Deliver the text that became final; end the sequence if there is a `reason`."""
         owner = sequence.owner
         if reason is not None and sequence.probed is not None and self._reads_rest(sequence, sequence.probed, reason):
             reason = None
@@ -217,7 +218,7 @@ class Requests:
             self.outbox.add(sequence.owner, Piece(last.index, finish_reason=reason))
 
     def deliver(self, sequence: Sequence, piece: Piece) -> None:
-        """Hand a piece over, or let it wait until the states of its tokens are judged."""
+        """Deliver a piece; of a probed sequence only after all its tokens are scored."""
         if sequence.probed is None:
             self.outbox.add(sequence.owner, piece)
         else:
@@ -225,8 +226,8 @@ class Requests:
             self._release(sequence, sequence.probed)
 
     def _reads_rest(self, sequence: Sequence, probed: ProbedReading, reason: FinishReason) -> bool:
-        """Return whether a sequence that ends has tokens whose states no step has computed; it then stays for one
-        more."""
+        """Return whether an ending sequence needs one more step, since probes have not seen all its tokens. Records
+        `reason` for then."""
         if reason == "cancelled" or sequence.state is SequenceState.ENDED or probed.ending is not None:
             return False
         if sequence.computed >= len(sequence.tokens) - probed.silent_end:
@@ -236,7 +237,7 @@ class Requests:
         return True
 
     def judged(self, sequence: Sequence, start: int, scores: Seq[dict[str, float]]) -> None:
-        """Take what probes say of the tokens from `start` on that a step has computed; deliver what waited for it."""
+        """Record the probes' scores of computed tokens from `start` on; deliver the pieces that waited for them."""
         probed = sequence.probed
         assert probed is not None
         probed.take(start, scores, probed.upto or sequence.computed)
@@ -250,7 +251,7 @@ class Requests:
             self.outbox.add(sequence.owner, piece)
 
     def _retire(self, sequence: Sequence) -> None:
-        """Free the sequence's blocks and forget the request if this was its last choice."""
+        """Free a sequence's blocks, and forget the request if this was its last choice."""
         if sequence.probed is not None:
             sequence.probed.upto = sequence.computed
         self._scheduler.remove(sequence)
@@ -269,7 +270,8 @@ class Requests:
             self._break_off(generation, DeadlineExceeded(message))
 
     def fail(self, generation: LiveGeneration, error: SluicegateError) -> None:
-        """End all choices of a request with an error. Its own blocks may hold NaN: they are zeroed, and not reused."""
+        """End all choices of a request with an error. Blocks that only it holds may contain NaN: they are zeroed, and
+        not reused."""
         for sequence in self._live.get(generation, []):
             self._runner.scrub(self._scheduler.pool.forget(sequence.blocks))
         self._break_off(generation, error)
@@ -295,7 +297,7 @@ class Requests:
             self.fail(sequence.owner, as_failure(error, "advancing the sequence"))
 
     def end_search(self, search: BeamSearch, pieces: list[Piece]) -> None:
-        """End all beams, and deliver `pieces`."""
+        """End all beams of a search, and deliver `pieces`."""
         owner = search.slots[0].owner
         for slot in search.slots:
             self._scheduler.remove(slot)

@@ -1,9 +1,9 @@
-"""Compute what guards with heads on tokens are asked: many texts in one pass, each by the tokens that are new in it.
+"""Answer questions to guards with token heads: many texts in one pass, each computed from its new tokens on.
 
-Every step takes what was asked so far, up to the engine's budget of tokens; a long text that begins leaves room for the
-few tokens of others. Keys and values of a text stay in its blocks from one call to the next, so a text of n tokens
-costs n. Where blocks run out, younger texts give theirs up for older ones, so that those which have come far come to
-their end; and so does a text that nobody has asked about for a while. Both are computed again when they are next asked.
+Every step takes the questions asked so far, up to the engine's token budget; a long new text leaves room for the few
+tokens of others. The KV blocks of a text are kept between calls, so each of its tokens is computed once. Where blocks
+run out, younger texts lose theirs to older ones, so that texts far advanced can finish; idle texts lose theirs first.
+Evicted texts are recomputed when they are next asked about.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ REST_S = 0.001
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class TokenQuestion:
-    """A `Waiter` for the judgements of the `last` tokens of a text to which `new` ones are added."""
+    """A request to judge the `last` tokens of a text after `new` ones are added. A `Waiter`."""
 
     text: GrowingText
     new: Seq[int]
@@ -56,8 +56,8 @@ class TokenQuestion:
 
     @property
     def first(self) -> int:
-        """Return the place in the text of the first token that is still to be judged; those computed again do not
-        count."""
+        """Return the index in the text of the first token still to judge. Recomputed tokens before it are not judged
+        again."""
         return len(self.text.tokens) - self.last + len(self.found)
 
     def answer(self) -> None:
@@ -78,8 +78,8 @@ class TokenQuestion:
 
 @dataclass(frozen=True, slots=True)
 class _TextRow:
-    """Tokens [start, start + count) of a question's text; the last `wanted` of them are judged. Made before the pass:
-    `wanted` changes with it."""
+    """Tokens [start, start + count) of a question's text. `wanted` is valid before the pass only: it follows
+    `question.found`."""
 
     question: TokenQuestion
     start: int
@@ -87,12 +87,12 @@ class _TextRow:
 
     @property
     def wanted(self) -> int:
-        """Count the tokens that are to be judged."""
+        """Return how many tokens, the last of the row, are to be judged."""
         return max(0, self.start + self.count - max(self.start, self.question.first))
 
 
 class TokenReadings:
-    """All texts that one guard reads. Used by the engine thread alone, under `torch.inference_mode`."""
+    """All texts of one guard. Used by the engine thread alone, under `torch.inference_mode`."""
 
     def __init__(self, model: GuardModel, runner: ModelRunner, pool: BlockPool, budget: int) -> None:
         """Begin without texts. `budget`: most new tokens of a step."""
@@ -121,7 +121,7 @@ class TokenReadings:
         self._waiting.append(question)
 
     def close(self, text: GrowingText) -> None:
-        """Free what a text holds. Idempotent."""
+        """Free a text's blocks and end it. Idempotent."""
         text.closed = True
         self._give_up(text)
 
@@ -131,7 +131,7 @@ class TokenReadings:
             question.fail(error)
 
     def step(self) -> int:
-        """Compute one pass; returns how many tokens it had."""
+        """Compute one pass and answer finished questions; return the number of tokens computed."""
         self._waiting = [question for question in self._waiting if not question.is_over]
         rows = self._rows()
         if rows:
@@ -147,7 +147,7 @@ class TokenReadings:
     # --- which tokens ------------------------------------------------------------------------------------------
 
     def _rows(self) -> list[_TextRow]:
-        """Return the rows of the next pass, those with the fewest tokens first; none where nothing can be computed."""
+        """Return the rows of the next pass, shortest first; [] where no question can advance."""
         for question in self._waiting:
             question.text.find(self._pool, question.first)
             if question.text.blocks:
@@ -165,8 +165,8 @@ class TokenReadings:
         return sorted(rows, key=lambda row: row.count)
 
     def _secure(self, question: TokenQuestion, count: int, rows: Seq[_TextRow]) -> bool:
-        """Take blocks for `count` more tokens, from texts that are not in this pass where there are too few. False: the
-        question waits for the next pass, or has failed since the pool is too small for its text alone."""
+        """Take blocks for `count` more tokens, evicting texts that are not in this pass if needed. Returns False if the
+        question must wait for the next pass, or has failed because the pool is too small for its text alone."""
         text, pool = question.text, self._pool
         busy = {row.question.text for row in rows} | {text}
         while (missing := text.lacks(pool, count)) > pool.free_count:
@@ -199,7 +199,7 @@ class TokenReadings:
     # --- the pass ----------------------------------------------------------------------------------------------
 
     def _compute(self, rows: Seq[_TextRow]) -> None:
-        """Run a pass; where it raises, each row in one of its own, so that one that breaks fails alone."""
+        """Run a pass; if it raises, run each row alone and fail only those that raise again."""
         try:
             self._take(rows, self._runner.features(self._inputs(rows)))
         except Exception as error:
@@ -225,7 +225,7 @@ class TokenReadings:
         return StepInputs(ids, positions, np.array(slots, np.int64), np.concatenate(wanted), stretches)
 
     def _take(self, rows: Seq[_TextRow], features: Tensor) -> None:
-        """Judge by `features` [R, 2 i] of the wanted tokens, row by row."""
+        """Judge the wanted tokens from `features` [R, 2 i], row by row."""
         heads, at = self._model.guard_heads, 0
         for row in rows:
             question, wanted = row.question, row.wanted
@@ -240,7 +240,7 @@ class TokenReadings:
             question.text.used_s = time.monotonic()
 
     def _broken(self, question: TokenQuestion, error: Exception) -> None:
-        """End a text whose blocks may hold NaN: they are zeroed, and not reused."""
+        """End a text whose blocks may contain NaN: they are zeroed, and not reused."""
         text = question.text
         self._runner.scrub(self._pool.forget(text.blocks))
         text.closed = True
@@ -251,8 +251,8 @@ class TokenReadings:
 
 
 def _victim(text: GrowingText, others: Iterable[GrowingText], asked: AbstractSet[GrowingText]) -> GrowingText | None:
-    """Return who gives its blocks up for `text`: who was not asked about for longest, else the youngest of those that
-    are younger than it."""
+    """Choose the text to evict for `text`: the one idle longest, else the youngest of those younger than it; None if
+    there is none."""
     since = time.monotonic() - IDLE_S
     if idle := [one for one in others if one not in asked and one.used_s < since]:
         return min(idle, key=lambda one: one.used_s)

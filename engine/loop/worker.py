@@ -1,4 +1,4 @@
-"""Run the engine thread: take what was posted, compute one step of every model that has work, deliver.
+"""Run the engine thread: take posted calls, compute one step of every model that has work, deliver.
 
 Other threads reach it through an inbox alone (a deque and an event); it never waits for any of them.
 """
@@ -34,16 +34,16 @@ _LOG = logging.getLogger(__name__)
 
 
 class Waiter(Protocol):
-    """Someone on an event loop who must be told, from any thread, that what they wait for will not come."""
+    """An object on an event loop that can be failed from any thread, when its result will never come."""
 
     def fail(self, error: Exception) -> None: ...
 
 
 class Task(Waiter, Protocol):
-    """Work besides generation, in slices: one slice of one task a turn, so that it delays no decode step."""
+    """Work other than generation, done in slices: one slice of one task per turn, so as not to delay decode steps."""
 
     def advance(self) -> bool:
-        """Compute one slice; True when none is left. What it raises is given to `fail`."""
+        """Compute one slice; return True when the task is finished. Exceptions are passed to `fail`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class _Retiring:
 
 @dataclass(slots=True, weakref_slot=True)
 class Worker:
-    """Owns the cores while it runs. What is not marked otherwise is touched by the engine thread alone."""
+    """Owns the cores while it runs. Used by the engine thread alone except where marked."""
 
     settings: EngineSettings
     outbox: Outbox = field(default_factory=Outbox)
@@ -109,7 +109,7 @@ class Worker:
             finalize(self, _end, self._thread, self._abandoned, self._closing, self._wake)
 
     async def close(self) -> None:
-        """Let running requests finish for `drain_s`, cancel the rest and join the thread; give up on one that does not
+        """Drain running requests for `drain_s`, cancel the rest and join the thread; abandon a thread that does not
         stop."""
         self._closing.set()
         self._wake.set()
@@ -120,7 +120,7 @@ class Worker:
                 self.abandon(Overloaded("the engine is shutting down; send the request elsewhere", retry_after_s=5.0))
 
     def stuck_s(self) -> float:
-        """Return how long the current turn has lasted in seconds; infinite if the thread has died."""
+        """Return the seconds the current turn has lasted; infinite if the thread has died."""
         if self._thread is not None and not self._thread.is_alive() and not self.is_closing:
             return inf
         began = self._turn_began
@@ -132,7 +132,7 @@ class Worker:
         return "the thread has died" if frame is None else "".join(traceback.format_stack(frame))
 
     def abandon(self, error: Exception) -> None:
-        """Give up a thread that hangs: what it may still do is ignored, and whoever waits gets `error`."""
+        """Give up a thread that hangs: ignore its results, and fail everyone waiting for it with `error`."""
         self._abandoned.set()
         self._closing.set()
         self._wake.set()
@@ -147,7 +147,7 @@ class Worker:
         self.post(lambda: self._take_in(core, submission))
 
     def ask(self, readings: TokenReadings, question: TokenQuestion) -> None:
-        """Have a guard judge tokens; who asks hears of it where this thread is given up."""
+        """Pass a question to a guard; it fails if this thread is abandoned."""
         self._waiters.add(question)
         self.post(lambda: readings.add(question))
 
@@ -155,7 +155,7 @@ class Worker:
         self.post(lambda: self._take_over(core))
 
     async def dismiss(self, core: EngineCore, drain_s: float) -> None:
-        """Drop a core: wait until its last request has ended, for `drain_s` at most. Its blocks are then free."""
+        """Drain a core for at most `drain_s`, then remove it. Its blocks are free when this returns."""
         loop = asyncio.get_running_loop()
         gone = asyncio.Event()
 
@@ -268,7 +268,7 @@ class Worker:
                 core.requests.cancel(generation)
 
     def _let_go(self, *, all_of_them: bool = False) -> None:
-        """Drop retiring cores that have no work any more, or whose time is over."""
+        """Remove retiring cores that have no work or are past their deadline."""
         now = time.monotonic()
         for retiring in [x for x in self._retiring if all_of_them or not x.core.has_work or now >= x.deadline]:
             retiring.core.end_all(GenerationFailed("the model was taken out; send the request again"))
@@ -288,8 +288,8 @@ class Worker:
 
 
 def _end(thread: threading.Thread, abandoned: threading.Event, closing: threading.Event, wake: threading.Event) -> None:
-    """Stop an engine thread before the interpreter ends, where `close` was not called or gave up. A thread that leaves
-    compiled code later aborts the process, or reads memory that is gone."""
+    """Stop an engine thread that `close` did not, before the interpreter ends: compiled code that still ran then would
+    abort the process, or read freed memory."""
     for event in (abandoned, closing, wake):
         event.set()
     thread.join(EXIT_PATIENCE_S)

@@ -1,7 +1,7 @@
-"""Bring a constrained answer to a valid end before its tokens run out, where the request asks for it.
+"""End a constrained answer validly before its tokens run out, where the request asks for it.
 
-A token is not taken if, after it, the grammar's shortest completion no longer fits; then the completion from before the
-token is written instead. Checked only near the end, or near the longest completion seen so far times `MARGIN`.
+A token is refused if the grammar's shortest completion would not fit after it; the completion from before the token is
+written instead. This is checked only near the end, or near the longest completion seen so far times `MARGIN`.
 
 Not covered: a grammar whose search for a completion gives up, and a single token far from the end after which the
 completion is longer than `MARGIN` foresaw. Such an answer ends with `length`, as it would have without this.
@@ -17,7 +17,7 @@ MARGIN = 4
 
 
 class Closer:
-    """Decides for one sequence. The matcher is moved and moved back."""
+    """Decides when to complete one sequence. Moves its matcher and rolls it back."""
 
     def __init__(self, matcher: Matcher) -> None:
         self._matcher = matcher
@@ -25,8 +25,8 @@ class Closer:
         self._longest = len(self._way or ())
 
     def instead_of(self, token_id: int, room: int) -> tuple[int, ...] | None:
-        """Return what to write instead of `token_id`, after which `room` tokens would be left; None = take it. Empty
-        where the text may just end."""
+        """Return the completion to write instead of `token_id`, after which `room` tokens would be left; None = accept
+        the token. () = the answer may end here."""
         if room > max(NEAR, MARGIN * self._longest):
             self._way = None
             return None
@@ -41,7 +41,7 @@ class Closer:
         return None
 
     def moved(self) -> None:
-        """Forget the last completion: tokens were accepted that `instead_of` was not asked about."""
+        """Forget the cached completion, after tokens were accepted without calling `instead_of`."""
         self._way = None
 
     def _found(self) -> tuple[int, ...] | None:
@@ -50,5 +50,5 @@ class Closer:
 
 
 def closer_for(matcher: Matcher | None, *, wanted: bool) -> Closer | None:
-    """Return what closes an answer; None where that is not wanted, or there is no grammar."""
+    """Return a closer for `matcher`; None without a grammar, or if not `wanted`."""
     return Closer(matcher) if wanted and matcher is not None else None

@@ -11,7 +11,7 @@ from sluicegate.plugins import Job, Piece, SluicegateError, Timeline, Usage
 
 
 class LiveGeneration:
-    """A running `Job`: an async iterable of pieces, for one consumer on the loop it was made on.
+    """A running `Job`: an async iterable of pieces, for one consumer on the event loop that created it.
 
     `cached_tokens` and `timeline` are written by the engine thread and read anywhere.
     """
@@ -42,16 +42,16 @@ class LiveGeneration:
 
     @property
     def is_over(self) -> bool:
-        """Return whether everything has been delivered, read or not. On the event loop."""
+        """Return whether every piece has been received, read or not. On the event loop."""
         return self._open_choices <= 0 or self._error is not None
 
     @property
     def has_begun(self) -> bool:
-        """Return whether a step has computed something of it."""
+        """Return whether a first step has started."""
         return self.timeline.started_s is not None
 
     async def begin(self) -> None:
-        """Do nothing: the job is queued already."""
+        """Return at once: `Engine.generate` has already queued the job."""
 
     def cancel(self) -> None:
         """End unfinished choices with `finish_reason="cancelled"`; their blocks are free within one step."""
@@ -59,7 +59,7 @@ class LiveGeneration:
             self._on_cancel(self)
 
     async def __aiter__(self) -> AsyncIterator[Piece]:
-        """Yield pieces. Raises `GenerationFailed` where generation broke. Leaving the iteration early cancels."""
+        """Yield pieces. Raises the engine's error if generation fails. Leaving the iteration early cancels."""
         try:
             while self._open_choices > 0 or self._pieces:
                 while self._pieces:
@@ -73,11 +73,11 @@ class LiveGeneration:
             self.cancel()
 
     def fail(self, error: Exception) -> None:
-        """Make the iteration raise `error` if it has not ended yet. From any thread."""
+        """Make an unfinished iteration raise `error`. From any thread."""
         _hand_over(self.loop, [(self, as_failure(error, "the engine"))])
 
     def receive(self, news: Piece | SluicegateError) -> None:
-        """Take something that a step brought. On the event loop."""
+        """Queue a piece, or record an error, for the consumer. On the event loop."""
         if isinstance(news, Piece):
             self._pieces.append(news)
             self._open_choices -= news.finish_reason is not None
@@ -87,7 +87,7 @@ class LiveGeneration:
 
 
 class Outbox:
-    """What the current step brought, by generation. Used by the engine thread alone."""
+    """Pieces and errors of the current step, in order. Used by the engine thread alone."""
 
     def __init__(self) -> None:
         self._parcels: list[_Parcel] = []
@@ -99,7 +99,7 @@ class Outbox:
         self._parcels.append((generation, error))
 
     def flush(self) -> list[LiveGeneration]:
-        """Hand everything over, one call per event loop. Returns the generations whose loop is gone."""
+        """Send everything to the consumers, one call per event loop. Returns the generations whose loop is closed."""
         if not self._parcels:
             return []
         parcels, self._parcels = self._parcels, []

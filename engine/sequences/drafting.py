@@ -1,4 +1,4 @@
-"""Decide how far to guess ahead of a sequence, from how many of its guesses came true."""
+"""Choose the length of a sequence's next draft from how many of its draft tokens were accepted."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Protocol
 
 
 class Drafter(Protocol):
-    """One sequence's source of guesses."""
+    """A source of draft tokens for one sequence."""
 
     def propose(self, tokens: list[int], ahead: list[int]) -> int | None:
-        """Guess the token after `tokens` + `ahead`; None = no idea. `tokens` only grows from call to call."""
+        """Propose the token after `tokens` + `ahead`, or None. `tokens` only grows from call to call."""
 
 
 @dataclass(slots=True)
 class LookupAcceptance:
-    """For guesses that cost nothing: guess as far as it paid lately; after a run of misses, a short try now and
-    again."""
+    """Draft length for a drafter without cost: proportional to the recent acceptance rate; after a run of misses, one
+    token every eighth step."""
 
     rate: float = 0.6
     """Share of guesses that came true, recent ones weighing more."""
@@ -35,17 +35,17 @@ class LookupAcceptance:
 
 @dataclass(slots=True)
 class DraftAcceptance:
-    """For a drafter whose guesses cost time."""
+    """Draft length for a drafter whose tokens cost time."""
 
     accepted: float = 0.7
     """Share of guesses that came true, of those before which all had."""
 
     def length(self, longest: int, cost: float) -> int:
-        """Return how far to guess; `cost` is that of a guess in steps; 0 = it does not pay."""
+        """Return the draft length, 0 if none pays; `cost` of a draft token in decode steps."""
         return draft_length(self.accepted, cost, longest)
 
     def promise(self, length: int) -> float:
-        """Return how many of `length` guesses will come true, on average."""
+        """Return the expected number of accepted tokens in a draft of `length`."""
         return sum(self.accepted**place for place in range(1, length + 1))
 
     def record(self, guessed: int, right: int) -> None:
@@ -55,8 +55,11 @@ class DraftAcceptance:
 
 
 def draft_length(accepted: float, cost: float, longest: int) -> int:
-    """Return how many guesses pay best, 0 = none, if each comes true with probability `accepted` after those before it
-    did, and one costs `cost` steps (Leviathan et al., 2023): (1 - a^(k+1)) / (1 - a) tokens for 1 + k * cost steps."""
+    """Return the draft length k that maximises tokens per time; 0 = do not draft.
+
+    Each token is accepted with probability `accepted` if all before it were, and costs `cost` decode steps: (1 -
+    a^(k+1)) / (1 - a) tokens for 1 + k * cost steps (Leviathan et al., 2023).
+    """
     a = min(accepted, 0.99)
     gains = [(1 - a ** (k + 1)) / (1 - a) / (1 + k * cost) for k in range(longest + 1)]
     return max(range(longest + 1), key=gains.__getitem__)

@@ -1,7 +1,7 @@
-"""Hold a text that a guard reads as it grows: its tokens, and the KV blocks of those that were computed.
+"""Hold a growing text that a guard reads: its tokens, and the KV blocks of those computed.
 
-Unlike a sequence it is never drawn from, and between two calls nothing of it is pending. Its full blocks are named and
-shared like those of prompts.
+Nothing is drawn from it, and between two calls it has no pending tokens. Its full blocks are named and shared like
+those of prompts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from sluicegate.engine.memory.blocks import BlockPool, Digest
 
 @dataclass(slots=True, eq=False)
 class GrowingText:
-    """Touched by the engine thread alone. Keys and values of the first `computed` tokens are in `blocks`."""
+    """A text for one guard. `blocks` hold keys and values of the first `computed` tokens. Used by the engine thread
+    alone."""
 
     root: Digest
     """Where the chains of its tenant begin."""
@@ -37,11 +38,11 @@ class GrowingText:
 
     @property
     def table(self) -> npt.NDArray[np.int64]:
-        """Return `blocks` as an array, int64; longer than they are."""
+        """Return the block table, int64; entries after the last block are undefined."""
         return self._table
 
     def find(self, pool: BlockPool, before: int) -> None:
-        """Take over what the pool has of its first `before` tokens, where it holds no block yet."""
+        """Take cached blocks for the first `before` tokens from the pool, if the text has no blocks yet."""
         if not self.blocks:
             self._hold(pool.match(self._named(pool, min(before, len(self.tokens) - 1)), self.tokens))
             self.computed = len(self.blocks) * pool.block_size
@@ -49,14 +50,14 @@ class GrowingText:
             pool.counters.found += self.computed
 
     def lacks(self, pool: BlockPool, count: int) -> int:
-        """Return how many blocks are missing for `count` more tokens."""
+        """Return how many more blocks `count` more tokens need."""
         return max(0, pool.blocks_for(self.computed + count) - len(self.blocks))
 
     def take(self, pool: BlockPool, blocks: int) -> None:
         self._hold(pool.take(blocks))
 
     def advance(self, pool: BlockPool, count: int) -> None:
-        """Note that `count` tokens were computed; offer the blocks that are full now for reuse."""
+        """Count `count` more tokens as computed, and publish blocks that are now full."""
         size, before = pool.block_size, self.computed // pool.block_size
         self.computed += count
         names = self._named(pool, self.computed)
@@ -64,7 +65,7 @@ class GrowingText:
             pool.publish(self.blocks[at], names[at], self.tokens[at * size : (at + 1) * size])
 
     def give_up(self, pool: BlockPool) -> None:
-        """Release its blocks; what it has read will be found again, or computed again."""
+        """Release all blocks; they are found in the cache or recomputed when next needed."""
         pool.release(self.blocks)
         self.blocks, self.computed = [], 0
 
@@ -76,5 +77,5 @@ class GrowingText:
         self.blocks += blocks
 
     def _named(self, pool: BlockPool, tokens: int) -> list[Digest]:
-        """Return the names of the blocks that the first `tokens` tokens fill."""
+        """Return the names of the blocks filled by the first `tokens` tokens."""
         return pool.extend_names(self._digests, self.root, self.tokens, tokens)

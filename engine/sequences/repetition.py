@@ -31,16 +31,15 @@ class LoopDetector(Protocol):
     """By the request: the choice then ends even where no valid end is known."""
 
     def closed_by(self, token: int) -> bool:
-        """Take one more token; True if a pattern has now been written often enough."""
+        """Record one more token; return True if a pattern has been repeated often enough."""
 
     def allows(self, prompt: Sequence[int], way: Sequence[int]) -> bool:
-        """Return whether the choice, which repeats itself, goes on all the same. `way`: the tokens of its shortest
-        end."""
+        """Return whether a choice that repeats itself may continue. `way`: the grammar's shortest completion."""
 
 
 class RepetitionDetector:
-    """For one sequence. Same as asking after each token whether, for some pattern size p, the last p * min_count tokens
-    are the last p tokens over and over, but incremental."""
+    """Detects repetition in one sequence: whether, for some pattern size p, the last p * min_count tokens are the last
+    p tokens repeated. Incremental."""
 
     asked: ClassVar[bool] = True
 
@@ -54,7 +53,7 @@ class RepetitionDetector:
         self._count = 0
 
     def closed_by(self, token: int) -> bool:
-        """Take one more token; True if a pattern has now been written often enough."""
+        """Record one more token; return True if a pattern has been repeated `min_count` times."""
         if self._count == len(self._tokens):
             self._tokens[: self._high] = self._tokens[self._count - self._high :].copy()
             self._count = self._high
@@ -68,14 +67,15 @@ class RepetitionDetector:
         return bool((self._runs >= self._enough).any())
 
     def allows(self, prompt: Sequence[int], way: Sequence[int]) -> bool:
-        """Return False: it was asked for."""
+        """Return False: the request asked for the end."""
         return False
 
 
 class StretchDetector:
-    """Looks at the newest tokens now and then: a pattern must fill `min_tokens` of them, `min_count` times at least.
+    """Checks the newest tokens at intervals: a pattern must fill `min_tokens` of them, `min_count` times at least.
 
-    Not covered: what repeats with small changes (a counter, another spelling), and patterns past `max_pattern_size`.
+    Not covered: repetition with small changes (a counter, another spelling), and patterns longer than
+    `max_pattern_size`.
     """
 
     asked: ClassVar[bool] = False
@@ -94,7 +94,7 @@ class StretchDetector:
         return repeats(np.array(self._tokens[-longest:]), self._settings, self._settings.min_tokens)
 
     def allows(self, prompt: Sequence[int], way: Sequence[int]) -> bool:
-        """Return True where the prompt repeats itself too, or the schema demands more than has been repeated."""
+        """Return True if the prompt repeats itself too, or the shortest completion is longer than the answer so far."""
         enough = self._settings.min_tokens // _PROMPT_SHARE
         if holds_repetition(np.array(prompt[-_PROMPT_TOKENS:]), self._settings.max_pattern_size, enough):
             self._next = 1 << 62
@@ -129,7 +129,7 @@ def holds_repetition(tokens: npt.NDArray[np.int64], largest: int, enough: int) -
 
 
 def detector_of(job: Job, settings: RepetitionSettings) -> LoopDetector | None:
-    """Return what the request asks for, or else what the engine does for constrained answers; None where neither."""
+    """Return the detector the request asks for, else the engine's own for constrained answers, else None."""
     asked = job.sampling.repetition_detection
     if asked is not None:
         return RepetitionDetector(asked) if asked.max_pattern_size > 0 else None

@@ -108,25 +108,26 @@ class Sequence:
 
     @property
     def is_plain(self) -> bool:
-        """Return whether it only wants text as it comes: no grammar, search, logprobs, stop strings or other ends."""
+        """Return whether each token can be passed on as it comes: no grammar, search, logprobs, stop strings,
+        repetition detection, minimum length or explanation."""
         unbound = self.matcher is None and not self.is_beam and self.rule.logprobs is None
         unbound = unbound and self.repetition is None and not self.sampling.stop_token_ids
         return unbound and not self.timeline.explain and not self.sampling.min_tokens and self.output.is_direct
 
     @property
     def pending(self) -> int:
-        """Count the tokens whose keys and values are not computed yet; 0 only where a beam waits for the others."""
+        """Count the tokens whose keys and values are not computed yet; 0 only for a beam waiting for the others."""
         return len(self.tokens) - self.computed
 
     @property
     def reads_rest(self) -> bool:
-        """Return whether it has ended but for tokens whose states are still to be judged."""
+        """Return whether its answer has ended and only the probes' scores of its last tokens are missing."""
         return self.probed is not None and self.probed.ending is not None
 
     @property
     def reusable(self) -> int:
-        """Count the tokens whose keys and values may be another's: all but the newest, and none whose state is to be
-        judged."""
+        """Count the tokens that may be taken from the prefix cache: all but the newest, and none that probes must still
+        score."""
         return len(self.tokens) - 1 if self.probed is None else min(len(self.tokens) - 1, self.probed.known)
 
     @property
@@ -144,5 +145,5 @@ class Sequence:
         self.blocks += blocks
 
     def name_blocks(self, pool: BlockPool, tokens: int) -> list[Digest]:
-        """Return the names of the blocks that the first `tokens` tokens fill; none where the pool reuses nothing."""
+        """Return the names of the blocks filled by the first `tokens` tokens; [] if the pool reuses nothing."""
         return pool.extend_names(self.digests, self.root, self.tokens, tokens)

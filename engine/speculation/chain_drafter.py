@@ -1,9 +1,8 @@
-"""Guess with a head that reads the model's states and then its own, place by place: EAGLE-3, and MTP
-layers.
+"""Draft with a head that reads the model's states and then its own, token by token: EAGLE-3 and MTP layers.
 
-The head has keys and values of its own for what it has read: pairs of a state of the model and the token after it.
-Pairs that guesses made are written over once the model's own states are there. Where the model reused a prefix, its
-states are not known: the head then reads from there on.
+The head has its own KV cache, of pairs: a state of the model and the token after it. Pairs of draft tokens are
+overwritten once the model's own states are known. For a prefix from the cache the model's states are not known: the
+head reads from its end on.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ READS_AT_ONCE = 32
 
 @dataclass(slots=True)
 class _ChainReading:
-    """What the head knows of one sequence: pairs from the place `first` on, read up to `known`."""
+    """The head's progress in one sequence: pairs from position `first` on, read up to `known`."""
 
     first: int
     known: int
@@ -42,12 +41,13 @@ class _ChainReading:
     blocks: list[int] = field(default_factory=list)
 
     def take(self, start: int, states: Tensor) -> None:
-        """Take the states of the places from `start` on; what was known of them before is wrong."""
+        """Replace the states from position `start` on."""
         self.waiting = torch.cat([self.waiting[: start - self.known], states])
 
 
 class _ChainRun(NamedTuple):
-    """Pairs of one sequence to be read: tokens, and the states before them, from a place on."""
+    """Consecutive pairs of one sequence to read: tokens, and the states [k, d] before them, from position `start`
+    on."""
 
     reading: _ChainReading
     start: int
@@ -55,7 +55,7 @@ class _ChainRun(NamedTuple):
     states: Tensor
 
     def stretch(self, size: int) -> Stretch:
-        """Return its places in the head's own cache, with blocks of `size`."""
+        """Return the run's positions in the head's own cache, whose blocks have `size` positions."""
         first, count = self.start - self.reading.first, len(self.tokens)
         return Stretch(first, count, np.array(self.reading.blocks[: -(-(first + count) // size)], np.int64))
 
@@ -64,7 +64,7 @@ class ChainDrafter:
     """A `BatchDrafter`. Used by the engine thread alone."""
 
     def __init__(self, model: LoadedModel, head: ChainHead, runner: ModelRunner, num_blocks: int) -> None:
-        """Take the `runner` of the model, which keeps the states that the head reads."""
+        """Draft from the states that `runner`, the model's, stores after each step."""
         self.seconds_a_token = 0.0
         self._head = head
         self._runner = runner
@@ -98,8 +98,8 @@ class ChainDrafter:
         return reading
 
     def _ready(self, sequence: Sequence, reading: _ChainReading, computed: int) -> _ChainRun | None:
-        """Return the pairs whose token and state are both certain, and count them as read; None where there is no room,
-        or no pair. States of places from `computed` on are those of guesses that did not come true."""
+        """Return the pairs whose token and state are final, and count them as read. None where there are none, or no
+        free blocks. States from position `computed` on belong to rejected draft tokens."""
         count = min(min(len(sequence.tokens) - 1, computed) - reading.known, len(reading.waiting))
         if count <= 0 or not self._reserve(reading, reading.known + count):
             return None
@@ -110,7 +110,7 @@ class ChainDrafter:
     # --- guesses -----------------------------------------------------------------------------------------------
 
     def guess(self, wanted: Seq[Wanted]) -> list[list[int]]:
-        """Guess as `BatchDrafter` says; [] where there is no room."""
+        """Draft as `BatchDrafter.guess` says; [] for a sequence without free blocks or states."""
         began = time.perf_counter()
         self.release()
         with drafting(wanted) as guesses:
@@ -121,7 +121,7 @@ class ChainDrafter:
         return found
 
     def _grow(self, guesses: list[Draft]) -> int:
-        """Grow all guesses, a token of each at a time; returns how often."""
+        """Extend all drafts by one token at a time until they are done; return the number of rounds."""
         live, runs = [], []
         for guess in guesses:
             reading = self._readings.get(guess.sequence)
@@ -145,13 +145,13 @@ class ChainDrafter:
         return rounds
 
     def _next(self, guess: Draft, place: int, state: Tensor) -> _ChainRun:
-        """Return the pair at `place`: the head's own state before a token that is guessed, or forced."""
+        """Return the pair at `place`: the head's own state and the drafted or forced token after it."""
         behind = place + 1 - len(guess.sequence.tokens)
         token = guess.found[behind] if behind >= 0 else guess.sequence.tokens[place + 1]
         return _ChainRun(self._readings[guess.sequence], place, [token], state[None])
 
     def _read(self, runs: list[_ChainRun]) -> list[Tensor]:
-        """Read pairs of several sequences in one pass; returns the head's last state [d] of each."""
+        """Read pairs of several sequences in one pass; return the head's last state [d] for each."""
         order = sorted(range(len(runs)), key=lambda at: len(runs[at].tokens))
         rows, size = [runs[at] for at in order], self._pool.block_size
         stretches = [row.stretch(size) for row in rows]
@@ -175,14 +175,14 @@ class ChainDrafter:
             self._drop(sequence)
 
     def close(self) -> None:
-        """Do nothing: it has no threads."""
+        """Return at once: the drafter has no threads."""
 
     def _drop(self, sequence: Sequence) -> None:
         if (reading := self._readings.pop(sequence, None)) is not None:
             self._pool.release(reading.blocks)
 
     def _reserve(self, reading: _ChainReading, end: int) -> bool:
-        """Hold blocks for all places before `end`; False where there are too few."""
+        """Take blocks for all positions before `end`; return False if too few are free."""
         missing = self._pool.blocks_for(end - reading.first) - len(reading.blocks)
         try:
             reading.blocks += self._pool.take(missing) if missing > 0 else []

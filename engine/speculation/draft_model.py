@@ -1,7 +1,7 @@
-"""Guess with a smaller model of the same tokenizer, for all sequences of a step together.
+"""Draft with a smaller model of the same tokenizer, for all sequences of a step together.
 
-Its keys and values are its own, and follow what was kept of its guesses. Tokens that the grammar forces between two
-guesses cost nothing.
+It has its own KV cache, rolled back to the accepted tokens. Tokens that the grammar forces between two draft tokens
+cost no extra pass.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class ModelDrafter:
     """A `BatchDrafter`. Used by the engine thread alone."""
 
     def __init__(self, model: LoadedModel, runner: ModelRunner, pool: BlockPool, *, budget: int) -> None:
-        """Begin without sequences. `budget`: new tokens of one forward pass; a longer prompt is caught up with over
-        several steps."""
+        """Begin without sequences. `budget`: most new tokens of one forward pass; a longer prompt is read over several
+        steps."""
         self.seconds_a_token = 0.0
         self._runner = runner
         self._pool = pool
@@ -31,7 +31,8 @@ class ModelDrafter:
         self._shadows: dict[Sequence, Sequence] = {}
 
     def guess(self, wanted: Seq[Wanted]) -> list[list[int]]:
-        """Guess as `BatchDrafter` says; [] where there is no room, or the prompt is not caught up with."""
+        """Draft as `BatchDrafter.guess` says; [] for a sequence without free blocks, or whose prompt is not read
+        yet."""
         began, rounds = time.perf_counter(), 0
         self.release()
         with drafting(wanted) as guesses:
@@ -45,7 +46,7 @@ class ModelDrafter:
         return [guess.found for guess in guesses]
 
     def learn(self, batch: Batch) -> None:
-        """Do nothing: it reads tokens alone."""
+        """Return at once: this drafter needs only the tokens."""
 
     def release(self) -> None:
         for target in [target for target in self._shadows if target.state is not SequenceState.RUNNING]:
@@ -55,7 +56,7 @@ class ModelDrafter:
         self._runner.close()
 
     def _catch_up(self, guesses: list[Draft]) -> None:
-        """Compute all but the newest token of each; a sequence that does not get that far this time guesses nothing."""
+        """Compute all tokens but the newest of each sequence; end the drafts of those that exceed the budget."""
         room, rows = self._budget, []
         for guess in guesses:
             shadow = self._shadow_of(guess.sequence)
@@ -71,7 +72,7 @@ class ModelDrafter:
                 row.sequence.computed += row.count
 
     def _round(self, live: list[Draft]) -> None:
-        """Guess one more token for each, and append what the grammar forces after it."""
+        """Draw one more token for each draft, and append the tokens the grammar forces after it."""
         shadows = {id(guess): self._shadows[guess.sequence] for guess in live}
         live.sort(key=lambda guess: shadows[id(guess)].pending)
         rows = [BatchRow.of(shadow, shadow.pending) for shadow in (shadows[id(guess)] for guess in live)]
@@ -86,7 +87,7 @@ class ModelDrafter:
     # --- the small model's own sequences -----------------------------------------------------------------------
 
     def _shadow_of(self, target: Sequence) -> Sequence:
-        """Return the small model's own sequence for `target`, cut to the guesses that came true."""
+        """Return the small model's sequence for `target`, rolled back to their common tokens."""
         shadow = self._shadows.get(target)
         if shadow is None:
             shadow = self._shadows[target] = _shadow(target)
@@ -108,7 +109,7 @@ class ModelDrafter:
 
 
 def _shadow(target: Sequence) -> Sequence:
-    """Make a sequence of the small model: only its tokens and blocks are used."""
+    """Make a sequence for the small model, of which only tokens and blocks are used."""
     return Sequence(
         tokens=list(target.tokens),
         prompt_length=len(target.tokens),

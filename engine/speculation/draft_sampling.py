@@ -1,7 +1,7 @@
-"""Draw guesses for several sequences at once, whoever makes the logits, and follow what grammars force.
+"""Draw draft tokens for several sequences at once from any logits, and append forced tokens.
 
-A guess is drawn by the rule, under the mask and with the random number of its place, as the real token will be: where
-two distributions agree, so do their draws, not only when they are greedy.
+A draft token is drawn by the rule, under the mask and with the random number of its position, as the real token will
+be. So equal distributions give equal draws, not only for greedy rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Wanted = tuple[Sequence, int]
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """The growing guess for one sequence. Meanwhile it stands for the sequence's draft, and the matcher follows it."""
+    """The growing draft of one sequence. Until it is done it is the sequence's `draft`, and the matcher follows it."""
 
     sequence: Sequence
     longest: int
@@ -39,7 +39,7 @@ class Draft:
         return SampleRow(self.sequence, len(self.found))
 
     def accept(self, token: int) -> bool:
-        """Add one more token, if the grammar allows it; False = the guess is over."""
+        """Append a token if the grammar allows it; return False if the draft is finished."""
         matcher = self.sequence.matcher
         try:
             if matcher is not None:
@@ -61,7 +61,7 @@ class Draft:
 
 @contextmanager
 def drafting(wanted: Seq[Wanted]) -> Iterator[list[Draft]]:
-    """Yield guesses to grow; afterwards the sequences and their matchers are as they were."""
+    """Yield drafts to extend; afterwards restore the sequences' drafts and roll their matchers back."""
     guesses = [Draft(sequence, longest) for sequence, longest in wanted]
     before = [sequence.draft for sequence, _ in wanted]
     for guess in guesses:
@@ -76,7 +76,7 @@ def drafting(wanted: Seq[Wanted]) -> Iterator[list[Draft]]:
 
 
 class DraftSampler:
-    """Draws one more token for each of several guesses."""
+    """Draws one more token for each of several drafts."""
 
     def __init__(self, model: LoadedModel) -> None:
         self._vocab = model.vocab_size
@@ -84,7 +84,7 @@ class DraftSampler:
         self._sampler = Sampler(model.usable_vocab, model.eos_token_ids, model.device)
 
     def grow(self, guesses: list[Draft], logits: Tensor) -> None:
-        """Draw from `logits` [len(guesses), V] float32 of the next places, which are overwritten."""
+        """Draw a token for each draft from `logits` [len(guesses), V] float32, which is overwritten."""
         outcomes = self._sampler.draw(logits, [guess.row for guess in guesses], self._masks(guesses))
         for guess, outcome in zip(guesses, outcomes, strict=True):
             if not isinstance(outcome, Drawn):

@@ -1,4 +1,4 @@
-"""Guess with the model's own draft heads, from the states its last step left: no second model, no keys and values."""
+"""Draft with the model's own draft heads, from the states of its last step: no second model, no second KV cache."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ I64 = npt.NDArray[np.int64]
 
 
 class HeadDrafter:
-    """A `BatchDrafter`. Guesses only where the sequence has a state from its last draw (`Sequence.hidden`)."""
+    """A `BatchDrafter`. Drafts only for sequences with a state from their last draw (`Sequence.hidden`)."""
 
     def __init__(self, model: LoadedModel, heads: DraftHeads) -> None:
         self.seconds_a_token = 0.0
@@ -41,13 +41,13 @@ class HeadDrafter:
         return found
 
     def learn(self, batch: Batch) -> None:
-        """Do nothing: sequences keep the one state that it reads."""
+        """Return at once: the state it reads is stored in each sequence."""
 
     def release(self) -> None:
-        """Do nothing: heads hold on to nothing."""
+        """Return at once: it stores nothing about sequences."""
 
     def close(self) -> None:
-        """Do nothing: heads have no threads."""
+        """Return at once: the drafter has no threads."""
 
     def _fill(self, guesses: list[Draft]) -> None:
         ready = [guess for guess in guesses if guess.sequence.hidden is not None]
@@ -61,8 +61,7 @@ class HeadDrafter:
             self._sampler.grow(live, self._logits(index, known, before))
 
     def _logits(self, heads: I64, states: Tensor, before: I64) -> Tensor:
-        """Return the logits [R, V] float32 of heads [R] for states [R, d] and the tokens [R] before the places
-        guessed."""
+        """Return logits [R, V] float32 of heads [R] for states [R, d] and the tokens [R] before the drafted ones."""
         if self._compiled is not None:
             return self._compiled.logits(heads, states, before)
         tokens = torch.from_numpy(before).to(self._embedding.device)
@@ -76,6 +75,6 @@ def _newest(guess: Draft) -> int:
 
 
 def _head(guess: Draft) -> int:
-    """Return which head guesses the next place: its distance from the token that was drawn from the state."""
+    """Return the number of the head for the next position: its distance from the state's position."""
     sequence: Sequence = guess.sequence
     return len(sequence.tokens) + len(guess.found) - sequence.hidden_length

@@ -1,8 +1,7 @@
-"""Guess a sequence's next tokens from what it has already seen, so that one forward pass can confirm several.
+"""Draft a sequence's next tokens from its earlier text, so that one forward pass can confirm several.
 
-A guess costs nothing but its place in the step: every position is still drawn from the model's own distribution, with
-the random number of that position, and a guess counts only where it is the token that was drawn. So guessing changes no
-answer.
+Draft tokens cost only their places in the step. Every token is still drawn from the model's own distribution, with the
+random number of its position, and a draft token is accepted only if it equals the drawn one: drafts change no answer.
 """
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ HORIZON = 4096
 
 @dataclass(slots=True)
 class PromptLookup:
-    """Guesses that what followed the last one to three tokens earlier follows them again: answers copy from prompts.
+    """Proposes the token that followed an earlier occurrence of the last one to three tokens: answers copy from
+    prompts.
 
     The index grows with the sequence: per token one entry for each length.
     """
@@ -48,10 +48,9 @@ class PromptLookup:
 def draft(
     drafter: Drafter, tokens: list[int], matcher: Matcher | None, longest: int, *, jumped: bool = False
 ) -> list[int]:
-    """Return at most `longest` guesses that the grammar allows one after another; what it forces comes before any
-    guess.
+    """Return at most `longest` draft tokens that the grammar allows in order; tokens it forces come before lookups.
 
-    `jumped`: the grammar was just asked and forces nothing at the first place. The matcher is left as it was.
+    `jumped`: the grammar was just asked and forces nothing at the first position. The matcher is left unchanged.
     """
     found: list[int] = []
     try:

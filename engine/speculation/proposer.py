@@ -1,7 +1,7 @@
 """Propose draft tokens for each sequence's next step: from prompt lookup, or from a draft model or heads.
 
-Looking up costs next to nothing, a draft model a share of a step. Each sequence tracks how often guesses of both came
-true and takes the source that promises more; one that does not pay is left alone and tried again now and then.
+A lookup costs next to nothing, a draft model a part of a step. Each sequence tracks the acceptance rates of both and
+uses the source with the larger expected gain; one that does not pay is skipped, and tried again from time to time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Speculation:
-    """`longest`: guesses for one sequence in a step (0 = none); `tokens_per_step`: for all of them together."""
+    """Limits of drafts: `longest` tokens for one sequence in a step (0 = none), `tokens_per_step` for all together."""
 
     longest: int = 0
     tokens_per_step: int = 16
@@ -33,27 +33,27 @@ class Speculation:
 
 
 class BatchDrafter(Protocol):
-    """Guesses for all sequences of a step at once."""
+    """Drafts tokens for all sequences of a step at once."""
 
     seconds_a_token: float
     """What one more guess for each sequence costs, lately."""
 
     def guess(self, wanted: Seq[tuple[Sequence, int]]) -> list[list[int]]:
-        """Return up to so many tokens for each sequence, each allowed by its grammar after those before it. Sequences
-        and their matchers are left as they were."""
+        """Return up to the given number of draft tokens for each sequence, allowed by its grammar in order. Sequences
+        and matchers are left unchanged."""
 
     def learn(self, batch: Batch) -> None:
-        """Take note of a step that the model has just computed, before its tokens are drawn."""
+        """Read the states of the step just computed, before its tokens are drawn."""
 
     def release(self) -> None:
-        """Hold on to nothing: nothing runs any more."""
+        """Free the memory of sequences that no longer run."""
 
     def close(self) -> None:
-        """End its threads."""
+        """Stop its threads, if it has any."""
 
 
 class Proposer:
-    """Used by the engine thread alone."""
+    """Chooses between lookup and batch drafter for each sequence. Used by the engine thread alone."""
 
     def __init__(self, speculation: Speculation, scheduler: Scheduler, group: BatchDrafter | None = None) -> None:
         self.speculation = speculation
@@ -69,7 +69,7 @@ class Proposer:
         self._step_s += 0.1 * (seconds - self._step_s)
 
     def learn(self, batch: Batch) -> None:
-        """Let the batch drafter take note of a step that was just computed."""
+        """Pass the step just computed to the batch drafter."""
         if self._batch_drafter is not None:
             try:
                 self._batch_drafter.learn(batch)
@@ -78,20 +78,20 @@ class Proposer:
 
     @property
     def looks_up(self) -> bool:
-        """Return whether there is room for guesses at all, with as many sequences as run now."""
+        """Return whether lookups are on and the step budget leaves room for drafts beside the running sequences."""
         wanted = self.speculation
         share = wanted.tokens_per_step // max(1, len(self._scheduler.running))
         return wanted.look_up and min(wanted.longest, share) > 0
 
     def look_up(self, sequence: Sequence, *, jumped: bool) -> list[int]:
-        """Guess from what the sequence has seen; see `engine.speculation.prompt_lookup.draft`."""
+        """Draft from the sequence's own text; see `engine.speculation.prompt_lookup.draft`."""
         if sequence.drafter is None:
             return []
         longest = min(self._room(sequence), sequence.lookup_acceptance.length(self.speculation.longest))
         return draft(sequence.drafter, sequence.tokens, sequence.matcher, longest, jumped=jumped)
 
     def improve(self, sequences: Seq[Sequence]) -> None:
-        """Let the batch drafter guess for sequences, just advanced, where it promises more than what was looked up."""
+        """Replace looked-up drafts by the batch drafter's, for sequences where these promise more."""
         if self._batch_drafter is None:
             return
         cost = self._batch_drafter.seconds_a_token / self._step_s if self._step_s else 0.0
@@ -111,8 +111,8 @@ class Proposer:
                     sequence.draft, sequence.by_batch_drafter = found, True
 
     def _worth(self, sequence: Sequence, cost: float) -> tuple[int, float]:
-        """Return how far the batch drafter should guess, and how many of those guesses will come true. Now and then it
-        is tried though it does not pay."""
+        """Return the batch drafter's draft length, and the expected number of accepted tokens. Every `TRY_AGAIN`-th
+        time one token is tried though none pays."""
         if sequence.draft_acceptance is None:
             sequence.draft_acceptance = DraftAcceptance(self._usual.accepted)
         room = self._room(sequence)
@@ -131,12 +131,13 @@ class Proposer:
             return [[] for _ in wanted]
 
     def _give_up(self) -> None:
-        """Guess no more: answers do not depend on guesses, so no request may fail of them."""
+        """Switch the batch drafter off: answers do not depend on drafts, so a failing drafter must not fail
+        requests."""
         _LOG.exception("guessing failed; it is switched off until the model is loaded again")
         self._batch_drafter = None
 
     def record(self, sequence: Sequence, guessed: int, right: int) -> None:
-        """Record how many of the guesses in the last step came true."""
+        """Record how many of the last step's draft tokens were accepted."""
         if sequence.by_batch_drafter and sequence.draft_acceptance is not None:
             sequence.draft_acceptance.record(guessed, right)
             self._usual.record(guessed, right)
@@ -152,6 +153,7 @@ class Proposer:
             self._batch_drafter.close()
 
     def _room(self, sequence: Sequence) -> int:
-        """Limit guesses by how many sequences share the step: a place in a full batch is better used by them."""
+        """Return the longest draft the sequence may have: a share of the step's budget, which full batches use
+        better."""
         share = self.speculation.tokens_per_step // max(1, len(self._scheduler.running))
         return max(0, min(share, sequence.max_length - len(sequence.tokens) - 1, self.speculation.longest))
