@@ -65,8 +65,8 @@ class BackgroundMatcher:
         self._masked = self._finished or self.matcher.fill_mask(self._row)
 
     def fill_mask(self, row: Mask) -> bool:
-        """Copy the mask into `row` int32 [words]; return False if it allows every token. Raises `GrammarTooCostly` if not
-        ready."""
+        """Copy the mask into `row` int32 [words]; return False if it allows every token. Raises `GrammarTooCostly` if
+        the mask is not ready."""
         if self._masked is None:
             raise GrammarTooCostly("the mask of this grammar is not ready yet")
         row[:] = self._row

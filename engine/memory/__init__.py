@@ -1,1 +1,1 @@
-"""KV blocks: who holds them, the tensors behind them, and evicted ones kept elsewhere."""
+"""Manage KV blocks: who references them, the tensors behind them, and offloaded copies of evicted ones."""

@@ -1,8 +1,8 @@
-"""Manage KV blocks: who holds which, and which can be reused for another prompt's beginning.
+"""Manage KV blocks: references to them, and reuse of cached blocks by prompts with a common prefix.
 
-A full block is named by a keyed hash over (name of the block before it, its tokens); the chain starts from the model's
-version and the tenant, so a tenant can neither read nor time another tenant's prefixes. A block that nobody holds keeps
-its name and waits, least recently used first, to be reused or evicted: it counts as free.
+A full block is named by a keyed hash over (name of the block before it, its tokens). The chain starts from the model's
+version and the tenant, so a tenant can neither read nor time another tenant's prefixes. A block without references
+keeps its name until it is reused or, least recently used first, evicted: it counts as free.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Digest = bytes
 
 
 class OutOfBlocks(Exception):
-    """The pool has fewer free blocks than asked for; nothing was taken."""
+    """Raised when fewer blocks are free than requested; no block was taken."""
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class _Block:
 
 @dataclass(slots=True)
 class PrefixCounters:
-    """In tokens: how many a match was asked for, and how many it found."""
+    """Prefix cache totals, in tokens: looked up, and found."""
 
     asked: int = 0
     found: int = 0
@@ -40,7 +40,7 @@ class PrefixCounters:
 
 @dataclass(slots=True)
 class OffloadCounters:
-    """In blocks."""
+    """Offload totals, in blocks."""
 
     saved: int = 0
     restored: int = 0
@@ -49,7 +49,7 @@ class OffloadCounters:
 
 
 class Offload(Protocol):
-    """Keeps evicted blocks and brings them back; see `engine.memory.offload.OffloadStore`."""
+    """Stores evicted blocks outside the pool; see `engine.memory.offload.OffloadStore`."""
 
     counters: OffloadCounters
 
@@ -62,7 +62,7 @@ class Offload(Protocol):
 
 
 class StateStore(Protocol):
-    """Keeps states of recurrent layers under names of blocks; see `engine.memory.kept_states.KeptStates`."""
+    """Stores recurrent states under the names of blocks; see `engine.memory.kept_states.KeptStates`."""
 
     def save(self, digest: Digest, place: int) -> None: ...
     def longest(self, digests: Seq[Digest]) -> int: ...
@@ -71,7 +71,7 @@ class StateStore(Protocol):
 
 
 class BlockPool:
-    """`num_blocks` blocks of `block_size` positions. Used by the engine thread alone."""
+    """Reference counts and names of `num_blocks` blocks of `block_size` positions. Used by the engine thread alone."""
 
     def __init__(
         self,
@@ -104,18 +104,19 @@ class BlockPool:
         return -(-tokens // self.block_size)
 
     def take(self, count: int) -> list[int]:
-        """Return `count` blocks with undefined contents, each with one hold. Raises `OutOfBlocks`."""
+        """Return `count` blocks with undefined contents and one reference each. Raises `OutOfBlocks`, taking none."""
         if count > self.free_count:
             raise OutOfBlocks(f"{count} KV blocks asked for, {self.free_count} of {self.num_blocks} are free")
         return [self._take_one() for _ in range(count)]
 
     def share(self, blocks: Seq[int]) -> None:
-        """Add one hold on each of these held blocks; whoever shares a block that is not full must not write there."""
+        """Add a reference to each of these blocks. Whoever shares a block that is not full must not write to it."""
         for index in blocks:
             self._hold(index)
 
     def release(self, blocks: Seq[int]) -> None:
-        """Give up one hold on each. The last of a chain is given back first, so that it is evicted first."""
+        """Drop a reference to each block. A chain is released from its end, so that its last blocks are evicted
+        first."""
         for index in reversed(blocks):
             block = self._blocks[index]
             block.holders -= 1
@@ -124,7 +125,7 @@ class BlockPool:
                 self._retire(index, block)
 
     def root(self, version: str, tenant: str) -> Digest:
-        """Return the name where the chains of a tenant on a model begin."""
+        """Return the name from which the chains of a tenant on a model version start."""
         return blake2b(f"{version}\0{tenant}".encode(), key=self._key, digest_size=16).digest()
 
     def name(self, parent: Digest, tokens: Seq[int]) -> Digest:
@@ -132,8 +133,10 @@ class BlockPool:
         return blake2b(parent + np.asarray(tokens, np.int64).tobytes(), key=self._key, digest_size=16).digest()
 
     def extend_names(self, named: list[Digest], root: Digest, tokens: Seq[int], count: int) -> list[Digest]:
-        """Return the names of the blocks that the first `count` of `tokens` fill, of which `named` keeps those known so
-        far; none where nothing is reused. The first block comes after `root`."""
+        """Return the names of the blocks filled by the first `count` of `tokens`; [] if the pool reuses nothing.
+
+        `named` caches the names computed so far, and is extended in place. The first block follows `root`.
+        """
         if not self.reuses:
             return []
         size = self.block_size
@@ -142,7 +145,8 @@ class BlockPool:
         return named[: count // size]
 
     def match(self, digests: Seq[Digest], tokens: Seq[int]) -> list[int]:
-        """Hold and return the blocks of the longest known beginning of `tokens`; `digests` name its full blocks.
+        """Return the cached blocks of the longest known prefix of `tokens`, with a reference to each; `digests` name
+        its full blocks.
 
         Tokens are compared, not only hashes: a collision must never serve someone else's keys and values.
         """
@@ -156,8 +160,11 @@ class BlockPool:
         return found
 
     def restore(self, digests: Seq[Digest], tokens: Seq[int], start: int) -> list[int]:
-        """Acquire consecutive cached blocks from block `start` on, as far as they are in the pool or were offloaded and
-        there are free blocks to put them into. Contents are there when this returns."""
+        """Return consecutive cached blocks from block `start` on, with a reference to each.
+
+        Offloaded blocks are loaded into free ones. Stops at the first block that is neither cached nor offloaded, or
+        has no free block to go to. Contents are valid when this returns.
+        """
         found: list[int] = []
         for at in range(start, len(digests) if self.offload is not None else start):
             cut = self._cut(tokens, at)
@@ -167,20 +174,21 @@ class BlockPool:
         return found
 
     def keep_state(self, digest: Digest, place: int) -> None:
-        """Keep the states of `place`, which stand where the block named `digest` ends, as long as it has its name."""
+        """Store the recurrent states of `place`, which end with the block named `digest`, if that block is cached."""
         if self.states is not None and digest in self._named:
             self.states.save(digest, place)
 
     def publish(self, index: int, digest: Digest, tokens: Seq[int]) -> None:
-        """Offer a held block, now full and computed, for reuse. The first block of a name keeps it."""
+        """Make a full, computed block available for reuse under `digest`. If another block has that name, nothing
+        changes."""
         if self.reuses and digest not in self._named:
             self._named[digest] = index
             self._blocks[index].digest = digest
             self._blocks[index].tokens = tuple(tokens)
 
     def forget(self, blocks: Seq[int]) -> list[int]:
-        """Take the names from those of these blocks that nobody else holds, and return them: their contents must not be
-        reused. A block that others share keeps its name."""
+        """Remove the names of those of `blocks` that nobody else references, and return them: their contents must not
+        be reused. Shared blocks keep their names."""
         own = [index for index in blocks if self._blocks[index].holders == 1]
         for index in own:
             if self.offload is not None and (digest := self._blocks[index].digest) is not None:

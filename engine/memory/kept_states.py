@@ -1,7 +1,7 @@
-"""Keep states of recurrent layers at borders of blocks, so that a prompt that begins like an earlier one goes on there.
+"""Store recurrent states at block borders, so that a prompt with a known prefix can continue from there.
 
-Blocks alone do not say what a recurrent layer has seen. A state is kept under the name of the block that ends where it
-stands, and only as long as that block has its name: then the tokens before it were compared, as for any block.
+Blocks alone do not hold what a recurrent layer has read. A state is stored under the name of the block at whose end it
+stands, for as long as that block is cached: its tokens are then compared as for any block.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from sluicegate.engine.memory.states import StatePool
 
 
 class KeptStates:
-    """At most `count` states, in places of `pool` from `first` on; least recently used out first. Used by the engine
-    thread alone."""
+    """Stores at most `count` states, in places of `pool` from `first` on, evicting the least recently used. Used by the
+    engine thread alone."""
 
     def __init__(self, pool: StatePool, first: int, count: int) -> None:
         self._pool = pool
@@ -26,7 +26,7 @@ class KeptStates:
         return len(self._kept)
 
     def save(self, digest: Digest, place: int) -> None:
-        """Keep a copy of the states of `place` under the name of the block that ends there."""
+        """Store a copy of the states of `place` under the name of the block at whose end they stand."""
         if digest in self._kept:
             self._kept.move_to_end(digest)
             return
@@ -35,15 +35,15 @@ class KeptStates:
         self._kept[digest] = to
 
     def longest(self, digests: Seq[Digest]) -> int:
-        """Return how many of the blocks named `digests`, from the first on, end where a state is kept."""
+        """Return the length of the longest prefix of `digests` whose last block has a stored state; 0 = none."""
         return next((count for count in range(len(digests), 0, -1) if digests[count - 1] in self._kept), 0)
 
     def restore(self, digest: Digest, place: int) -> None:
-        """Copy what was kept under a name to `place`."""
+        """Copy the state stored under `digest` to `place`."""
         self._kept.move_to_end(digest)
         self._pool.copy(self._kept[digest], place)
 
     def drop(self, digest: Digest) -> None:
-        """Forget what was kept under a name, if anything was."""
+        """Remove the state stored under `digest`, if any."""
         if (place := self._kept.pop(digest, None)) is not None:
             self._free.append(place)

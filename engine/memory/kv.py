@@ -20,7 +20,8 @@ LARGEST = {"int8": 127.0, "fp8": 448.0}
 
 @dataclass(frozen=True, slots=True)
 class LayerShape:
-    """What one layer stores for a token. `window`: positions a query sees, itself included; None = all before it."""
+    """Shape of the keys and values a layer stores per token. `window`: positions a query sees, itself included; None =
+    all before it."""
 
     kv_heads: int
     key_dim: int
@@ -36,22 +37,21 @@ class LayerShape:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether the layer does not attend: it is recurrent, or keeps nothing at all."""
+        """Return whether the layer stores nothing, as recurrent layers do."""
         return self.kv_heads == 0
 
     @property
     def needs_reference(self) -> bool:
-        """Return whether only the reference attention computes it."""
+        """Return whether only the reference attention supports the layer."""
         return self.has_sinks or self.section is not None or self.is_latent
 
     @property
     def numbers_per_seen(self) -> int:
-        """Return how many numbers attention with a single token needs for each that it sees: scores, key, value."""
+        """Return how many temporary numbers attention with one token needs per visible position: scores, key, value."""
         return self.query_heads + self.kv_heads * (self.key_dim + self.value_dim)
 
     def bytes_per_token(self, dtype: torch.dtype) -> int:
-        """Return the bytes of a token. In int8 (or fp8, kept as int8) a head's key and value have a float32 scale
-        each."""
+        """Return the bytes of a token's keys and values in a pool of this dtype, scales of 8-bit pools included."""
         scales = 8 if dtype == torch.int8 else 0
         return self.kv_heads * ((self.key_dim + self.value_dim) * dtype.itemsize + scales)
 
@@ -104,7 +104,7 @@ class KVPool:
 
     @property
     def is_small(self) -> bool:
-        """Return whether keys and values are kept in 8 bits with scales."""
+        """Return whether keys and values are stored in 8 bits with scales."""
         return self.kv != "full"
 
     def write(self, layer: int, slots: Tensor, key: Tensor, value: Tensor) -> None:
@@ -120,11 +120,11 @@ class KVPool:
             pool[layer].flatten(0, 1).index_copy_(0, slots, new)
 
     def _bytes(self, numbers: Tensor) -> Tensor:
-        """Round `numbers`, of any shape, to the pool's 8 bits, int8."""
+        """Return `numbers`, rounded to the pool's 8-bit format, as int8."""
         return numbers.round_().to(torch.int8) if self.kv == "int8" else numbers.to(E4M3).view(torch.int8)
 
     def give_up(self) -> None:
-        """Free the memory; the pool cannot be used any more."""
+        """Free the memory; the pool is unusable afterwards."""
         for held in (self.keys, self.values, self.key_scales, self.value_scales, self.key_arrays, self.value_arrays):
             held.clear()
 
@@ -135,7 +135,7 @@ class KVPool:
             tensor.index_fill_(0, index, 0)
 
     def copy(self, copies: Seq[tuple[int, int]]) -> None:
-        """Copy whole blocks (from, to); no block is both."""
+        """Copy whole blocks, given as (from, to); no block may be both source and target."""
         sources, targets = (torch.tensor(side, device=self.keys[0].device) for side in zip(*copies, strict=True))
         for tensor in self._tensors():
             tensor.index_copy_(0, targets, tensor.index_select(0, sources))
@@ -145,12 +145,12 @@ class KVPool:
         return sum(tensor[0].nbytes for tensor in self._tensors())
 
     def read_block(self, index: int) -> bytes:
-        """Return everything that block `index` holds, of all layers."""
+        """Return the contents of block `index` in all layers, as one buffer."""
         parts = [tensor[index].flatten().view(torch.uint8) for tensor in self._tensors()]
         return bytes(torch.cat(parts).cpu().numpy())
 
     def write_block(self, index: int, data: bytes) -> None:
-        """Write what `read_block` returned for a block of a pool of the same shape."""
+        """Write a buffer from `read_block` of a pool of the same shape to block `index`."""
         at, whole = 0, torch.frombuffer(bytearray(data), dtype=torch.uint8)
         for tensor in self._tensors():
             target = tensor[index]

@@ -37,8 +37,8 @@ class _Kept:
 
 
 class OffloadStore:
-    """Keeps at most `budget_bytes` of blocks, least recently used out first. Used by the engine thread; one thread of
-    its own writes. Takes part in a `BlockPool`, whose block `index` is block `index` of `pool`."""
+    """Stores at most `budget_bytes` of blocks, evicting the least recently used. Used by the engine thread; its own
+    thread writes. Takes part in a `BlockPool`, whose block `index` is block `index` of `pool`."""
 
     def __init__(self, pool: KVPool, budget_bytes: int, folder: str | None = None) -> None:
         """Reserve `budget_bytes` in a file in `folder`; None = in memory. Raises `ConfigurationError` where that is
@@ -60,7 +60,7 @@ class OffloadStore:
         return len(self._kept) * self._pool.block_bytes
 
     def save(self, index: int, digest: Digest, tokens: tuple[int, ...]) -> None:
-        """Keep the contents of block `index`, which is about to be overwritten."""
+        """Store a copy of block `index`, which is about to be overwritten."""
         if digest in self._kept:
             self._kept.move_to_end(digest)
             return
@@ -78,7 +78,7 @@ class OffloadStore:
         return kept is not None and kept.tokens == tuple(tokens)
 
     def load(self, index: int, digest: Digest) -> bool:
-        """Put what was kept under this name into block `index`; False = it is not there any more."""
+        """Copy the block stored under `digest` into block `index`; return False if it was lost."""
         kept = self._kept[digest]
         data = kept.data
         if data is None:

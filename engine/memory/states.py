@@ -1,8 +1,8 @@
-"""Hold what recurrent layers keep: one state of a fixed size for each sequence that runs, however long it is.
+"""Hold the states of recurrent layers: of a fixed size for each running sequence, however long it is.
 
-A sequence has a place among those that run, and its states lie there in every layer's tensor. Attention's blocks can be
-written twice with the same numbers; a state can only go forward. So each place knows how many tokens its states stand
-for, and a step that does not go on from there is refused.
+A sequence has a place in the batch, which is its row in every state tensor. Attention can write the same keys and
+values twice; a state can only advance. So each place records how many tokens its states have read, and a step that does
+not start there is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 
 
 class StateKey(NamedTuple):
-    """Which state of which layer; `conv`: the last inputs of a short convolution."""
+    """Identifies one state of one layer. `conv`: the last inputs of a short convolution."""
 
     layer: int
     kind: Literal["conv", "recurrent"]
@@ -26,7 +26,7 @@ class StateKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StateShape:
-    """What one layer keeps of a sequence."""
+    """Shape and dtype of one state of one sequence."""
 
     key: StateKey
     shape: tuple[int, ...]
@@ -38,16 +38,16 @@ class StateShape:
 
 
 def state_bytes(shapes: Iterable[StateShape]) -> int:
-    """Return the bytes of a sequence's states."""
+    """Return the bytes of one sequence's states."""
     return sum(shape.nbytes for shape in shapes)
 
 
 class StatesElsewhere(Exception):
-    """A step does not begin where a sequence's states are."""
+    """Raised when a step does not start at the position its sequence's states have reached."""
 
 
 class StatePool:
-    """`places` rows of every state. Memory is untouched, so not resident, until a place is used."""
+    """One tensor per state, with `places` rows. Memory is not resident until a place is used."""
 
     def __init__(self, shapes: Seq[StateShape], places: int, device: torch.device) -> None:
         self._tensors = {one.key: torch.zeros(places, *one.shape, dtype=one.dtype, device=device) for one in shapes}
@@ -62,14 +62,15 @@ class StatePool:
         return sum(tensor.nbytes for tensor in self._tensors.values())
 
     def check(self, place: int, start: int) -> None:
-        """Raise `StatesElsewhere` where the states of `place` are not those before position `start`."""
+        """Raise `StatesElsewhere` unless the states of `place` have reached position `start`, or `start` is 0."""
         if start and self._reached[place] != start:
             raise StatesElsewhere(
                 f"the states of place {place} stand for {self._reached[place]} tokens, and the step begins at {start}"
             )
 
     def read(self, key: StateKey, places: Tensor, fresh: Tensor) -> Tensor:
-        """Return copies [n, ...] of the states at `places` [n]; zeros where `fresh` [n] bool: a sequence begins."""
+        """Return copies [n, ...] of the states at `places` [n] int64; zeros where `fresh` [n] bool marks a new
+        sequence."""
         found = self._tensors[key].index_select(0, places)
         return found.masked_fill_(fresh.view(-1, *[1] * (found.dim() - 1)), 0)
 
@@ -78,15 +79,15 @@ class StatePool:
         self._tensors[key].index_copy_(0, places, states)
 
     def reach(self, place: int, end: int) -> None:
-        """Note that the states of `place` now stand for its first `end` tokens."""
+        """Record that the states of `place` have read its first `end` tokens."""
         self._reached[place] = end
 
     def copy(self, source: int, target: int) -> None:
-        """Let the states of place `target` be those of `source`."""
+        """Copy the states of place `source` to place `target`."""
         for tensor in self._tensors.values():
             tensor[target].copy_(tensor[source])
         self._reached[target] = self._reached[source]
 
     def give_up(self) -> None:
-        """Free the memory; the pool cannot be used any more."""
+        """Free the memory; the pool is unusable afterwards."""
         self._tensors.clear()

@@ -1,4 +1,4 @@
-"""The processes that compute the other shares of a model: started, watched, ended together."""
+"""Start, watch and end the worker processes that compute the other shards of a tensor-parallel model."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _EXIT_S = 2.0
 
 
 class Crew:
-    """One group of processes. When one of them ends, all are ended, and `on_lost` is called on a thread of its own."""
+    """One group of worker processes. When one ends, all are ended, and `on_lost` is called on its own thread."""
 
     def __init__(self, tasks: list[LoadShare], name: str, abort: Callable[[], None]) -> None:
-        """Start the other processes. `abort` ends a pass of this process that waits for one that is gone."""
+        """Start one worker per task. `abort` must end a pass of this process that waits for a dead worker."""
         self.name, self.size = name, len(tasks) + 1
         self.fate: str | None = None
         """Why there is no group any more."""
@@ -47,13 +47,12 @@ class Crew:
         return str(self._folder / "group")
 
     def tell(self, message: Any) -> None:
-        """Send all of them a message. Raises `OSError` where one is gone."""
+        """Send a message to every worker. Raises `OSError` if one is gone."""
         for member in self._members:
             member.link.send(message)
 
     def hear(self, kind: type[Any]) -> list[Any]:
-        """Return the answer of each. Raises `ModelLoadError` where one is another than a `kind`, or where one is
-        gone."""
+        """Return one answer of type `kind` per worker. Raises `ModelLoadError` if one reports a failure or is gone."""
         return [self._hear(member, kind) for member in self._members]
 
     def _hear(self, member: _Member, kind: type[Any]) -> Any:
@@ -67,14 +66,15 @@ class Crew:
         return said
 
     def explain(self, error: Exception) -> str:
-        """Return what ended the group, where a pass or an answer broke off with `error`."""
+        """Return why the group ended, after a pass or an answer failed with `error`. Waits up to 2 s for a worker's
+        exit to be noticed."""
         self._noticed.wait(_EXIT_S)
         return self.fate or f"a pass of its {self.size} processes failed with {type(error).__name__}: " + first_line(
             error
         )
 
     def end(self, fate: str, *, lost: bool = True) -> None:
-        """End all of them. Only the first call has an effect; not `lost`: nobody is told. From any thread."""
+        """End all workers, and call `on_lost` if `lost`. Only the first call has an effect. From any thread."""
         with self._ending:
             if self.fate is not None:
                 return
@@ -94,7 +94,7 @@ class Crew:
 
 
 class _Member:
-    """A process and the pipes to it. It ends when the second of them is closed, however this process ends."""
+    """A worker process and the pipes to it. It exits when the second pipe closes, however this process ends."""
 
     def __init__(self, task: LoadShare) -> None:
         self.rank = task.rank

@@ -1,6 +1,6 @@
-"""Run one more process of a shared model: it has a share of the weights and of the KV pool, and computes what it is
-told. Started by `engine.parallel.crew`, with the numbers of two open files: a socket to hear by, and a pipe whose end
-is its own."""
+"""Run a worker process of a tensor-parallel model: it holds one shard of the weights and of the KV pool, and follows
+the messages it receives. Started by `engine.parallel.crew`, with two file descriptors: a socket for messages, and a
+pipe at whose end of file it exits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from sluicegate.engine.parallel.share import Share
 
 
 def main(link: int, alive: int) -> None:
-    """Follow until the first process closes its end of `alive`, or ends."""
+    """Follow messages until the first process closes its end of `alive`, or exits."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the first process ends when it is done
     threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
     try:
@@ -47,13 +47,14 @@ def main(link: int, alive: int) -> None:
 
 
 def _end_with(alive: int) -> None:
-    """End this process, whatever it waits for, when nobody has the other end of `alive` any more."""
+    """Exit this process, whatever it is waiting for, once nobody holds the other end of `alive`."""
     os.read(alive, 1)
     os._exit(0)
 
 
 def follow(link: Connection[Any, Any]) -> None:
-    """Load a share, then do what comes. What a pass raises ends the process: the others wait for it in vain."""
+    """Load a shard, then handle messages. An exception in a pass ends the process, since the others then wait for it in
+    vain."""
     begin = link.recv()
     try:
         model = _load(begin, link)

@@ -1,5 +1,5 @@
-"""What the first process of a shared model sends the others, and what they answer. They are pickled, and go through
-pipes between a process and its own children alone."""
+"""Define the messages between the first process of a tensor-parallel model and its workers. They are pickled; the pipes
+connect a process to its own children alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class LoadShare:
-    """Load share `rank` of a model; not `proves`: the first process has compared the model with itself before."""
+    """Load shard `rank` of a model. Not `proves`: skip the comparison at load, which the first process has already
+    made."""
 
     rank: int
     size: int
@@ -29,12 +30,12 @@ class LoadShare:
 
 @dataclass(frozen=True, slots=True)
 class ShareLoaded:
-    """The weights are in memory."""
+    """Answer: the weights are in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeetAt:
-    """All have their weights: meet at this file."""
+    """Connect to the group through the file `path`."""
 
     path: str
     timeout_s: float
@@ -42,7 +43,7 @@ class MeetAt:
 
 @dataclass(frozen=True, slots=True)
 class ShareReady:
-    """Steps may come; `version`: digest of what was loaded."""
+    """Answer: ready for steps; `version` is the digest of the loaded files."""
 
     version: str
 
@@ -68,7 +69,7 @@ class OpenPool:
 
 @dataclass(frozen=True, slots=True)
 class PoolOpened:
-    """The pool is there."""
+    """Answer: the pool exists."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""One process's share of a model, and the two exchanges that make a whole of all shares.
+"""Define one process's shard of a model, and its two collectives: all-reduce and all-gather.
 
 Layers are split as Shoeybi et al., "Megatron-LM" (2019) do: a product whose outputs are split feeds one whose inputs
 are, so that one sum over all processes follows each attention and each MLP. Between them every process has the same
@@ -19,12 +19,12 @@ _C10D: Any = torch.distributed  # its stubs leave out most of what it offers
 
 
 class Share:
-    """Share `rank` of `size`. For one thread at a time. The group is an object of its own, no default of the process:
-    several models can be shared at once."""
+    """Shard `rank` of `size`, and its process group. For one thread at a time. The group is not the process-wide
+    default, so several models can be sharded at once."""
 
     def __init__(self, rank: int, size: int, meet: Callable[[], None] | None = None) -> None:
-        """Take the place `rank` of `size` processes. `meet` is called when the weights are in memory and no pass was
-        computed yet: it waits for the other processes, and connects."""
+        """Become process `rank` of `size`. `meet` is called once the weights are in memory, before the first pass: it
+        waits for the other processes and connects."""
         self.rank, self.size = rank, size
         self._meet = meet
         self._group: Any = None
@@ -32,19 +32,21 @@ class Share:
         """The last group: a thread may still wait in it, and gloo aborts the process where it is freed meanwhile."""
 
     def of(self, total: int) -> slice:
-        """Return this share of `total` rows, a multiple of `size`."""
+        """Return this shard's slice of `total` rows; `total` must be a multiple of `size`."""
         each = total // self.size
         return slice(self.rank * each, (self.rank + 1) * each)
 
     def meet(self) -> None:
-        """Wait until all processes have their weights."""
+        """Wait until all processes have loaded their weights."""
         if self._meet is not None:
             self._meet()
 
     def connect(self, path: str, device: torch.device, timeout_s: float) -> None:
-        """Form the group of all processes that name the same new file `path`, by gloo on CPUs and NCCL on CUDA devices.
-        An exchange that takes longer than `timeout_s` fails. Nothing listens but on this machine. No thread may
-        wait in the group before."""
+        """Form the group of all processes that pass the same new file `path`, by gloo on CPUs and NCCL on CUDA devices.
+
+        A collective that takes longer than `timeout_s` fails. Listens on the loopback interface only. No thread may be
+        waiting in an earlier group.
+        """
         self._ended = None
         store, limit = _C10D.FileStore(path, self.size), timedelta(seconds=timeout_s)
         if device.type == "cuda":
@@ -59,22 +61,21 @@ class Share:
         self._group = _C10D.ProcessGroupGloo(store, self.rank, self.size, local)
 
     def abort(self) -> None:
-        """Let an exchange that waits for a process that is gone fail; the group cannot be used any more. From any
-        thread."""
+        """Make a collective that waits for a dead process fail; the group is unusable afterwards. From any thread."""
         group, self._group = self._group, None
         self._ended = group or self._ended
         if group is not None and group.name() == "nccl":  # gloo's notices by itself that a connection was closed
             group.abort()
 
     def summed(self, part: Tensor) -> Tensor:
-        """Return the sum of every process's `part`, which is overwritten."""
+        """Return the sum of `part` over all processes (all-reduce); overwrites `part`."""
         part = part.contiguous()
         group = self._live()  # held until the exchange is over, whoever aborts it
         group.allreduce([part]).wait()
         return part
 
     def joined(self, part: Tensor) -> Tensor:
-        """Return every process's `part` [..., w], one after another: [..., size * w]."""
+        """Concatenate `part` [..., w] of all processes, in order of rank, to [..., size * w] (all-gather)."""
         part = part.contiguous()
         parts = [torch.empty_like(part) for _ in range(self.size)]
         group = self._live()

@@ -1,7 +1,7 @@
-"""Split a model's layers among processes: heads of attention, the inner width of MLPs and experts, the vocabulary.
+"""Shard a model's layers: attention heads, the inner width of MLPs and experts, the vocabulary.
 
-What is not split, every process has: norms, routers, the table of embeddings. Fewer key heads than processes are kept
-by several of them.
+Norms, routers and the embedding table are replicated. With fewer key heads than processes, several processes hold the
+same key head.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def refuse_unsplittable(config: Any, size: int, where: str) -> None:
 
 
 def split_layers(module: Any, share: Share, runs: Runs) -> None:
-    """Leave each layer of `module` its share, and have the shares' results summed."""
+    """Cut each layer of `module` to its shard, and sum the results of all shards."""
     for part in module.modules():
         if hasattr(part, "q_proj"):
             _split_attention(part, share, runs)
@@ -55,8 +55,8 @@ def split_layers(module: Any, share: Share, runs: Runs) -> None:
 
 
 def split_head(module: Any, share: Share) -> None:
-    """Leave the last product its share of the vocabulary; its logits are joined. Once the weights are in memory: tied
-    to the embeddings it stays a view of them."""
+    """Cut the vocabulary matrix to its shard, and join the shards' logits. Call it after the weights are in memory: a
+    matrix tied to the embeddings stays a view of them."""
     head, total = module.get_output_embeddings(), module.get_output_embeddings().out_features
     each = -(-total // share.size)
     first = min(share.rank * each, total)
@@ -91,7 +91,7 @@ def _split_attention(attention: Any, share: Share, runs: Runs) -> None:
 
 
 def _split_experts(experts: Any, share: Share) -> None:
-    """Split every expert: `gate_up_proj` [E, 2 * I, d] and `down_proj` [E, d, I]."""
+    """Cut every expert to its shard: `gate_up_proj` [E, 2 * I, d] and `down_proj` [E, d, I]."""
     inner = experts.down_proj.shape[2]
     mine = share.of(inner)
     gate, up = experts.gate_up_proj.detach().split(inner, 1)

@@ -1,8 +1,8 @@
-"""The first process's side of a model that several processes share: it schedules and draws, the others only compute.
+"""Coordinate a tensor-parallel model from its first process, which schedules and samples; the workers only compute.
 
-Each pass is announced to all of them before it begins; in it they wait for each other at every sum. A pass that breaks
-off anywhere ends the group, since nobody knows where the others stand in it: requests that ran get a typed error, and
-the engine starts the group again.
+Each pass is announced to all workers before it begins; in it they wait for each other at every all-reduce. A pass that
+fails anywhere ends the group, since the state of the others is unknown: running requests get a typed error, and the
+engine restarts the group.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from sluicegate.plugins import GenerationFailed, ModelLoadError
 
 
 class PassInputs(Protocol):
-    """A step's tokens, as `engine.batching.step_inputs.StepInputs` has them."""
+    """The fields of `engine.batching.step_inputs.StepInputs` that workers need."""
 
     @property
     def ids(self) -> I64: ...
@@ -51,11 +51,11 @@ class PassInputs(Protocol):
 
 
 class SharingTeam:
-    """All processes of one model."""
+    """All processes of one tensor-parallel model."""
 
     def __init__(self, begin: LoadShare, name: str, device: torch.device, timeout_s: float) -> None:
-        """Start the processes. `begin`: what the first would be told, were it another; `timeout_s`: longest time that
-        one process waits for the others within a pass."""
+        """Start the workers. `begin`: the load message, as for rank 0; `timeout_s`: longest wait for another process
+        within a pass."""
         self.share = Share(0, begin.size, self._meet)
         self._begin, self._name, self._device, self._timeout_s = begin, name, device, timeout_s
         self._on_lost: Callable[[], None] | None = None
@@ -73,18 +73,18 @@ class SharingTeam:
 
     @property
     def fate(self) -> str | None:
-        """Return why there is no group now; None = it computes."""
+        """Return why the group is not available; None while it is."""
         return self._crew.fate or self._starting
 
     def watch(self, on_lost: Callable[[], None]) -> None:
-        """Have `on_lost` called, on a thread of its own, when the group is lost; at once where it is already."""
+        """Call `on_lost` when the group is lost, on another thread; at once if it already is."""
         self._on_lost = self._crew.on_lost = on_lost
         if self._crew.fate is not None:
             on_lost()
 
     def confirm(self, version: str) -> None:
-        """Wait until all processes are ready. Raises `ModelLoadError` where one could not load its share, or has loaded
-        something else."""
+        """Wait until all workers are ready. Raises `ModelLoadError` if one could not load its shard, or loaded other
+        files than `version`."""
         found = {ready.version for ready in self._crew.hear(ShareReady)}
         if found != {version}:
             self.close()
@@ -93,8 +93,8 @@ class SharingTeam:
             )
 
     def restart(self, version: str) -> None:
-        """Start a new group, whose pools are to be opened; until then passes raise. Raises `ModelLoadError`, and may be
-        called again then."""
+        """Start a new group, whose pools must be opened again; until then passes raise. Raises `ModelLoadError`, after
+        which it may be called again."""
         self._starting = self.fate or "its processes are started again"
         with self._passing:
             self._crew.end("the group is started again", lost=False)
@@ -109,11 +109,11 @@ class SharingTeam:
             crew.on_lost = self._on_lost
 
     def lose(self, fate: str) -> None:
-        """End the group, which hangs."""
+        """End a group that hangs, and report it as lost."""
         self._crew.end(fate)
 
     def close(self) -> None:
-        """End all processes."""
+        """End all workers."""
         self._crew.end("the model was removed", lost=False)
 
     def _start(self, *, proves: bool) -> Crew:
@@ -134,8 +134,8 @@ class SharingTeam:
     # --- pools and passes --------------------------------------------------------------------------------------
 
     def open(self, facts: OpenPool) -> Mirror:
-        """Make a pool like one of this process in all others. Where the group is lost, passes over it raise. Raises
-        `ModelLoadError` where one of them has no room for it."""
+        """Open a copy of a KV pool in every worker. If the group is lost, passes over it raise. Raises `ModelLoadError`
+        if a worker lacks the memory."""
         mirror = Mirror(self, next(self._numbers), facts.block_size)
         with self._passing:
             if self._crew.fate is None:
@@ -146,7 +146,7 @@ class SharingTeam:
         return mirror
 
     def drop(self, number: int) -> None:
-        """Free a pool; with the last of them the processes end."""
+        """Free a pool in all workers; dropping the last one ends them."""
         if number not in self._pools:
             return
         with self._passing:
@@ -155,8 +155,8 @@ class SharingTeam:
                 self._crew.tell(DropPool(number)) if self._pools else self.close()
 
     def tell(self, message: Any, number: int) -> None:
-        """Have all others do what `message` says, before the next pass. Where the group is lost, nothing is to be done:
-        its pools are gone."""
+        """Send `message` to all workers, to be handled before the next pass. Does nothing if the group, and so its
+        pools, are gone."""
         if self.fate is not None:
             return
         with self._passing:
@@ -168,15 +168,15 @@ class SharingTeam:
 
     @contextmanager
     def computing(self, step: ComputeStep) -> Iterator[None]:
-        """Let all others compute the pass that this process computes meanwhile."""
+        """Have all workers compute `step` while this process computes its own shard."""
         with self._together(step.pool):
             self._crew.tell(step)
             yield
 
     @contextmanager
     def _together(self, number: int) -> Iterator[None]:
-        """Hold the group together through a pass. Raises `GenerationFailed` where it is lost, or gets lost meanwhile.
-        Nothing waits for a group that is being started."""
+        """Guard a pass against the loss of the group. Raises `GenerationFailed` if it is lost before or during the
+        pass, and at once while a group is being started."""
         if (fate := self.fate) is not None:
             raise self._lost(fate)
         with self._passing:
@@ -200,7 +200,7 @@ class SharingTeam:
 
 
 class Mirror:
-    """A pool of this process, which all others have too."""
+    """A pool of this process that exists in all workers too."""
 
     def __init__(self, team: SharingTeam, number: int, block_size: int) -> None:
         self.number = number
@@ -209,7 +209,7 @@ class Mirror:
 
     @contextmanager
     def computing(self, inputs: PassInputs) -> Iterator[None]:
-        """Let all others compute this pass over their pools."""
+        """Have all workers compute this pass over their pools."""
         stretches = [(one.start, one.count, one.table) for one in inputs.cut(self._block_size)]
         step = ComputeStep(self.number, inputs.ids, inputs.positions, inputs.slots, inputs.wanted, stretches)
         with self._team.computing(step):

@@ -43,7 +43,7 @@ class StateProbe:
     card: Mapping[str, Any]
 
     def logits(self, states: Tensor) -> Tensor:
-        """Return log-odds [T] for `states` [T, k]."""
+        """Return log-odds [T] float32 for `states` [T, k]."""
         if "w1" in self.weights:
             states = torch.relu(states @ self.weights["w1"].T + self.weights["b1"])
         return states @ self.weights["w"] + self.weights["b"]
@@ -58,12 +58,13 @@ class StateProbe:
 
 
 def digest_of(version: str) -> str:
-    """Return the digest of a model's version, without the operator's own word before it."""
+    """Return the digest in a model's version, without the operator's label before it."""
     return version.rpartition("+")[2]
 
 
 def read_probe(folder: Path, *, name: str, version: str, module: Any) -> StateProbe:
-    """Read a probe for a loaded model. Raises `ModelLoadError` where it cannot be read, or is another model's."""
+    """Read a probe for a loaded model. Raises `ModelLoadError` if it cannot be read, or was trained on another
+    model."""
     try:
         card = json.loads((folder / CARD).read_text())
         probe = _read(folder, card)
@@ -115,10 +116,10 @@ def _read(folder: Path, card: Mapping[str, Any]) -> StateProbe:
 
 
 class ProbeSet:
-    """All probes of one model, applied together. Immutable but for scratch memory; for one thread."""
+    """All probes of one model, applied together. Immutable except for scratch memory; for one thread."""
 
     def __init__(self, probes: Seq[StateProbe], device: torch.device) -> None:
-        """Join probes of one model. Raises `ModelLoadError` for two probes of one label."""
+        """Join probes of one model. Raises `ModelLoadError` if two have the same label."""
         self.labels = tuple(probe.label for probe in probes)
         if len({*self.labels}) != len(self.labels):
             raise ModelLoadError(f"two probes of one model have the same label: {', '.join(self.labels)}; rename one")
@@ -132,7 +133,7 @@ class ProbeSet:
         self._seen: tuple[Seq[Tensor], list[Floats]] = ([], [])
 
     def scores(self, states: Seq[Tensor]) -> Tensor | Floats:
-        """Return log-odds [T, P] for the `states` [T, d] of each of `layers`."""
+        """Return log-odds [T, P] of P probes, given the `states` [T, d] of each of `layers`."""
         if self._matrix is not None:
             if self._seen[0] is not states:  # a step of as many tokens has them in the same memory
                 self._seen = states, [one.numpy() for one in states]

@@ -1,7 +1,7 @@
-"""Follow one sequence whose tokens are judged by probes: which states are known, and which pieces wait for theirs.
+"""Hold back the pieces of a probed sequence until the probes have scored their tokens.
 
-A piece leaves once the states of all its tokens are known, with what the probes say of each. That is one step after
-its token was drawn. Tokens of a draft that were not taken, or that a preempted sequence reads again, do not count.
+A token's states are known one step after it was drawn; then its piece is released with the scores. States of rejected
+draft tokens, and of tokens recomputed after a preemption, are ignored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Scores = dict[str, float]
 
 @dataclass(slots=True)
 class ProbedReading:
-    """Mutable, for one sequence; used by the engine thread alone."""
+    """Scores and held pieces of one sequence. Mutable; used by the engine thread alone."""
 
     known: int
     """Tokens of the sequence whose states are known, those of the prompt among them: they are not judged."""
@@ -38,18 +38,19 @@ class ProbedReading:
         self._told = self.known
 
     def hold(self, piece: Piece, tokens: int) -> None:
-        """Let a piece wait until the states of the first `tokens` tokens are known."""
+        """Hold a piece until the first `tokens` tokens of the sequence are scored."""
         self._held.append((piece, tokens))
 
     def take(self, start: int, scores: Seq[Scores], computed: int) -> None:
-        """Take what was found of the tokens from `start` on; of these the first `computed` of the sequence count."""
+        """Record the scores of tokens from `start` on. Those past the first `computed` tokens, of rejected drafts, are
+        dropped."""
         if start <= self.known < computed:
             self._scores += scores[self.known - start : computed - start]
             self.known = self.known + len(scores[self.known - start : computed - start])
 
     def release(self) -> Iterator[Piece]:
-        """Yield the pieces all of whose tokens are known, with what was found of them. A piece that has no token of its
-        own, as the end of a half character, has what was found of the token before."""
+        """Yield the pieces whose tokens are all scored, with their scores. A piece without a token of its own (the end
+        of a split character) gets the scores of the token before."""
         while self._held and self._held[0][1] <= self.known:
             piece, end = self._held.popleft()
             new = max(0, end - self._told)
@@ -61,5 +62,5 @@ class ProbedReading:
             yield piece
 
     def drop(self) -> None:
-        """Forget the pieces that wait: what was not judged does not leave."""
+        """Discard the held pieces: text that was not scored must not leave."""
         self._held.clear()

@@ -1,7 +1,7 @@
-"""Keep the states of chosen layers while a module computes, by hooks on its layers.
+"""Record the hidden states of chosen layers during a forward pass, by hooks.
 
-A state is the residual stream behind a decoder layer (1 = behind the first), brought to root mean square 1, so that
-compiled loops, the module's own code and captured graphs give the same numbers.
+A state is the residual stream after a decoder layer (1 = after the first), scaled to root mean square 1, so that
+kernels, the module's own code and captured graphs give the same numbers.
 """
 
 from __future__ import annotations
@@ -35,12 +35,15 @@ def evened(states: Tensor) -> Tensor:
 
 
 class LayerStates:
-    """`rooms[i]` [.., d] float32: its first rows are states of layer `layers[i]` for the tokens of the last pass.
-    Mutable; for one thread. The memory stays the same from pass to pass, as captured graphs need it."""
+    """Records states of `layers`: `rooms[i]` [.., d] float32 holds those of `layers[i]` for the last pass, in its first
+    rows.
+
+    Mutable; for one thread. The memory stays the same from pass to pass, as captured graphs need it.
+    """
 
     def __init__(self, module: Any, layers: Seq[int], tokens: int, *, raw: bool = False) -> None:
-        """Watch the layers. `tokens`: most of one pass; a longer one, as measurements run, takes more memory. `raw`:
-        states as they are, not brought to one length."""
+        """Register hooks on the layers. `tokens`: most of one pass; a longer pass, as in measurements, allocates more
+        memory. `raw`: store states unscaled."""
         self._raw = raw
         found = decoder_layers(module)
         width = module.config.get_text_config(decoder=True).hidden_size

@@ -1,4 +1,4 @@
-"""Read the states of whole texts, without an engine around the model: what probes are trained on."""
+"""Compute the hidden states of whole texts without an engine, as training data for probes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sluicegate.engine.probes.states import LayerStates
 
 @torch.inference_mode()
 def states_of(model: LoadedModel, ids: Seq[int], layers: Seq[int]) -> Tensor:
-    """Return the states [T, L, d] float32 of `ids` [T] behind `layers` [L], from one pass over all of them."""
+    """Return the states [T, L, d] float32 of `ids` [T] after `layers` [L], from one pass."""
     watched = LayerStates(model.module, layers, len(ids))
     tokens = torch.tensor(list(ids), dtype=torch.int64, device=model.device)
     model.hidden(tokens, torch.arange(len(ids), device=model.device), alone(list(ids)))

@@ -18,7 +18,8 @@ def words_for(vocab_size: int) -> int:
 
 
 def forbid(row: Mask, token_ids: tuple[int, ...]) -> None:
-    """Take `token_ids` out of `row` int32 [words], unless nothing else would be left: then the row stays as it was."""
+    """Clear the bits of `token_ids` in `row` int32 [words], unless no other bit is set: then the row stays
+    unchanged."""
     reduced = row.copy()
     words = reduced.view(np.uint32)
     for token in token_ids:
@@ -28,7 +29,7 @@ def forbid(row: Mask, token_ids: tuple[int, ...]) -> None:
 
 
 def permit(row: Mask, token_ids: tuple[int, ...]) -> None:
-    """Add `token_ids` to `row` int32 [words]."""
+    """Set the bits of `token_ids` in `row` int32 [words]."""
     words = row.view(np.uint32)
     for token in token_ids:
         words[token // 32] |= np.uint32(1 << (token % 32))

@@ -1,4 +1,4 @@
-"""Penalise, mask and draw on CPUs: a few passes over a row where torch would sort the vocabulary.
+"""Penalise, mask and draw on CPUs, in a few passes over a row and without sorting the vocabulary.
 
 The reference is `engine.sampling.torch_draws.TorchDraws`; tests compare the two row by row.
 """
@@ -23,7 +23,7 @@ from sluicegate.plugins.compiled.kernels import kernel
 
 
 class CpuDraws:
-    """Same as `TorchDraws`, for logits [R, V] float32 in a CPU's memory."""
+    """Implements `Draws` for logits [R, V] float32 in CPU memory; see `TorchDraws`."""
 
     def __init__(self) -> None:
         self._rules: PerSequences[LogitsRow, _Rules] = PerSequences(_rules)
@@ -59,8 +59,8 @@ class CpuDraws:
     def choose(
         self, logits: Tensor, rows: Seq[LogitsRow], masked: Seq[int] = (), bitmask: Bitmask | None = None
     ) -> tuple[list[float], list[int]]:
-        """Choose as the reference does, row by row, each read from memory once: its mask is applied where the draw
-        begins."""
+        """Return the largest logit and the chosen token of each row, as `TorchDraws.choose` does. Each row is masked
+        just before it is drawn from, while it is in the cache."""
         rules = self._rules.of(rows)
         best, tokens, positions = rules.best, rules.tokens, _NOWHERE
         if rules.random:
@@ -78,7 +78,7 @@ class CpuDraws:
     def choose_and_note(
         self, logits: Tensor, rows: Seq[LogitsRow], note: Note
     ) -> tuple[list[float], list[int], list[float]]:
-        """Do as `choose`, and return what `note` makes of the chosen tokens [R]."""
+        """Call `choose`; also return the values of `note` for the chosen tokens int64 [R]."""
         best, tokens = self.choose(logits, rows)
         return best, tokens, note(torch.tensor(tokens)).tolist()
 
@@ -88,8 +88,7 @@ class CpuDraws:
 
 
 class _Rules(NamedTuple):
-    """How the rows of a step are drawn: `numbers` float64 [R, 4] are those of `DrawRule`, `seeds` uint64 [R] the mixed
-    seeds."""
+    """Sampling parameters of a step's rows: `numbers` float64 [R, 4] of `DrawRule`, `seeds` uint64 [R] mixed."""
 
     numbers: npt.NDArray[np.float64]
     seeds: npt.NDArray[np.uint64]
@@ -116,7 +115,7 @@ _NO_MASKS = np.zeros((0, 0), np.int32)
 
 @kernel()
 def _mix(value):  # type: ignore[no-untyped-def]
-    """Do as `engine.sampling.rng.mix`, for uint64."""
+    """Compute `engine.sampling.rng.mix` for uint64."""
     value = value + np.uint64(0x9E3779B97F4A7C15)
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -125,13 +124,13 @@ def _mix(value):  # type: ignore[no-untyped-def]
 
 @kernel()
 def _uniform(seed, position):  # type: ignore[no-untyped-def]
-    """Do as `engine.sampling.rng.uniform`, for a mixed seed."""
+    """Compute `engine.sampling.rng.uniform` for a mixed seed."""
     return np.float64(_mix(seed ^ _mix(position)) >> np.uint64(11)) / np.float64(1 << 53)
 
 
 @kernel("void(float32[::1], int64[::1], int64, float64, float64, float64)")
 def _penalise(logits, tokens, prompt_length, repetition, frequency, presence):  # type: ignore[no-untyped-def]
-    """Penalise one row [V] in place. A token counts when it is met first, so that none is penalised twice."""
+    """Penalise one row [V] in place. A token is penalised at its first occurrence only."""
     counts = np.full(len(logits), -1, np.int32)
     for at in range(len(tokens)):
         counts[tokens[at]] = max(counts[tokens[at]], 0) + (at >= prompt_length)
@@ -155,8 +154,8 @@ def _refuse(logits, rows, bitmask):  # type: ignore[no-untyped-def]
     "int64[::1])"
 )
 def _choose(logits, numbers, seeds, positions, best, tokens, bitmask, masks):  # type: ignore[no-untyped-def]
-    """Write the largest logit and the drawn token of each row to `best` and `tokens` [R]. `masks` [R]: which row of
-    `bitmask` belongs to a row of logits; -1 = none."""
+    """Write each row's largest logit to `best` [R] and its drawn token to `tokens` [R]. `masks` [R]: the row of
+    `bitmask` for each row of logits; -1 = none."""
     columns = logits.shape[1]
     weights = np.empty(padded(columns), np.float32)
     sums = np.empty((columns + CHUNK - 1) // CHUNK, np.float64)

@@ -28,7 +28,8 @@ _BEST = 1024
 
 
 class CudaDraws(TorchDraws):
-    """`TorchDraws` with masks of its own. Between a `room` and its `refuse` there may be no other `room`."""
+    """Draws on a CUDA device, masking by one copy and one kernel. Call `refuse` before the next `room`, which reuses
+    its memory."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__()
@@ -37,8 +38,9 @@ class CudaDraws(TorchDraws):
         self._filled: npt.NDArray[Any] = np.zeros((0, 1), np.int32)
 
     def decide(self, logits: Tensor, rows: Seq[LogitsRow]) -> Tensor:
-        """Decide as the reference does, for `logits` [R, V] float32, by one copy of numbers and one kernel. Ties at the
-        end of top-k and top-p are kept together, and what is kept is drawn from in the order of the vocabulary."""
+        """Choose as `TorchDraws.decide` does, for `logits` [R, V] float32, by one copy of numbers and one kernel. Ties
+        at the end of top-k and top-p are kept together, and what is kept is drawn from in the order of the
+        vocabulary."""
         room = self._numbers.room(5 * len(rows)).reshape(len(rows), 5)
         for numbers, row in zip(room, rows, strict=True):
             numbers[:4] = row.rule.numbers
@@ -58,8 +60,8 @@ class CudaDraws(TorchDraws):
         return out.T
 
     def room(self, rows: int, words: int) -> Bitmask:
-        """Return room for masks [rows, words], after the masks before were copied. Each mask lies behind the number of
-        its row, so that one copy takes both."""
+        """Return masks [rows, words] int32 to fill, once earlier copies are done. Each mask lies after its row's
+        number, so that one copy sends both."""
         self._filled = self._staging.room(rows * (1 + words)).reshape(rows, 1 + words)
         self._filled[:] = 0
         return self._filled[:, 1:]

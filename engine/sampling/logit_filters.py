@@ -1,4 +1,4 @@
-"""Leave tokens out before a draw: those that would complete a bad word, and those that are not typical."""
+"""Filter logits before a draw: tokens that would complete a bad word, and atypical tokens."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _FORBIDDEN = float("-inf")
 
 
 def refuse_bad_words(logits: Tensor, rows: Seq[LogitsRow], worded: Seq[int]) -> None:
-    """Set to -inf, in `logits` [R, V], the last token of a bad word whose other tokens are a row's newest; `worded` are
-    the rows that have any."""
+    """Set the last token of a bad word to -inf in `logits` [R, V] where its other tokens are the row's newest.
+    `worded`: the rows that have bad words."""
     pairs: list[tuple[int, int]] = []
     for index in worded:
         tokens = rows[index].tokens
@@ -27,7 +27,7 @@ def refuse_bad_words(logits: Tensor, rows: Seq[LogitsRow], worded: Seq[int]) -> 
 
 
 class TypicalRows(NamedTuple):
-    """Rows that keep typical tokens alone (Meister et al., "Locally typical sampling", 2022), on the device."""
+    """Rows sampled with locally typical sampling (Meister et al., 2022); tensors on the device of the logits."""
 
     rows: Tensor
     """int64 [W]."""
@@ -38,7 +38,7 @@ class TypicalRows(NamedTuple):
 
     @classmethod
     def of(cls, rows: Seq[LogitsRow], device: torch.device) -> TypicalRows | None:
-        """Leave greedy rows out; None where there are no others."""
+        """Collect the rows with a typical mass below 1, greedy ones left out; None if there are none."""
         wanted = [i for i, row in enumerate(rows) if row.rule.typical < 1.0 and not row.rule.greedy]
         if not wanted:
             return None
@@ -49,9 +49,11 @@ class TypicalRows(NamedTuple):
         return cls(sent[0].long(), sent[1, :, None].float(), sent[2, :, None].float())
 
     def keep(self, logits: Tensor) -> None:
-        """Keep the typical tokens of `logits` [R, V], in place: of the tokens whose surprise is nearest to the
-        distribution's entropy only as many stay as hold `mass`. Comes before top-k, top-p and min-p, after
-        temperature."""
+        """Set atypical tokens of `logits` [R, V] to -inf, in place.
+
+        Kept are the tokens whose surprise is nearest to the distribution's entropy, as many as hold `mass`. Applied
+        after temperature, before top-k, top-p and min-p.
+        """
         mine = logits.index_select(0, self.rows)
         surprise = -torch.log_softmax(mine / self.temperature, -1)  # [W, V], inf where refused
         p = torch.exp(-surprise)

@@ -1,4 +1,4 @@
-"""What sampling is told beside logits, and what it gives back."""
+"""Define the masks passed to the sampler, and its outcomes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sluicegate.plugins import GenerationFailed
 
 
 class Drawn(NamedTuple):
-    """A row's token; with logprobs asked for, its logprob and the likeliest (token, logprob), likeliest first. `law`
-    and `likely`: the same among the tokens that the mask allows, for explained rows."""
+    """A drawn token. If logprobs are wanted: its logprob, and the likeliest (token, logprob), likeliest first. `law`
+    and `likely`: the same under the mask, for explained rows."""
 
     token_id: int
     logprob: float | None = None
@@ -28,8 +28,8 @@ Outcome = Drawn | GenerationFailed
 
 @dataclass(frozen=True, slots=True)
 class MaskRows:
-    """What rows may not draw: `masked[i]` is the row of `bitmask[i]`; the matchers of `free` rows allow every token;
-    `unending` rows may not end yet, so not draw an end-of-sequence token."""
+    """Masks of a step's rows. `masked[i]` is the row of `bitmask[i]`; `free` rows have a grammar that allows every
+    token; `unending` rows may not draw an end-of-sequence token yet."""
 
     masked: list[int] = field(default_factory=list)
     bitmask: Bitmask = field(default_factory=lambda: np.zeros((0, 0), np.int32))
@@ -40,6 +40,6 @@ class MaskRows:
     """Further tokens that a row may not draw yet."""
 
     def covers(self, row: int) -> bool:
-        """Return whether a constrained row has a mask, or needs none."""
+        """Return whether a constrained row has a mask, or is free."""
         at = bisect_left(self.masked, row)  # rows are in order
         return row in self.free or (at < len(self.masked) and self.masked[at] == row)

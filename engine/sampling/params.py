@@ -1,4 +1,4 @@
-"""Check and resolve what a request asks of the sampler, once, at submission."""
+"""Validate and resolve a request's sampling parameters, once, at submission."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Bias:
 
 @dataclass(frozen=True, slots=True)
 class DrawRule:
-    """How one sequence's tokens are drawn; ranges are already checked."""
+    """The validated sampling parameters of one sequence."""
 
     temperature: float = 1.0
     top_k: int = 0
@@ -79,9 +79,9 @@ def draw_rule(
     defaults: Mapping[str, float] = MappingProxyType({}),
     spell: Callable[[str], list[int]] | None = None,
 ) -> DrawRule:
-    """Resolve sampling parameters. `defaults`: the model's own, by attribute, where `sampling` says nothing; `spell`:
-    returns a text's token ids, for bad words. Raises `RequestError` naming the parameter, what was found and what is
-    allowed."""
+    """Resolve sampling parameters. `defaults`: the model's, by attribute, for parameters the request leaves out;
+    `spell`: returns a text's token ids, for bad words. Raises `RequestError` naming the parameter, its value and the
+    allowed range."""
     temperature = default_temperature if sampling.temperature is None else sampling.temperature
     _check("temperature", temperature, 0.0 <= temperature < float("inf"), "a number >= 0")
     own = {name: _said(sampling, defaults, name) for name in OFF}
@@ -112,18 +112,18 @@ def draw_rule(
 
 
 def _said(sampling: Sampling, defaults: Mapping[str, float], name: str) -> float:
-    """Return what the request asks for, else what the model's own configuration does, else what asks for nothing."""
+    """Return the request's value, else the model's default, else the neutral value."""
     asked: float | None = getattr(sampling, name)
     return defaults.get(name, OFF[name]) if asked is None else asked
 
 
 def beam_count(job: Job) -> int:
-    """Return the beams of a job's search; 0 = the job draws."""
+    """Return the number of beams; 0 = no beam search."""
     return (job.sampling.best_of or job.n) if job.sampling.use_beam_search else 0
 
 
 def check_choices(job: Job) -> None:
-    """Check that choices, beams and groups fit together. Raises `RequestError`."""
+    """Check that `n`, beams and beam groups fit together. Raises `RequestError`."""
     asked, n = job.sampling, job.n
     _check("n", n, 1 <= n <= MAX_CHOICES, f"an integer between 1 and {MAX_CHOICES}")
     if asked.best_of is not None:

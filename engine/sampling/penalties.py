@@ -1,6 +1,6 @@
-"""Penalise many rows of logits at once, on any device: one copy, and no work for other rows.
+"""Penalise many rows of logits at once, on any device, with one copy; other rows cost nothing.
 
-`engine.sampling.cpu_draws` has the same for CPUs, row by row; both compute in float64, so their bits are equal.
+`engine.sampling.cpu_draws` does the same on CPUs, row by row; both compute in float64, so their bits are equal.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ I64 = npt.NDArray[np.int64]
 
 
 class SeenTokens:
-    """The tokens of one sequence, each once, and how often the output has each; follows the sequence as it grows."""
+    """The distinct tokens of one sequence, and their counts in its output; updated as the sequence grows."""
 
     def __init__(self) -> None:
         self._of: list[int] | None = None
@@ -29,7 +29,7 @@ class SeenTokens:
         self._counts: I64 = np.zeros(0, np.int64)
 
     def follow(self, history: list[int], prompt_length: int) -> None:
-        """Take in what `history` has more than at the last call; all of it, where it is another list."""
+        """Add the tokens that `history` has gained since the last call; start anew if it is another list."""
         if history is not self._of or len(history) < self._length:
             self._begin(np.array(history, np.int64), prompt_length)
         else:
@@ -38,11 +38,11 @@ class SeenTokens:
         self._of, self._length = history, len(history)
 
     def found(self) -> tuple[I64, I64]:
-        """Return the tokens [K], and their counts [K] in the output; valid until the next call."""
+        """Return the tokens [K] and their counts [K] in the output; valid until the next call."""
         return self._tokens[: len(self._places)], self._counts[: len(self._places)]
 
     def with_more(self, tokens: Seq[int]) -> tuple[I64, I64]:
-        """Do as `found`, as if the output had `tokens` at its end."""
+        """Return the same as `found`, as if `tokens` were appended to the output."""
         other = SeenTokens()
         other._places, other._tokens, other._counts = dict(self._places), self._tokens.copy(), self._counts.copy()
         for token in tokens:
@@ -66,7 +66,7 @@ class SeenTokens:
 
 
 class Penalties:
-    """Applies penalties to a step's rows. Not for several threads."""
+    """Applies penalties to a step's rows. For one thread."""
 
     def __init__(self) -> None:
         self._seen: dict[object, SeenTokens] = {}
@@ -85,7 +85,7 @@ class Penalties:
         logits.view(-1)[places] = (values - frequency * counts - presence * (counts > 0)).float()
 
     def release(self) -> None:
-        """Hold on to no sequence."""
+        """Drop all references to sequences."""
         self._seen = {}
         self._penalised.forget()
 
@@ -95,8 +95,8 @@ class Penalties:
         return found
 
     def _sent(self, penalised: list[int], rows: Seq[LogitsRow], like: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return, on the device of `like` [R, V]: which penalised row, which place of the flattened logits, which count
-        [K], for each token that a row has seen; and rules [P, 3] float64 of the penalised rows. It is one copy."""
+        """Copy to the device of `like` [R, V], at once: for each token seen by a row, its penalised row, its index in
+        the flattened logits and its count, [K] each; and the rules [P, 3] float64 of the penalised rows."""
         found = [self._tokens_of(rows[at]) for at in penalised]
         sizes = [len(tokens) for tokens, _ in found]
         total = sum(sizes)

@@ -1,4 +1,4 @@
-"""Name single logits of a step's rows on their device, to add to them or to refuse them, all rows at once."""
+"""Index single logits of a step's rows on their device, to bias or refuse them in all rows at once."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ Pair = tuple[int, int]
 
 
 class LogitPlaces(NamedTuple):
-    """int64 [K] each, on the device of the logits; no place is there twice."""
+    """Distinct (row, column) indices, int64 [K] each, on the device of the logits."""
 
     rows: Tensor
     columns: Tensor
 
     @classmethod
     def of(cls, pairs: Seq[Pair], device: torch.device) -> LogitPlaces | None:
-        """Copy them to the device, without waiting; None = there are none."""
+        """Copy indices to the device without waiting; None if there are none."""
         if not pairs:
             return None
         sent = to_device(torch.tensor(list(dict.fromkeys(pairs)), dtype=torch.int64).T.contiguous(), device)
         return cls(sent[0], sent[1])
 
     def refuse(self, logits: Tensor) -> None:
-        """Set them to -inf in `logits` [R, V]."""
+        """Set the indexed logits to -inf in `logits` [R, V]."""
         logits[self.rows, self.columns] = _FORBIDDEN
 
 
 class BiasPlaces(NamedTuple):
-    """The biases of a step's rows."""
+    """The logit biases of a step's rows."""
 
     places: LogitPlaces
     values: Tensor
@@ -44,7 +44,7 @@ class BiasPlaces(NamedTuple):
 
     @classmethod
     def of(cls, rows: Seq[LogitsRow], device: torch.device) -> BiasPlaces | None:
-        """Gather the rows' biases; None where no row has one."""
+        """Collect the biases of all rows; None if no row has one."""
         found = [(at, row.rule.bias) for at, row in enumerate(rows) if row.rule.bias is not None]
         places = LogitPlaces.of([(at, column) for at, bias in found for column in bias.columns.tolist()], device)
         if places is None:
@@ -52,12 +52,12 @@ class BiasPlaces(NamedTuple):
         return cls(places, to_device(torch.cat([bias.values for _, bias in found]), device))
 
     def add(self, logits: Tensor) -> None:
-        """Add them to `logits` [R, V] float32."""
+        """Add the biases to `logits` [R, V] float32, in place."""
         logits[self.places.rows, self.places.columns] += self.values
 
 
 class EarlyEnds:
-    """Tokens that end an answer, of rows that may not end yet; copied to the device only when they change."""
+    """End tokens of rows that may not end yet; copied to the device only when they change."""
 
     def __init__(self, eos: Seq[int], device: torch.device) -> None:
         self._eos = list(eos)
@@ -66,7 +66,8 @@ class EarlyEnds:
         self._places: LogitPlaces | None = None
 
     def refuse(self, logits: Tensor, unending: Seq[int], barred: dict[int, list[int]]) -> None:
-        """Refuse them in `logits` [R, V]: of the rows `unending` the model's own, and what else is `barred` of one."""
+        """Set end tokens to -inf in `logits` [R, V]: the model's own in the rows `unending`, and those that `barred`
+        lists by row."""
         if not unending and not barred:
             return
         pairs = [(row, token) for row in unending for token in self._eos]

@@ -1,4 +1,4 @@
-"""Logprobs of the model itself, for rows that report them: taken before the logits are changed."""
+"""Report the model's own logprobs, computed before filters, penalties and masks change the logits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FORBIDDEN = float("-inf")
 
 
 class ReportedRows(NamedTuple):
-    """Which rows of a step report logprobs, in order."""
+    """The rows of a step that report logprobs, in order."""
 
     rows: list[int]
     places: Tensor
@@ -32,7 +32,7 @@ class ReportedRows(NamedTuple):
 
     @classmethod
     def of(cls, rows: Seq[LogitsRow], device: torch.device) -> ReportedRows | None:
-        """Gather the rows whose logprobs are reported; None where there is none."""
+        """Collect the rows that report logprobs; None if there are none."""
         found = [i for i, row in enumerate(rows) if row.rule.logprobs is not None or row.is_explained]
         if not found:
             return None
@@ -42,23 +42,23 @@ class ReportedRows(NamedTuple):
 
 
 class RawLogprobs:
-    """Log-softmax of the rows that report logprobs."""
+    """Log-softmax of the reported rows."""
 
     def __init__(self, logits: Tensor, of: ReportedRows) -> None:
-        """Compute the logprobs of reported rows now, before `logits` [R, V] are changed; they are only read."""
+        """Compute the logprobs of reported rows from `logits` [R, V], which is not modified."""
         self._of = of
         self._values = torch.log_softmax(logits.index_select(0, of.places), -1)  # [L, V]
 
     def note(self, tokens: Tensor) -> Tensor:
-        """Return what `report` needs of the chosen `tokens` int64 [R], all in one row, float64: the logprobs of the
-        chosen, of the likeliest, and which those are."""
+        """Return, for the chosen `tokens` int64 [R], the input of `report` as one float64 vector: per reported row the
+        chosen token's logprob, the likeliest logprobs, and their ids."""
         chosen = self._values.gather(1, tokens.index_select(0, self._of.places)[:, None])
         values, ids = self._values.topk(max(self._of.wanted), -1)
         return torch.cat([part.double() for part in (chosen, values, ids)], -1).flatten()
 
     def report(self, drawn: list[Outcome], noted: list[float], masks: MaskRows, usable: int) -> None:
-        """Replace the outcomes of reported rows by ones with logprobs, from what was `noted`. Columns from `usable` on
-        are padding."""
+        """Replace the outcomes of reported rows by ones with logprobs, taken from `noted`. Columns from `usable` on are
+        padding."""
         most = max(self._of.wanted)
         for at, (row, wanted) in enumerate(zip(self._of.rows, self._of.wanted, strict=True)):
             mine = noted[at * (1 + 2 * most) : (at + 1) * (1 + 2 * most)]
@@ -72,7 +72,8 @@ class RawLogprobs:
     def _under_mask(
         self, at: int, row: int, chosen: float, masks: MaskRows, usable: int
     ) -> tuple[float, tuple[tuple[int, float], ...]]:
-        """Return the logprob of the drawn token among those that the row's mask allows, and the likeliest of them."""
+        """Return the drawn token's logprob, and the likeliest tokens, after renormalising over the tokens the mask
+        allows."""
         values = self._values[at, :usable]
         place = bisect_left(masks.masked, row)
         if place < len(masks.masked) and masks.masked[place] == row:

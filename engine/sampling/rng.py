@@ -1,4 +1,4 @@
-"""Make reproducible random numbers: what a sequence draws at a position depends on its seed and the position alone."""
+"""Generate reproducible random numbers: each depends on the sequence's seed and the token's position alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _MASK = (1 << 64) - 1
 
 
 def mix(value: int) -> int:
-    """Spread every bit over all others, by the finaliser of splitmix64: a bijection of 64-bit integers."""
+    """Mix 64 bits by the finaliser of splitmix64, a bijection."""
     value = (value + 0x9E3779B97F4A7C15) & _MASK
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
@@ -24,5 +24,5 @@ def uniform(seed: int, position: int) -> float:
 
 
 def mixed_seed(seed: int) -> int:
-    """Return the 64 bits that all numbers of a sequence are made from."""
+    """Return the mixed seed from which all numbers of a sequence are computed."""
     return mix(seed & _MASK)

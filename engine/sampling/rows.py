@@ -1,4 +1,4 @@
-"""The rows of a step's logits, as sampling sees them."""
+"""Define a row of logits as sampling sees it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sluicegate.engine.sampling.params import DrawRule
 class OfSequence(Protocol):
     @property
     def sequence(self) -> object:
-        """Return whose row it is; compared, never looked into."""
+        """Return the row's sequence; only compared for identity."""
 
 
 class LogitsRow(OfSequence, Protocol):
@@ -24,19 +24,19 @@ class LogitsRow(OfSequence, Protocol):
     def seed(self) -> int: ...
     @property
     def position(self) -> int:
-        """Place of the drawn token in the output."""
+        """Return the index of the drawn token in the output."""
 
     @property
     def tokens(self) -> list[int]:
-        """Return prompt and output before the drawn token."""
+        """Return all tokens before the drawn one: prompt, output and draft."""
 
     @property
     def history(self) -> list[int]:
-        """Return the same without what is `guessed`: a list that is only ever appended to."""
+        """Return `tokens` without the draft: a list that only grows."""
 
     @property
     def guessed(self) -> list[int]:
-        """Return the tokens of a draft that come before the drawn one."""
+        """Return the draft tokens before the drawn one."""
 
     @property
     def prompt_length(self) -> int: ...
@@ -46,7 +46,7 @@ class LogitsRow(OfSequence, Protocol):
 
     @property
     def is_explained(self) -> bool:
-        """Return whether logprobs are reported for the row's timeline."""
+        """Return whether logprobs are recorded for the row's timeline."""
 
 
 Row = TypeVar("Row", bound=OfSequence)
@@ -54,18 +54,18 @@ Made = TypeVar("Made")
 
 
 class PerSequences(Generic[Row, Made]):
-    """Keep what was made for a step's rows while the following steps have rows of the same sequences."""
+    """Caches a value computed from a step's rows for as long as later steps have rows of the same sequences."""
 
     def __init__(self, make: Callable[[Seq[Row]], Made]) -> None:
-        """Keep what `make` returns, which must depend on the rows' sequences alone."""
+        """Cache the results of `make`, which must depend on the rows' sequences alone."""
         self._make = make
         self._rows: Seq[Row] | None = None
         self._sequences: list[object] | None = None
         self._made: Made | None = None
 
     def of(self, rows: Seq[Row]) -> Made:
-        """Return what was made of the rows' sequences, made anew where they have changed. `rows` must not change after
-        they were given once."""
+        """Return the value for `rows`, recomputed if their sequences have changed. `rows` must not be modified
+        afterwards."""
         if self._made is not None and rows is self._rows:
             return self._made
         sequences = [row.sequence for row in rows]

@@ -34,7 +34,7 @@ _NO_MASKS = MaskRows()
 
 
 class Draws(Protocol):
-    """The parts of sampling that differ by device; see `TorchDraws` for shapes."""
+    """The operations of sampling that differ by device; see `TorchDraws` for shapes."""
 
     def room(self, rows: int, words: int) -> Bitmask: ...
 
@@ -54,7 +54,7 @@ class Draws(Protocol):
 
 
 class _Wishes(NamedTuple):
-    """What the sequences of a step's rows ask for; tensors are on the device of the logits."""
+    """Sampling features used by a step's rows; tensors are on the device of the logits."""
 
     plain: bool
     """None of them has a penalty, a bias or words that are barred."""
@@ -68,7 +68,7 @@ class _Wishes(NamedTuple):
 
 
 class Sampler:
-    """Samples for one model: columns from `usable_vocab` on are padding, never sampled. Not for several threads."""
+    """Samples for one model. Columns from `usable_vocab` on are padding and never drawn. For one thread."""
 
     def __init__(
         self,
@@ -78,8 +78,8 @@ class Sampler:
         *,
         compiled: bool = True,
     ) -> None:
-        """Set up drawing on the `device` of the logits; None = the CPU. Not `compiled`: by torch, also where there are
-        loops for it."""
+        """Set up drawing on the `device` of the logits; None = the CPU. Not `compiled`: draw by torch even where
+        kernels exist."""
         self._usable = usable_vocab
         self._device = device or torch.device("cpu")
         self._early_ends = EarlyEnds(eos_token_ids, self._device)
@@ -87,12 +87,12 @@ class Sampler:
         self._wishes: PerSequences[LogitsRow, _Wishes] = PerSequences(self._wishes_of)
 
     def room(self, rows: int, words: int) -> Bitmask:
-        """Return zeroed masks [rows, words] int32, in memory that this device reads best."""
+        """Return zeroed masks [rows, words] int32, in memory suited to this device."""
         return self._draws.room(rows, words)
 
     def draw(self, logits: Tensor, rows: Seq[LogitsRow], masks: MaskRows) -> list[Outcome]:
-        """Return one outcome per row of `logits` [R, V] float32, which is overwritten. Rows that cannot be sampled (no
-        finite logit is left, or a constrained row without a mask) fail alone."""
+        """Return one outcome per row of `logits` [R, V] float32, which is overwritten. A row that cannot be sampled (no
+        finite logit, or constrained without a mask) gets an error as its outcome."""
         wishes = self._wishes.of(rows)
         draws, noted = self._draws, None if wishes.reported is None else RawLogprobs(logits, wishes.reported)
         if wishes.plain and noted is None:
@@ -117,8 +117,8 @@ class Sampler:
         return [_check(i, row, best[i], masks) or drawn[i] for i, row in enumerate(rows)]
 
     def tokens(self, logits: Tensor, rows: Seq[LogitsRow]) -> list[int] | None:
-        """Draw as `draw` from `logits` [R, V] float32 for rows without grammar, penalties and logprobs; None, with
-        nothing changed but padding, where a row wants more or cannot be sampled."""
+        """Draw tokens as `draw` does, for rows without grammar, penalties and logprobs. None if a row uses any of these
+        or cannot be sampled; `logits` [R, V] float32 then has only its padding changed."""
         wishes = self._wishes.of(rows)
         if not wishes.plain or wishes.reported is not None or wishes.constrained:
             return None
@@ -129,9 +129,12 @@ class Sampler:
     def score(
         self, logits: Tensor, rows: Seq[LogitsRow], masks: MaskRows
     ) -> tuple[Tensor, Tensor, dict[int, GenerationFailed]]:
-        """Return, for beam search, logprobs [R, V] after penalties, bias, masks and bad words; the model's own [R, V];
-        and the rows that cannot be scored. `logits` [R, V] float32 is kept. Penalties change logprobs here, not logits,
-        as in `transformers`."""
+        """Return, for beam search, logprobs [R, V] after penalties, bias, masks and bad words; the model's own logprobs
+        [R, V]; and errors by row.
+
+        `logits` [R, V] float32 is not modified. Penalties are applied to logprobs here, not to logits, as in
+        `transformers`.
+        """
         raw = torch.log_softmax(logits, -1)
         scores = raw.clone()
         self._draws.penalise(scores, rows)
@@ -141,7 +144,7 @@ class Sampler:
         return scores, raw, {i: failure for i, failure in found.items() if failure is not None}
 
     def release(self) -> None:
-        """Hold on to no sequence: nothing runs any more."""
+        """Drop all references to sequences."""
         self._wishes.forget()
         self._draws.release()
 
@@ -157,7 +160,7 @@ class Sampler:
         )
 
     def _change(self, logits: Tensor, rows: Seq[LogitsRow], wishes: _Wishes, masks: MaskRows) -> None:
-        """Add biases to `logits` [R, V], and refuse what may not be drawn."""
+        """Add biases to `logits` [R, V], and set padding, masked tokens and bad words to -inf."""
         if wishes.bias is not None:
             wishes.bias.add(logits)
         self._bar(logits, masks)
@@ -167,14 +170,14 @@ class Sampler:
             refuse_bad_words(logits, rows, wishes.worded)
 
     def _bar(self, logits: Tensor, masks: MaskRows) -> None:
-        """Set to -inf, in `logits` [R, V], padding and ends that would come too early."""
+        """Set padding and premature end tokens of `logits` [R, V] to -inf."""
         if self._usable < logits.shape[1]:
             logits[:, self._usable :] = _FORBIDDEN
         self._early_ends.refuse(logits, masks.unending, masks.barred)
 
 
 def draws_on(device: torch.device) -> Draws:
-    """Return the implementation for a device. On a CPU it compiles now, not under the first request."""
+    """Return the implementation for a device. On a CPU its kernels are compiled now, not under the first request."""
     if device.type == "cpu":
         host = CpuDraws()
         host.warm_up()

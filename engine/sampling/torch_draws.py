@@ -22,7 +22,7 @@ Note = Callable[[Tensor], Tensor]
 
 
 class TorchDraws:
-    """Every method takes `logits` [R, V] float32; all but `choose` change it in place."""
+    """The operations of sampling in torch. All take `logits` [R, V] float32; all but `choose` modify it in place."""
 
     def __init__(self) -> None:
         self._penalties = Penalties()
@@ -32,7 +32,7 @@ class TorchDraws:
         self._penalties.apply(logits, rows)
 
     def room(self, rows: int, words: int) -> Bitmask:
-        """Return zeroed masks [rows, words] int32, to be filled and given to `refuse`."""
+        """Return zeroed masks [rows, words] int32, to fill and pass to `refuse`."""
         return np.zeros((rows, words), np.int32)
 
     def refuse(self, logits: Tensor, rows: list[int], bitmask: Bitmask) -> None:
@@ -52,14 +52,14 @@ class TorchDraws:
     def choose_and_note(
         self, logits: Tensor, rows: Seq[LogitsRow], note: Note
     ) -> tuple[list[float], list[int], list[float]]:
-        """Do as `choose`, and return what `note` makes of the chosen tokens [R], by the same copy."""
+        """Call `choose`; also return the values of `note` for the chosen tokens int64 [R], by the same copy."""
         decided, count = self.decide(logits, rows), len(rows)
         found = torch.cat([decided.flatten(), note(decided[1].long())]).tolist()
         return found[:count], [int(token) for token in found[count : 2 * count]], found[2 * count :]
 
     def decide(self, logits: Tensor, rows: Seq[LogitsRow]) -> Tensor:
-        """Return [2, R] float64 on the device of `logits`: largest logits and chosen tokens; those of a row without a
-        finite logit mean nothing."""
+        """Return largest logits and chosen tokens, [2, R] float64 on the device of `logits`; undefined for a row
+        without a finite logit."""
         largest, tokens = logits.max(-1)
         random = [i for i, row in enumerate(rows) if not row.rule.greedy]
         if len(random) == len(rows):
@@ -70,7 +70,7 @@ class TorchDraws:
         return torch.stack([largest.double(), tokens.double()])
 
     def release(self) -> None:
-        """Hold on to no row."""
+        """Drop all references to rows."""
         self._penalties.release()
 
 

@@ -1,4 +1,4 @@
-"""Begin beam searches, find where their answers end, and make the pieces they deliver."""
+"""Start beam searches, detect where their answers end, and convert these to pieces."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from sluicegate.plugins import FinishReason, Piece, TokenLogprob
 
 
 class BeamSearches:
-    """Those of one core, by the generation they answer. Used by the engine thread alone."""
+    """The beam searches of one core, by generation. Used by the engine thread alone."""
 
     def __init__(self, model: LoadedModel) -> None:
         self._model = model
         self._running: dict[LiveGeneration, BeamSearch] = {}
 
     def of(self, generation: LiveGeneration) -> BeamSearch | None:
-        """Return the search that runs for a generation, if one does."""
+        """Return the running search of a generation, or None."""
         return self._running.get(generation)
 
     def forget(self, generation: LiveGeneration) -> None:
         self._running.pop(generation, None)
 
     def begin(self, generation: LiveGeneration, slots: list[Sequence]) -> BeamSearch:
-        """Start a search over `slots`, of which the first computes the prompt."""
+        """Start a search over `slots`; the first of them computes the prompt."""
         job, first = generation.job, slots[0]
         width = beam_count(job) // job.sampling.beam_groups
         longest, ends = first.max_length - first.prompt_length, len(self._model.eos_token_ids)
@@ -39,7 +39,8 @@ class BeamSearches:
         return search
 
     def finish_of(self, sequence: Sequence, generated: list[int]) -> FinishReason | None:
-        """Return why an answer of these tokens ends here, if it does; the matcher has accepted all of them."""
+        """Return the reason if an answer of the tokens `generated` ends here. The matcher must have accepted them
+        all."""
         asked = sequence.sampling
         if generated[-1] in self._model.eos_token_ids and not asked.ignore_eos:
             return "stop"
@@ -50,7 +51,8 @@ class BeamSearches:
         return "length" if sequence.prompt_length + len(generated) >= sequence.max_length else None
 
     def pieces(self, search: BeamSearch) -> list[Piece]:
-        """Return the whole choices, best first. Raises `GenerationFailed` where there are fewer than asked for."""
+        """Return one piece per choice, best first. Raises `GenerationFailed` if there are fewer answers than
+        choices."""
         owner = search.slots[0].owner
         answers = search.answers()
         for answer in answers:

@@ -1,7 +1,7 @@
-"""Search with beams: sequences of one request that share blocks, and advance when all of them are computed.
+"""Run beam search: the beams of one request share blocks, and branch together once all are computed.
 
-A beam whose logits are there has nothing pending until the slowest beam of its search has caught up; then all branch at
-once. A branch holds the full blocks of its parent together with its siblings and gets a copy of the last, unfilled one.
+A computed beam waits, with nothing pending, until the slowest beam of its search has caught up. A branch shares the
+full blocks of its parent with its siblings, and gets a copy of the last, unfilled one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Finishes = Callable[[Sequence, list[int]], FinishReason | None]
 
 @dataclass(slots=True, eq=False)
 class BeamSearch:
-    """`slots` hold the beams, group after group; those beyond a group's beams are idle."""
+    """One search. `slots` hold the beams, group after group; slots beyond a group's beams are idle."""
 
     slots: list[Sequence]
     groups: list[BeamGroup]
@@ -40,7 +40,8 @@ class BeamSearch:
         self._matchers = _Matchers(matchers) if matchers else None
 
     def take(self, sequence: Sequence, scores: Tensor, raw: Tensor) -> None:
-        """Take the next token's logprobs [V] of one beam: after penalties and masks, and the model's own."""
+        """Store the next token's logprobs [V] of one beam: `scores` after penalties and masks, `raw` the model's
+        own."""
         self._scores[sequence] = scores, raw
 
     @property
@@ -52,7 +53,7 @@ class BeamSearch:
         return all(group.is_done for group in self.groups)
 
     def advance(self, scheduler: Scheduler, finishes: Finishes) -> Copies:
-        """Branch every group once, and give its sequences to the branches; returns the blocks to copy."""
+        """Branch every group once and assign sequences to the branches; return the blocks to copy."""
         chosen: Counter[int] = Counter()
         plan: list[tuple[Sequence, Sequence, int]] = []
         for group, slots in self._by_group():
@@ -63,7 +64,7 @@ class BeamSearch:
         return _rebranch(plan, self.slots, scheduler)
 
     def answers(self) -> list[FinishedBeam]:
-        """Return the best answers, best first. Raises `GenerationFailed` if fewer came to an end than asked for."""
+        """Return the best answers, best first. Raises `GenerationFailed` if fewer ended than were asked for."""
         found = best(self.groups, self.choices)
         if len(found) < self.choices:
             raise GenerationFailed(
@@ -101,7 +102,7 @@ class BeamSearch:
 
 
 def _end_of(sequence: Sequence, token: int, finishes: Finishes) -> FinishReason | None:
-    """Return why the beam ends with `token`, if it does; its matcher looks ahead and comes back."""
+    """Return the reason if the beam ends with `token`. The matcher accepts it and is rolled back."""
     generated = [*sequence.tokens[sequence.prompt_length :], token]
     if sequence.matcher is None:
         return finishes(sequence, generated)
@@ -113,16 +114,17 @@ def _end_of(sequence: Sequence, token: int, finishes: Finishes) -> FinishReason 
 
 
 class _Matchers:
-    """One matcher for each slot, and what it has accepted. A matcher cannot be copied: the first branch of a parent
-    takes over the parent's; the others get one that is no longer needed, rolled back to what both histories share and
-    walked on from there."""
+    """One matcher per slot, and the tokens it has accepted.
+
+    A matcher cannot be copied. The first branch of a parent takes the parent's; others get a spare one, which is rolled
+    back to the common prefix and fed the rest.
+    """
 
     def __init__(self, matchers: list[Matcher]) -> None:
         self._stands: list[tuple[Matcher, list[int]]] = [(matcher, []) for matcher in matchers]
 
     def follow(self, plan: Seq[tuple[int, int, int]]) -> list[Matcher]:
-        """Return the matcher of every slot, for branches (child, parent, token) by slot; a slot that is no child gets
-        any."""
+        """Return the matcher of every slot after the branches (child, parent, token) by slot; an idle slot gets any."""
         before, self._stands = self._stands, []
         heirs: dict[int, int] = {}
         for child, parent, _ in plan:
@@ -149,7 +151,7 @@ def _walk(stand: tuple[Matcher, list[int]], target: list[int]) -> tuple[Matcher,
 
 @dataclass(frozen=True, slots=True)
 class _BranchPoint:
-    """Where a parent stood before the branching."""
+    """A parent's state before branching."""
 
     tokens: list[int]
     blocks: list[int]
@@ -158,7 +160,7 @@ class _BranchPoint:
 
 
 def _rebranch(plan: list[tuple[Sequence, Sequence, int]], slots: list[Sequence], scheduler: Scheduler) -> Copies:
-    """Give every child its parent's tokens and blocks. No blocks are freed before all children hold theirs."""
+    """Give every child its parent's tokens and blocks. Blocks are freed only after all children hold theirs."""
     places = {id(p): _BranchPoint(list(p.tokens), list(p.blocks), p.computed, list(p.digests)) for _, p, _ in plan}
     copies: Copies = []
     taken: set[int] = set()
@@ -174,9 +176,11 @@ def _rebranch(plan: list[tuple[Sequence, Sequence, int]], slots: list[Sequence],
 
 
 def _hold(place: _BranchPoint, pool: BlockPool, taken: set[int], copies: Copies) -> tuple[list[int], int]:
-    """Return one child's blocks, and how many tokens are computed in them. Full blocks are shared; the last, unfilled
-    one goes to the first child and is copied for the others. Without a free block for the copy its tokens are computed
-    again."""
+    """Return one child's blocks, and the number of tokens computed in them.
+
+    Full blocks are shared. The last, unfilled one goes to the first child and is copied for others; without a free
+    block for the copy its tokens are recomputed.
+    """
     full = place.computed // pool.block_size
     shared = place.blocks[:full]
     pool.share(shared)

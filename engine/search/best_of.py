@@ -21,21 +21,21 @@ class _Choice:
 
     @property
     def score(self) -> float:
-        """Return the mean logprob; an answer without a token is as likely as can be."""
+        """Return the mean logprob; that of an answer without tokens is the highest possible."""
         return sum(entry.logprob for entry in self.logprobs) / max(1, len(self.logprobs))
 
 
 class BestOf:
-    """A `Generation` around one with more choices and with logprobs. Its pieces come when all choices have ended."""
+    """A `Generation` around one with more choices and with logprobs. Yields its pieces after all choices have ended."""
 
     def __init__(self, inner: LiveGeneration, job: Job) -> None:
-        """Stand for `job`, as it was asked for; `inner` runs `widen(job)`."""
+        """Wrap `inner`, which runs `widen(job)`, to answer `job`."""
         self.job = job
         self._inner = inner
 
     @property
     def usage(self) -> Usage:
-        """Count all choices that were generated, as OpenAI counts them."""
+        """Count the tokens of all generated choices, as OpenAI does."""
         return self._inner.usage
 
     @property
@@ -73,6 +73,6 @@ class BestOf:
 
 
 def widen(job: Job) -> Job:
-    """Return the job to run for one with `best_of`: all choices, each with logprobs to rank it by."""
+    """Return the job that generates all `best_of` choices, with logprobs to rank them by."""
     logprobs = 0 if job.sampling.logprobs is None else job.sampling.logprobs
     return replace(job, n=job.sampling.best_of or job.n, sampling=replace(job.sampling, logprobs=logprobs))

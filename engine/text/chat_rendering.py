@@ -1,4 +1,4 @@
-"""Render chat templates as `transformers` does, with nothing imported but jinja2.
+"""Render chat templates as `transformers` does, importing nothing but jinja2.
 
 Templates come with checkpoints and are not trusted: they run in jinja2's sandbox and see plain JSON values alone.
 """
@@ -32,8 +32,8 @@ def render(
     add_generation_prompt: bool = False,
     **variables: Any,
 ) -> str:
-    """Return the text of a conversation. Raises `jinja2.TemplateError` where the template does, `ValueError` for a
-    conversation that it cannot show."""
+    """Return the rendered text of a conversation. Raises `jinja2.TemplateError` if the template does, `ValueError` for
+    no messages, or a last message that cannot stay open."""
     if not messages:
         raise ValueError("there are no messages to render; send at least one")
     if continue_final_message and add_generation_prompt:
@@ -58,7 +58,7 @@ def render(
 
 
 def _left_open(text: str, last: str) -> str:
-    """Cut off what follows the last message's end."""
+    """Cut the text off after the last message's content."""
     mark = _OPEN.strip()
     if last.strip() not in text or mark not in text:
         raise ValueError("the template does not show the last message whole, so it cannot be left open")
@@ -72,7 +72,8 @@ def _with_thoughts(turn: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return the same JSON value without the methods of its class: a template might call them."""
+    """Return a copy of a JSON value made of builtin types alone, so that templates cannot call methods of
+    subclasses."""
     if value is None or type(value) in (str, int, float, bool):
         return value
     if isinstance(value, str):
@@ -90,7 +91,7 @@ def _plain(value: Any) -> Any:
 
 
 class _Generation(Extension):
-    """Reads `{% generation %}`, which marks for training what the model wrote, and shows what is in it."""
+    """Parses `{% generation %}`, by which training marks the model's output, and renders its contents."""
 
     tags = {"generation"}  # noqa: RUF012 - as jinja2 declares it
 
@@ -100,7 +101,7 @@ class _Generation(Extension):
 
 
 class _Namespace(jinja2.utils.Namespace):
-    """A namespace without names that lead into the interpreter."""
+    """A jinja2 namespace that refuses names beginning with an underscore, which could lead into the interpreter."""
 
     def __init__(*args: Any, **kwargs: Any) -> None:
         self, args = args[0], args[1:]
@@ -120,7 +121,7 @@ def _refuse_inner(name: Any) -> None:
 
 
 class _Dictionaries:
-    """`dict` as templates have it: it makes dictionaries, and gives away nothing else of the class."""
+    """`dict` for templates: makes dictionaries without exposing the class."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
         return dict(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Release a choice's output as it becomes final: text past the hold-back of stop strings, with its tokens."""
+"""Convert a choice's tokens to pieces: text past the hold-back of stop strings, with its tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sluicegate.plugins import ClosedBy, FinishReason, Piece, TokenLogprob
 
 
 class _Placed(NamedTuple):
-    """A token, and the characters [begin, end) of the decoded text that became final with it."""
+    """A token, and the span [begin, end) of decoded characters that became final with it."""
 
     token_id: int
     logprob: TokenLogprob | None
@@ -20,7 +20,8 @@ class _Placed(NamedTuple):
 
 
 class ChoiceText:
-    """Turns tokens into pieces. A token is released with the last of its text, so ids and logprobs match the text."""
+    """Converts tokens to pieces. A token is released together with the end of its text, so ids and logprobs match the
+    text."""
 
     __slots__ = ("_decoded", "_held", "_ids", "_logprobs", "_released", "_stream", "_text", "_watch", "index")
 
@@ -36,7 +37,7 @@ class ChoiceText:
         self._logprobs: list[TokenLogprob] = []
 
     def feed(self, token_id: int, logprob: TokenLogprob | None, *, may_stop: bool = True) -> bool:
-        """Take a token; True if a stop string is now complete (text from its beginning on is dropped)."""
+        """Add a token; return True if a stop string is now complete. Text from the stop string on is dropped."""
         text = self._stream.feed(token_id)
         if self._watch.is_idle:  # nothing can be held: most requests, at every token
             self._ids.append(token_id)
@@ -53,22 +54,23 @@ class ChoiceText:
 
     @property
     def is_direct(self) -> bool:
-        """Return whether no stop strings are looked for: what is fed is final."""
+        """Return whether there are no stop strings, so that text is final as soon as it is decoded."""
         return self._watch.is_idle
 
     def pass_on(self, token_id: int) -> Piece:
-        """Do as `feed` and `piece` in one, where the text `is_direct` and a piece was taken after the token before."""
+        """Feed a token and return its piece at once. Only if `is_direct`, and after a `piece` call for the token
+        before."""
         return Piece(self.index, self._stream.feed(token_id), (token_id,))
 
     def piece(self) -> Piece | None:
-        """Return what became final since the last piece, if anything did."""
+        """Return the text and tokens that became final since the last piece; None if there are none."""
         while self._held and self._held[0].end <= self._released:
             self._let_go(self._held.popleft())
         return self._piece(None) if self._ids or self._text else None
 
     def last_piece(self, reason: FinishReason, *, stopped: bool, closed: ClosedBy = "") -> Piece:
-        """Return the piece that ends the choice. After a stop string it has only the tokens that reach into the text
-        before it. Text that its length cuts within a code point ends before that one; the tokens are all told."""
+        """Return the piece that ends the choice. If `stopped`, tokens that lie wholly in the stop string are left
+        out."""
         if not stopped:
             tail = self._stream.close(cut=reason == "length")
             ready, found = self._watch.feed(tail)

@@ -18,8 +18,7 @@ _REPLACEMENT = "\ufffd"
 
 
 class TextStream(Protocol):
-    """One sequence's text. `feed` returns what became final with this token, `close` what is left at the end: U+FFFD
-    for an unfinished code point, nothing where the text was `cut` and its next token might have finished it."""
+    """Decodes one sequence. `feed` returns the text that became final with a token, `close` the rest."""
 
     def feed(self, token_id: int) -> str: ...
 
@@ -27,7 +26,7 @@ class TextStream(Protocol):
 
 
 class Detokenizer:
-    """Holds what is constant for a tokenizer; `stream()` opens one sequence. Used by the engine thread alone."""
+    """Decodes tokens of one tokenizer; `stream()` opens a sequence. Used by the engine thread alone."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
@@ -43,7 +42,7 @@ class Detokenizer:
         return _WindowStream(self) if self._to_bytes is None else _ByteStream(self, self._strip)
 
     def token_bytes(self, token_id: int) -> bytes:
-        """Return the token's own bytes, special tokens spelled out; a part of a code point stays a part."""
+        """Return the bytes of a token, possibly a part of a code point; special tokens are spelled out."""
         found = self._bytes.get(token_id)
         if found is None:
             found = self._bytes[token_id] = self._spell(token_id)
@@ -53,7 +52,7 @@ class Detokenizer:
         return self.token_bytes(token_id).decode("utf-8", "replace")
 
     def whole_text(self, token_id: int) -> str | None:
-        """Return what the token adds to a text that ends with a whole code point; None where it ends within one."""
+        """Return the text a token adds after a complete code point; None if it ends within a code point."""
         try:
             return self._texts[token_id]
         except KeyError:
@@ -67,7 +66,7 @@ class Detokenizer:
             return None
 
     def is_hidden(self, token_id: int) -> bool:
-        """Return whether a token is special: it never shows in text."""
+        """Return whether a token is special, and so left out of text."""
         return token_id in self._hidden
 
     def decode(self, token_ids: list[int]) -> str:

@@ -1,7 +1,7 @@
-"""A tokenizer as `transformers` made it of a checkpoint, in the `tokenizers` library alone.
+"""Run a checkpoint's tokenizer with the `tokenizers` library alone.
 
-Importing a tokenizer's class takes a second, and says nothing that is not in what it made: the pipeline of
-`tokenizers`, the special tokens, the chat template.
+Importing a tokenizer class of `transformers` takes a second. All it contributes is the pipeline of `tokenizers`, the
+special tokens and the chat template, which are stored after the first load.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CHAT = [
 
 @dataclass(frozen=True, slots=True)
 class TokenizerFacts:
-    """What is kept of a tokenizer, of JSON types. `sample`: what it made of a text, to compare with."""
+    """The stored parts of a tokenizer, of JSON types. `sample`: its output for sample texts, to compare with."""
 
     pipeline: str
     """As `Tokenizer.to_str` of `tokenizers` writes it."""
@@ -42,7 +42,7 @@ class TokenizerFacts:
 
 
 def facts_of(tokenizer: Any) -> TokenizerFacts | None:
-    """Return the facts of a tokenizer of `transformers`; None where it does more than its pipeline."""
+    """Return the facts of a tokenizer of `transformers`; None if it does more than run its pipeline."""
     pipeline: Any = getattr(tokenizer, "backend_tokenizer", None)
     template = tokenizer.chat_template
     if pipeline is None or pipeline.truncation is not None or pipeline.padding is not None:
@@ -62,15 +62,15 @@ def facts_of(tokenizer: Any) -> TokenizerFacts | None:
 
 
 class FastTokenizer:
-    """A tokenizer of `transformers`, as far as the gateway uses one. Anything else of it is asked of `whole`, which
-    imports and loads that."""
+    """The part of the `transformers` tokenizer interface that the gateway uses. Other attributes come from `whole`,
+    which imports and loads the original."""
 
     is_fast = True
     split_special_tokens = False
 
     def __init__(self, facts: TokenizerFacts, whole: Callable[[], Any]) -> None:
-        """Set up the pipeline of the kept `facts`. Raises `ValueError` where it would not do as the tokenizer did that
-        they are of."""
+        """Build the pipeline from stored `facts`. Raises `ValueError` if its output for the sample differs from the
+        stored one."""
         self.backend_tokenizer = Tokenizer.from_str(facts.pipeline)
         self.chat_template = facts.chat_template
         self.special_tokens_map = facts.special_tokens_map
@@ -120,7 +120,7 @@ class FastTokenizer:
         return [self.backend_tokenizer.id_to_token(int(token)) for token in ids]
 
     def apply_chat_template(self, conversation: list[dict[str, Any]], tokenize: bool = True, **asked: Any) -> Any:
-        """Return a conversation as the checkpoint's template shows it. Raises what `render` raises."""
+        """Render a conversation with the checkpoint's chat template. Raises what `render` raises."""
         if tokenize or not self.chat_template or "chat_template" in asked:
             return self._whole.apply_chat_template(conversation, tokenize=tokenize, **asked)
         return render(self.chat_template, conversation, **{**self.special_tokens_map, **asked})
@@ -136,7 +136,7 @@ class FastTokenizer:
 
 
 def _sample(tokenizer: Any) -> list[Any]:
-    """Return what a tokenizer makes of a text and of a chat, of JSON types."""
+    """Return a tokenizer's output for a sample text and chat, of JSON types."""
     special, plain = (list(tokenizer.encode(_SAMPLE, add_special_tokens=given)) for given in (True, False))
     marked = " and ".join(tokenizer.all_special_tokens)
     marks = list(tokenizer.encode(marked, add_special_tokens=False))

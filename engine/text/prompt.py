@@ -1,4 +1,4 @@
-"""Render a request's messages and JSON Schema as the text a model reads; training builds its prompts here too."""
+"""Render a request's messages and JSON Schema as a prompt; training builds its prompts here too."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SWITCHES = frozenset({"enable_thinking", "thinking"})
 
 
 class ChatTokenizer(Protocol):
-    """The part of a transformers tokenizer this module needs."""
+    """The part of the transformers tokenizer interface that this module needs."""
 
     chat_template: Any
     all_special_tokens: list[str]
@@ -127,8 +127,7 @@ def _apply(tokenizer: ChatTokenizer, turns: list[dict[str, Any]], prompting: boo
 
 
 def _sketch(schema: Mapping[str, Any] | bool | None, tools: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the sketch of the answer; with one tool and nothing else, of its arguments, which the model has to
-    fill."""
+    """Return the sketch of the answer; of the arguments alone if a single tool is the only possible answer."""
     if not tools:
         return None if schema is None else schema_sketch(schema)
     if len(tools) == 1 and schema is None:
@@ -178,7 +177,7 @@ def _variables(tokenizer: ChatTokenizer, template: str, given: Mapping[str, Any]
 
 
 def _harmless(tokenizer: ChatTokenizer, value: Any) -> Any:
-    """Return the same JSON value, every text in it defused: a variable may stand anywhere in a prompt."""
+    """Return a copy of a JSON value with special tokens defused in every text, since a template may put it anywhere."""
     if isinstance(value, str):
         return _defuse(tokenizer, value, MARKS)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Find stop strings in a stream: nothing that is, or may still become, a stop string is released."""
+"""Find stop strings in a stream, releasing no text that is, or may become, part of one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class StopChecker:
         return self._release(len(self._held) - self._open_tail()), False
 
     def close(self) -> str:
-        """Release what was held: no more text will come."""
+        """Return the held text, at the end of the stream."""
         return self._release(len(self._held))
 
     def _release(self, count: int) -> str:
@@ -44,7 +44,7 @@ class StopChecker:
         return ready
 
     def _open_tail(self) -> int:
-        """Return the length of the longest suffix of the held text that begins some stop string."""
+        """Return the length of the longest suffix of the held text that is a prefix of some stop string."""
         return max(self._overlap(stop) for stop in self._stops)
 
     def _overlap(self, stop: str) -> int:

@@ -1,7 +1,7 @@
-"""Write tools into a prompt: what the model may call, what it called before, and what came back.
+"""Write tools into a prompt: those the model may call, earlier calls, and their results.
 
-A chat template that knows the marks of Hermes and Qwen is given the tools in its own terms. For any other template they
-are written out as text with the same marks, so that what the model reads and what the grammar lets it write agree.
+A chat template that knows the marks of Hermes and Qwen gets the tools in its own format. For any other template they
+are written out as text with the same marks, so that the prompt and the grammar agree.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ def knows_tools(chat_template: Any) -> bool:
 
 
 def as_functions(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return what templates iterate over; each tool is `{"name", "description", "parameters"}`."""
+    """Return tools in the format of chat templates; each of `tools` is `{"name", "description", "parameters"}`."""
     return [{"type": "function", "function": dict(tool)} for tool in tools]
 
 
 def with_functions(turns: Sequence[Mapping[str, Any]]) -> list[Turn]:
-    """Return calls in the shape that templates expect, their arguments parsed, since templates write them as JSON."""
+    """Return turns with calls in the format of chat templates: arguments parsed, since templates write them as JSON."""
     return [_called(turn) if turn.get("tool_calls") else dict(turn) for turn in turns]
 
 
 def without_functions(turns: Sequence[Mapping[str, Any]]) -> list[Turn]:
-    """Return calls and results as plain text of the assistant and the user."""
+    """Return turns with calls and results as plain text of the assistant and the user."""
     return [_flat(turn) for turn in turns]
 
 
