@@ -1,1 +1,1 @@
-"""What lies on disk: LoRA adapters, GPTQ and AWQ weights, draft heads, digests, progress of loading."""
+"""Read checkpoint files: LoRA adapters, GPTQ and AWQ weights, draft heads, digests, load progress."""

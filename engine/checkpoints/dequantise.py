@@ -1,4 +1,4 @@
-"""Work out what the numbers of quantised checkpoints stand for, in float32.
+"""Dequantise the weights of quantised checkpoints to float32.
 
 FP8 and INT8: number times scale, one for a tensor, a row, a group of inputs or a block. NF4 and FP4 (Dettmers et al.,
 "QLoRA", 2023): a table of 16 numbers times the largest of 64 weights, itself in 8 bits perhaps. MXFP4 (OCP Microscaling
@@ -14,8 +14,10 @@ _E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 
 def spread(scale: Tensor, shape: tuple[int, ...], block: tuple[int, int] | None) -> Tensor:
-    """Return `scale` so that it multiplies with numbers of `shape`. Raises `ValueError` where it belongs to others.
-    `block`: rows and columns that share a scale; None = as many as there are for each scale."""
+    """Expand `scale` so that it multiplies with numbers of `shape`. Raises `ValueError` if it does not fit.
+
+    `block`: rows and columns that share a scale; None = derived from both shapes.
+    """
     if scale.numel() == 1:
         return scale.reshape(())
     if scale.dim() == 1 and len(shape) > 1 and len(scale) == shape[-2]:
@@ -50,8 +52,8 @@ def by_table(codes: Tensor, table: Tensor, scales: Tensor, each: int, shape: tup
 
 
 def mxfp4(blocks: Tensor, scales: Tensor) -> Tensor:
-    """Return [..., 32 * groups] of `blocks` uint8 [..., groups, 16], the first number in the lower half of a byte, and
-    the exponents `scales` uint8 [..., groups], less 127."""
+    """Dequantise `blocks` uint8 [..., groups, 16] to float32 [..., 32 * groups]. The first number is in a byte's lower
+    half; `scales` uint8 [..., groups] are exponents plus 127."""
     table = torch.tensor([*_E2M1, *(-x for x in _E2M1)])
     numbers = table[torch.stack([blocks & 15, blocks >> 4], -1).flatten(-2).long()]  # [..., groups, 32]
     powers = torch.ldexp(torch.ones(scales.shape), scales.to(torch.int32) - 127)

@@ -1,4 +1,4 @@
-"""Make a model's version: a digest over the files that decide what it answers."""
+"""Compute a model's version: a digest over the files that determine its answers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class _Hash(Protocol):
 
 
 def folder_digest(folder: Path, salt: str = "") -> str:
-    """Return the first 16 hex digits of the SHA-256 over names, sizes and contents of the files that decide what a
-    model answers.
+    """Return the first 16 hex digits of the SHA-256 over names, sizes and contents of the files that determine a
+    model's answers.
 
     Of files larger than 16 MiB, the beginning (where safetensors keeps names, shapes and offsets) and evenly spaced
     samples stand for the contents.
@@ -33,7 +33,7 @@ def folder_digest(folder: Path, salt: str = "") -> str:
 
 
 def file_digest(where: str) -> str:
-    """Return a digest of a GGUF file, which tells it from others in its folder; '' for other checkpoints."""
+    """Return a digest that distinguishes a GGUF file from others in its folder; '' for other checkpoints."""
     if not where.endswith(".gguf"):
         return ""
     digest = sha256()

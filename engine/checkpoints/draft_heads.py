@@ -19,7 +19,8 @@ FILE = "heads.safetensors"
 
 
 class DraftHeads(nn.Module):
-    """`weight` [k, 2d, d] and `bias` [k, d]; both zero = every head predicts what the model does for the next token."""
+    """`weight` [k, 2d, d] and `bias` [k, d] of k heads; with both zero every head predicts the model's own next
+    token."""
 
     def __init__(self, count: int, width: int) -> None:
         super().__init__()
@@ -42,26 +43,25 @@ class DraftHeads(nn.Module):
         return states.unsqueeze(1) + torch.nn.functional.silu(inner)
 
     def one(self, index: Tensor, states: Tensor, before: Tensor) -> Tensor:
-        """Do the same for one head a row: heads `index` [R], states [R, d] and embeddings [R, d] -> [R, d]."""
+        """Compute one head per row: heads `index` [R], states [R, d] and embeddings [R, d] give [R, d]."""
         both = torch.cat([states, even(before)], -1)
         inner = torch.einsum("re,red->rd", both, self.weight[index]) + self.bias[index]
         return states + torch.nn.functional.silu(inner)
 
     def save(self, folder: Path) -> None:
-        """Write the heads in half precision: guesses need no more."""
+        """Write the heads in half precision, which is enough for drafts."""
         from safetensors.torch import save_file
 
         save_file({name: tensor.half() for name, tensor in self.state_dict().items()}, folder / FILE)
 
 
 def even(embeddings: Tensor) -> Tensor:
-    """Scale each of `embeddings` [..., d] to length sqrt(d), as states are: a table of embeddings has a scale of its
-    own."""
+    """Scale each of `embeddings` [..., d] to length sqrt(d), as hidden states have, whatever the scale of the table."""
     return embeddings * embeddings.square().mean(-1, keepdim=True).add(1e-12).rsqrt()
 
 
 def load_heads(folder: Path, module: Any) -> DraftHeads | None:
-    """Return the heads that lie beside a checkpoint, if any do. Raises `ModelLoadError` if they are another model's."""
+    """Return the heads stored beside a checkpoint, or None. Raises `ModelLoadError` if they belong to another model."""
     return read_heads(folder / FILE, module) if (folder / FILE).exists() else None
 
 

@@ -38,8 +38,8 @@ class Eagle3:
     """Draft heads of one model. Immutable; computes on the model's device, in its dtype."""
 
     def __init__(self, tensors: Mapping[str, Tensor], config: Any, said: Mapping[str, Any], module: Any) -> None:
-        """Take `tensors` by the names that `read_eagle3` gives them; `config`: a `LlamaConfig` of the layer; `said`:
-        the fields beside it."""
+        """Take `tensors` by the names `read_eagle3` uses; `config`: a `LlamaConfig` of the layer; `said`: the other
+        fields of the heads' config.json."""
         from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
         self.layers = _aux_layers(said, module.config.get_text_config(decoder=True).num_hidden_layers)
@@ -58,11 +58,11 @@ class Eagle3:
         self._vocab = int(module.get_output_embeddings().out_features)
 
     def features(self, states: Seq[Tensor]) -> Tensor:
-        """Bring `states` [T, D] of each of its layers, the lowest first, to one of its own [T, d]."""
+        """Project `states` [T, D] of each of its layers, lowest first, to one state [T, d]."""
         return self._product("fc", torch.cat([states[at].to(self._dtype) for at in self._order], -1))
 
     def advance(self, tokens: Tensor, states: Tensor, positions: Tensor, step: AttentionStep) -> Tensor:
-        """Return the state [T, d] behind each of `tokens` [T], from that before it: `states` [T, d]."""
+        """Return the head's state [T, d] after each of `tokens` [T], given the state before it: `states` [T, d]."""
         normed = self._norm("hidden_norm", states)
         read = torch.cat([self._norm("input_layernorm", self._embedded(tokens)), normed], -1)
         residual = (normed if self._is_even else states) + self._attended(read, positions, step)
@@ -71,7 +71,7 @@ class Eagle3:
         return residual + self._product("mlp.down_proj", gated)
 
     def logits(self, states: Tensor) -> Tensor:
-        """Return logits [R, V] float32 of the tokens after `states` [R, d]; -inf where it knows none."""
+        """Return logits [R, V] float32 of the tokens after `states` [R, d]; -inf outside the head's vocabulary."""
         own = self._product("lm_head", self._norm("norm", states)).float()
         found = own.new_full((len(own), self._vocab), float("-inf"))
         return found.index_copy_(1, self._targets, own)
@@ -108,7 +108,7 @@ class Eagle3:
 
 
 def read_eagle3(folder: Path, module: Any) -> Eagle3:
-    """Read heads for `module`. Raises `ModelLoadError` with what does not fit."""
+    """Read EAGLE-3 heads for `module`. Raises `ModelLoadError` naming the tensors that do not fit."""
     from transformers import LlamaConfig
 
     try:
@@ -148,8 +148,7 @@ def _own_name(name: str) -> str:
 
 
 def _aux_layers(said: Mapping[str, Any], count: int) -> tuple[int, ...]:
-    """Return whose states are read: those that the configuration says, else EAGLE's own choice. Both say before which
-    layer, from 0."""
+    """Return the layers before which states are read, counted from 0: from the configuration, else EAGLE's defaults."""
     given = said.get("eagle_aux_hidden_state_layer_ids")
     found = tuple(given) if given else (2, count // 2, count - 3)
     if not all(1 <= layer <= count for layer in found):
@@ -190,7 +189,7 @@ def _refuse_unfitting(tensors: Mapping[str, Tensor], config: Any, module: Any, f
 
 
 def _shapes(tensors: Mapping[str, Tensor], config: Any, wide: int) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each tensor that must be there."""
+    """Return the expected shape of each required tensor."""
     d, inner = int(config.hidden_size), int(config.intermediate_size)
     dim = getattr(config, "head_dim", None) or d // config.num_attention_heads
     heads, kv = config.num_attention_heads * dim, config.num_key_value_heads * dim

@@ -1,7 +1,7 @@
-"""Refuse checkpoints whose tensors are not the model's: missing, without a place, of another shape, or no numbers.
+"""Refuse checkpoints whose tensors do not fit the model: missing, unexpected, of another shape, NaN or infinite.
 
-`transformers` gives a missing tensor random numbers and goes on; such a model answers differently after every start.
-What it knows to be absent or extra (tied heads, buffers, parts for other tasks) is not in its report.
+`transformers` initialises a missing tensor at random and goes on; such a model answers differently after every start.
+Tensors it knows to be absent or extra (tied heads, buffers, parts for other tasks) are not in its report.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def refuse_misnumbered(names: Iterable[str], config: Any, where: str) -> None:
 
 
 def refuse_no_numbers(name: str, tensor: Tensor, where: str) -> None:
-    """Raise `ModelLoadError` where a weight is NaN or infinite."""
+    """Raise `ModelLoadError` if a weight contains NaN or infinity."""
     if not tensor.is_floating_point() or not tensor.numel() or tensor.is_meta or tensor.itemsize < 2:
         return
     low, high = torch.aminmax(tensor)  # NaN wherever one is
@@ -88,13 +88,13 @@ def refuse_no_numbers(name: str, tensor: Tensor, where: str) -> None:
 
 
 def refuse_damaged(module: Any, where: str) -> None:
-    """Raise `ModelLoadError` where any parameter is NaN or infinite."""
+    """Raise `ModelLoadError` if any parameter contains NaN or infinity."""
     for name, parameter in module.named_parameters():
         refuse_no_numbers(name, parameter.detach(), where)
 
 
 def refuse_missing_files(folder: Path, where: str) -> None:
-    """Raise `ModelLoadError` where the index of a checkpoint in several files names files that are not there."""
+    """Raise `ModelLoadError` if the index of a sharded checkpoint names files that do not exist."""
     if (folder / INDEX).exists():
         absent = [name for name in indexed_files(folder, where) if not (folder / name).exists()]
         if absent:
@@ -105,7 +105,7 @@ def refuse_missing_files(folder: Path, where: str) -> None:
 
 
 def indexed_files(folder: Path, where: str) -> list[str]:
-    """Return the names of files that the index of a folder lists. Raises `ModelLoadError` where it cannot be read."""
+    """Return the file names in a folder's index. Raises `ModelLoadError` if it cannot be read."""
     try:
         return sorted(set(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values()))
     except (ValueError, KeyError, AttributeError, TypeError) as error:
@@ -120,7 +120,7 @@ def _some(names: Collection[str]) -> str:
 
 
 def _advice(missing: Iterable[str], strange: Collection[str]) -> str:
-    """Say what may have happened: names that only carry a prefix, or another model."""
+    """Describe the likely cause: a prefix on all names, or another model's checkpoint."""
     for name in missing:
         for other in strange:
             if other.endswith(f".{name}"):

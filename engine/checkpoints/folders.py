@@ -1,4 +1,4 @@
-"""What a folder with a checkpoint must hold, looked at before anything that takes seconds is imported."""
+"""Check checkpoint folders before any slow import."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ WHAT_TO_NAME = "name a folder with config.json, safetensors weights and a tokeni
 
 
 def check_folders(models: tuple[ModelSettings, ...]) -> None:
-    """Check that the paths can be models. Raises `ConfigurationError` for the first that cannot; names on the hub are
-    not looked at."""
+    """Check that the models' paths can be checkpoints. Raises `ConfigurationError` for the first that cannot; names on
+    the hub are not checked."""
     for model in models:
         _check(model.path, adapter=model.base is not None)
         if model.adapter is not None:
@@ -25,7 +25,7 @@ def check_folders(models: tuple[ModelSettings, ...]) -> None:
 
 
 def check_encoder_folder(name: str) -> None:
-    """Check that a path can be a model which embeds or scores; modules.json may say where its configuration is. Raises
+    """Check that a path can be an embedding or scoring model; one with modules.json may lack config.json. Raises
     `ConfigurationError`."""
     path = Path(name)
     if path.exists() or _is_path(name):
@@ -55,7 +55,7 @@ def _check(name: str, *, adapter: bool = False) -> None:
 
 
 def _is_path(name: str) -> bool:
-    """Return whether `name` is a path: names on the hub are `owner/name`."""
+    """Return whether `name` is a path rather than a name on the hub (`owner/name`)."""
     return name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
 
 

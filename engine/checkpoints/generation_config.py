@@ -1,4 +1,4 @@
-"""Read what a checkpoint's generation_config asks for: where a sequence ends, and how its tokens are drawn."""
+"""Read a checkpoint's generation_config: end tokens and sampling defaults."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _RANGES: Mapping[str, tuple[float, float, str]] = {
 
 
 def end_tokens(module: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Return all tokens that end a sequence: those of the generation config (else of the config), and the tokenizer's
-    own."""
+    """Return the ids of all tokens that end a sequence: those of the generation config (else of the config), and the
+    tokenizer's own."""
     named = module.generation_config.eos_token_id
     if named is None:
         named = module.config.eos_token_id
@@ -27,8 +27,8 @@ def end_tokens(module: Any, tokenizer: Any) -> tuple[int, ...]:
 
 
 def draw_defaults(generation_config: Any, where: str) -> tuple[float, Mapping[str, float]]:
-    """Return the temperature (0 = greedy), and the other attributes of `Sampling` that the checkpoint sets, as vLLM
-    takes them from the same file. Raises `ModelLoadError` for a value that no request could ask for."""
+    """Return the temperature (0 = greedy) and other defaults for `Sampling` that the checkpoint sets, chosen as vLLM
+    does. Raises `ModelLoadError` for a value outside the allowed range."""
     said = {name: _number(generation_config, name, where) for name in _RANGES}
     temperature = said.pop("temperature")
     if generation_config.do_sample is False:

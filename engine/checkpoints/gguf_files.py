@@ -1,4 +1,4 @@
-"""Read from a GGUF file what `transformers` leaves unread: how positions are scaled, and tensors that it would skip.
+"""Read the parts of a GGUF file that `transformers` ignores: position scaling, and tensors it would skip.
 
 llama.cpp turns a pair of dimensions by position / (factor of the pair) * frequency; `rope_freqs.weight` holds such
 factors (Llama 3.1 and later), `rope.scaling.*` names a rule: linear, YaRN (Peng et al., 2023) or longrope's two tables.
@@ -32,7 +32,7 @@ _UNUSED = ("finetuned", "type", "factor", "original_context_length", "attn_facto
 
 @dataclass(frozen=True)
 class GgufFile:
-    """Facts of one file; tensors stay on disk until they are asked for."""
+    """Metadata of one file; tensors stay on disk until requested."""
 
     path: Path
     where: str
@@ -46,7 +46,7 @@ class GgufFile:
 
     @property
     def tensors(self) -> Any:
-        """Return all tensors as the package `gguf` gives them: their data is mapped, not read."""
+        """Return all tensors as objects of the package `gguf`, whose data is memory-mapped."""
         return self._reader.tensors
 
     @cached_property
@@ -55,7 +55,7 @@ class GgufFile:
         return frozenset(tensor.name for tensor in self._reader.tensors)
 
     def tensor(self, name: str) -> Tensor | None:
-        """Return a tensor in float32; None = the file has none of that name."""
+        """Return a tensor in float32, or None if the file has none of that name."""
         from gguf import dequantize
 
         for tensor in self._reader.tensors:
@@ -64,7 +64,7 @@ class GgufFile:
         return None
 
     def field(self, name: str) -> Any:
-        """Return a field of the architecture's own, such as `rope.scaling.type`; None = it is not there."""
+        """Return a metadata field of the file's architecture, such as `rope.scaling.type`, or None."""
         found = self._reader.get_field(f"{self._architecture}.{name}")
         return None if found is None else found.contents()
 
@@ -79,14 +79,14 @@ class GgufFile:
 
 
 def size_experts(config: Any, file: GgufFile) -> None:
-    """Write the widths of the file's experts into the configuration: `transformers` takes the default."""
+    """Write the width of the file's experts into the configuration, where `transformers` leaves its default."""
     for theirs, ours in _WIDTHS.items():
         if (width := file.field(theirs)) and hasattr(config, ours):
             setattr(config, ours, int(width))
 
 
 def scale_positions(config: Any, file: GgufFile) -> None:
-    """Write the file's scaling rule into the configuration. Raises `ModelLoadError` for rules that are not known."""
+    """Write the file's position scaling into the configuration. Raises `ModelLoadError` for an unknown rule."""
     found = _rule(config, file)
     if not found:
         return
@@ -102,7 +102,7 @@ def scale_positions(config: Any, file: GgufFile) -> None:
 
 
 def _rule(config: Any, file: GgufFile) -> dict[str, Any]:
-    """Return the `rope_parameters` of `transformers` that say the same; {} = nothing is scaled."""
+    """Return the equivalent `rope_parameters` of `transformers`; {} = no scaling."""
     kind = str(file.field("rope.scaling.type") or "none").lower()
     factor = float(file.field("rope.scaling.factor") or 0) or float(file.field("rope.scale_linear") or 1)
     length = int(file.field("rope.scaling.original_context_length") or config.max_position_embeddings)
@@ -144,8 +144,8 @@ def _yarn(file: GgufFile, factor: float, length: int, more: float) -> dict[str, 
 
 
 def scale_frequencies(module: Any, file: GgufFile) -> None:
-    """Divide the model's frequencies by the factors of `rope_freqs.weight`. Raises `ModelLoadError` where they do not
-    belong to its pairs of dimensions."""
+    """Divide the model's frequencies by the factors of `rope_freqs.weight`. Raises `ModelLoadError` if their number is
+    wrong."""
     factors = file.tensor(_FREQUENCIES)
     if factors is None:
         return
@@ -162,7 +162,7 @@ def scale_frequencies(module: Any, file: GgufFile) -> None:
 
 
 def places_of(module: Any) -> Mapping[str, str]:
-    """Return what `transformers` reads into a model: names in a GGUF file -> parameters."""
+    """Return the parameter name for each tensor name in a GGUF file, as `transformers` maps them."""
     from transformers import modeling_gguf_pytorch_utils as reading
 
     found: Mapping[str, str] = reading.get_gguf_hf_weights_map(module, processor_of(module))
@@ -170,7 +170,7 @@ def places_of(module: Any) -> Mapping[str, str]:
 
 
 def processor_of(module: Any) -> Any:
-    """Return what `transformers` changes tensors of such a model with."""
+    """Return the `transformers` object that converts GGUF tensors of such a model."""
     from transformers import modeling_gguf_pytorch_utils as reading
 
     kinds = {"qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe", "minimax_m2": "minimax-m2", "gemma3_text": "gemma3"}
@@ -180,8 +180,8 @@ def processor_of(module: Any) -> Any:
 
 
 def refuse_skipped(module: Any, file: GgufFile, places: Mapping[str, str]) -> None:
-    """Raise `ModelLoadError` where the file has tensors that nothing was made of. `places`: names in a GGUF file that
-    have a parameter."""
+    """Raise `ModelLoadError` if the file has tensors that no parameter was read from. `places`: parameter names by
+    tensor name."""
     strange = sorted(name for name in file.names - set(places) if not _READ_HERE.fullmatch(name))
     if strange:
         more = f" and {len(strange) - 3} more" if len(strange) > 3 else ""

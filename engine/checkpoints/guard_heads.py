@@ -31,7 +31,7 @@ LEVELS = ("safe", "controversial", "unsafe")
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One pair of heads: names of its tensors without `.weight`, and fields of `config.json`."""
+    """Names of one pair of heads: its tensors without `.weight`, and its fields in `config.json`."""
 
     pre: str
     norm: str
@@ -61,7 +61,7 @@ SIDES = (ANSWER, QUESTION)
 
 
 class _Heads(nn.Module):
-    """Norm and heads of one side, float32: `norm` [i], `level` [l, i], `category` [c, i]."""
+    """Norm and heads for answers or questions, float32: `norm` [i], `level` [l, i], `category` [c, i]."""
 
     norm: Tensor
     level: Tensor
@@ -90,7 +90,7 @@ class _Heads(nn.Module):
 
 
 class GuardHeads(nn.Module):
-    """Both sides of a guard. `features` are what the model computes in place of logits, [T, 2 i]."""
+    """The heads of a guard for answers and for questions. They take the model's features [T, 2 i]."""
 
     def __init__(self, tensors: Mapping[str, Tensor], said: Mapping[str, Sequence[str]], epsilon: float) -> None:
         super().__init__()
@@ -98,17 +98,17 @@ class GuardHeads(nn.Module):
         self.inner = len(tensors[f"{ANSWER.norm}.weight"])
 
     def judge_answer(self, features: Tensor) -> list[TokenJudgement]:
-        """Judge tokens of an answer, each with what stands before it."""
+        """Return a judgement for each token of an answer, from `features` [T, 2 i]."""
         return self.answer.judgements(features[:, : self.inner].float())
 
     def judge_question(self, features: Tensor) -> list[TokenJudgement]:
-        """Judge what was asked, by the tokens that end a question."""
+        """Return a judgement for each token that ends a question, from `features` [T, 2 i]."""
         return self.question.judgements(features[:, self.inner :].float())
 
 
 @dataclass(frozen=True, slots=True)
 class GuardParts:
-    """What a guard's folder holds besides a decoder."""
+    """The parts of a guard's checkpoint besides its decoder."""
 
     heads: GuardHeads
     features: Tensor
@@ -137,7 +137,7 @@ def take_guard(tensors: dict[str, LazyTensor], config: Any, where: str) -> Guard
 
 
 def give_guard(module: Any, parts: GuardParts) -> None:
-    """Let a decoder compute features in place of logits, and carry the heads as `guard_heads`."""
+    """Attach the heads to a decoder as `guard_heads`, and make it return features in place of logits."""
     made = nn.Linear(parts.features.shape[1], parts.features.shape[0], bias=False, device="meta")
     made.weight = nn.Parameter(parts.features.to(module.dtype), requires_grad=False)
     module.config.tie_word_embeddings = False
@@ -146,7 +146,7 @@ def give_guard(module: Any, parts: GuardParts) -> None:
 
 
 def _names(config: Any, field: str, where: str) -> list[str]:
-    """Return names by number. Raises `ModelLoadError` unless they are numbered from 0 without a gap."""
+    """Return names in order of their numbers. Raises `ModelLoadError` unless these are 0, 1, 2 ..."""
     found = getattr(config, field, None)
     try:
         named = {int(number): str(name) for number, name in dict(found).items()}  # type: ignore[arg-type]
@@ -163,7 +163,8 @@ def _names(config: Any, field: str, where: str) -> list[str]:
 def _fitting(
     tensors: dict[str, LazyTensor], config: Any, said: Mapping[str, Sequence[str]], where: str
 ) -> dict[str, Tensor]:
-    """Take out and read the tensors of the heads. Raises `ModelLoadError`."""
+    """Remove the heads' tensors from `tensors` and return them. Raises `ModelLoadError` if one is missing or
+    misshapen."""
     wanted, taken, faults = _shapes(config, said, where), {}, []
     for name, shape in wanted.items():
         found = tensors.pop(name, None)

@@ -25,7 +25,8 @@ _CHANGES_THE_BASE = ("pissa", "olora", "corda", "loftq")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LowRank:
-    """What an adapter adds to a layer's output: `up @ (down @ x)`. For an embedding, `down` has a column a token."""
+    """An adapter's addition to a layer's output: `up @ (down @ x)`. For an embedding, `down` has one column per
+    token."""
 
     down: Tensor
     """[r, in]."""
@@ -49,7 +50,7 @@ def merge_adapter(module: Any, folder: Path) -> None:
 
 
 def read_adapter(module: Any, folder: Path) -> dict[str, LowRank]:
-    """Return layer name -> its factors, as many and as large as `module` can use. Raises `ModelLoadError`."""
+    """Return the factors by layer name, checked against `module`. Raises `ModelLoadError`."""
     config = _config(folder)
     found = {name: _pair(module, name, pair, config, folder) for name, pair in _factors(module, folder).items()}
     if not found:
@@ -58,7 +59,7 @@ def read_adapter(module: Any, folder: Path) -> dict[str, LowRank]:
 
 
 def adapter_folder(path_or_name: str) -> Path:
-    """Return a local folder, downloading what is named on the Hugging Face hub. Raises `ModelLoadError`."""
+    """Return the local folder of an adapter, downloading one named on the Hugging Face hub. Raises `ModelLoadError`."""
     if Path(path_or_name).is_dir():
         return Path(path_or_name)
     from transformers.utils import cached_file
@@ -122,7 +123,7 @@ def _factors(module: Any, folder: Path) -> dict[str, dict[str, Tensor]]:
 
 
 def _is_the_models_own(module: Any, name: str, tensor: Tensor) -> bool:
-    """Return whether a tensor is an embedding as the model has it: peft saves an embedding that it adapts, and only an
+    """Return whether an embedding in the adapter equals the model's: peft saves an adapted embedding, and only an
     unchanged one may be skipped."""
     if not name.endswith(".base_layer.weight"):
         return False
@@ -153,8 +154,7 @@ def _pair(module: Any, name: str, pair: dict[str, Tensor], config: dict[str, Any
 
 
 def layer_widths(layer: Any) -> tuple[int, int] | None:
-    """Return (inputs, outputs) of a linear layer or an embedding, in whatever form its weight is kept; None for
-    others."""
+    """Return (inputs, outputs) of a linear layer or embedding, packed or not; None for other modules."""
     if hasattr(layer, "num_embeddings"):
         return layer.num_embeddings, layer.embedding_dim
     if hasattr(layer, "in_features") and hasattr(layer, "out_features"):
@@ -174,8 +174,7 @@ def _refuse_shared(module: Any, name: str, folder: Path) -> None:
 
 
 def _scale(name: str, rank: int, config: dict[str, Any]) -> float:
-    """Return alpha over rank, the rank being that of the factors. `alpha_pattern` names modules that have an alpha of
-    their own; the first that matches counts."""
+    """Return alpha / rank, with the rank of the factors. The first matching entry of `alpha_pattern` replaces alpha."""
     patterns: dict[str, float] = config.get("alpha_pattern") or {}
     own = (alpha for pattern, alpha in patterns.items() if re.fullmatch(rf"(.*\.)?({pattern})", name))
     alpha = float(next(own, config["lora_alpha"]))

@@ -1,8 +1,8 @@
-"""Know layers that predict further tokens (MTP, DeepSeek-AI, "DeepSeek-V3", 2024) by their names in a checkpoint.
+"""Find layers that predict further tokens (MTP, DeepSeek-AI, "DeepSeek-V3", 2024) by tensor names in a checkpoint.
 
-Such a layer joins a state of the model and the embedding of the token after it, and is a decoder layer from there on.
-Three ways to name its tensors are known: among the decoder layers under the next number (DeepSeek-V3, GLM-4.5 and
-4.6), under `mtp.` (Qwen3-Next) and under `model.mtp_layers.` (MiMo).
+Such a layer joins a state of the model with the embedding of the token after it, and is a decoder layer from there on.
+Three naming schemes are known: numbered after the decoder layers (DeepSeek-V3, GLM-4.5 and 4.6), under `mtp.`
+(Qwen3-Next) and under `model.mtp_layers.` (MiMo).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"\.\d+\.")
 
 @dataclass(frozen=True, slots=True)
 class MtpForm:
-    """How some families name such layers."""
+    """The naming scheme of MTP layers in some model families."""
 
     families: str
     names: re.Pattern[str]
@@ -67,7 +67,7 @@ _APART = MtpForm(
 
 @dataclass(slots=True)
 class MtpLayer:
-    """One of them: how it is named, and names in the checkpoint -> own names, in which it is a model of one layer."""
+    """One MTP layer: its naming scheme, and names in the checkpoint -> names in a model of one layer."""
 
     form: MtpForm
     names: dict[str, str] = field(default_factory=dict)
@@ -101,18 +101,18 @@ def find_mtp(names: Iterable[str], count: int, where: str) -> list[MtpLayer]:
 
 
 def mtp_names(names: Iterable[str], count: int, where: str) -> set[str]:
-    """Return which of `names` are tensors of MTP layers. Raises as `find_mtp`."""
+    """Return those of `names` that belong to MTP layers. Raises as `find_mtp` does."""
     return {name for layer in find_mtp(names, count, where) for name in layer.names}
 
 
 def _beside(names: Iterable[str], count: int) -> set[int]:
-    """Return the numbers beyond the model's layers under which there is an MTP layer."""
+    """Return the layer numbers from `count` on that are MTP layers."""
     found = (_LAYER.fullmatch(name) for name in names if name.endswith(".eh_proj.weight"))
     return {int(match[1]) for match in found if match and int(match[1]) >= count}
 
 
 def _place(name: str, beside: set[int]) -> tuple[MtpForm | None, int, str]:
-    """Return (form, number of the layer, name within it); no form: it is no MTP layer's."""
+    """Return (scheme, layer number, name within the layer); scheme None = not an MTP tensor."""
     for form in (_BESIDE, _BELOW, _APART):
         match = form.names.fullmatch(name)
         if match is not None and (form is not _BESIDE or int(match[1]) in beside):
@@ -121,5 +121,5 @@ def _place(name: str, beside: set[int]) -> tuple[MtpForm | None, int, str]:
 
 
 def _suffix(inner: str) -> str:
-    """Return a name within a layer without the numbers of experts."""
+    """Replace expert numbers in a name within a layer by `N`."""
     return _NUMBER.sub(".N.", inner)

@@ -1,4 +1,4 @@
-"""Checkpoints that GPTQ and AWQ tools packed into few bits, read without their libraries: what the numbers stand for.
+"""Dequantise GPTQ and AWQ checkpoints without their libraries.
 
     weight[o, i] = (code[i, o] - zero[group of i, o]) * scale[group of i, o]
 
@@ -30,7 +30,7 @@ _PARTS = ("qweight", "qzeros", "scales", "g_idx")
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """How a checkpoint's layers are packed, as its `quantization_config` says."""
+    """The packing of a checkpoint's layers, from its `quantization_config`."""
 
     method: Literal["gptq", "awq"]
     bits: int
@@ -40,7 +40,8 @@ class Scheme:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Codes:
-    """One layer: `numbers` uint8 [n, k], `zeros` uint8 and `scales` [n, groups], `groups` int64 [k]."""
+    """The unpacked numbers of one layer: `numbers` uint8 [n, k], `zeros` uint8 and `scales` [n, groups], `groups` int64
+    [k]."""
 
     numbers: Tensor
     zeros: Tensor
@@ -49,13 +50,13 @@ class Codes:
     bits: int
 
     def whole(self) -> Tensor:
-        """Return the weight [n, k] in float32, where it is exact: 8 bits times a half."""
+        """Return the weight [n, k] in float32. Exact, as the product of 8 bits and a half-precision scale."""
         offsets = self.numbers.to(torch.int16) - self.zeros.to(torch.int16)[:, self.groups]
         return offsets * self.scales.float()[:, self.groups]
 
     def packed(self) -> Packed | None:
-        """Return the same weight as `engine.cpu` keeps 4 bits, bit for bit; None = it has no such form: zeros off the
-        middle, groups that are too small or not in order, other bits."""
+        """Return the same weight, bit for bit, in the 4-bit format of `engine.cpu`; None if it does not fit that
+        format: other bits, zeros off the middle, groups too small or out of order."""
         k = self.numbers.shape[1]
         size = k // self.scales.shape[1]
         in_order = torch.equal(self.groups, torch.arange(k) // max(1, size))
@@ -65,8 +66,8 @@ class Codes:
 
 
 def scheme_of(config: Any, where: str) -> Scheme | None:
-    """Return how the checkpoint is packed; None = not by GPTQ or AWQ. Raises `ModelLoadError` for a form that cannot be
-    read."""
+    """Return the packing of the checkpoint; None if it is neither GPTQ nor AWQ. Raises `ModelLoadError` for an
+    unsupported variant."""
     found = getattr(config, "quantization_config", None)
     if found is None:
         return None
@@ -107,10 +108,11 @@ def _expect(where: str, name: str, found: Any, known: tuple[Any, ...]) -> None:
 def read_packed(
     folder: Path, scheme: Scheme, where: str, *, half: bool, keep_four: bool
 ) -> tuple[dict[str, Tensor], dict[str, Packed]]:
-    """Return all tensors of a checkpoint, its packed layers as weights, and with `keep_four` by name the layers that
-    have the form of `engine.cpu` in 4 bits. `half`: weights in the dtype of their scales, else in float32.
+    """Return all tensors of a checkpoint, packed layers as weights; and, with `keep_four`, the layers by name that fit
+    the 4-bit format of `engine.cpu`.
 
-    Raises `ModelLoadError` where tensors do not fit together.
+    `half`: weights in the dtype of their scales, else float32. Raises `ModelLoadError` where tensors do not fit
+    together.
     """
     state: dict[str, Tensor] = {}
     known: dict[str, Packed] = {}
@@ -159,14 +161,14 @@ def _codes(scheme: Scheme, parts: Mapping[str, Tensor | None], layer: str, where
 
 
 def _bits_here(scheme: Scheme, words: Tensor, order: Tensor | None) -> int:
-    """Return the bits of this layer: `dynamic` rules of a configuration may give some layers more, which shows in the
-    shapes."""
+    """Return the bits of this layer, judged by its shapes: `dynamic` rules of a configuration may give some layers
+    more."""
     bits = scheme.bits if order is None else 32 * len(words) // max(1, len(order))
     return bits if bits in (2, 4, 8) else scheme.bits
 
 
 def _unpacked(words: Tensor, bits: int, dim: int) -> Tensor:
-    """Unpack int32 [a, b] to uint8, 32 / bits numbers from each word, one after another along `dim` (0 or 1)."""
+    """Unpack int32 [a, b] to uint8: 32 / bits numbers per word, consecutive along `dim` (0 or 1)."""
     shifts = torch.arange(0, 32, bits, dtype=torch.int32)
     shape = (1, -1, 1) if dim == 0 else (1, 1, -1)
     numbers = (words.unsqueeze(dim + 1) >> shifts.view(shape)) & (1 << bits) - 1
@@ -174,7 +176,7 @@ def _unpacked(words: Tensor, bits: int, dim: int) -> Tensor:
 
 
 def _awq_order(numbers: Tensor) -> Tensor:
-    """Put columns of [k, n] back in their places: each eight were written in AWQ's order."""
+    """Restore the column order of [k, n], which AWQ permutes in groups of eight."""
     found: Tensor = torch.empty_like(numbers).unflatten(1, (-1, 8))
     found[:, :, torch.tensor(_AWQ_ORDER)] = numbers.unflatten(1, (-1, 8))
     return found.flatten(1)
@@ -210,7 +212,7 @@ class _Tensors:
 
 
 def _files(folder: Path, where: str) -> list[Path]:
-    """Return the files the index names; without one `model.safetensors`, or the only file there is."""
+    """Return the files that the index names; without one `model.safetensors`, or the only safetensors file."""
     if (folder / INDEX).exists():
         return [folder / name for name in indexed_files(folder, where)]
     found = list(_candidates(folder))

@@ -1,4 +1,4 @@
-"""Report how far the loading of a model is: to whoever waits for it, and as a bar on a terminal."""
+"""Report the progress of loading a model, to a callback and as a bar on a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """`done` of `total` tensors of `model` are in memory."""
+    """Loading progress: `done` of `total` tensors of `model` are in memory."""
 
     model: str
     done: int
@@ -25,7 +25,7 @@ _watching: ContextVar[tuple[str, OnProgress] | None] = ContextVar("_watching", d
 
 @contextmanager
 def reporting(model: str, on_progress: OnProgress | None) -> Iterator[None]:
-    """Report to `on_progress` what `transformers` loads in this context, on the thread that loads."""
+    """Pass the loading progress of `transformers` to `on_progress` within this context, on the loading thread."""
     from transformers.utils import logging
 
     logging.set_tqdm_hook(_bar)
@@ -35,7 +35,7 @@ def reporting(model: str, on_progress: OnProgress | None) -> Iterator[None]:
 
 @contextmanager
 def watching(model: str, on_progress: OnProgress | None) -> Iterator[None]:
-    """Report to `on_progress` what `report` is told in this context, on the thread that loads."""
+    """Pass calls of `report` to `on_progress` within this context, on the loading thread."""
     token = _watching.set(None if on_progress is None else (model, on_progress))
     try:
         yield
@@ -45,7 +45,7 @@ def watching(model: str, on_progress: OnProgress | None) -> Iterator[None]:
 
 @contextmanager
 def hushed() -> Iterator[None]:
-    """Report nothing of what `transformers` loads in this context: it is not where the time goes."""
+    """Suppress progress reports within this context, for parts of a load that take little time."""
     token = _watching.set(None)
     try:
         yield
@@ -54,7 +54,7 @@ def hushed() -> Iterator[None]:
 
 
 def report(done: int, total: int) -> None:
-    """Report so many of the tensors of the model that is loading on this thread."""
+    """Report that `done` of `total` tensors of the model loading on this thread are read."""
     watching = _watching.get()
     if watching is not None:
         model, on_progress = watching
@@ -62,7 +62,7 @@ def report(done: int, total: int) -> None:
 
 
 def _bar(factory: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Stand in for the bar that `transformers` would make: the same, silent where nobody sees it, and reported."""
+    """Replace a progress bar of `transformers` by one that is silent off a terminal and calls `report`."""
     bar = factory(*args, **{"disable": not sys.stderr.isatty(), **kwargs})
     watching = _watching.get()
     items = args[0] if args else kwargs.get("iterable")
@@ -72,7 +72,7 @@ def _bar(factory: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
 
 
 class _Reported:
-    """A bar that is iterated over once, as `transformers` does; each step of it is reported."""
+    """A progress bar that reports each step of its iteration; iterated over once."""
 
     def __init__(self, bar: Iterable[Any], total: int, model: str, on_progress: OnProgress) -> None:
         self._bar = bar

@@ -1,8 +1,8 @@
-"""Checkpoints that others quantised to FP8, INT8 or 4 bits, read without their libraries: each weight is what its
-numbers stand for (`engine.checkpoints.dequantise`), worked out when it is asked for.
+"""Read FP8, INT8 and 4-bit checkpoints without their makers' libraries; each weight is dequantised
+(`engine.checkpoints.dequantise`) when it is read.
 
-Read are FP8 (`fp8`, `modelopt`), `compressed-tensors`, `bitsandbytes` (NF4, FP4, LLM.int8) and MXFP4 (`mxfp4`). How
-their makers would round activations is left out: products are with activations as they are.
+Supported are FP8 (`fp8`, `modelopt`), `compressed-tensors`, `bitsandbytes` (NF4, FP4, LLM.int8) and MXFP4 (`mxfp4`).
+Quantisation of activations is ignored: products use activations as they are.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FORMATS = ("dense", "int-quantized", "float-quantized", "naive-quantized", "pac
 
 
 def fields_of(config: Any) -> dict[str, Any]:
-    """Return the `quantization_config` of a configuration; {} = it has none."""
+    """Return the `quantization_config` of a configuration, or {}."""
     found = getattr(config, "quantization_config", None)
     if found is None:
         return {}
@@ -40,7 +40,8 @@ def method_of(fields: Fields) -> str:
 
 
 def reads(fields: Fields, where: str) -> bool:
-    """Return whether a checkpoint's quantisation is read here. Raises `ModelLoadError` for a form of it that is not."""
+    """Return whether this module reads a checkpoint's quantisation method. Raises `ModelLoadError` for an unsupported
+    variant of it."""
     method = method_of(fields)
     if method == "compressed-tensors":
         _check_compressed(fields, where)
@@ -50,8 +51,8 @@ def reads(fields: Fields, where: str) -> bool:
 
 
 def whole_tensors(tensors: Tensors, fields: Fields, where: str) -> dict[str, LazyTensor]:
-    """Return the tensors of a checkpoint, quantised ones as the weights that they stand for. Raises `ModelLoadError`
-    where parts of a weight are missing or do not fit together."""
+    """Return the tensors of a checkpoint, quantised weights dequantised lazily. Raises `ModelLoadError` where parts of
+    a weight are missing or do not fit together."""
     try:
         found, used = _READERS[method_of(fields)](tensors, fields)
     except ValueError as error:
@@ -76,13 +77,13 @@ Found = tuple[dict[str, LazyTensor], set[str]]
 
 
 def _beside(tensors: Tensors, made: Iterable[str]) -> set[str]:
-    """Return the names of tensors that stand beside the weights `made`."""
+    """Return the names of auxiliary tensors (scales, zero points ...) of the layers whose weights are `made`."""
     layers = {name.rpartition(".")[0] + "." for name in made}
     return {name for name in tensors if (match := _BESIDE.fullmatch(name)) is not None and match[1] in layers}
 
 
 def _times(one: LazyTensor, scale: LazyTensor, block: tuple[int, int] | None, name: str) -> LazyTensor:
-    """Return a weight that is numbers times scales."""
+    """Return a lazy weight: numbers times scales."""
     _tried(name, lambda: spread(torch.empty(scale.shape, device="meta"), one.shape, block))
 
     def read() -> Tensor:
@@ -92,7 +93,8 @@ def _times(one: LazyTensor, scale: LazyTensor, block: tuple[int, int] | None, na
 
 
 def _tried(name: str, shapes: Callable[[], object]) -> None:
-    """Compute `shapes`, the shapes of a tensor's parts. Raises `ValueError` with its name where they do not fit."""
+    """Call `shapes`, which combines the shapes of a tensor's parts. Raises `ValueError` naming the tensor if they do
+    not fit."""
     try:
         shapes()
     except (ValueError, RuntimeError) as error:
@@ -140,7 +142,7 @@ def _read_compressed(tensors: Tensors, fields: Fields) -> Found:
 
 
 def _whole(tensors: Tensors, layer: str, block: tuple[int, int] | None) -> LazyTensor:
-    """Return a weight that has one number in each place, perhaps with zero points."""
+    """Return a lazy weight stored as one number per element, with optional zero points."""
     one, scale, zero = (tensors.get(f"{layer}.{part}") for part in ("weight", "weight_scale", "weight_zero_point"))
     if one is None or scale is None:
         raise ValueError(f"{layer!r} has no weight_scale")
@@ -155,7 +157,7 @@ def _whole(tensors: Tensors, layer: str, block: tuple[int, int] | None) -> LazyT
 
 
 def _packed(tensors: Tensors, layer: str, known: list[int]) -> LazyTensor:
-    """Return a weight of int32 words: numbers with an offset of half their range, the first in the lowest bits."""
+    """Return a lazy weight stored in int32 words: numbers offset by half their range, the first in the lowest bits."""
     words, scale, sizes, zero, order = (
         tensors.get(f"{layer}.weight_{part}") for part in ("packed", "scale", "shape", "zero_point", "g_idx")
     )
@@ -169,7 +171,7 @@ def _packed(tensors: Tensors, layer: str, known: list[int]) -> LazyTensor:
     half = 1 << bits - 1
 
     def groups(values: Tensor) -> Tensor:
-        """Spread values [n, groups] over the inputs, by the order of `weight_g_idx` where there is one."""
+        """Expand values [n, groups] to the inputs [n, k], by the order of `weight_g_idx` where there is one."""
         own = None if order is None else order.read().long()
         return spread(values, (n, k), None) if own is None or int(own.min()) < 0 else values[:, own]
 
@@ -207,7 +209,7 @@ def _eight_bits(one: LazyTensor, scale: LazyTensor, layer: str) -> LazyTensor:
 
 
 def _four_bits(tensors: Tensors, weight: str, state: Mapping[str, Any]) -> LazyTensor:
-    """Return a weight whose parts are named after it; `state` says how they belong together."""
+    """Return a lazy NF4 or FP4 weight; `state` holds its shape, block size and dtype."""
     parts = {part: tensors.get(f"{weight}.{part}") for part in ("absmax", "quant_map")}
     codes, largest, table = tensors.get(weight), parts["absmax"], parts["quant_map"]
     shape = tuple(int(size) for size in state["shape"])
@@ -226,7 +228,7 @@ def _four_bits(tensors: Tensors, weight: str, state: Mapping[str, Any]) -> LazyT
 
 
 def _nested(tensors: Tensors, weight: str, state: Mapping[str, Any], largest: LazyTensor) -> Callable[[], Tensor]:
-    """Return what reads the scales, which may be in 8 bits themselves."""
+    """Return a function that reads the scales, dequantising them if they are stored in 8 bits."""
     if largest.dtype != torch.uint8:
         return largest.read
     table, scale = (tensors.get(f"{weight}.nested_{part}") for part in ("quant_map", "absmax"))

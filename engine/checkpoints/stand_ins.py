@@ -1,8 +1,8 @@
-"""Stand in for experts of a mixture until they are read: what `transformers` stacks of such tensors is another of them.
+"""Stand in for tensors of experts that are not read yet, and record how `transformers` rearranges them.
 
-Checkpoints keep experts one by one, models as one tensor of a layer. `transformers` makes that by stacking, joining and
-turning tensors; here these are written down, and carried out for one expert at a time when its weights are wanted.
-Anything else that is computed with a stand-in is computed with its numbers, which are read then.
+Checkpoints store experts one by one, models as one tensor per layer. `transformers` stacks, joins and transposes
+tensors for that; a stand-in records these operations, to apply them to one expert at a time when its weights are
+needed. Any other operation reads the tensors first.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _FACTS = frozenset(
 
 
 class ExpertsTensor(LazyTensor):
-    """A tensor that is made of others, of one expert after another."""
+    """A lazy tensor composed of others, read one expert at a time."""
 
 
 class _Stacked(ExpertsTensor):
-    """Tensors of one shape as [count, ...]."""
+    """Tensors of equal shape, stacked to [count, ...]."""
 
     def __init__(self, parts: Sequence[LazyTensor]) -> None:
         super().__init__((len(parts), *parts[0].shape), parts[0].dtype, lambda: torch.stack([p.read() for p in parts]))
@@ -44,7 +44,7 @@ class _Stacked(ExpertsTensor):
 
 
 class _Joined(ExpertsTensor):
-    """Tensors joined along a dimension behind the first."""
+    """Tensors concatenated along a dimension after the first."""
 
     def __init__(self, parts: Sequence[LazyTensor], dim: int) -> None:
         shape = list(parts[0].shape)
@@ -57,7 +57,7 @@ class _Joined(ExpertsTensor):
 
 
 class _Turned(ExpertsTensor):
-    """A tensor [count, n, k] as [count, k, n]."""
+    """A tensor [count, n, k] transposed to [count, k, n]."""
 
     def __init__(self, kept: LazyTensor) -> None:
         count, n, k = kept.shape
@@ -69,7 +69,7 @@ class _Turned(ExpertsTensor):
 
 
 class ExpertStandIn(Tensor):
-    """A tensor with the shape of `kept` that takes the memory of one number."""
+    """A torch tensor with the shape of `kept` that uses the memory of one number."""
 
     kept: LazyTensor
     on_made: OnMade
@@ -95,7 +95,7 @@ class ExpertStandIn(Tensor):
 
 
 def _rearranged(func: Any, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
-    """Return a stand-in for what `func` makes; None where it is none of what can be written down."""
+    """Return a stand-in for the result of `func` if it only rearranges stand-ins, else None."""
     first = args[0] if args else None
     if isinstance(first, ExpertStandIn):
         if func is torch.Tensor.detach or (func is torch.Tensor.to and _keeps(first, args[1:], given)):
@@ -128,7 +128,7 @@ def _keeps(one: ExpertStandIn, args: tuple[Any, ...], given: dict[str, Any]) -> 
 
 
 def _read(value: Any) -> Any:
-    """Put numbers in the place of stand-ins."""
+    """Replace stand-ins by tensors with their numbers."""
     if isinstance(value, ExpertStandIn):
         value.on_made(value, [value])
         return value.kept.read().to(value.dtype)
@@ -138,6 +138,6 @@ def _read(value: Any) -> Any:
 
 
 def _name(func: Any) -> str:
-    """Return what a function is called, or the attribute that a getter reads."""
+    """Return the name of a function, or of the attribute that a getter reads."""
     owner = getattr(func, "__self__", None)
     return str(getattr(owner, "__name__", "") if func.__name__ == "__get__" else func.__name__)

@@ -1,8 +1,8 @@
 """Read tensors of safetensors files one at a time, by their offsets.
 
-A file is mapped into memory; the pages that a tensor was copied from are given back at once, so that a checkpoint
-never counts twice. The format: 8 bytes with the length of a header, the header (JSON: dtype, shape and offsets by
-name), data.
+A file is memory-mapped; the pages a tensor was copied from are released at once, so that a checkpoint never takes its
+memory twice. The format: 8 bytes with the length of a header, the header (JSON: dtype, shape and offsets by name),
+data.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ _DTYPES = {
 
 
 class LazyTensor:
-    """A tensor that is read when it is asked for. `[...]` is how `transformers` asks."""
+    """A tensor that is read on request; `[...]` is how `transformers` reads it."""
 
     def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, read: Callable[[], Tensor]) -> None:
         self.shape, self.dtype, self._read = shape, dtype, read
 
     def read(self) -> Tensor:
-        """Return the whole tensor, in memory of its own."""
+        """Return the whole tensor, in newly allocated memory."""
         return self._read()
 
     def runs(self) -> Iterator[tuple[int, Tensor]]:
-        """Yield (first row, some rows in float32) of a matrix, from the first to the last."""
+        """Yield a matrix in order, as (first row, some rows [r, k] float32)."""
         yield 0, self.read().float()
 
     def part(self, index: int) -> Tensor:
-        """Return what stands at `index` of the first dimension."""
+        """Return the tensor at `index` of the first dimension."""
         return self.read()[index]
 
     def part_as_kept(self, index: int, is_transposed: bool, halves: bool) -> Packed | None:
-        """Return the matrix at `index` of the first dimension, [n, k], as its file keeps it; see `as_kept`.
-        `is_transposed`: it stands there as [k, n]."""
+        """Return the matrix at `index` of the first dimension as [n, k] in its stored format, or None; see `as_kept`.
+        `is_transposed`: it is stored as [k, n]."""
         _, n, k = self.shape
         if not halves or not fits_halves((k, n) if is_transposed else (n, k), self.dtype):
             return None
@@ -57,8 +57,8 @@ class LazyTensor:
         return keep_halves(one.T if is_transposed else one)
 
     def as_kept(self, halves: bool) -> Packed | None:
-        """Return the matrix as its file keeps it, where products are made with that form here: with blocks, and with
-        `halves` also with numbers in half precision. Else None."""
+        """Return the matrix in its stored format, if CPU kernels support it: GGUF blocks, and half precision if
+        `halves`. Else None."""
         return None
 
     def __getitem__(self, index: Any) -> Tensor:
@@ -67,7 +67,7 @@ class LazyTensor:
 
 
 class FileTensor(LazyTensor):
-    """A tensor as a file has it, at `start` bytes of `held`."""
+    """A tensor stored at `start` bytes of the mapped file `held`."""
 
     def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, held: mmap.mmap, start: int) -> None:
         super().__init__(shape, dtype, lambda: self._copied(0, prod(shape)).view(shape))
@@ -88,7 +88,7 @@ class FileTensor(LazyTensor):
         return keep_halves(self.read()) if halves and fits_halves(self.shape, self.dtype) else None
 
     def _copied(self, first: int, count: int) -> Tensor:
-        """Return numbers `first` to `first + count`, and give the pages back that they were read from."""
+        """Return a copy of `count` numbers from `first` on, and release the pages they were read from."""
         if count == 0:
             return torch.empty(0, dtype=self.dtype)
         start, size = self._start + first * self.dtype.itemsize, count * self.dtype.itemsize
@@ -101,8 +101,7 @@ class FileTensor(LazyTensor):
 
 
 def stored_tensors(paths: list[Path], where: str) -> dict[str, LazyTensor]:
-    """Return the tensors of safetensors files by name, none of them read yet. Raises `ModelLoadError` for a file that
-    is damaged."""
+    """Return lazy tensors of safetensors files by name. Raises `ModelLoadError` for a damaged file."""
     found: dict[str, LazyTensor] = {}
     for path in paths:
         try:
@@ -116,7 +115,7 @@ def stored_tensors(paths: list[Path], where: str) -> dict[str, LazyTensor]:
 
 
 def has_halves(tensors: Mapping[str, LazyTensor]) -> bool:
-    """Return whether products are made with any of these tensors in half precision as it is."""
+    """Return whether CPU kernels can use any of these tensors in half precision as stored."""
     return any(fits_halves(one.shape, one.dtype) for one in tensors.values())
 
 

@@ -27,7 +27,7 @@ _BLOCKS = {Q8_0: (32, 34), Q4_0: (32, 18), Q4_K: (256, 144), Q6_K: (256, 210)}
 
 
 class BlockNumbers(NamedTuple):
-    """Some rows of a weight [n, k], taken apart."""
+    """The numbers of some rows of a weight [n, k] in blocks."""
 
     codes: Tensor
     """uint8 [n, padded k], without the offset of their form."""
@@ -36,7 +36,7 @@ class BlockNumbers(NamedTuple):
 
 
 def inputs_of(form: int, row_bytes: int) -> int:
-    """Return how many inputs a row of so many bytes holds."""
+    """Return the number of inputs in a row of this many bytes."""
     each, size = _BLOCKS[form]
     return row_bytes // size * each
 
@@ -60,7 +60,7 @@ def fill_blocks(form: int, k: int, data: Tensor, scales: Tensor, runs: Iterable[
 
 
 def take_apart(form: int, rows: Tensor, k: int) -> BlockNumbers:
-    """Return the numbers of `rows` uint8 [n, bytes of a row]."""
+    """Unpack `rows` uint8 [n, bytes of a row]."""
     each, size = _BLOCKS[form]
     blocks = rows.reshape(len(rows), k // each, size)
     codes, scales = _TAKEN[form](blocks)
@@ -135,13 +135,13 @@ def _scale_panels(form: int, scales: Tensor) -> Tensor:
 
 
 def half_scales(form: int, scales: Tensor) -> Tensor:
-    """Return the float16 numbers among the scales of a weight in blocks."""
+    """Return the float16 scales of a weight in blocks, as one tensor."""
     wide = 2 if form == Q4_K else 1
     return scales[..., : 32 * wide].contiguous().view(torch.float16)
 
 
 def widen_blocks(form: int, n: int, k: int, data: Tensor, scales: Tensor, rows: slice | Tensor) -> Tensor:
-    """Return rows of a weight [n, k] in float32: what its file says, to the last bit."""
+    """Dequantise rows of a weight [n, k] to float32, bit for bit as ggml does."""
     numbers = torch.arange(n)[rows]
     panels, lanes = numbers // BLOCK_OUTPUTS, numbers % BLOCK_OUTPUTS
     codes = _codes_of(form, data[panels, :, :, lanes])  # [..., groups, group]

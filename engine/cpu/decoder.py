@@ -1,5 +1,4 @@
-"""Compute steps of a loaded decoder: its program, its threads, and the step's numbers in the places the program
-reads."""
+"""Run forward passes of a loaded decoder: owns its program, its threads and the inputs of a step."""
 
 from __future__ import annotations
 
@@ -94,30 +93,30 @@ class Decoder:
         return logits
 
     def close(self) -> None:
-        """End the threads that help."""
+        """Stop the helper threads."""
         self._team.close()
 
     def states(self, rows: int) -> Tensor:
-        """Return what the last call's logits came from: [rows, d] float32, valid as long as they; not after
-        `looked_at`."""
+        """Return the states [rows, d] float32 behind the last call's logits, valid as long as those; not after a call
+        with `looked_at`."""
         assert self._operations.states is not None
         return self._operations.states[:rows, : self._sizes.hidden]
 
     def layer_states(self, tokens: int) -> list[Tensor]:
-        """Return the states [tokens, d] float32 of each watched layer in the last call; valid until the next. The
-        list is the same one as long as the number of tokens is."""
+        """Return the states [tokens, d] float32 of each watched layer after the last call; valid until the next.
+        Returns the same list while the number of tokens is unchanged."""
         if self._watched[0] != tokens:
             rooms = self._operations.layer_states
             self._watched = tokens, [kept[:tokens, : self._sizes.hidden] for kept in rooms]
         return self._watched[1]
 
     def _add_adapters(self) -> None:
-        """Put the code that only adapters need into the program, with the first of them."""
+        """Add the kernels for adapters to the program, when the first adapter is used."""
         self._team.put(Op.LOWER, address_of(OPERATIONS[Op.LOWER]))
         self._state[Cell.LIFT] = address_of(lift)
 
     def _share_out(self, stretches: Seq[Stretch]) -> int:
-        """Write the tasks of attention; returns how many there are."""
+        """Write the list of attention tasks; return their number."""
         found: list[int] = []
         token, step = 0, self._task_tokens
         for start, count, table, address, _ in stretches:
@@ -130,7 +129,7 @@ class Decoder:
         return tasks
 
     def _cover(self, length: int) -> None:
-        """Make cosines and sines for positions below `length`, and some more."""
+        """Compute cosines and sines for positions below `length`, rounded up to a power of two."""
         positions = torch.arange(max(512, 1 << (length - 1).bit_length()))[None]
         cosines, sines = self._rotary(torch.zeros(1), positions)
         self._turns = [cosines[0].float().contiguous(), sines[0].float().contiguous()]
@@ -138,7 +137,7 @@ class Decoder:
         self._covered = len(self._turns[0])
 
     def _room_for(self, rows: int) -> Tensor:
-        """Return logits [rows, V] to be filled: the same tensor as in the last step, where that had as many rows."""
+        """Return a buffer [rows, V] for logits, reused while the number of rows stays the same."""
         if self._room.shape[0] != rows:
             if self._logits.shape[0] < rows:
                 self._logits = torch.empty(rows, self._sizes.vocab)
@@ -156,7 +155,7 @@ class Decoder:
 
 
 def program_kernels(module: Any, layers: tuple[LayerShape, ...]) -> list[Kernel]:
-    """Return what a decoder of this model calls; none where there is no decoder for it."""
+    """Return the kernels that a decoder of this model calls; [] where `decoder_for` would return None."""
     return [] if sizes_of(module, layers) is None else [*operation_kernels(module), run, help_out, ring, tell_rows]
 
 
@@ -170,8 +169,8 @@ def decoder_for(
     watched: Seq[int] = (),
     raw: bool = False,
 ) -> Decoder | None:
-    """Return a decoder, or None where the model is not of the family, or not in float32 on a CPU. `watched`: layers
-    whose states are kept; `raw`: as they are, not brought to one length."""
+    """Return a decoder; None unless the model is of the Llama family, in float32 on a CPU. `watched`: layers whose
+    states are stored; `raw`: store them unscaled."""
     sizes = sizes_of(module, layers)
     if sizes is None:
         return None

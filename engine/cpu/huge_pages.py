@@ -20,14 +20,14 @@ from sluicegate.plugins.memory.huge_pages import BLOCK, collapse, system
 
 
 def settle(tensors: Iterable[Tensor]) -> int:
-    """Move the memory of tensors on a CPU into huge pages, and return how many blocks were. What they hold, and where,
-    stays the same; others may read them meanwhile."""
+    """Move the memory of CPU tensors into huge pages; return the number of blocks moved. Contents and addresses do not
+    change; other threads may read them meanwhile."""
     return _move(_blocks_of(tensors))
 
 
 def settle_beside(tensors: Iterable[Tensor]) -> threading.Thread | None:
-    """Do so on a thread of its own; None where there is nothing to move. The tensors may go before it is done: to move
-    whatever lies in their place then changes nothing but where it lies."""
+    """Call `settle` on a background thread and return it; None if there is nothing to move. Tensors may be freed
+    meanwhile: moving whatever then lies there changes no contents."""
     found = _blocks_of(tensors)
     if not found:
         return None
@@ -43,14 +43,14 @@ def _blocks_of(tensors: Iterable[Tensor]) -> list[int]:
 
 
 def _move(found: list[int]) -> int:
-    """Move blocks, one a call: other threads that need new memory wait for no more than one."""
+    """Move blocks, one per system call: another thread that allocates memory then waits for one block at most."""
     linux = system()
     return 0 if linux is None else sum(collapse(linux, block * BLOCK) for block in found)
 
 
 def blocks(ranges: Iterable[tuple[int, int]]) -> list[int]:
-    """Return the numbers of the blocks that are covered to more than a half by ranges (address, bytes) together: large
-    tensors lie one behind the other, and share the blocks on their borders."""
+    """Return the numbers of blocks of which `ranges` (address, bytes) together cover more than half. Large tensors are
+    adjacent, and share the blocks at their borders."""
     covered: Counter[int] = Counter()
     for start, size in set(ranges):
         first, last = start // BLOCK, (start + size) // BLOCK

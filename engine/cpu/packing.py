@@ -1,4 +1,5 @@
-"""Round weights to 8 and 4 bits, or keep the blocks or the halves of a file, and widen them again."""
+"""Pack weights for the CPU kernels: rounded to 8 or 4 bits, or as stored in GGUF blocks or half precision; and unpack
+them."""
 
 from __future__ import annotations
 
@@ -40,17 +41,17 @@ HALF_NAMES = {"BF16": BF16, "F16": F16}
 
 
 def fits_halves(shape: tuple[int, ...], dtype: torch.dtype) -> bool:
-    """Return whether products are made with a weight in half precision as it is."""
+    """Return whether the kernels can use a weight of this shape and dtype in half precision."""
     return dtype in _HALVES and len(shape) == 2 and shape[1] % LANES == 0
 
 
 def keep_halves(weight: Tensor) -> Packed:
-    """Keep a weight [n, k] in half precision; `fits_halves`."""
+    """Pack a weight [n, k] in its half precision; it must satisfy `fits_halves`."""
     return Packed(_HALVES[weight.dtype], weight.shape[0], weight.shape[1], weight.contiguous(), torch.empty(0))
 
 
 def narrow(weight: Tensor) -> Packed | None:
-    """Keep a weight [n, k] float32 in the half precision that it was widened from; None where it holds more."""
+    """Pack a weight [n, k] float32 in half precision if that loses nothing; else return None."""
     for kind in _HALVES:
         if fits_halves(tuple(weight.shape), kind) and (made := _narrowed(weight, kind)) is not None:
             return keep_halves(made)
@@ -72,7 +73,7 @@ def pack(weight: Tensor, form: int) -> Packed:
 
 
 def pack_runs(runs: Iterable[tuple[int, Tensor]], n: int, k: int, form: int) -> Packed:
-    """Round a weight [n, k] that comes in runs of rows, as (first row, rows), in order: a row is rounded by itself."""
+    """Round a weight [n, k] given as (first row, rows) in order. Rows are rounded independently."""
     if form == EIGHT:
         data, scales, each = torch.empty(n, padded(k), dtype=torch.uint8), torch.empty(n), 1
     else:
@@ -86,14 +87,14 @@ def pack_runs(runs: Iterable[tuple[int, Tensor]], n: int, k: int, form: int) -> 
 
 
 def keep_blocks(runs: Iterable[tuple[int, Tensor]], n: int, k: int, form: int) -> Packed:
-    """Keep a weight [n, k] that comes as blocks of a GGUF file: (first row, uint8 [rows, bytes of a row]), in order."""
+    """Pack a weight [n, k] given as GGUF blocks in order: (first row, uint8 [rows, bytes of a row])."""
     data, scales = empty_blocks(form, n, k)
     fill_blocks(form, k, data, scales, _whole_panels(runs, BLOCK_OUTPUTS))
     return Packed(form, n, k, data, scales)
 
 
 def _whole_panels(runs: Iterable[tuple[int, Tensor]], each: int) -> Iterator[tuple[int, Tensor]]:
-    """Yield the rows of `runs` again, a multiple of `each` at a time, but for the last."""
+    """Regroup `runs` so that each but the last has a multiple of `each` rows."""
     first, kept = 0, None
     for _, some in runs:
         rows = some if kept is None else torch.cat([kept, some])
@@ -106,7 +107,7 @@ def _whole_panels(runs: Iterable[tuple[int, Tensor]], each: int) -> Iterator[tup
 
 
 def unpack(packed: Packed, rows: slice | Tensor = slice(None)) -> Tensor:
-    """Return the weight [n, k] float32 of the rows of a packed weight."""
+    """Return the given rows of a packed weight [n, k] in float32."""
     if packed.form in (BF16, F16):
         return packed.data[rows].float()
     if packed.form in BLOCK_FORMS:
@@ -122,7 +123,8 @@ def unpack(packed: Packed, rows: slice | Tensor = slice(None)) -> Tensor:
 
 
 def fits_four(group: int) -> bool:
-    """Return whether scales for so many inputs each can be kept in 4 bits: as several of ours with the same scale."""
+    """Return whether the 4-bit format can represent scales for groups of `group` inputs: if they divide into its own
+    groups."""
     return group > 0 and group % GROUP4 == 0
 
 
@@ -137,7 +139,7 @@ def pack_codes(codes: Tensor, scales: Tensor, group: int) -> Packed:
 
 
 def _in_panels(codes: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
-    """Arrange codes [n, padded k] below 16 and scales [n, padded k / GROUP4] as `Packed` has them."""
+    """Arrange codes [n, padded k] below 16 and scales [n, padded k / GROUP4] in panels, as `Packed` describes."""
     missing = -len(codes) % OUTPUTS
     rows = torch.nn.functional.pad(codes, (0, 0, 0, missing)).unflatten(0, (-1, OUTPUTS))
     runs = rows.unflatten(2, (-1, 2, 8)).transpose(1, 2)  # [panels, runs, outputs, 2, 8]
@@ -155,8 +157,8 @@ def _pack8(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _round4(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Return codes uint8 [n, padded k] and scales [n, padded k / GROUP4] of `weight` [n, k]: of the scales
-    tried for a group of inputs the one with the least squared error: the range need not end at the largest weight."""
+    """Round `weight` [n, k]; return codes uint8 [n, padded k] and scales [n, padded k / GROUP4]. For each group the
+    scale with the least squared error of four is used: it may clip the largest weight."""
     n, k = weight.shape
     groups = torch.nn.functional.pad(weight, (0, padded(k) - k)).unflatten(1, (-1, GROUP4))
     largest = groups.gather(2, groups.abs().argmax(2, keepdim=True)).squeeze(2)

@@ -30,10 +30,10 @@ _TABLES = "int64[:, ::1], float64[::1], int64[::1], int64[:, :, ::1]"
 
 @kernel()
 def open_step(table, state, marks, threads):  # type: ignore[no-untyped-def]
-    """Open a step to everybody. `marks` int64 [operations, 3, 8]: claims, done, pieces, each in a cache line.
+    """Start a step for all threads. `marks` int64 [operations, 3, 8]: claims, done, pieces, each in its own cache line.
 
-    Claims are renewed before the pieces are counted anew: whoever is still looking at the last step finds either its
-    own exhausted count or an exchange that fails.
+    Claims are reset before the pieces are counted: a thread still in the last step finds either its exhausted count or
+    a failing exchange.
     """
     number = state[_RUN] % (1 << 30) + 1
     for index in range(len(table)):
@@ -46,7 +46,7 @@ def open_step(table, state, marks, threads):  # type: ignore[no-untyped-def]
 
 @kernel(f"void({_TABLES}, int64[::1])")
 def run(table, reals, state, marks, bells):  # type: ignore[no-untyped-def]
-    """Compute the whole step, with whatever helpers come by; `bells` [helpers]: addresses of what they sleep on."""
+    """Compute a whole step together with the helpers; `bells` [helpers]: addresses of the semaphores they sleep on."""
     open_step(table, state, marks, len(bells) + 1)
     for bell in bells:
         wake_on(bell)
@@ -55,7 +55,7 @@ def run(table, reals, state, marks, bells):  # type: ignore[no-untyped-def]
 
 @kernel()
 def work(table, reals, state, marks, thread):  # type: ignore[no-untyped-def]
-    """Carry out pieces of the current step until none is left; returns when all are done, or the step is over."""
+    """Compute pieces of the current step until none is left; return when all are done, or the step is over."""
     number, first = read(state.ctypes.data), 0
     for index in range(len(table)):
         if table[index, _WAITS]:
@@ -81,7 +81,7 @@ def work(table, reals, state, marks, thread):  # type: ignore[no-untyped-def]
 
 @kernel(f"void({_TABLES}, int64, int64)")
 def help_out(table, reals, state, marks, thread, bell):  # type: ignore[no-untyped-def]
-    """Live as a helper thread: sleep until the bell at this address rings, help with a step, sleep again."""
+    """Run a helper thread: sleep until the semaphore at address `bell` is posted, help with a step, sleep again."""
     while True:
         sleep_on(bell)
         if read(state.ctypes.data) == 0:
@@ -96,7 +96,7 @@ def _mark(marks, index, which):  # type: ignore[no-untyped-def]
 
 @kernel()
 def _claim(mark, number, pieces):  # type: ignore[no-untyped-def]
-    """Claim the next piece that nobody has begun; -1 = none is left, -2 = the step is over."""
+    """Claim the next unclaimed piece and return its number; -1 = none is left, -2 = the step is over."""
     while True:
         found = read(mark)
         if found >> 32 != number:
@@ -110,7 +110,7 @@ def _claim(mark, number, pieces):  # type: ignore[no-untyped-def]
 
 @kernel()
 def _finished(marks, index, number):  # type: ignore[no-untyped-def]
-    """Wait until the operation is done; False = the step is over."""
+    """Wait until the operation is done; return False if the step is over."""
     turns = 0
     while True:
         found = read(_mark(marks, index, 1))

@@ -1,7 +1,7 @@
-"""Compute products outside of the compiled pass on as many threads as `torch` has: those of layers whose model's own
-code computes the rest, and those of the experts that a step chose, all in one call.
+"""Compute products outside of compiled passes on as many threads as `torch` has: for layers whose model otherwise runs
+its own code, and for all experts chosen in a step, in one call.
 
-Which threads help does not show in a result: columns are shared among them, and each sum is made by one.
+The number of threads changes no result: columns are divided among them, and each sum is computed by one thread.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _MAKES = [
 
 
 def multiply(rows: Tensor, weights: Sequence[Packed], counts: Sequence[int], out: Tensor) -> None:
-    """Write [S, n] to `out`: the first `counts[0]` of `rows` [S, k] float32 times `weights[0]`, the following times the
-    next. Both are contiguous; weights are of one form and shape."""
+    """Write products to `out` [S, n]: the first `counts[0]` of `rows` [S, k] float32 times `weights[0]`, the next
+    `counts[1]` times `weights[1]`, and so on. Both arrays are contiguous; weights have one form and shape."""
     first = weights[0]
     k, n, form = first.k, first.n, first.form
     runs = np.empty((len(weights), 4), np.int64)
@@ -58,7 +58,7 @@ def multiply(rows: Tensor, weights: Sequence[Packed], counts: Sequence[int], out
 
 
 class SharedProducts:
-    """The thread that calls, and helpers that sleep in between."""
+    """The calling thread, and helpers that sleep between calls."""
 
     def __init__(self, threads: int) -> None:
         self.lock = threading.Lock()
@@ -87,12 +87,12 @@ class SharedProducts:
 
 @cache
 def _shared_by(threads: int) -> SharedProducts:
-    """Return the threads of the process for products outside of compiled passes."""
+    """Return the process-wide helper threads for products outside of compiled passes."""
     return SharedProducts(threads)
 
 
 def _room(rows: int, form: int, k: int) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8], int]:
-    """Return room for rounded activations and their scales, and how many share one."""
+    """Return buffers for rounded activations and their scales, and the number of inputs per scale."""
     group = activation_group(form)
     return np.empty((rows, padded(k)), np.int8), np.empty((rows, scale_bytes(k, group)), np.int8), group
 

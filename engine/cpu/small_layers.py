@@ -1,4 +1,4 @@
-"""Keep weights of layers in other forms than float32, in place of torch's own layers, for any architecture."""
+"""Replace layers of any architecture by ones with packed weights."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CpuSmallLinear(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """Unpack the weight, anew each time: for code that only looks."""
+        """Return the unpacked weight, unpacked anew at each access; for inspection."""
         return unpack(self.packed)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -46,7 +46,7 @@ class CpuSmallLinear(nn.Module):
 
 
 class SmallEmbedding(nn.Module):
-    """`nn.Embedding` with a packed weight, times `factor` where there is one; float32 out."""
+    """`nn.Embedding` with a packed weight, multiplied by `factor` if given; float32 out."""
 
     def __init__(self, packed: Packed, factor: Tensor | None = None) -> None:
         super().__init__()
@@ -63,8 +63,8 @@ class SmallEmbedding(nn.Module):
 
 
 class SmallExperts(nn.Module):
-    """Experts of a mixture with packed weights; float32 in and out. Biases and the activation are the module's own that
-    it stands for: one that `transformers` computes through its experts interface."""
+    """Experts of a mixture with packed weights; float32 in and out. Biases and activation are those of the replaced
+    module, which must follow the experts interface of `transformers`."""
 
     def __init__(self, experts: Any, up: list[Packed], down: list[Packed]) -> None:
         super().__init__()
@@ -72,7 +72,8 @@ class SmallExperts(nn.Module):
         self._up_bias, self._down_bias = (getattr(experts, f"{name}_bias", None) for name in names_of(experts))
 
     def forward(self, states: Tensor, chosen: Tensor, shares: Tensor) -> Tensor:
-        """Return [T, d] of `states` [T, d], where token t goes to the experts `chosen` [T, k] with `shares` [T, k]."""
+        """Return [T, d]: the outputs of experts `chosen` [T, k] for `states` [T, d], weighted by `shares` [T, k] and
+        summed."""
         experts, order = chosen.flatten().sort(stable=True)
         used, counts = experts.unique_consecutive(return_counts=True)
         tokens, runs = order // chosen.shape[1], (used.tolist(), counts.tolist())
@@ -83,15 +84,15 @@ class SmallExperts(nn.Module):
 
 
 def names_of(experts: Any) -> tuple[str, str]:
-    """Return what the two weights of experts are called."""
+    """Return the attribute names of an expert module's two weights."""
     return "gate_up_proj" if experts.has_gate else "up_proj", "down_proj"
 
 
 def _times(
     rows: Tensor, weights: list[Packed], biases: Tensor | None, experts: Tensor, runs: tuple[list[int], list[int]]
 ) -> Tensor:
-    """Return the product of each row with the weight of its expert; `runs`: which come one after another, and of how
-    many rows."""
+    """Multiply each row with its expert's weight. `runs`: the experts in order of the rows, and the number of rows of
+    each."""
     used, counts = runs
     out = torch.empty(len(rows), weights[0].n)
     if used:
@@ -100,7 +101,7 @@ def _times(
 
 
 def _are_experts(module: Any) -> bool:
-    """Return whether a module keeps experts as `transformers`' experts interface has them."""
+    """Return whether a module follows the experts interface of `transformers`."""
     if not hasattr(module, "_apply_gate") or not hasattr(module, "is_transposed"):
         return False
     weights = [getattr(module, name, None) for name in names_of(module)]
@@ -108,26 +109,26 @@ def _are_experts(module: Any) -> bool:
 
 
 def whole_weights(module: Any) -> dict[str, int]:
-    """Return by name the matrices that were left as they are, and how many weights each has; tables of embeddings,
-    which a step reads a few rows of, are not among them."""
+    """Return the unpacked matrices by name, with their numbers of weights. Embedding tables are left out: a step reads
+    only a few of their rows."""
     tables = {id(part.weight) for part in module.modules() if isinstance(part, nn.Embedding)}
     kept = ((name, one) for name, one in module.named_parameters() if one.ndim > 1 and id(one) not in tables)
     return {name: one.numel() for name, one in kept}
 
 
 def is_linear(layer: Any) -> bool:
-    """Return whether a layer is a product with its weight and no more. Falcon's own kind only rounds in another
-    place."""
+    """Return whether a layer computes a plain product with its weight. `FalconLinear` differs only in where it
+    rounds."""
     return type(layer) is nn.Linear or type(layer).__name__ == "FalconLinear"
 
 
 def as_it_stands(weight: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """Yield a weight of a model in one run."""
+    """Yield a weight of a model as a single run."""
     yield 0, weight.detach()
 
 
 def one_by_one(weight: Tensor) -> Iterator[Tensor]:
-    """Yield the weight of each expert of a model."""
+    """Yield each expert's weight of a stacked tensor."""
     yield from weight.detach()
 
 
@@ -138,9 +139,11 @@ def shrink_module(
     runs: Runs = as_it_stands,
     parts: Parts = one_by_one,
 ) -> None:
-    """Replace every `nn.Linear` and all experts of a decoder in float32 on a CPU, in place. Embeddings and the head
-    take 8 bits at least: they see every token. `known`: by name, layers that were rounded already, and are not rounded
-    again; `runs` gives the rows of a weight, `parts` each expert's of one of several."""
+    """Round every `nn.Linear` and all experts of a float32 decoder on a CPU, in place.
+
+    Embeddings and the head get at least 8 bits: they affect every token. `known`: layers by name that are already
+    rounded. `runs` returns the rows of a weight, `parts` the experts of a stacked one.
+    """
     head = module.get_output_embeddings()
     embedding = module.get_input_embeddings()
     tied = is_linear(head) and head.weight is embedding.weight
@@ -164,22 +167,22 @@ def shrink_module(
 
 
 def _keep_a_parameter(module: Any) -> None:
-    """Leave an empty parameter where every weight is packed and norms have none (OLMo): `transformers` reads device and
-    dtype off the first."""
+    """Register an empty parameter if packing left none (OLMo, whose norms have no weights): `transformers` reads device
+    and dtype from the first one."""
     if next(module.parameters(), None) is None:
         module.register_parameter("packed", nn.Parameter(torch.empty(0), requires_grad=False))
 
 
 def _pack_experts(experts: Any, name: str, form: int, parts: Parts) -> list[Packed]:
-    """Pack a weight of each expert, and take the whole one out of `experts`."""
+    """Pack the weight `name` of each expert, and delete the stacked tensor from `experts`."""
     whole = getattr(experts, name).detach()
     delattr(experts, name)
     return [pack((one.T if experts.is_transposed else one).contiguous(), form) for one in parts(whole)]
 
 
 def keep_as_stored(module: Any, stored: Callable[[Tensor], Packed | None], parts: StoredParts) -> None:
-    """Replace layers, tables of embeddings and experts of a decoder by what `stored` gives for their weights, and
-    `parts` for each expert's, in place; where that is None they stay."""
+    """Replace layers, embedding tables and experts of a decoder by packed ones, in place, where `stored` returns a
+    packed weight, or `parts` one for each expert. Others stay."""
     known: dict[int, Packed] = {}
     for parent in list(module.modules()):
         for name, child in list(parent.named_children()):
@@ -203,7 +206,7 @@ def keep_as_stored(module: Any, stored: Callable[[Tensor], Packed | None], parts
 
 
 def _keep_experts(parent: Any, name: str, experts: Any, kept: StoredParts) -> None:
-    """Replace experts where both of their weights are kept as they are stored."""
+    """Replace experts if both of their weights are packed as stored."""
     up, down = (kept(getattr(experts, one), experts.is_transposed) for one in names_of(experts))
     if up is not None and down is not None:
         setattr(parent, name, SmallExperts(experts, up, down))
@@ -212,22 +215,22 @@ def _keep_experts(parent: Any, name: str, experts: Any, kept: StoredParts) -> No
 
 
 def rounds_activations(module: Any) -> bool:
-    """Return whether products of a module round what they read."""
+    """Return whether any product of a module rounds its activations."""
     return any(packed.form not in READ_AS_THEY_ARE for packed in _all_packed(module))
 
 
 def kept_forms(module: Any) -> Counter[int]:
-    """Return how many weights a decoder keeps in each form, whole ones left out."""
+    """Return the number of packed weights by form."""
     return Counter(packed.form for packed in {id(packed): packed for packed in _all_packed(module)}.values())
 
 
 def weight_bytes(module: Any) -> int:
-    """Return the memory of all weights in bytes, each tensor counted once."""
+    """Return the bytes of all weights, counting shared tensors once."""
     return sum({tensor.data_ptr(): tensor.nbytes for tensor in weight_tensors(module)}.values())
 
 
 def weight_tensors(module: Any) -> Iterator[Tensor]:
-    """Yield the tensors that the weights of a module are kept in, one that is shared more than once."""
+    """Yield all weight tensors of a module; shared ones are repeated."""
     yield from module.parameters()
     yield from module.buffers()
     for packed in _all_packed(module):

@@ -47,7 +47,8 @@ FAMILIES = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3
 
 @dataclass(slots=True)
 class OperationTable:
-    """`table` int64 [operations, COLUMNS] and `reals`; `kept` are the tensors whose addresses stand in the table."""
+    """The operations of a step: `table` int64 [operations, COLUMNS] and `reals`. `kept` holds the tensors whose
+    addresses it contains."""
 
     rows: list[list[int]] = field(default_factory=list)
     reals: list[float] = field(default_factory=lambda: [0.0, 0.0])
@@ -76,8 +77,8 @@ class OperationTable:
         return tensor.data_ptr()
 
     def buffer(self, rows: int, width: int) -> Buffer:
-        """Reserve room for [rows, width]; rows are not a power of two apart, which would put them all into the same few
-        places of the cache."""
+        """Allocate a buffer [rows, width]. Rows are not a power of two apart, which would map them to the same few
+        cache sets."""
         made = torch.empty(rows, width + 16)
         return self.address(made), 4 * (width + 16)
 
@@ -97,7 +98,7 @@ class Sizes:
 
 
 def sizes_of(module: Any, layers: tuple[LayerShape, ...]) -> Sizes | None:
-    """Return the sizes of a decoder; None where the program would not compute what the module does."""
+    """Return the sizes of a decoder; None where the program does not support its architecture or dtype."""
     if type(module).__name__ not in {*FAMILIES, "DenseDecoder"} or not _is_plain(module):
         return None
     first = layers[0]
@@ -132,7 +133,7 @@ def _is_plain(module: Any) -> bool:
 
 
 def _linears(module: Any) -> list[tuple[str, Any]]:
-    """Return all layers that products are made with, by the last part of their names."""
+    """Return all linear layers, with the last part of their names."""
     found = [("lm_head", module.lm_head)]
     for layer in module.model.layers:
         for part, names in ((layer.self_attn, _ATTENTION), (layer.mlp, _MLP)):
@@ -141,12 +142,12 @@ def _linears(module: Any) -> list[tuple[str, Any]]:
 
 
 def form_of(layer: Any) -> int:
-    """Return the form of a layer's weight: WHOLE, BF16, F16, EIGHT, FOUR or one of blocks."""
+    """Return the form of a layer's weight: WHOLE, BF16, F16, EIGHT, FOUR or a GGUF block form."""
     return layer.packed.form if isinstance(layer, CpuSmallLinear) else WHOLE
 
 
 def operation_kernels(module: Any) -> list[Kernel]:
-    """Return what the program of a decoder is made of, but for what only adapters need."""
+    """Return the kernels of a decoder's program, except those only adapters need."""
     forms = {form_of(linear) for _, linear in _linears(module)}
     unused = {Op.LOWER, Op.SEVERAL, *_EMBEDS} - {_embed_of(module.model.embed_tokens)}
     unused |= set() if forms.difference(READ_AS_THEY_ARE) else {Op.SHRINK}
@@ -155,7 +156,7 @@ def operation_kernels(module: Any) -> list[Kernel]:
 
 
 def _embed_of(embedding: Any) -> Op:
-    """Return the operation that reads a table of embeddings."""
+    """Return the operation that looks up rows of an embedding table."""
     form = embedding.packed.form if isinstance(embedding, SmallEmbedding) else WHOLE
     if form in BLOCK_FORMS:
         return Op.EMBED_BLOCKS
@@ -164,7 +165,7 @@ def _embed_of(embedding: Any) -> Op:
 
 @dataclass(slots=True)
 class Products:
-    """Writes products into the table: whole weights read x as it is, small ones what x is rounded to before."""
+    """Adds products to the table: those with rounded weights also round their activations."""
 
     made: OperationTable
     rounded: Buffer
@@ -196,8 +197,8 @@ class Products:
         return [{"low": low + 4 * MOST_RANK * i, "ldlow": ldlow, "factors": first + i} for i in range(len(names))]
 
     def read(self, layer: Any, x: Buffer, count: Cell = Cell.TOKENS) -> dict[str, Any]:
-        """Return the columns that say what products with `layer` read, its inputs, rounded now if it wants them so, and
-        by which code."""
+        """Return the columns for the input and kernel of products with `layer`, adding an operation that rounds the
+        input if its form needs that."""
         form = form_of(layer)
         code = {"product": address_of(PRODUCTS[form]), "alone": address_of(ALONE[form]), "panel": panel_of(form)}
         if form in READ_AS_THEY_ARE:
@@ -242,8 +243,8 @@ def build_table(
     watched: Sequence[int] = (),
     raw: bool = False,
 ) -> OperationTable:
-    """List the operations of one step of up to `tokens` new tokens. `watched`: layers whose states are kept, 1 = behind
-    the first."""
+    """Build the operations of one step of up to `tokens` new tokens. `watched`: layers whose states are stored, 1 =
+    after the first; `raw`: unscaled."""
     made = OperationTable()
     x = made.buffer(tokens, sizes.hidden)
     h = made.buffer(tokens, sizes.hidden)

@@ -1,4 +1,4 @@
-"""Threads that help with a step. They sleep outside the interpreter, so waking one needs no lock of Python's."""
+"""Run helper threads for a step. They sleep outside the interpreter, so waking one does not need Python's lock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SEMAPHORE_BYTES = 64
 
 
 class Team:
-    """The thread that calls `run`, and `threads - 1` helpers, which end at `close` or with the last reference."""
+    """The thread that calls `run`, and `threads - 1` helpers, which stop at `close` or with the last reference."""
 
     def __init__(self, table: I64, reals: npt.NDArray[np.float64], state: I64, threads: int) -> None:
         helpers = threads - 1 if CAN_SLEEP else 0
@@ -42,16 +42,16 @@ class Team:
         return len(self._bells) + 1
 
     def put(self, op: Op, code: int) -> None:
-        """Have an operation carried out by the code at this address from the next step on."""
+        """Set the kernel address of an operation, from the next step on."""
         self._table[self._table[:, Column.OP] == op, Column.CODE] = code
 
     def run(self) -> None:
-        """Compute one step, as `state` describes it; returns when it is done."""
+        """Compute one step, described by `state`, and return when it is done."""
         run(self._table, self._reals, self._state, self._marks, self._bells)
 
     def close(self) -> None:
-        """End the helpers and wait for them: a thread that leaves compiled code while the interpreter ends brings the
-        process down. `run` computes alone from then on."""
+        """Stop and join the helpers: a thread that leaves compiled code while the interpreter exits crashes the
+        process. Afterwards `run` computes alone."""
         self._dismiss()
         for helper in self._helpers:
             helper.join()
@@ -65,7 +65,7 @@ def _semaphore(memory: npt.NDArray[np.int64]) -> int:
 
 
 def _live(given: tuple[Any, ...], memory: I64) -> None:
-    """Run a helper's thread. It keeps the semaphores' `memory` until it has left them."""
+    """Run a helper thread. Holds a reference to the semaphores' `memory` until the thread ends."""
     help_out(*given)
 
 

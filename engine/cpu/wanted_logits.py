@@ -1,8 +1,7 @@
-"""Tell the forward pass which logits of a step will be looked at: of a row whose mask allows few tokens only theirs are
-computed.
+"""Pass token masks to the forward pass, so that a row whose mask allows few tokens gets only their logits computed.
 
-Masks are filled while the forward pass runs and the product with the vocabulary is its last part, so they are mostly
-there when that begins; a row without its mask by then is computed whole. Addresses are int64.
+Masks are filled while the forward pass runs. The product with the vocabulary is its last part, so they are mostly ready
+when it begins; a row without its mask by then is computed whole. Addresses are int64.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ some four times its time beside seven others."""
 
 
 class WantedLogits:
-    """For one step: made by the thread that computes it, set by the one that fills its masks, at any time."""
+    """The masks of one step. Created by the thread that computes it, set by the one that fills masks, at any time."""
 
     def __init__(self, rows: int) -> None:
         self._told = np.zeros(1 + rows, np.int64)
@@ -35,8 +34,8 @@ class WantedLogits:
         return int(self._told.ctypes.data)
 
     def tell(self, bitmask: I32, rows: Seq[int]) -> None:
-        """Declare that what `bitmask[i]` (int32 [M, words]) refuses of row `rows[i]` will not be looked at; -1 = it may
-        be."""
+        """Declare that logits refused by `bitmask[i]` (int32 [M, words]) will not be read in row `rows[i]`; -1 = they
+        may be."""
         self._kept = bitmask
         tell_rows(self._told, bitmask, np.array(rows, np.int64))
 
@@ -65,9 +64,11 @@ def _count(mask):  # type: ignore[no-untyped-def]
 
 @kernel()
 def sort_rows(told, rows, order, masks):  # type: ignore[no-untyped-def]
-    """Put rows all of whose logits are wanted first: `order` [rows] gets their places, `masks` [rows] the addresses of
-    the others' masks, in that order; both are addresses of int64. Returns how many come first. `told`: the address in
-    `WantedLogits`, 0 = none."""
+    """Sort rows whose logits are all needed to the front; return their number.
+
+    `order` and `masks` are addresses of int64 [rows]: row numbers in the new order, and the masks of the rows after the
+    front. `told`: `WantedLogits.address`, 0 = none.
+    """
     is_known = told != 0 and read(told) != 0
     places, found = integers(order, rows), integers(masks, rows)
     whole = 0

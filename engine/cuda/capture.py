@@ -18,14 +18,15 @@ Replay = Callable[[], None]
 
 
 class Capture(Protocol):
-    """Does `work` at least once before it records it, and returns what does it again: with the same tensors, whatever
-    they hold by then."""
+    """Captures `work` as a graph, after calling it at least once; returns a function that replays it on the same
+    tensors, with their contents at that time."""
 
     def __call__(self, work: Callable[[], None]) -> Replay: ...
 
 
 class CudaCapture:
-    """Makes graphs of one device that share a memory pool: their temporary memory is shared, and one runs at a time."""
+    """Captures graphs of one device in a shared memory pool: they share temporary memory, so only one may run at a
+    time."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -53,12 +54,12 @@ class StepGraphs(Protocol):
     def warm_up(self) -> None: ...
 
     def run(self, ids: I64, positions: I64, slots: I64, stretches: Seq[Stretch]) -> tuple[Tensor, Tensor | None] | None:
-        """Return logits [T, V] and states [T, d] of a step whose `ids`, `positions`, `slots` are [T]; None = not by a
-        graph."""
+        """Return logits [T, V] and states [T, d] for `ids`, `positions`, `slots` [T]; None if no graph fits the
+        step."""
 
 
 class FusedForward(Protocol):
-    """A forward pass of few launches; see `sluicegate.engine.cuda.fused_pass.FusedPass`."""
+    """A forward pass with few kernel launches; see `sluicegate.engine.cuda.fused_pass.FusedPass`."""
 
     def logits(
         self, ids: Tensor, positions: Tensor, wanted: Tensor | None, paged: Any, *, adapted: bool = False

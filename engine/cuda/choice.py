@@ -1,5 +1,4 @@
-"""Choose the attention of a pool on its device: a way is taken only if it was called here and computed what gathered
-blocks and SDPA compute."""
+"""Choose the attention implementation for a pool's device: the fastest whose results match gathered blocks and SDPA."""
 
 from __future__ import annotations
 
@@ -29,7 +28,8 @@ _TRIAL = ((70, 1), (9, 3), (0, 21), (37, 40))
 
 @dataclass(frozen=True, slots=True)
 class AttentionChoice:
-    """`name`: `reference`, `triton`, or `triton and varlen`; `reason`: why no more than that, for the log."""
+    """The chosen implementation. `name`: `reference`, `triton`, or `triton and varlen`; `reason`: why not a faster one,
+    for the log."""
 
     name: str
     layout: MakeLayout
@@ -37,7 +37,8 @@ class AttentionChoice:
 
 
 def choose_attention(pool: KVPool, kind: AttentionKind = "auto") -> AttentionChoice:
-    """Choose Triton's kernels, chunks by torch's `varlen_attn` where it can read blocks, else gathered blocks.
+    """Return the fastest working implementation: Triton's kernels, with torch's `varlen_attn` for chunks if it can read
+    blocks; else gathered blocks.
 
     Raises `ConfigurationError` where `triton` is asked for and does not work.
     """
@@ -79,10 +80,8 @@ def _refusal_of_triton(pool: KVPool) -> str:
 
 @torch.inference_mode()
 def trial(pool: KVPool, layout: MakeLayout) -> str:
-    """Return why `layout` cannot be used for pools like this one; '' where it computes what gathered blocks give.
-
-    The trial has a small pool of its own, with each kind of layer once.
-    """
+    """Return why `layout` cannot be used for pools like this one; '' if its results match gathered blocks. Runs on a
+    small pool of its own, with each kind of layer once."""
     kinds = list(dict.fromkeys(layer for layer in pool.layers if not layer.is_empty))
     blocks = [-(-(start + count) // pool.block_size) for start, count in _TRIAL]
     small = KVPool(kinds, sum(blocks), pool.block_size, pool.dtype, pool.device, kv=pool.kv)
@@ -98,7 +97,7 @@ def trial(pool: KVPool, layout: MakeLayout) -> str:
 
 
 def _difference(pool: KVPool, layer: int, stretches: Seq[Stretch], slots: Tensor, layout: MakeLayout) -> float:
-    """Return how far `layout` is from gathered blocks, by the norm of the difference; `slots` [T]."""
+    """Return the relative difference (norm) between `layout` and gathered blocks; `slots` [T]."""
     shape, generator = pool.layers[layer], torch.Generator().manual_seed(layer)
 
     def numbers(tokens: int, heads: int, dim: int) -> Tensor:

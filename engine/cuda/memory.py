@@ -1,4 +1,4 @@
-"""Ask for a device and its memory: how much of it a KV cache may take, and what to do when it is full."""
+"""Find a device and budget its memory: bytes for the KV cache, and errors when it is full."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from sluicegate.plugins import ModelLoadError
 
 
 class DeviceMemory(NamedTuple):
-    """In bytes: what nobody holds, and all there is."""
+    """Bytes free and in total."""
 
     free: int
     total: int
 
 
 def usable_device(name: str, where: str) -> torch.device:
-    """Return the device of that name, for the model `where`. Raises `ModelLoadError` where there is none."""
+    """Return the device named `name`; `where` names the model in errors. Raises `ModelLoadError` if there is no such
+    device."""
     try:
         device = torch.device(name)
     except RuntimeError as error:
@@ -38,20 +39,20 @@ def usable_device(name: str, where: str) -> torch.device:
 
 
 def memory_of(device: torch.device) -> DeviceMemory:
-    """Return the memory of a CUDA device, what torch keeps for later counted as free."""
+    """Return the memory of a CUDA device, counting torch's cached memory as free."""
     free, total = torch.cuda.mem_get_info(device)
     kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return DeviceMemory(free + kept, total)
 
 
 def cache_bytes(memory: DeviceMemory, share: float, *, step_bytes: int = 0) -> int:
-    """Return what a KV cache may take: weights and cache may fill `share` of all memory, the rest is for what steps
-    need for a moment; `step_bytes` of that are known, and held beside the cache."""
+    """Return the bytes available to a KV cache. Weights and cache may fill `share` of all memory; the rest, and
+    `step_bytes` more, are left for temporary memory of steps."""
     return max(0, int(memory.free - (1 - share) * memory.total) - step_bytes)
 
 
 def refuse_too_small(name: str, budget: int, block_bytes: int, memory: DeviceMemory) -> None:
-    """Raise `ModelLoadError` where the cache would not hold one block."""
+    """Raise `ModelLoadError` if the cache cannot hold one block."""
     if budget < block_bytes:
         raise ModelLoadError(
             f"model {name!r} leaves no room for a KV cache: {memory.free / 1e9:.2f} of {memory.total / 1e9:.2f} GB are "
@@ -61,13 +62,13 @@ def refuse_too_small(name: str, budget: int, block_bytes: int, memory: DeviceMem
 
 
 def using(device: torch.device) -> AbstractContextManager[Any]:
-    """Make `device` the current one while this is open: our kernels are launched there, wherever their tensors are."""
+    """Make `device` the current one within this context: kernels are launched on it."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 @contextmanager
 def fitting(what: str) -> Iterator[None]:
-    """Turn a full device into a `ModelLoadError` while something is loaded; what was there goes on."""
+    """Convert an out-of-memory error while loading `what` to a `ModelLoadError`."""
     try:
         yield
     except torch.OutOfMemoryError as error:
@@ -79,6 +80,6 @@ def fitting(what: str) -> Iterator[None]:
 
 
 def release_cached() -> None:
-    """Give back what torch keeps for later, so that a smaller try may succeed."""
+    """Free torch's cached memory, so that a smaller allocation may succeed."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -36,7 +36,7 @@ class CudaSmallLinear(nn.Module):
 
     @classmethod
     def of(cls, data: Tensor, scales: Tensor, bias: Tensor | None, like: CudaSmallLinear) -> CudaSmallLinear:
-        """Return a layer over `data` and `scales` that are rounded already, as those of `like` are."""
+        """Return a layer with `data` and `scales` already rounded, in the format of `like`."""
         made = cls.__new__(cls)
         nn.Module.__init__(made)
         made.out_features, made.in_features, made.group = len(data), like.in_features, like.group
@@ -48,7 +48,7 @@ class CudaSmallLinear(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """Widen the rounded weights, anew each time: for code that only looks."""
+        """Return the dequantised weight, computed anew at each access; for inspection."""
         if not self.group:
             return (self.data.float() * self.scales[:, None]).to(self._dtype)
         halves = self.data.view(self.out_features, -1, self.group // 2)
@@ -57,7 +57,7 @@ class CudaSmallLinear(nn.Module):
 
     @property
     def rounded_count(self) -> int:
-        """Count the rounded weights."""
+        """Return the number of rounded weights."""
         return self.out_features * self.in_features
 
     def forward(self, x: Tensor) -> Tensor:
@@ -78,7 +78,7 @@ class CudaSmallLinear(nn.Module):
 
 
 def refusal(kind: WeightsKind, device: torch.device, dtype: torch.dtype) -> str:
-    """Return why weights cannot be kept so on that device; '' = they can."""
+    """Return why this device or dtype does not support rounded weights of that kind; '' if it does."""
     if device.type != "cuda":
         return f"weights = {kind!r} needs a CUDA device"
     if dtype not in (torch.bfloat16, torch.float16):
@@ -94,8 +94,11 @@ def refusal_of_capability(kind: WeightsKind, capability: tuple[int, int]) -> str
 
 
 def shrink(module: Any, kind: WeightsKind) -> None:
-    """Replace every `nn.Linear` of a decoder, in place. The head takes 8 bits at least: it sees every token; so do
-    layers whose inputs no groups divide. Embeddings stay: a step reads but a few of their rows."""
+    """Round the weights of every `nn.Linear` of a decoder, in place.
+
+    The head gets at least 8 bits, since it affects every token; so do layers whose inputs do not divide into groups.
+    Embeddings stay: a step reads only a few of their rows.
+    """
     head = module.get_output_embeddings()
     for parent in list(module.modules()):
         for name, child in list(parent.named_children()):

@@ -1,5 +1,5 @@
-"""Stage numbers in host memory that a device copies from while the host goes on: pinned, and reused only when it was
-read."""
+"""Stage numbers in pinned host memory for asynchronous copies to a device; memory is reused only after its copy is
+done."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class Staging:
-    """One buffer of one dtype that grows as needed. For one thread at a time; for a CPU plain memory."""
+    """One growing host buffer of one dtype; pinned for a CUDA device. For one thread at a time."""
 
     def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
         self._device = device
@@ -20,7 +20,7 @@ class Staging:
         self._read: torch.cuda.Event | None = None
 
     def room(self, size: int) -> npt.NDArray[Any]:
-        """Return room for `size` numbers, with undefined contents, after the copies sent before have read it."""
+        """Return `size` numbers to fill, with undefined contents, once earlier copies from the buffer are done."""
         if self._read is not None:
             self._read.synchronize()
         if len(self._host) < size:
@@ -30,7 +30,8 @@ class Staging:
         return found
 
     def send(self, size: int, target: Tensor | None = None) -> Tensor:
-        """Start copying the first `size` numbers on the current stream, to the beginning of `target` if it is given."""
+        """Start copying the first `size` numbers to `target`, or to a new tensor, on the current stream; return the
+        copy."""
         source = self._host[:size]
         if target is None:
             target = torch.empty(size, dtype=source.dtype, device=self._device)
@@ -42,8 +43,7 @@ class Staging:
 
 
 def to_device(made: Tensor, device: torch.device) -> Tensor:
-    """Copy a few numbers of the host, of any shape, to the device without waiting; torch keeps them until they were
-    read."""
+    """Copy a small host tensor to the device without waiting; torch keeps the pinned memory until the copy is done."""
     if device.type == "cuda" and made.numel():
         made = made.pin_memory()
     return made.to(device, non_blocking=True)

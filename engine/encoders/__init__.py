@@ -1,1 +1,1 @@
-"""Models that read texts and write none: sentence-transformers folders, encoders, and cross-encoders."""
+"""Serve models that embed or score texts: sentence-transformers folders, encoders, and cross-encoders."""

@@ -29,7 +29,7 @@ Numbers = npt.NDArray[np.float32]
 
 @dataclass(slots=True, eq=False)
 class ReadingTask:
-    """What one request wants read. `found` [n, d] is filled in as its rows come back."""
+    """The rows of one request. `found` maps row numbers to results, float32."""
 
     model: EncoderModel
     rows: Sequence[TokenRow]
@@ -42,8 +42,10 @@ class ReadingTask:
         self.waiting = sorted(range(len(self.rows)), key=lambda at: len(self.rows[at].ids))
 
     def take(self, room: int, longest: int | None) -> list[int]:
-        """Take rows, longest first, as long as `room` tokens hold them padded to the longest; that is `longest` where
-        others are in the batch already. At least one where the batch is empty."""
+        """Take rows, longest first, while `room` tokens hold them padded to the longest.
+
+        `longest`: the length to which a batch begun by others is padded. Takes at least one row for an empty batch.
+        """
         taken: list[int] = []
         while self.waiting:
             size = len(self.rows[self.waiting[-1]].ids)
@@ -55,7 +57,7 @@ class ReadingTask:
         return taken
 
     def settle(self, result: Numbers | Exception) -> None:
-        """Hand over what came out, on the loop that waits for it."""
+        """Set the future's result or error, on its event loop."""
 
         def act() -> None:
             if self.future.done():
@@ -94,7 +96,7 @@ class EncoderThread:
             self._thread.start()
 
     def close(self) -> None:
-        """Refuse what waits and end the thread once its forward pass is over."""
+        """Refuse waiting requests, and stop the thread after its current forward pass."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -104,7 +106,7 @@ class EncoderThread:
             reading.settle(_shutting_down())
 
     async def read(self, model: EncoderModel, rows: Sequence[TokenRow]) -> Numbers:
-        """Return what `model` makes of `rows`, float32 [n, d]. A caller that goes away has no more rows read."""
+        """Return the model's output for `rows`, float32 [n, d]. Rows of a cancelled caller are dropped."""
         reading = ReadingTask(model, rows, asyncio.get_running_loop().create_future())
         with self._changed:
             if self._closing:
@@ -126,7 +128,7 @@ class EncoderThread:
                     reading.settle(as_failure(error, "reading texts"))
 
     def _next(self) -> list[tuple[ReadingTask, list[int]]] | None:
-        """Take the next batch; None = the end."""
+        """Return the next batch; None at shutdown."""
         with self._changed:
             while not self._readings and not self._closing:
                 self._changed.wait()

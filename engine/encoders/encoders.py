@@ -1,4 +1,4 @@
-"""Offer models that embed and score as a generator that generates nothing.
+"""Serve embedding and scoring models as a generator that refuses to generate.
 
 They have a thread of their own and not the engine's: an encoder reads a whole batch at once and keeps no state between
 steps, so it could only stand between two decode steps of everybody else, for as long as its batch takes.
@@ -53,7 +53,7 @@ class Encoders:
         await asyncio.to_thread(self._thread.close)
 
     async def generate(self, job: Job) -> Generation:
-        """Refuse a job: raises `RequestError` always, as these models write nothing."""
+        """Raise `RequestError`: these models generate nothing."""
         model = self._find(job.model)
         raise RequestError(
             f"model {job.model!r} writes nothing; it answers {DOING[model.reads_for]}",
@@ -75,7 +75,7 @@ class Encoders:
         return Embeddings(vectors, tuple(len(row.ids) for row in rows), _cut(rows))
 
     async def score(self, query: str, texts: Sequence[str], *, model: str | None = None) -> Scores:
-        """Return how well each text answers `query`. Raises the same."""
+        """Return a relevance score of each text for `query`. Raises as `embed` does."""
         found = self._for("score", model)
         if not texts:
             raise RequestError("there are no documents to score; send at least one", param="documents")
@@ -98,8 +98,8 @@ class Encoders:
         return await asyncio.to_thread(read)
 
     def _for(self, task: str, name: str | None) -> EncoderModel:
-        """Return the model of that name, or the first that does `task`. Raises `NotFound`, or `RequestError` where it
-        is for another task."""
+        """Return the model named `name`, or the first that supports `task`. Raises `NotFound`, or `RequestError` if it
+        does not support the task."""
         if name is None:
             model = next((model for model in self._models.values() if model.reads_for == task), None)
             if model is None:

@@ -1,1 +1,1 @@
-"""A model in memory: loaded, checked, with LoRA adapters beside its layers, and as a text embedder."""
+"""Load models into memory, check them, serve LoRA adapters beside their layers, and embed texts."""

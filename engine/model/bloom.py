@@ -20,15 +20,15 @@ DIGIT = 128
 
 
 def serve_bloom(module: Any) -> None:
-    """Make `module`, a `BloomForCausalLM`, take positions and an attention step. Its weights and parts stay as they
-    are; without an attention step `transformers`' own code computes it."""
+    """Make `module`, a `BloomForCausalLM`, accept positions and an attention step. Weights stay as they are; without an
+    attention step the code of `transformers` runs."""
     module.__class__ = PagedBloom
     module.transformer.__class__ = PagedBloomModel
 
 
 class PagedLanguageModel(nn.Module):
-    """In front of a class of `transformers` whose own `forward` knows no positions: with an attention step the parts
-    are called with both."""
+    """Mixin for language models of `transformers` whose `forward` takes no positions; put before their own class. With
+    an attention step it passes both to the transformer."""
 
     transformer: Any
     lm_head: Any
@@ -51,7 +51,7 @@ class PagedLanguageModel(nn.Module):
 
 
 class PagedBloom(PagedLanguageModel, BloomForCausalLM):
-    """BLOOM."""
+    """BLOOM with paged attention."""
 
 
 class PagedBloomModel(BloomModel):
@@ -95,13 +95,13 @@ def _attend(attention: Any, layer: int, normed: Tensor, digits: Tensor, paged: A
 
 
 def digits_of(positions: Tensor, like: Tensor) -> Tensor:
-    """Return the digits [T, 2] of `positions` [1, T], in the dtype of `like`."""
+    """Return the two digits [T, 2] of `positions` [1, T] to base `DIGIT`, in the dtype of `like`."""
     return torch.stack([positions[0] // DIGIT, positions[0] % DIGIT], -1).to(like.dtype)
 
 
 def _slopes(heads: int) -> Tensor:
-    """Return the slopes [H] of Press et al., "Train short, test long" (2022): a geometric series, for other numbers of
-    heads than powers of two filled up with every second of the next finer series."""
+    """Return the ALiBi slopes [H] of Press et al., "Train short, test long" (2022): a geometric series. If H is not a
+    power of two, every second slope of the next finer series is added."""
     power = 1 << (heads.bit_length() - 1)
     row = [2.0 ** (-8 * (at + 1) / power) for at in range(power)]
     finer = [2.0 ** (-4 * (at + 1) / power) for at in range(0, 2 * (heads - power), 2)]

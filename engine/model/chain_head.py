@@ -1,4 +1,4 @@
-"""Say what a draft head computes that reads the model's states and then its own."""
+"""Define the interface of draft heads that read the model's states and then their own."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sluicegate.engine.memory.kv import LayerShape
 
 
 class ChainHead(Protocol):
-    """As `engine.checkpoints.eagle3.Eagle3` and `engine.model.mtp.MtpHead`. T tokens, R rows, V the model's vocabulary,
-    d the width of the head's own states."""
+    """Implemented by `engine.checkpoints.eagle3.Eagle3` and `engine.model.mtp.MtpHead`. T tokens, R rows, V the model's
+    vocabulary, d the width of the head's own states."""
 
     layers: tuple[int, ...]
     """Whose states it reads; 1 = behind the first."""
@@ -21,10 +21,10 @@ class ChainHead(Protocol):
     """What it keeps of each token."""
 
     def features(self, states: Seq[Tensor]) -> Tensor:
-        """Return a state [T, d] of `states` [T, D] of each of its layers, the lowest first."""
+        """Convert `states` [T, D] of each of its layers, lowest first, to one state [T, d]."""
 
     def advance(self, tokens: Tensor, states: Tensor, positions: Tensor, step: AttentionStep) -> Tensor:
-        """Return the state [T, d] behind each of `tokens` [T], from that before it: `states` [T, d]."""
+        """Return the head's state [T, d] after each of `tokens` [T], given the state before it: `states` [T, d]."""
 
     def logits(self, states: Tensor) -> Tensor:
         """Return logits [R, V] float32 of the tokens after `states` [R, d], which the caller may overwrite."""

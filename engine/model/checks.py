@@ -49,7 +49,7 @@ _SHORT_WINDOW = 64
 
 
 def refuse_config(config: Any, where: str) -> None:
-    """Raise `ModelLoadError` for architectures whose configuration already says that they cannot be served."""
+    """Raise `ModelLoadError` for architectures that cannot be served, as far as the configuration shows."""
     text = config.get_text_config(decoder=True)
     if config.is_encoder_decoder:
         raise ModelLoadError(f"{where!r} is an encoder-decoder ({config.model_type}); only decoders are served")
@@ -84,9 +84,11 @@ def _refuse_quantised(config: Any, where: str) -> None:
 
 
 def usable_context(config: Any, where: str) -> int:
-    """Return how many positions can be served. Rotary scalings that switch with the length of the longest sequence in a
-    forward pass would let one request change another's answer: such a model is served up to the length where they
-    switch. Raises `ModelLoadError` where the configuration names none."""
+    """Return how many positions can be served. Raises `ModelLoadError` if the configuration does not say.
+
+    Rotary scalings that switch with the longest sequence of a forward pass would let one request change another's
+    answer: such a model is served up to the length where they switch.
+    """
     names = ("max_position_embeddings", "seq_length", "max_seq_len")
     length = next((found for name in names if (found := getattr(config, name, None))), None)
     if not length:
@@ -101,8 +103,8 @@ def usable_context(config: Any, where: str) -> int:
 
 
 class TrialFindings(NamedTuple):
-    """What the trial found of a model: what each layer stores for a token, the names of layers that are given one row a
-    token, and what recurrent layers keep of a sequence."""
+    """Results of the trial: shapes each layer stores per token, names of layers called with one row per token, and
+    shapes of recurrent states."""
 
     layers: tuple[LayerShape, ...]
     rowwise: frozenset[str]
@@ -119,8 +121,11 @@ def own_logits(module: Any, config: Any, where: str) -> Tensor:
 def verify(
     module: Any, config: Any, where: str, *, rounded: bool = False, expected: Tensor | None = None
 ) -> TrialFindings:
-    """Switch `module` to the paged attention and prove that nothing changed. `rounded`: its weights are, and
-    activations with them; `expected`: its `own_logits`, where they are known. Raises `ModelLoadError`."""
+    """Switch `module` to the paged attention, and compare logits before and after. Raises `ModelLoadError` if they
+    differ or the pass fails.
+
+    `rounded`: weights and activations are rounded, which needs a looser tolerance; `expected`: `own_logits`, if known.
+    """
     ids = _trial_ids(config, module.device)
     if expected is None:
         expected = _by_itself(module, ids, where)
@@ -145,13 +150,13 @@ def verify(
 
 
 def trusted(module: Any) -> TrialFindings:
-    """Switch `module` to the paged attention without a trial. Returns nothing of its layers."""
+    """Switch `module` to the paged attention without a trial; return empty findings."""
     _switch(module)
     return TrialFindings((), frozenset(), ())
 
 
 def _switch(module: Any) -> None:
-    """Let `module` use the paged attention; one of our own code knows no other."""
+    """Set the paged attention on `module`; a `DenseDecoder` uses it anyway."""
     if not isinstance(module, DenseDecoder):
         register_attention()
         module.set_attn_implementation(ATTENTION_NAME)
@@ -166,7 +171,7 @@ def _trial_ids(config: Any, device: torch.device) -> Tensor:
 
 
 def _by_itself(module: Any, ids: Tensor, where: str) -> Tensor:
-    """Return logits [T, V] float32 of `ids` [T] with the model's own attention."""
+    """Return logits [T, V] float32 of `ids` [T] with the model's own attention. Raises `ModelLoadError`."""
     try:
         logits: Tensor = module(input_ids=ids.unsqueeze(0), use_cache=False).logits[0]
     except Exception as error:

@@ -25,8 +25,9 @@ Texts = Seq[str | Seq[int]]
 
 
 def read_texts(model: LoadedModel, texts: Texts) -> list[list[int]]:
-    """Return the token ids of each text, with the tokenizer's own special tokens; ids are taken as they are. Raises
-    `RequestError` for a text without tokens, `ContextLengthExceeded` for one that the model cannot read at once."""
+    """Return the token ids of each text, with the tokenizer's special tokens; ids are passed through. Raises
+    `RequestError` for an empty text, ids outside the vocabulary or a model that cannot embed, `ContextLengthExceeded`
+    for a text longer than the context."""
     if model.is_shared:
         raise RequestError(
             f"model {model.name!r} is shared by processes (tensor_parallel) and embeds no texts; name another, or an "
@@ -71,7 +72,8 @@ class _Text:
 
 
 class EmbeddingTask:
-    """A `Task`: `budget` tokens a slice, several short texts in one forward pass, a long text in several."""
+    """A `Task` that embeds texts in slices of `budget` tokens: several short texts per forward pass, a long one over
+    several."""
 
     def __init__(self, model: LoadedModel, rows: list[list[int]], budget: int, adapter: Adapter | None = None) -> None:
         self.future: asyncio.Future[Embeddings] = asyncio.get_running_loop().create_future()
@@ -129,7 +131,7 @@ class EmbeddingTask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Piece:
-    """Tokens [start, end) of a text, computed in one slice."""
+    """Tokens [start, end) of a text, computed in one forward pass."""
 
     text: _Text
     start: int
@@ -140,7 +142,7 @@ class _Piece:
         return self.text.ids[self.start : self.end]
 
     def take(self, hidden: Tensor) -> None:
-        """Add the hidden states [T, d] of these tokens."""
+        """Add the hidden states [T, d] of the piece to the text's sum."""
         total = hidden.float().sum(0)
         self.text.total = total if self.text.total is None else self.text.total + total
         self.text.done = self.end
@@ -148,8 +150,8 @@ class _Piece:
             self.text.past = {}
 
     def extend(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Append `key` and `value` [1, H_kv, T, D] to those of the text and return both, up to `end`; kept if the text
-        has another piece."""
+        """Append `key` and `value` [1, H_kv, T, D] to the text's and return both; store them if the text has another
+        piece."""
         if layer in self.text.past:
             before = self.text.past[layer]
             key, value = torch.cat([before[0], key], 2), torch.cat([before[1], value], 2)
@@ -159,7 +161,7 @@ class _Piece:
 
 
 class _TextAttention:
-    """An attention step in which every text sees itself alone. It does not touch the KV pool."""
+    """An attention step in which each text attends to itself only. Does not use the KV pool."""
 
     def __init__(self, pieces: list[_Piece]) -> None:
         self._pieces = pieces
@@ -175,7 +177,7 @@ class _TextAttention:
 
 
 def alone(ids: list[int]) -> AttentionStep:
-    """Return an attention step in which the tokens `ids` are a whole text by themselves."""
+    """Return an attention step for `ids` as one whole text."""
     return _TextAttention([_Piece(_Text(ids), 0, len(ids))])
 
 

@@ -13,8 +13,8 @@ from sluicegate.engine.settings import thread_count
 
 @contextmanager
 def threads_for(parameters: int) -> Iterator[None]:
-    """Let torch compute here on one thread where a pass of such a model would take one: its products last microseconds,
-    and waiting for a second thread was most of a load on a busy machine."""
+    """Limit torch to one thread within this context if a forward pass of the model would use one. Its products take
+    microseconds; on a busy machine, waiting for a second thread was most of the load time."""
     before = torch.get_num_threads()
     if thread_count(parameters) > 1 or before == 1:
         yield
@@ -27,7 +27,6 @@ def threads_for(parameters: int) -> Iterator[None]:
 
 
 def least_parameters(folder: Path) -> int:
-    """Return how many parameters a folder's weights are at least, from the size of its files; where there are none, as
-    many as any model has."""
+    """Return a lower bound of a checkpoint's parameters, from the size of its files; 2^62 if it has none."""
     size = sum(file.stat().st_size for kind in ("*.safetensors", "*.bin") for file in folder.glob(kind))
     return size // 4 or 1 << 62

@@ -1,4 +1,4 @@
-"""Make a model of `transformers` from a folder's safetensors files, tensor by tensor, rounded as it is read."""
+"""Build a `transformers` model from a folder's safetensors files, tensor by tensor, rounding each as it is read."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _ASYNC = "HF_DEACTIVATE_ASYNC_LOAD"
 
 
 def weight_files(folder: Path, where: str) -> list[Path]:
-    """Return the safetensors files that are a checkpoint's weights; [] = it has others."""
+    """Return the safetensors files with a checkpoint's weights; [] if its weights have another format."""
     if (folder / INDEX).exists():
         return [folder / name for name in indexed_files(folder, where)]
     return [folder / _WHOLE] if (folder / _WHOLE).exists() else []
@@ -155,7 +155,7 @@ def filled(tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, w
 
 @contextmanager
 def _one_after_another() -> Iterator[None]:
-    """Keep `transformers` from reading ahead on threads of its own: what it reads would wait in memory."""
+    """Stop `transformers` from prefetching tensors on threads: prefetched ones would wait in memory."""
     before = os.environ.get(_ASYNC)
     os.environ[_ASYNC] = "1"
     try:
@@ -168,7 +168,7 @@ def _one_after_another() -> Iterator[None]:
 
 
 class _Promised(LazyTensor):
-    """A matrix that is read later: until then a tensor that takes the memory of one number stands in the model."""
+    """A matrix that is read later. Until then a tensor with the memory of one number stands in for it in the model."""
 
     def __init__(self, name: str, kept: LazyTensor, dtype: torch.dtype, stand_in: Tensor | None = None) -> None:
         self.name, self.kept = name, kept
@@ -184,14 +184,14 @@ class _Promised(LazyTensor):
 
 @dataclass(slots=True)
 class _Promises:
-    """Matrices of a model that are still in its files, by the address of what stands in for them."""
+    """The matrices of a model that are not read yet, by the address of their stand-ins."""
 
     where: str
     left: dict[int, _Promised] = field(default_factory=dict)
     done: set[int] = field(default_factory=set)
 
     def runs(self, weight: Tensor) -> Iterator[tuple[int, Tensor]]:
-        """Yield (first row, rows in float32) of a weight of the model, from its file or as it stands there."""
+        """Yield a weight of the model as (first row, rows in float32), from its file if it is not read yet."""
         promised = self.left.get(weight.data_ptr())
         if promised is None:
             yield 0, weight.detach()
@@ -203,7 +203,7 @@ class _Promises:
         report(len(self.done), len(self.left))
 
     def parts(self, weight: Tensor) -> Iterator[Tensor]:
-        """Yield each expert's weight in float32, from the files or as it stands in the model."""
+        """Yield each expert's weight in float32, from the files if it is not read yet."""
         promised = self.left.get(weight.data_ptr())
         if promised is None:
             yield from weight.detach()
@@ -216,7 +216,8 @@ class _Promises:
         report(len(self.done), len(self.left))
 
     def made(self, experts: ExpertStandIn, of: Sequence[ExpertStandIn]) -> None:
-        """Take note that `transformers` made `experts` of others; of itself: it was read after all."""
+        """Record that `transformers` combined the stand-ins `of` to `experts`; to itself means that its numbers were
+        read."""
         names = [self.left.pop(one.data_ptr()).name for one in of if one.data_ptr() in self.left]
         if experts is not of[0]:
             joined = _Promised(names[0] if names else "experts", experts.kept, experts.dtype, experts)
@@ -224,7 +225,8 @@ class _Promises:
             self.left[experts.data_ptr()] = joined
 
     def as_kept(self, weight: Tensor, halves: bool) -> Packed | None:
-        """Return a weight of the model as its file keeps it (`LazyTensor.as_kept`), also one that was read already."""
+        """Return a weight in its stored format (`LazyTensor.as_kept`), or, if it is already read, in half precision;
+        None if neither fits."""
         promised = self.left.get(weight.data_ptr())
         if promised is None:
             return narrow(weight.detach()) if halves else None
@@ -237,7 +239,7 @@ class _Promises:
         return packed
 
     def experts_as_kept(self, weight: Tensor, is_transposed: bool, halves: bool) -> list[Packed] | None:
-        """Return each expert's weight [n, k] as its file keeps it; None where that is not done."""
+        """Return each expert's weight [n, k] in its stored format; None if the kernels do not support it."""
         promised = self.left.get(weight.data_ptr())
         if promised is None or weight.ndim != 3:
             return None
@@ -253,7 +255,7 @@ class _Promises:
         return found
 
     def keep(self, module: Any) -> None:
-        """Read those that stay whole: tables of embeddings, layers of other kinds."""
+        """Read the remaining matrices whole: embedding tables, layers of other kinds."""
         for parameter in module.parameters():
             if parameter.data_ptr() in self.left:
                 whole = torch.empty(parameter.shape, dtype=parameter.dtype)
@@ -267,7 +269,7 @@ class _Promises:
 
 
 def _numbers_of(packed: Packed) -> Tensor:
-    """Return what of a weight can be NaN."""
+    """Return the floating-point part of a packed weight, which could contain NaN."""
     return packed.data if packed.form in HALF_NAMES.values() else half_scales(packed.form, packed.scales)
 
 
@@ -306,7 +308,7 @@ def _as_stored(
 
 
 def _shared(tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, where: str, share: Share) -> Any:
-    """Return the model with one process's share of its layers. Experts are merged by `transformers`, and split then."""
+    """Return the model with this process's shard of its layers. `transformers` merges experts, which are then split."""
     module, promises = _with_promises(tensors, config, dtype, where, experts=False)
     split_layers(module, share, promises.runs)
     promises.keep(module)

@@ -1,7 +1,7 @@
-"""Read the tensors of a GGUF file one after another, some rows at a time, so that the file is never whole in memory.
+"""Read the tensors of a GGUF file one at a time, some rows at a time, so that the file is never whole in memory.
 
-`transformers` knows which parameter a tensor is, and in which order llama.cpp keeps the rows of queries and keys. A
-family is read so where it does no more than that to matrices; the others it reads itself, whole.
+`transformers` maps tensor names to parameters, and knows the row order that llama.cpp uses for queries and keys.
+Families whose matrices need nothing else are read here; others are read whole by `transformers`.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _HALVES = {"BF16": torch.bfloat16, "F16": torch.float16}
 
 
 class GgufTensor(LazyTensor):
-    """A tensor of a file, as the parameter that it is; float32."""
+    """A lazy float32 tensor of a GGUF file, in the layout of its parameter."""
 
     def __init__(self, tensor: Any, processor: Any, shape: tuple[int, ...] | None) -> None:
-        """Read `tensor` as a parameter of `shape`: llama.cpp keeps a matrix of one row as a vector."""
+        """Read `tensor` as a parameter of `shape`: llama.cpp stores a matrix of one row as a vector."""
         stored = tuple(int(size) for size in reversed(tensor.shape))
         super().__init__(shape if shape == (1, *stored) else stored, torch.float32, self._whole)
         self._tensor, self._processor = tensor, processor
@@ -47,7 +47,7 @@ class GgufTensor(LazyTensor):
         return len(self._tensor.shape) == 2
 
     def _in_order(self, read: Callable[[int, int], Tensor]) -> Iterator[tuple[int, Tensor]]:
-        """Yield (first row, some rows) of a matrix, where `read` gives rows [low, high) of the file."""
+        """Yield (first row, some rows) of the parameter; `read` returns rows [low, high) of the file."""
         rows, width = self.shape
         order = self._processed(np.arange(rows, dtype=np.int64)[:, None])[:, 0]
         step = max(1, CHUNK // max(1, width))
@@ -148,8 +148,8 @@ def _give_back(data: Any) -> None:
 
 
 def gguf_tensors(file: GgufFile, config: Any) -> Mapping[str, LazyTensor] | None:
-    """Return the tensors of a file by the names of parameters, none of them read yet; None where `transformers` must
-    read them itself. Raises `ModelLoadError` where the file has tensors without a place."""
+    """Return the lazy tensors of a file by parameter name; None if only `transformers` can read its family. Raises
+    `ModelLoadError` if the file has tensors without a parameter."""
     from transformers import AutoModelForCausalLM
 
     with torch.device("meta"):

@@ -1,10 +1,10 @@
-"""Keep what `transformers` makes of a checkpoint, so that the next start need not import its modelling code.
+"""Cache the results of loading a checkpoint with `transformers`, so that the next start need not import its modelling
+code.
 
-The first load of a folder on a machine goes through `transformers`, whatever it is. Of a dense decoder of the Llama
-family it leaves behind, under a digest of the folder's files: the configuration with all defaults, the frequencies of
-positions, the tokenizer as it was made, and the logits of the trial. Later loads compute with code of our own
-(`engine.model.dense`) and are compared with those logits, as the engine's other code is with the model's. Whatever
-differs, or cannot be read, is loaded through `transformers` again.
+The first load of a folder on a machine always uses `transformers`. For a dense decoder of the Llama family it stores,
+under a digest of the folder's files: the configuration with all defaults, rotary frequencies, the tokenizer, and the
+logits of the trial. Later loads use our own code (`engine.model.dense`) and compare its logits with those. If they
+differ, or the cache cannot be read, the checkpoint is loaded with `transformers` again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NEEDS_TRANSFORMERS = ("dynamic", "longrope")
 
 
 class LoadFolder(CacheFolder):
-    """Loads, one in a file."""
+    """A cache folder with one file per load."""
 
     kind = "load"
     what = "what transformers made of checkpoints"
@@ -52,7 +52,7 @@ def loads_folder() -> LoadFolder:
 
 @dataclass(frozen=True, slots=True)
 class KeptLoad:
-    """What is kept of one load."""
+    """The stored results of one load."""
 
     config: DenseConfig
     heads: DenseHeads
@@ -68,13 +68,13 @@ class KeptLoad:
 
 
 def load_key(folder_digest: str) -> str:
-    """Return the name of a load of files with this digest by the libraries that are installed."""
+    """Return the cache key for files with this digest and the installed library versions."""
     parts = (folder_digest, *(version(name) for name in _LIBRARIES))
     return sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
 def read_load(folder: CacheFolder, key: str) -> KeptLoad | None:
-    """Return what is kept under `key`; None where nothing is, or nothing that can be read."""
+    """Return the load stored under `key`; None if it is missing or unreadable."""
     if (body := folder.read_bytes(key)) is None:
         return None
     try:
@@ -93,7 +93,7 @@ def read_load(folder: CacheFolder, key: str) -> KeptLoad | None:
 
 
 def keep_load(folder: CacheFolder, key: str, load: KeptLoad) -> bool:
-    """Keep `load`; False where that is not possible."""
+    """Store `load`; return False if it cannot be written."""
     heads = {"dim": load.heads.dim, "count": load.heads.count, "kv_count": load.heads.kv_count}
     facts = {
         "config": asdict(load.config),
@@ -108,7 +108,7 @@ def keep_load(folder: CacheFolder, key: str, load: KeptLoad) -> bool:
 
 
 def load_of(module: Any, tokenizer: Any, layers: tuple[LayerShape, ...], logits: Tensor) -> KeptLoad | None:
-    """Return what to keep of a model that `transformers` has loaded; None for one that our code does not compute."""
+    """Return the results to store for a model loaded by `transformers`; None if our own code does not support it."""
     if type(module).__name__ not in FAMILIES or not _is_dense(module, layers):
         return None
     facts = facts_of(tokenizer)

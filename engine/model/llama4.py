@@ -15,7 +15,7 @@ from transformers.models.llama4.modeling_llama4 import Llama4TextAttention, Llam
 
 
 def serve_llama4(module: Any) -> None:
-    """Let layers of `module` tell attention steps what a token sees, and where it is."""
+    """Make the attention layers of `module` report positions and sections to attention steps."""
     for part in module.modules():
         if type(part) is Llama4TextDecoderLayer:
             part.__class__ = PagedLlama4Layer
@@ -30,18 +30,18 @@ class PagedLlama4Layer(Llama4TextDecoderLayer):
 
 
 class PagedLlama4Attention(Llama4TextAttention):
-    """`positions` [1, T] are those of the tokens of this pass."""
+    """Llama 4 attention; `positions` [1, T] are those of the current pass."""
 
     positions: Tensor | None = None
 
     @property
     def section(self) -> int | None:
-        """Return how many positions a section has; None = the layer sees everything before a token."""
+        """Return the number of positions in a section; None if the layer attends to all earlier positions."""
         is_cut = self.config.layer_types[self.layer_idx] == "chunked_attention"
         return int(self.config.attention_chunk_size) if is_cut else None
 
     def placed_query(self, query: Tensor) -> Tensor:
-        """Return queries [1, H, T, D] grown with their own positions in place of those in the row."""
+        """Return queries [1, H, T, D] scaled by their sequence positions, undoing the scaling by row positions."""
         if not self.attn_temperature_tuning or self.use_rope or self.positions is None:
             return query
         row = torch.arange(query.shape[2], device=query.device)

@@ -1,4 +1,4 @@
-"""Load checkpoints into memory. What the engine cannot serve exactly is refused here, with the reason."""
+"""Load checkpoints into memory. A model that the engine cannot serve exactly is refused, with the reason."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def load_model(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What `load_model` was asked for, and where it is."""
+    """The arguments of `load_model`, resolved."""
 
     where: str
     name: str
@@ -118,8 +118,8 @@ class _Asked:
 
 
 def _key_of_load(asked: _Asked) -> str | None:
-    """Return the name that a load is kept under; None where only `transformers` can load it: our own code computes
-    dense decoders in float32 on CPUs, from safetensors files in a folder."""
+    """Return the cache key of a load; None if only `transformers` can load it. Our own code computes dense decoders in
+    float32 on CPUs, from safetensors files in a folder."""
     where, folder = asked.where, Path(asked.where)
     as_float = asked.place.type == "cpu" and asked.dtype in (None, "float32")
     if not as_float or asked.share is not None or not asked.proves or not folder.is_dir():
@@ -138,8 +138,8 @@ def _key_of_load(asked: _Asked) -> str | None:
 def _loaded(
     asked: _Asked, kept: KeptLoad | None = None, keep: Callable[[KeptLoad], object] | None = None
 ) -> LoadedModel:
-    """Load by `transformers`; or, where `kept`, by our own code, with what `transformers` made of the files. Raises
-    `ModelLoadError`, and for `kept` also `NotDenseError` and `ValueError`."""
+    """Load with `transformers`, or from `kept` with our own code. Raises `ModelLoadError`, and with `kept` also
+    `NotDenseError` and `ValueError`."""
     where, name, weights = asked.where, asked.name, asked.weights
     if kept is None:
         with reporting(name, asked.on_progress):
@@ -198,7 +198,7 @@ def _loaded(
 
 
 def _kind(module: Any) -> tuple[type[LoadedModel], int]:
-    """Return what the model is, and how many tokens it knows: a guard has other numbers than tokens for its columns."""
+    """Return the model's class and its vocabulary size. The output columns of a guard are features, not tokens."""
     if hasattr(module, "guard_heads"):
         return GuardModel, int(module.config.vocab_size)
     return LoadedModel, int(module.get_output_embeddings().out_features)  # a rounded weight is no tensor to look at
@@ -232,8 +232,8 @@ def _shrink(module: Any, weights: WeightsKind, where: str, known: Mapping[str, P
 
 
 def what_is_whole(module: Any, weights: WeightsKind, name: str) -> tuple[str, ...]:
-    """Warn of matrices that were not rounded, and return the sentence: experts on a CUDA device or of a form that is
-    not known, layers of a kind of their own."""
+    """Return a sentence on matrices that were not rounded, and log it as a warning; () if they are at most 1 % of the
+    weights."""
     kept = whole_weights(module)
     share = sum(kept.values()) / max(1, weight_count(module))
     if share <= 0.01:  # routers may stay
@@ -247,7 +247,7 @@ def what_is_whole(module: Any, weights: WeightsKind, name: str) -> tuple[str, ..
 
 
 def what_is_in_blocks(module: Any) -> tuple[str, ...]:
-    """Return the sentence on how a GGUF file's matrices are kept, with the whole ones' share."""
+    """Return a sentence on the stored formats of a GGUF file's matrices, and the share in full precision."""
     forms = kept_forms(module)
     if not forms:
         return ("its GGUF file was widened: all weights are in full precision",)
@@ -259,7 +259,7 @@ def what_is_in_blocks(module: Any) -> tuple[str, ...]:
 
 
 def what_is_kept(states: tuple[StateShape, ...], name: str) -> tuple[str, ...]:
-    """Tell the log of a model with recurrent layers, and return the sentence; none for others."""
+    """Return a sentence on the memory of recurrent states, and log it; () for a model without them."""
     if not states:
         return ()
     note = (
@@ -278,7 +278,7 @@ def _bundled() -> str:
 
 
 def checkpoint_folder(where: str) -> Path:
-    """Return the folder of a model's files, of a name on the hub as they were fetched."""
+    """Return the local folder of a checkpoint; for a name on the hub, that of its downloaded files."""
     if where == BUNDLED:
         return Path(_bundled())
     if where.endswith(".gguf"):
@@ -291,8 +291,7 @@ def checkpoint_folder(where: str) -> Path:
 
 
 def load_lora(model: LoadedModel, path: str, name: str, version: str | None = None) -> Adapter:
-    """Load the adapter at `path`, to be served beside `model`; `version`: the operator's own word for it. Raises
-    `ModelLoadError`."""
+    """Load the adapter at `path` to serve beside `model`; `version`: the operator's label. Raises `ModelLoadError`."""
     if model.is_shared:
         raise ModelLoadError(
             f"model {model.name!r} is shared by processes (tensor_parallel), beside which no adapter is computed; "

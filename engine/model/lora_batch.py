@@ -27,7 +27,7 @@ I64 = npt.NDArray[np.int64]
 
 
 class AdapterUser(Protocol):
-    """A generation that is computed with an adapter."""
+    """A generation that uses an adapter."""
 
     @property
     def is_over(self) -> bool: ...
@@ -38,7 +38,8 @@ class AdapterUser(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Adapter:
-    """A `ServedModel`: the base model's weights, and factors beside some of its layers. Never changes once made."""
+    """A `ServedModel`: the base model's weights, with low-rank factors beside some layers. Immutable except for
+    `users`."""
 
     name: str
     version: str
@@ -69,8 +70,8 @@ Span = tuple[int, int, Adapter]
 
 
 class LoraBatch:
-    """Hooks on the layers of `module` that add adapters' products in this thread's forward pass. A model without
-    adapters has no hooks."""
+    """Hooks on the layers of `module` that add adapters' products in this thread's forward pass. No hooks without
+    adapters."""
 
     def __init__(self, module: Any) -> None:
         self._module = module
@@ -79,8 +80,8 @@ class LoraBatch:
 
     @contextmanager
     def adding(self, spans: Seq[Span], wanted: I64) -> Iterator[None]:
-        """Let forward passes of this thread compute these tokens with their adapters while this is open. `wanted` int64
-        [R]: the tokens whose logits are asked for."""
+        """Compute the tokens in `spans` with their adapters, in forward passes of this thread within this context.
+        `wanted` int64 [R]: the tokens whose logits are returned."""
         if not spans:
             yield
             return
@@ -109,7 +110,8 @@ class LoraBatch:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Per adapter: its tokens [n] in the step, and [m] among those whose logits are wanted, int64 on the device."""
+    """Per adapter: the indices [n] of its tokens in the step, and [m] among those whose logits are wanted, int64 on the
+    device."""
 
     found: list[tuple[Adapter, Tensor, Tensor]]
 
@@ -141,8 +143,8 @@ class _Rows:
 
 @contextmanager
 def finding_rowwise_layers(module: Any, tokens: int) -> Iterator[set[str]]:
-    """Yield a set that afterwards holds the names of all layers that were given one row for each of the `tokens` tokens
-    of a forward pass, once: only these can have an adapter."""
+    """Yield a set, filled when the context ends, of the layers called exactly once with one row per token. `tokens`:
+    those of the pass. Only these layers can have an adapter."""
     calls: dict[str, list[int]] = {}
     found: set[str] = set()
     hooks = []
@@ -159,5 +161,5 @@ def finding_rowwise_layers(module: Any, tokens: int) -> Iterator[set[str]]:
 
 
 def _counter(note: Callable[[int], None]) -> Callable[[Any, Any, Any], None]:
-    """Note the rows of a layer's output; a layer that returns several tensors (a router) has none of its own."""
+    """Record the rows of a layer's output; a layer that returns several tensors (a router) is left out."""
     return lambda _module, _given, out: note(out.shape[:-1].numel() if isinstance(out, Tensor) else 0)

@@ -1,4 +1,4 @@
-"""Hold a model in memory: what the engine and the pipeline know of it, and its forward pass."""
+"""Define a model in memory: its facts for engine and pipeline, and its forward pass."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class LoadedModel:
 
     @property
     def state_bytes(self) -> int:
-        """Count the bytes that recurrent layers keep of each sequence that runs."""
+        """Return the bytes of one sequence's recurrent states."""
         return state_bytes(self.states)
 
     @property
@@ -93,7 +93,7 @@ class LoadedModel:
         return self.kv_bytes_in(self.dtype)
 
     def kv_bytes_in(self, kept: torch.dtype) -> int:
-        """Return the bytes of a token in a pool of that dtype."""
+        """Return the bytes of a token's keys and values in a pool of that dtype."""
         return sum(layer.bytes_per_token(kept) for layer in self.layers)
 
     def logits(self, ids: Tensor, positions: Tensor, wanted: Tensor, paged: AttentionStep) -> Tensor:
@@ -102,7 +102,7 @@ class LoadedModel:
         return forward(self.module, ids, positions, wanted, paged)
 
     def hidden(self, ids: Tensor, positions: Tensor, paged: AttentionStep) -> Tensor:
-        """Return the last hidden states [T, d] of the same pass, after the final norm, before the vocabulary."""
+        """Run one forward pass over `ids` [T]; return the last hidden states [T, d], after the final norm."""
         with running(paged):
             out = self.module.base_model(
                 input_ids=ids.unsqueeze(0), position_ids=positions.unsqueeze(0), use_cache=False, paged=paged
@@ -113,8 +113,8 @@ class LoadedModel:
 
 @dataclass(slots=True, eq=False)
 class GuardModel(LoadedModel):
-    """A `ReadingModel` that judges tokens: its logits are features, which `module.guard_heads` reads. `vocab_size`
-    counts the tokens that it can be given."""
+    """A `ReadingModel` that judges tokens. Its logits are features, which `module.guard_heads` reads. `vocab_size`
+    counts its input tokens."""
 
     reads_for: Literal["judge"] = "judge"
     dimensions: tuple[int, ...] = ()
@@ -127,12 +127,12 @@ class GuardModel(LoadedModel):
 
 
 def forward(module: Any, ids: Tensor, positions: Tensor, wanted: Tensor, paged: AttentionStep) -> Tensor:
-    """Do as `LoadedModel.logits`. The caller may overwrite the result."""
+    """Compute `LoadedModel.logits`: [R, V] float32. The caller may overwrite the result."""
     return raw_logits(module, ids, positions, wanted, paged).float()
 
 
 def raw_logits(module: Any, ids: Tensor, positions: Tensor, wanted: Tensor | int, paged: AttentionStep) -> Tensor:
-    """Return the same logits [R, V] in the model's own dtype; `wanted` 0 = of all tokens."""
+    """Compute logits [R, V] in the model's own dtype; `wanted` 0 = of all tokens."""
     with running(paged):
         out = module(
             input_ids=ids.unsqueeze(0),

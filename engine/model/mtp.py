@@ -1,8 +1,8 @@
-"""Read the layer for further tokens (MTP) that lies in a model's own checkpoint, and guess with it.
+"""Read the MTP layer in a model's own checkpoint, and draft with it.
 
-It reads the model's last state, behind the final norm, and the token after it; its own last state stands in for the
-model's when it guesses further. From where both are joined it is a model of one layer of the same architecture, and is
-made, checked and tried as such. Table of embeddings and vocabulary are the model's, unless the checkpoint holds others.
+It reads the model's last state, after the final norm, and the token after it; its own last state replaces the model's
+for further draft tokens. After both are joined it is a one-layer model of the same architecture, and is built, checked
+and tried as such. Embeddings and vocabulary are the model's, unless the checkpoint has others.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _BEFORE = (f"{TOKEN_NORM}.weight", f"{STATE_NORM}.weight", f"{JOIN}.weight")
 
 
 class MtpHead:
-    """The layer of one model, as a `ChainHead`. Immutable; computes on the model's device, in its dtype."""
+    """An MTP layer as a `ChainHead`. Immutable; computes on the model's device, in its dtype."""
 
     def __init__(self, main: Any, layer: Any, before: Mapping[str, Tensor], state_first: bool, where: str) -> None:
-        """Join `layer`, the model of one layer, with `before`: the norms and the product that come before it."""
+        """Join `layer`, a model of one layer, with `before`: the two norms and the projection in front of it."""
         self.layers: tuple[int, ...] = (_count(main),)
         self._final_norm = main.base_model.norm
         self._layer = layer
@@ -47,12 +47,12 @@ class MtpHead:
         (self.shape,), _, _ = verify(layer, layer.config, where, rounded=rounds_activations(layer))
 
     def features(self, states: Seq[Tensor]) -> Tensor:
-        """Return the model's last state [T, d] behind its final norm."""
+        """Return the model's last state [T, d] after its final norm."""
         found: Tensor = self._final_norm(states[0].to(self._join.dtype))
         return found
 
     def advance(self, tokens: Tensor, states: Tensor, positions: Tensor, step: AttentionStep) -> Tensor:
-        """Return its own state [T, d] behind each of `tokens` [T], from that before it: `states` [T, d]."""
+        """Return the layer's state [T, d] after each of `tokens` [T], given the state before it: `states` [T, d]."""
         read = self._token_norm(self._layer.get_input_embeddings()(tokens).to(states.dtype))
         known = self._state_norm(states)
         joined = torch.cat([known, read] if self._state_first else [read, known], -1)
@@ -73,7 +73,7 @@ class MtpHead:
 
 
 def _norm_with(norm: Any, weight: Tensor) -> Any:
-    """Return a norm as `norm` with another weight."""
+    """Return a copy of `norm` with another weight."""
     made = copy.deepcopy(norm)
     made.weight = torch.nn.Parameter(weight, requires_grad=False)
     return made
@@ -102,7 +102,7 @@ def read_mtp(where: str, folder: Path, main: Any) -> MtpHead:
 
 
 def mtp_note(where: str, folder: Path, main: Any, *, used: bool) -> tuple[str, ...]:
-    """Return what an operator should know of MTP layers in a checkpoint; `used`: the first of them guesses."""
+    """Return a note for operators on a checkpoint's MTP layers; `used`: the first of them drafts."""
     count = len(find_mtp(_names(folder, where), _count(main), where))
     if not used:
         said = f"its checkpoint holds {count} MTP layer{'s' if count > 1 else ''}, left aside: heads = {MTP!r} uses one"
@@ -155,7 +155,7 @@ def _head(found: MtpLayer, tensors: Mapping[str, LazyTensor], config: Any, main:
 
 
 def _shared(own: Mapping[str, LazyTensor], tensors: Mapping[str, LazyTensor], config: Any) -> set[str]:
-    """Return which tables of the layer are the model's: not in the checkpoint a second time, or the same there."""
+    """Return the tables of the layer that are the model's: absent from the checkpoint, or equal there."""
     tied = getattr(config, "tie_word_embeddings", False)
     theirs = {EMBEDDING: EMBEDDING, HEAD: HEAD if not tied or f"{HEAD}.weight" in tensors else EMBEDDING}
     return {
@@ -172,7 +172,7 @@ def _equal(one: LazyTensor, other: LazyTensor | None) -> bool:
 
 
 def _model_of_one(own: dict[str, LazyTensor], shared: set[str], config: Any, main: Any, where: str) -> Any:
-    """Return a model of one layer, with the tables of `main` where they are `shared`."""
+    """Return a model of one layer that uses the tables of `main` named in `shared`."""
     asked = own | {f"{part}.weight": _stand_in((config.vocab_size, config.hidden_size), main.dtype) for part in shared}
     module = filled(asked, _config_of_one(config, own), main.dtype, where)
     if EMBEDDING in shared:
@@ -184,7 +184,7 @@ def _model_of_one(own: dict[str, LazyTensor], shared: set[str], config: Any, mai
 
 
 def _stand_in(shape: tuple[int, int], dtype: torch.dtype) -> LazyTensor:
-    """Return a tensor that takes the memory of one number."""
+    """Return a tensor of this shape that uses the memory of one number."""
     return LazyTensor(shape, dtype, lambda: torch.zeros(1, dtype=dtype).expand(shape))
 
 

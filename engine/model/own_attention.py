@@ -1,7 +1,7 @@
-"""Serve models whose attention `transformers` does not let others compute: GPT-J, CodeGen, Falcon and MPT.
+"""Serve models whose attention cannot be replaced through `transformers`' interface: GPT-J, CodeGen, Falcon and MPT.
 
-Their layers stay what they are; where an attention step runs, it attends in place of their code. Without one their own
-code does, which is what the trial at load compares with.
+Their weights are unchanged. During an attention step the step attends in place of their code; without one their own
+code runs, and the comparison at load uses it as the reference.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from sluicegate.plugins import ModelLoadError
 
 
 def serve_own_attention(module: Any, where: str) -> None:
-    """Let layers of `module` attend through the step that runs. Raises `ModelLoadError` for a Falcon with distance
-    biases: `transformers` rounds them to bfloat16, which no product of positions and slopes repeats."""
+    """Make the layers of `module` attend through the current step. Raises `ModelLoadError` for a Falcon with distance
+    biases: `transformers` rounds them to bfloat16, which a product of positions and slopes cannot reproduce."""
     kind = module.config.model_type
     if kind == "falcon" and module.config.alibi:
         raise ModelLoadError(
@@ -44,7 +44,7 @@ def serve_own_attention(module: Any, where: str) -> None:
 def _through(
     step: AttentionStep, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float
 ) -> tuple[Tensor, None]:
-    """Return the attention [1, H, T, D] of a step, and no weights."""
+    """Return the attention output [1, H, T, D] of a step, and None for the weights."""
     return step.attend(layer, query, key, value, Scoring(scaling)).transpose(0, 1).unsqueeze(0), None
 
 
@@ -72,7 +72,7 @@ class PagedFalconAttention(FalconAttention):
         return self.dense(out.reshape(1, len(out), -1)), None
 
     def _heads(self, fused: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return q [1, T, H, D], k and v [1, T, H_kv, D]: heads of a group follow each other, and share theirs."""
+        """Return q [1, T, H, D], k and v [1, T, H_kv, D]; the heads of a group are adjacent."""
         if not self.new_decoder_architecture:
             found: tuple[Tensor, Tensor, Tensor] = self._split_heads(fused)
             return found
@@ -81,7 +81,7 @@ class PagedFalconAttention(FalconAttention):
 
 
 class PagedMpt(PagedLanguageModel, MptForCausalLM):
-    """MPT."""
+    """MPT with paged attention."""
 
 
 class PagedMptModel(MptModel):

@@ -1,4 +1,4 @@
-"""Read a checkpoint from its files: by `transformers`, or by our own code where that was kept."""
+"""Read a checkpoint from its files: with `transformers`, or with our own code if an earlier load is cached."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ _OF_A_KIND = ("model_type", "architectures", "auto_map")
 def read_kept(
     where: str, kept: KeptLoad, dtype: str | None, weights: WeightsKind, as_read: bool
 ) -> tuple[DenseConfig, FastTokenizer, DenseDecoder, dict[str, Packed]]:
-    """Do as `read_pretrained`, without importing `transformers`. Raises `NotDenseError`, `ValueError` and
-    `ModelLoadError`."""
+    """Read a checkpoint as `read_pretrained` does, but from a cached load and without importing `transformers`. Raises
+    `NotDenseError`, `ValueError` and `ModelLoadError`."""
     form = _FORMS.get(weights) if as_read else None
     halves = as_read and weights == "full" and dtype is None
     module = dense_module_of(weight_files(Path(where), where), kept.config, kept.heads, where, form, halves)
@@ -76,8 +76,10 @@ def read_pretrained(
     share: Share | None = None,
     gguf: GgufKind = "full",
 ) -> tuple[Any, Any, Any, dict[str, Packed]]:
-    """Return (configuration, tokenizer, model, layers of a quantised checkpoint that have our form of 4 bits).
-    `as_read`: weights may be rounded as they are read, or stay in their blocks, where that is possible."""
+    """Return (configuration, tokenizer, model, layers of a quantised checkpoint that fit our 4-bit format).
+
+    `as_read`: round weights, or keep stored formats, while reading where possible. Raises `ModelLoadError`.
+    """
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     place, more = _place(where)
@@ -153,8 +155,8 @@ def read_pretrained(
 
 
 def config_of(place: str, **more: str) -> Any:
-    """Return the configuration of a checkpoint; `more`: as `from_pretrained` takes it. MiMo's own code is Qwen2's, and
-    its layers for further tokens."""
+    """Return the configuration of a checkpoint; `more`: arguments for `from_pretrained`. MiMo is read as the Qwen2 it
+    is apart from its MTP layers."""
     from transformers import AutoConfig, PreTrainedConfig, Qwen2Config
 
     said = {} if more else PreTrainedConfig.get_config_dict(place)[0]
@@ -164,7 +166,7 @@ def config_of(place: str, **more: str) -> Any:
 
 
 def _refuse_unshared(config: Any, where: str, size: int) -> None:
-    """Raise `ModelLoadError` where a model cannot be shared by `size` processes."""
+    """Raise `ModelLoadError` if a model cannot be split among `size` processes."""
     if is_token_guard(config):
         raise ModelLoadError(
             f"{where!r} judges tokens, and one process computes such a guard: leave out tensor_parallel"
@@ -178,7 +180,7 @@ def _refuse_unshared(config: Any, where: str, size: int) -> None:
 
 
 def _files(where: str, config: Any) -> list[Path]:
-    """Return the files of weights that are read here; [] = `transformers` reads the checkpoint."""
+    """Return the weight files to read here; [] if `transformers` must read the checkpoint."""
     fields = fields_of(config)
     if where.endswith(".gguf") or (fields and not reads(fields, where)):
         return []
@@ -217,7 +219,8 @@ def _from_packed(where: str, config: Any, scheme: Scheme, dtype: Any, keep_four:
 
 
 def _place(where: str) -> tuple[str, dict[str, str]]:
-    """Return what `from_pretrained` takes for a folder, a name or a GGUF file. Raises `ModelLoadError`."""
+    """Return the arguments of `from_pretrained` for a folder, a name or a GGUF file. Raises `ModelLoadError` without
+    the packages for GGUF."""
     if not where.endswith(".gguf"):
         return where, {}
     if find_spec("gguf") is None or find_spec("accelerate") is None:
@@ -245,19 +248,19 @@ def _refuse_signature(module: Any, where: str) -> None:
 
 
 def _quieten(module: Any) -> None:
-    """Stop code of `transformers` from looking for padding in every step, which a flattened step has none of: the host
-    would wait for the device in the middle of it, and no graph could be captured."""
+    """Disable the padding check that code of `transformers` makes in every step: it would make the host wait for the
+    device, and prevent capturing graphs. A flattened step has no padding."""
     for part in module.modules():
         if hasattr(part, "warn_if_padding_and_no_attention_mask"):
             part.warn_if_padding_and_no_attention_mask = _say_nothing
 
 
 def _say_nothing(*_: Any, **__: Any) -> None:
-    """Do nothing, in place of a method that only warns."""
+    """Replace a method that only warns."""
 
 
 def _with_weights(where: str) -> Path:
-    """Return the folder of a checkpoint, its weights downloaded."""
+    """Return the folder of a checkpoint, downloading its weights if needed."""
     if Path(where).is_dir():
         return Path(where)
     from huggingface_hub import snapshot_download
