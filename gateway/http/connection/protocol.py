@@ -100,183 +100,187 @@ class _StallLimit(asyncio.Protocol):
         super().connection_lost(exc)
 
 
+class GuardedProtocol(_StallLimit, HttpToolsProtocol):
+    """HTTP/1.1 with limits of time and size; `guarded_protocol` makes the subclass that has the settings."""
+
+    limits: ServerSettings
+    door: Door
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._head_bytes = 0
+        self._ended = False
+        self._refused = 0
+        """In this turn."""
+        self._head: asyncio.TimerHandle | None = None
+        self._rest: asyncio.TimerHandle | None = None
+        self._disconnect = Disconnect()
+        self._closes = False
+        """After the body of a request that is refused already."""
+        self._offers = False
+        self._read = self._again = b""
+        """What came last, and what is to be read in its place."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(CoalescedTransport(transport, self.loop))  # type: ignore[arg-type]
+        self.flow = _InTurn(self.transport, self.pipeline)
+        self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        _stop(self._head)
+        _stop(self._rest)
+        super().connection_lost(exc)
+        self._disconnect.left()
+
+    def data_received(self, data: bytes) -> None:
+        self._ended, self._refused = False, 0
+        self._read = data
+        super().data_received(data)
+        if self._again:
+            self._read_again()
+        self._read = b""
+        if self.cycle is REFUSED:
+            self._expect_rest()
+        # Of bytes behind another request nobody says how many are of this head; the next ones are.
+        if self._head is None or self._ended or self.transport.is_closing():
+            return
+        self._head_bytes += len(data)
+        if self._head_bytes > self.limits.max_head_bytes:
+            self.send_400_response(f"The head of the request is larger than {self.limits.max_head_bytes} bytes.")
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Keep the request to be read again, without its offer: the parser takes what follows the head, a body too,
+        for another protocol. Called while `HttpParserUpgrade` is handled."""
+        upgrade = sys.exception()
+        if upgrade is None or not self._offers:
+            return
+        method, version = self.parser.get_method(), self.parser.get_http_version()
+        self._again = head_without_offer(method, self.url, version, self.headers) + self._read[upgrade.args[0] :]
+
+    def _offers_another(self) -> bool:
+        """Return whether the upgrade that the request offers is to no protocol of ours: HTTP/1.1 will do."""
+        return self.parser.get_method() != b"CONNECT" and not self._should_upgrade()
+
+    def _read_again(self) -> None:
+        self.parser = HttpRequestParser(self)
+        again, self._again = self._again, b""
+        super().data_received(again)
+        if self._again:  # each time all that follows is copied
+            self._again = b""
+            self.send_400_response("Offer another protocol with one request at a time.")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._disconnect.arrived = False
+        self.scope["extensions"] = {EXTENSION: self._disconnect}  # type: ignore[dict-item]
+        self._expect_head()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if len(self.headers) >= self.limits.max_headers:
+            raise ValueError("too many headers")  # httptools makes it a parser error, uvicorn a 400
+        if len(name) == len(TRANSFER) and name.lower() == TRANSFER and value.lower() != b"chunked":
+            raise ValueError("the body is packed on its way")  # the parser would hand it on as it came
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        _stop(self._head)
+        self._head = None
+        self._offers = self.parser.should_upgrade() and self._offers_another()
+        if self._offers:
+            return
+        if not self.url.startswith(b"/"):
+            self.scope["extensions"][TARGET] = self.url  # type: ignore[assignment]
+        if not self.limits.shed_s or (self.cycle is not None and not self.cycle.response_complete):
+            self._begin()
+        elif self.transport.is_closing():
+            self.cycle = REFUSED
+        else:
+            note_arrival(self.scope, self.transport.get_extra_info("socket"))  # type: ignore[arg-type]
+            copy_context().run(self._at_door)  # what is found out about the key is forgotten with the request
+
+    def _at_door(self) -> None:
+        refusal = self.door(self.url, self.scope) if self._is_plain() else None  # type: ignore[arg-type]
+        if refusal is None:
+            self._begin()
+        else:
+            self._refuse(refusal)
+
+    def _begin(self) -> None:
+        super().on_headers_complete()
+        if self.scope["http_version"] == "1.0":
+            self.cycle.chunked_encoding, self.cycle.expected_content_length = False, UntilClose()
+
+    def _is_plain(self) -> bool:
+        """Return whether the request needs nothing of the server but an answer, and the connection takes one."""
+        parser = self.parser
+        return (
+            parser.get_method() == b"POST"
+            and parser.get_http_version() == "1.1"
+            and not (self.expect_100_continue or parser.should_upgrade())
+            and not (self.flow.write_paused or self._refused >= AT_ONCE)
+            and (self.limit_concurrency is None or len(self.connections) < self.limit_concurrency)
+        )
+
+    def _refuse(self, refusal: HeadRefusal) -> None:
+        headers = [*self.server_state.default_headers, *refusal.headers]
+        self._closes = CLOSE in headers or not self.parser.should_keep_alive()
+        if self._closes and CLOSE not in headers:
+            headers.append(CLOSE)
+        lines = [b"%s: %s\r\n" % header for header in headers]
+        answer = b"".join([STATUS_LINE[refusal.status], *lines, b"\r\n", refusal.body])
+        self.transport.write_whole(answer)  # type: ignore[attr-defined]
+        self.cycle = REFUSED
+        self._refused += 1
+        self.server_state.total_requests += 1
+
+    def _expect_rest(self) -> None:
+        """Wait for the rest of a body that nobody reads, else for the next request."""
+        if self.transport.is_closing():
+            return
+        if self._disconnect.arrived:
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+        elif self._rest is None:
+            self._rest = self.loop.call_later(self.limits.body_s, self.transport.abort)
+
+    def on_message_complete(self) -> None:
+        if self._offers:
+            return
+        _stop(self._rest)
+        self._rest = None
+        super().on_message_complete()
+        self._disconnect.arrived = self._ended = True
+        if self._closes:
+            self.transport.close()
+
+    def on_response_complete(self) -> None:
+        """Let a client that was answered early send the rest of its body for a while, so that the answer is not
+        lost with the connection."""
+        super().on_response_complete()
+        if self.cycle.response_complete and self.cycle.more_body:
+            self._rest = self.loop.call_later(self.limits.body_s, self.transport.abort)
+
+    def end_work(self) -> None:
+        """End what runs here with an error: the server stops and waits no longer."""
+        self._disconnect.end()
+
+    def _expect_head(self) -> None:
+        self._head_bytes = 0
+        if self._head is None:
+            self._head = self.loop.call_later(self.limits.head_s, self._head_is_late)
+
+    def _head_is_late(self) -> None:
+        self._head = None
+        if not self.transport.is_closing():
+            self.send_400_response(f"The head of the request did not come within {self.limits.head_s:g} s.")
+
+
 def guarded_protocol(settings: ServerSettings, door: Door = lambda target, scope: None) -> type[HttpToolsProtocol]:
     """Return a protocol class with these limits; uvicorn makes one object of it for each connection. `door` is asked
     about plain POSTs where somebody may be refused for the load."""
-
-    class GuardedProtocol(_StallLimit, HttpToolsProtocol):
-        stall_s = settings.stall_s
-
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            self._head_bytes = 0
-            self._ended = False
-            self._refused = 0
-            """In this turn."""
-            self._head: asyncio.TimerHandle | None = None
-            self._rest: asyncio.TimerHandle | None = None
-            self._disconnect = Disconnect()
-            self._closes = False
-            """After the body of a request that is refused already."""
-            self._offers = False
-            self._read = self._again = b""
-            """What came last, and what is to be read in its place."""
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(CoalescedTransport(transport, self.loop))  # type: ignore[arg-type]
-            self.flow = _InTurn(self.transport, self.pipeline)
-            self._expect_head()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            _stop(self._head)
-            _stop(self._rest)
-            super().connection_lost(exc)
-            self._disconnect.left()
-
-        def data_received(self, data: bytes) -> None:
-            self._ended, self._refused = False, 0
-            self._read = data
-            super().data_received(data)
-            if self._again:
-                self._read_again()
-            self._read = b""
-            if self.cycle is REFUSED:
-                self._expect_rest()
-            # Of bytes behind another request nobody says how many are of this head; the next ones are.
-            if self._head is None or self._ended or self.transport.is_closing():
-                return
-            self._head_bytes += len(data)
-            if self._head_bytes > settings.max_head_bytes:
-                self.send_400_response(f"The head of the request is larger than {settings.max_head_bytes} bytes.")
-
-        def _unsupported_upgrade_warning(self) -> None:
-            """Keep the request to be read again, without its offer: the parser takes what follows the head, a body too,
-            for another protocol. Called while `HttpParserUpgrade` is handled."""
-            upgrade = sys.exception()
-            if upgrade is None or not self._offers:
-                return
-            method, version = self.parser.get_method(), self.parser.get_http_version()
-            self._again = head_without_offer(method, self.url, version, self.headers) + self._read[upgrade.args[0] :]
-
-        def _offers_another(self) -> bool:
-            """Return whether the upgrade that the request offers is to no protocol of ours: HTTP/1.1 will do."""
-            return self.parser.get_method() != b"CONNECT" and not self._should_upgrade()
-
-        def _read_again(self) -> None:
-            self.parser = HttpRequestParser(self)
-            again, self._again = self._again, b""
-            super().data_received(again)
-            if self._again:  # each time all that follows is copied
-                self._again = b""
-                self.send_400_response("Offer another protocol with one request at a time.")
-
-        def on_message_begin(self) -> None:
-            super().on_message_begin()
-            self._disconnect.arrived = False
-            self.scope["extensions"] = {EXTENSION: self._disconnect}  # type: ignore[dict-item]
-            self._expect_head()
-
-        def on_header(self, name: bytes, value: bytes) -> None:
-            if len(self.headers) >= settings.max_headers:
-                raise ValueError("too many headers")  # httptools makes it a parser error, uvicorn a 400
-            if len(name) == len(TRANSFER) and name.lower() == TRANSFER and value.lower() != b"chunked":
-                raise ValueError("the body is packed on its way")  # the parser would hand it on as it came
-            super().on_header(name, value)
-
-        def on_headers_complete(self) -> None:
-            _stop(self._head)
-            self._head = None
-            self._offers = self.parser.should_upgrade() and self._offers_another()
-            if self._offers:
-                return
-            if not self.url.startswith(b"/"):
-                self.scope["extensions"][TARGET] = self.url  # type: ignore[assignment]
-            if not settings.shed_s or (self.cycle is not None and not self.cycle.response_complete):
-                self._begin()
-            elif self.transport.is_closing():
-                self.cycle = REFUSED
-            else:
-                note_arrival(self.scope, self.transport.get_extra_info("socket"))  # type: ignore[arg-type]
-                copy_context().run(self._at_door)  # what is found out about the key is forgotten with the request
-
-        def _at_door(self) -> None:
-            refusal = door(self.url, self.scope) if self._is_plain() else None  # type: ignore[arg-type]
-            if refusal is None:
-                self._begin()
-            else:
-                self._refuse(refusal)
-
-        def _begin(self) -> None:
-            super().on_headers_complete()
-            if self.scope["http_version"] == "1.0":
-                self.cycle.chunked_encoding, self.cycle.expected_content_length = False, UntilClose()
-
-        def _is_plain(self) -> bool:
-            """Return whether the request needs nothing of the server but an answer, and the connection takes one."""
-            parser = self.parser
-            return (
-                parser.get_method() == b"POST"
-                and parser.get_http_version() == "1.1"
-                and not (self.expect_100_continue or parser.should_upgrade())
-                and not (self.flow.write_paused or self._refused >= AT_ONCE)
-                and (self.limit_concurrency is None or len(self.connections) < self.limit_concurrency)
-            )
-
-        def _refuse(self, refusal: HeadRefusal) -> None:
-            headers = [*self.server_state.default_headers, *refusal.headers]
-            self._closes = CLOSE in headers or not self.parser.should_keep_alive()
-            if self._closes and CLOSE not in headers:
-                headers.append(CLOSE)
-            lines = [b"%s: %s\r\n" % header for header in headers]
-            answer = b"".join([STATUS_LINE[refusal.status], *lines, b"\r\n", refusal.body])
-            self.transport.write_whole(answer)  # type: ignore[attr-defined]
-            self.cycle = REFUSED
-            self._refused += 1
-            self.server_state.total_requests += 1
-
-        def _expect_rest(self) -> None:
-            """Wait for the rest of a body that nobody reads, else for the next request."""
-            if self.transport.is_closing():
-                return
-            if self._disconnect.arrived:
-                self.timeout_keep_alive_task = self.loop.call_later(
-                    self.timeout_keep_alive, self.timeout_keep_alive_handler
-                )
-            elif self._rest is None:
-                self._rest = self.loop.call_later(settings.body_s, self.transport.abort)
-
-        def on_message_complete(self) -> None:
-            if self._offers:
-                return
-            _stop(self._rest)
-            self._rest = None
-            super().on_message_complete()
-            self._disconnect.arrived = self._ended = True
-            if self._closes:
-                self.transport.close()
-
-        def on_response_complete(self) -> None:
-            """Let a client that was answered early send the rest of its body for a while, so that the answer is not
-            lost with the connection."""
-            super().on_response_complete()
-            if self.cycle.response_complete and self.cycle.more_body:
-                self._rest = self.loop.call_later(settings.body_s, self.transport.abort)
-
-        def end_work(self) -> None:
-            """End what runs here with an error: the server stops and waits no longer."""
-            self._disconnect.end()
-
-        def _expect_head(self) -> None:
-            self._head_bytes = 0
-            if self._head is None:
-                self._head = self.loop.call_later(settings.head_s, self._head_is_late)
-
-        def _head_is_late(self) -> None:
-            self._head = None
-            if not self.transport.is_closing():
-                self.send_400_response(f"The head of the request did not come within {settings.head_s:g} s.")
-
-    return GuardedProtocol
+    made = {"limits": settings, "stall_s": settings.stall_s, "door": staticmethod(door)}
+    return type("GuardedProtocol", (GuardedProtocol,), made)
 
 
 def guarded_socket(settings: ServerSettings) -> type[WebSocketsSansIOProtocol]:
