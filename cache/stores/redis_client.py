@@ -16,8 +16,11 @@ from sluicegate.plugins.addresses import check_redis_address
 from sluicegate.plugins.errors import ConfigurationError
 
 DEFAULT_PORT = 6379
+SHARED_CONNECTIONS = 16
+"""Of a client on an event loop: further calls wait for one. A burst on a new client would otherwise open one for each
+call, and pay for as many handshakes; 16 carry more calls a second than one process makes."""
 MAX_CONNECTIONS = 100
-"""More than calls are ever under way."""
+"""Of other clients, and to each node of a Cluster: more than calls are ever under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +52,15 @@ def connect(url: str, tls: Tls, *, patience_s: float = 1.0, retries: int = 1) ->
     try:
         check_redis_address("url", url)
         if scheme.endswith("+sentinel"):
-            return _sentinel(library, rest, options | ({"ssl": True} if scheme.startswith("rediss") else {}))
+            shared = options | {
+                "max_connections": SHARED_CONNECTIONS,
+                "connection_pool_class": _pools().SharedSentinelPool,
+            }
+            return _sentinel(library, rest, shared | ({"ssl": True} if scheme.startswith("rediss") else {}))
         if scheme.endswith("+cluster"):
             return _cluster(library, rest, options | ({"ssl": True} if scheme.startswith("rediss") else {}))
-        return library.from_url(url, **options)
+        pool = _pools().SharedPool.from_url(url, **options | {"max_connections": SHARED_CONNECTIONS})
+        return library.Redis.from_pool(pool)
     except ValueError as error:
         raise ConfigurationError(f"Redis cannot be asked: {error}") from error
 
@@ -71,6 +79,10 @@ def connect_blocking(url: str, *, patience_s: float = 1.0, retries: int = 1) -> 
 
 def _library() -> Any:
     return importlib.import_module("redis.asyncio")
+
+
+def _pools() -> Any:
+    return importlib.import_module("sluicegate.cache.stores.redis_pool")
 
 
 def _options(library: str, patience_s: float, retries: int) -> dict[str, Any]:
@@ -92,10 +104,11 @@ def _sentinel(library: Any, rest: str, options: dict[str, Any]) -> Any:
     service, _, db = path.partition("/")
     if not service:
         raise ValueError("the name of the service is missing; write redis+sentinel://host:port/service")
+    pool = {"connection_pool_class": found} if (found := options.pop("connection_pool_class", None)) else {}
     sentinels = importlib.import_module(f"{library.__name__}.sentinel").Sentinel(
         hosts, sentinel_kwargs=options, **options, **login
     )
-    return sentinels.master_for(service, db=int(db or 0))
+    return sentinels.master_for(service, db=int(db or 0), **pool)
 
 
 def _cluster(library: Any, rest: str, options: dict[str, Any]) -> Any:

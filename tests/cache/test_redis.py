@@ -13,9 +13,18 @@ import pytest
 from sluicegate.cache import CacheQuestion, Kept, RedisStore, TenantSealer, TieredCache, Tls, label
 from sluicegate.cache.semantic import HashedNgrams
 from sluicegate.cache.semantic.tier import SemanticTier
+from sluicegate.cache.stores.redis_client import SHARED_CONNECTIONS, connect
 from sluicegate.plugins import Caller, ConfigurationError, Overloaded
 from tests.cache.examples import ANSWERS, answer, asked
-from tests.cache.redis_server import RedisCluster, RedisServer, free_port, needs_redis, self_signed, start_sentinel
+from tests.cache.redis_server import (
+    PATIENCE_S,
+    RedisCluster,
+    RedisServer,
+    free_port,
+    needs_redis,
+    self_signed,
+    start_sentinel,
+)
 from tests.waiting import soon
 
 pytestmark = needs_redis
@@ -320,3 +329,36 @@ async def test_garbage_among_the_rows_of_the_index_is_passed_over(server: RedisS
     assert server.ask("TYPE", rows) == b"+stream\r\n", "mended"
     await cache.close()
     await fresh.close()
+
+
+async def test_a_burst_on_a_new_client_shares_few_connections(server: RedisServer) -> None:
+    """Callers wait for each other; those that leave while they wait take no place with them."""
+    client = connect(server.url, Tls(), patience_s=PATIENCE_S)
+    try:
+        for _ in range(3):
+            leaving = [asyncio.create_task(client.ping()) for _ in range(100)]
+            await asyncio.sleep(0)
+            staying = [asyncio.create_task(client.ping()) for _ in range(200)]
+            for task in leaving[::2]:
+                task.cancel()
+            await asyncio.gather(*leaving, return_exceptions=True)
+            assert all(await asyncio.gather(*staying))
+        opened = (await client.info("stats"))["total_connections_received"]
+        held = (await client.info("clients"))["connected_clients"]
+    finally:
+        await client.aclose()
+    # A cancelled call closes its connection, which is opened anew: at most one for each of those that held one.
+    assert held <= SHARED_CONNECTIONS + 1
+    assert opened < 200
+
+
+async def test_a_server_that_refuses_connections_leaves_every_place_free(server: RedisServer) -> None:
+    client = connect(server.url, Tls(), patience_s=PATIENCE_S)
+    try:
+        server.kill()
+        for _ in range(3):
+            await asyncio.gather(*(client.ping() for _ in range(2 * SHARED_CONNECTIONS)), return_exceptions=True)
+        server.start()
+        assert all(await asyncio.gather(*(client.ping() for _ in range(2 * SHARED_CONNECTIONS))))
+    finally:
+        await client.aclose()
