@@ -7,7 +7,8 @@
 - precision, recall and false hits on the pairs beside this file, for both guards, and of the default one on
   `pairs_unseen.txt`, whose pairs were written before the rules of constructions, `pairs_everyday.txt` and
   `pairs_manners.txt`, seven sets written one after the other, each measured before the rules were mended with it, and
-  of `pairs_wordings.txt`: a set written before the lexicon and opened when it was done, and those it was made with
+  of `pairs_wordings.txt` and `pairs_requests.txt`: sets written before the rules and opened when they were done, and
+  those they were made with
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ UNSEEN = PAIRS.with_name("pairs_unseen.txt")
 EVERYDAY = PAIRS.with_name("pairs_everyday.txt")
 MANNERS = PAIRS.with_name("pairs_manners.txt")
 WORDINGS = PAIRS.with_name("pairs_wordings.txt")
+REQUESTS = PAIRS.with_name("pairs_requests.txt")
 DIM = 384
 CALLER = Caller("acme")
 
@@ -256,6 +258,7 @@ def main() -> None:
             "words, everyday": judged("words", DECIDED_THRESHOLD, EVERYDAY),
             "words, manners": judged("words", DECIDED_THRESHOLD, MANNERS),
             "words, wordings": judged("words", DECIDED_THRESHOLD, WORDINGS),
+            "words, requests": judged("words", DECIDED_THRESHOLD, REQUESTS),
         },
     }
     print(json.dumps(result) if arguments.json else json.dumps(result, indent=2))

@@ -13,6 +13,7 @@ from sluicegate.cache.semantic.english import UNITS, listed
 from sluicegate.cache.semantic.gist import gist
 from sluicegate.cache.semantic.lexicon import is_known, singular, stem, verb_of
 from sluicegate.cache.semantic.wording.meaning import meaning
+from sluicegate.cache.semantic.wording.outline import outline
 
 # ruff: noqa: E501
 GENERAL = (
@@ -67,7 +68,8 @@ def canonical(tokens: Sequence[str], *, one_clause: bool) -> tuple[str, ...]:
     if found[:1] == ["convert"]:
         found[-1] = UNITS.get(found[-1], found[-1])
     found = _genre(_compounds(found))
-    return meaning(gist(tuple(_in_order(found) if one_clause and opening is not None else found)))
+    ordered = _in_order(found) if one_clause and opening is not None else found
+    return outline(meaning(gist(tuple(ordered))))
 
 
 def is_about_things(tokens: Sequence[str]) -> bool:

@@ -90,7 +90,7 @@ async def test_a_judge_that_always_agrees_is_not_asked_about_nine_of_ten_near_mi
     stopped = [pair for pair in near if what_differs(pair.one, pair.other)]
     assert len(stopped) >= 0.87 * len(near)
     same = [pair for pair in EVERY_PAIR if pair.same]
-    assert sum(map(proposed, same)) >= 0.95 * len(same)
+    assert sum(map(proposed, same)) >= 0.94 * len(same)
 
 
 def proposed(pair: Pair) -> bool:

@@ -11,6 +11,7 @@ from functools import cache
 
 from sluicegate.cache.semantic.english import listed
 from sluicegate.cache.semantic.lexicon import stem
+from sluicegate.cache.semantic.wording.intent_rules import INTENTS
 from sluicegate.cache.semantic.wording.opening_rules import ANYWHERE, LEADS, TAILS
 from sluicegate.cache.semantic.wording.rewriting import Rewriting
 from sluicegate.cache.semantic.wording.senses import is_act
@@ -55,16 +56,17 @@ SENTENCE = listed(
 
 
 @cache
-def _rules() -> tuple[Rewriting, Rewriting, Rewriting]:
-    return Rewriting(ANYWHERE), Rewriting(TAILS), Rewriting(LEADS)
+def _rules() -> tuple[Rewriting, Rewriting, Rewriting, Rewriting]:
+    return Rewriting(ANYWHERE), Rewriting(TAILS), Rewriting(LEADS), Rewriting(INTENTS)
 
 
 def shorn(text: str) -> str:
     """Return lower-case text without what stands around its question, which is left as it is written else."""
     sentence = text.rstrip().endswith((".", "!"))
     text = END.sub("", text)
-    anywhere, tails, leads = _rules()
+    anywhere, tails, leads, intents = _rules()
     text = leads(tails(anywhere(text)))
+    text = text if KEPT.search(text) else intents(text)
     if QUESTION.match(text):
         return text if KEPT.search(text) else EMPTY.sub("", text)
     return text if sentence else _searched(text)
@@ -84,7 +86,7 @@ def _searched(text: str) -> str:
     first = words[0]
     if not 2 <= len(words) <= 8 or any((char.isdigit() and not tool) or char in ",;:" for char in rest):
         return text
-    things = set(words[1:]) - {"a", "an", "the", "my"}
+    things = set(words[1:]) - {"a", "an", "the", "my", "all"}
     if first.endswith("ing") and is_act(stem(first)) and SENTENCE.isdisjoint(things):
         return f"how do i {stem(first)} {' '.join(words[1:])}{behind}"
     searched = is_act(first) and SENTENCE.isdisjoint(words) and (tool is not None or first not in ORDERS)
