@@ -1,4 +1,4 @@
-"""What the response cache costs and how often it errs: `python -m benchmarks.cache --json`.
+"""Measure the cost and the error rate of the response cache: `python -m benchmarks.cache --json`.
 
 - exact hits: CPU of a look-up (key, store, found) in memory, a SQLite file and, with `redis-server` installed, Redis
 - many at once: look-ups a second with 50 under way, as redis-benchmark does it
@@ -57,7 +57,7 @@ class Pair:
 
 
 def pairs(path: Path = PAIRS) -> list[Pair]:
-    """Read the pairs of a file such as `pairs.txt`: `# kind: same` or `# kind: differs`, then lines `one => other`."""
+    """Read a file of question pairs: `# kind: same` or `# kind: differs`, then lines `one => other`."""
     found, kind, same = [], "", False
     for line in path.read_text("utf-8").splitlines():
         if line.startswith("# "):
@@ -73,7 +73,7 @@ def pairs(path: Path = PAIRS) -> list[Pair]:
 
 
 def judged(guard: Guard, threshold: float, path: Path = PAIRS) -> dict[str, Any]:
-    """Count the pairs that the cache would answer alike at this threshold, rightly and wrongly."""
+    """Count the pairs the cache would answer alike at this threshold: correct and wrong hits."""
     embedder = HashedNgrams()
     served = []
     for pair in pairs(path):

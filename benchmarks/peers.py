@@ -39,7 +39,7 @@ LETTERS = bytes.maketrans(b"0123456789", b"abcdefghij")
 
 
 class Here:
-    """Slot `generate`: answers at once; each chunk of a stream says when it was made, as the mock server's do."""
+    """Slot `generate`: answers at once. Each chunk of a stream carries its creation time, as the mock server's does."""
 
     def __init__(self) -> None:
         self._models: dict[str, ServedModel] = {name: FakeModel(name) for name in NAMES}
@@ -62,7 +62,7 @@ class Reply:
         self.timeline: Timeline | None = None
 
     async def begin(self) -> None:
-        """Do nothing: no request is read first."""
+        """Return at once: there is no request to read."""
 
     async def __aiter__(self) -> AsyncIterator[Piece]:
         for _ in range(CHUNKS if self._stream else 0):
@@ -71,7 +71,7 @@ class Reply:
         yield Piece(0, "" if self._stream else "word " * 64, finish_reason="stop")
 
     def cancel(self) -> None:
-        """Do nothing: nothing runs."""
+        """Return at once: nothing is running."""
 
 
 def register(registry: RegistryLike) -> None:

@@ -26,7 +26,7 @@ Meaning = dict[str, int]
 
 
 class ScriptedJudge:
-    """Reads the two questions out of the prompt and says what `judges` makes of them."""
+    """Extracts the two questions from the prompt and answers by `judges`."""
 
     def __init__(self, judges: Callable[[str, str], bool]) -> None:
         self._judges = judges
@@ -38,7 +38,7 @@ class ScriptedJudge:
         return "yes" if self._judges(first, second) else "no"
 
     async def close(self) -> None:
-        """Do nothing: nothing is open."""
+        """Return at once: no connection is open."""
 
 
 def meanings() -> Meaning:

@@ -25,8 +25,8 @@ Schema = dict[str, Any]
 
 
 def reason(terms: Conjunction) -> str:
-    """Return what contradicts what among the schemas that one value must satisfy; empty where none is seen: a pattern
-    and a length, for one, exclude each other without a word that says so."""
+    """Return a description of a contradiction among schemas that one value must satisfy; "" if none is found. A pattern
+    may exclude a length, for example, without any keyword showing it."""
     found = list(_schemas(terms))
     if False in [schema for schema in found if isinstance(schema, bool)]:
         return "`false` allows none"

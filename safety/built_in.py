@@ -1,4 +1,4 @@
-"""Which input rails are ours."""
+"""Recognise the built-in input rails."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ BuiltIn = MatchScreen | Pseudonyms | DetectionScreen
 
 
 def is_built_in(rail: object) -> TypeGuard[BuiltIn]:
-    """Return whether the answers of `rail` need no checking: it is ours, and no class derived from it."""
+    """Return whether `rail` is exactly a built-in class, so that its answers need no checking; a subclass is not."""
     return type(rail) in (MatchScreen, Pseudonyms, DetectionScreen)

@@ -1,4 +1,4 @@
-"""Make rails of their settings."""
+"""Build match rails from their settings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Table = Mapping[str, Any]
 
 
 def moderate(name: str, table: Table) -> MatchRail:
-    """Make a rail of rules for streams."""
+    """Build an output rail from rules."""
     where = f"stages.moderate.{name}"
     kind, compile_rules = _RULES[name]
     own, common = read_both(kind, OutputSettings, table, where)
@@ -41,7 +41,7 @@ def moderate(name: str, table: Table) -> MatchRail:
 
 
 def screen(name: str, table: Table) -> MatchScreen:
-    """Make a rail of rules for requests."""
+    """Build an input rail from rules."""
     where = f"stages.screen.{name}"
     kind, compile_rules = _RULES[name]
     own, common = read_both(kind, InputSettings, table, where)

@@ -1,4 +1,4 @@
-"""How the operator lets a rail act: enforced, in shadow or off, within which time, and what its failure means."""
+"""Define how the operator lets a rail act: enforced, in shadow or off, its time limit, and the effect of a failure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Mode = Literal["enforce", "shadow", "off"]
 
 @dataclass(frozen=True, slots=True)
 class RailPolicy:
-    """One rail's terms. A score counts where the rail gives one."""
+    """The policy of one rail. Score limits apply where the rail gives a score."""
 
     mode: Mode = "enforce"
     """`shadow`: it decides, which is told, and nothing is done about it."""
@@ -40,11 +40,12 @@ class RailPolicy:
 
     @property
     def may_fail(self) -> bool:
-        """Return whether its failure stops nothing."""
+        """Return whether a failure of the rail lets text pass."""
         return self.failure_mode == "open" or self.mode == "shadow"
 
     def action(self, action: str, score: float | None) -> str:
-        """Return what to do where a rail said `action` and gave `score`; a redaction stays one below the thresholds."""
+        """Return the action to take for a rail's `action` and `score`; a redaction below the thresholds stays a
+        redaction."""
         if score is not None and (self.block is not None or self.escalate is not None):
             action = self._by_score(action, score)
         return "escalate" if action == "block" and self.on_block == "escalate" else action

@@ -13,7 +13,7 @@ from transformers import DynamicCache
 
 
 class Matcher(Protocol):
-    """What decoding needs of `grammar.Matcher`."""
+    """The part of `grammar.Matcher` that decoding needs."""
 
     @property
     def is_finished(self) -> bool: ...
@@ -31,7 +31,8 @@ def greedy(
     max_new_tokens: int,
     matchers: Sequence[Matcher | None] | None = None,
 ) -> list[str]:
-    """Return the answers' texts, without the end token. `matchers` has one grammar state per prompt (or None: free)."""
+    """Return the decoded answers without end tokens. `matchers` has one grammar state per prompt, or None for free
+    text."""
     ids, mask = _left_padded(tokenizer, prompts, model.device)
     constraints = matchers or [None] * len(prompts)
     answers: list[list[int]] = [[] for _ in prompts]
@@ -71,7 +72,7 @@ def _choose(logits: Tensor, constraints: Sequence[Matcher | None], open_rows: li
 
 
 def _take(token: int, answer: list[int], matcher: Matcher | None, end_id: int) -> bool:
-    """Append the token; return False when the row is finished."""
+    """Append the token; return False if the row is finished."""
     if token == end_id:
         return False
     answer.append(token)

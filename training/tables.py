@@ -28,6 +28,6 @@ def heldout_words(name: str) -> list[str]:
 
 
 def lines(name: str) -> list[str]:
-    """Return the lines of `training/data/NAME.txt` that are neither empty nor a remark."""
+    """Return the lines of `training/data/NAME.txt` without empty lines and comments."""
     found = (_FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines()
     return [line for line in found if line.strip() and not line.startswith("#")]

@@ -1,4 +1,4 @@
-"""Trains the bundled model from nothing on generated data: `python -m training.train --minutes 60`.
+"""Train the bundled model from scratch on generated data: `python -m training.train --minutes 60`.
 
 Runs on two CPU cores (two processes, torch.compile); with `--makers N`, on one GPU that other processes make rows for
 (`training/pooled.py`). State is kept in `--work` every few minutes, and the same command again resumes there; the

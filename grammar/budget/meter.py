@@ -156,7 +156,7 @@ def charge(count: float) -> None:
 
 
 def left() -> float:
-    """Return what may still be charged."""
+    """Return the charges left in the current allowance; infinite without one."""
     allowance = current.get()
     return math.inf if allowance is None else allowance.charges
 

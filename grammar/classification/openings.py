@@ -139,8 +139,8 @@ def of_word(word: bytes, punctuation: PunctuationTrie) -> tuple[int, int]:
 
 
 def _plainly(word: bytes, start: PunctuationNode) -> tuple[int, int] | None:
-    """Find what `of_word` does without a look at escapes, of which a token spells at most the backslash. None where
-    more escapes are met on the way."""
+    """Compute `of_word` for a word without further escapes, of which a token spells at most the backslash; None if the
+    word contains more."""
     inside = HERE | 1 << start.number
     escape = start.below(BACKSLASH)
     if escape is not None:

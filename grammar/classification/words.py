@@ -33,7 +33,7 @@ class Rest(NamedTuple):
 
 
 def rests(vocabulary: Vocabulary, lexeme: WordList, state: State) -> list[tuple[int, Rest]] | None:
-    """Return (outcome, what is left) for each word that `state` may still become, remembered by spelling. None where
+    """Return (outcome, rest of the word) for each word `state` may still become; rests are cached by spelling. None if
     more than 64 words are left, or a character is spelled with a backslash."""
     window = lexeme.window(state)
     if window is None or window[1] - window[0] > _APART:

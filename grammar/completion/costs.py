@@ -85,7 +85,7 @@ class Costs:
         return best
 
     def move(self, choice: ByteChoice, byte: int) -> int:
-        """Return the cost of `byte` and what follows it; a closing bracket ends the frame."""
+        """Return the cost of `byte` and of the cheapest completion after it; a closing bracket ends the frame."""
         if byte in _CLOSERS:
             return 1
         return 1 + min(map(self.reading, choice.go(byte)), default=NEVER)

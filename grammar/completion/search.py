@@ -190,7 +190,7 @@ def _ways(states: ParserStates, state: ParserState, costs: Costs) -> list[tuple[
 
 
 def _outright(states: ParserStates, state: ParserState, costs: Costs) -> Iterator[tuple[ParserState, bytes]]:
-    """Yield what finishes the object or array that is open, and those around it."""
+    """Yield states with the text that closes the open object or array and those around it."""
     for reading in state.readings:
         for below in _where_it_may_end(reading):
             done = below.done if isinstance(below, Between) else None
@@ -200,7 +200,7 @@ def _outright(states: ParserStates, state: ParserState, costs: Costs) -> Iterato
 
 
 def _where_it_may_end(reading: Reading) -> Iterator[Reading]:
-    """Yield `reading`, or what follows the number or word that may end there."""
+    """Yield `reading`, or the readings after the number or word if that may end here."""
     outcome = reading.lexeme.outcome(reading.state) if isinstance(reading, InLexeme) else None
     if outcome is None or not isinstance(reading, InLexeme):
         yield reading

@@ -68,8 +68,8 @@ class GivenTexts:
         return found
 
     def lists(self, supply: Supply) -> Lists:
-        """Return what these texts leave of `supply`. Takes as long as what was added since somebody asked, and a
-        copy."""
+        """Return the given texts that are in `supply`, and its dead beginnings; see `Lists`. Takes a copy, and time for
+        each text added since the last call."""
         found = self._kept.find(self, supply)
         if found is not None:
             return found
@@ -139,7 +139,7 @@ class KnownToHave:
         self._more: dict[tuple[int, int], int] = {}
 
     def more(self, key: tuple[int, int], count: int, has_more: Callable[[int], bool]) -> bool:
-        """Return whether more than `count` go on from `key`; `has_more` counts."""
+        """Return whether more than `count` texts continue `key`. `has_more(n)` tells whether more than n do."""
         known = self._more.get(key, -1)
         if known < count:
             known = max(count, 2 * known, 64)

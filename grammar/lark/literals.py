@@ -111,7 +111,7 @@ def common(name: str) -> Pattern:
 
 
 def name_of(pattern: Pattern, taken: Iterable[str]) -> str | None:
-    """Return what Lark calls a literal that nobody named; None where it is numbered."""
+    """Return the name Lark gives an unnamed literal; None if it would be numbered."""
     name: str | None = None
     if isinstance(pattern, PatternStr):
         text = pattern.value

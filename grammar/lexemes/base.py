@@ -54,7 +54,8 @@ class Lexeme(Protocol):
         """Return the bytes that may come next."""
 
     def usual_bytes(self, state: State) -> set[int]:
-        """Return `next_bytes` without escapes of what can be spelled plainly; may be empty inside an escape."""
+        """Return `next_bytes` without escapes of characters that have a plain spelling; may be empty inside an
+        escape."""
 
     def key(self, state: State) -> Hashable | None:
         """Name of the residual language, the same in every schema; None where sharing would not pay."""

@@ -93,8 +93,7 @@ def number_lexemes(parts: NumberSet, digits: NumberDigits = NumberDigits()) -> t
 
 
 def new_numbers(parts: NumberSet, digits: NumberDigits) -> None:
-    """Make what the lexemes of these numbers without some are made of, which takes milliseconds where they have
-    bounds or steps."""
+    """Build the automata for lexemes of these numbers with some excluded; takes milliseconds with bounds or steps."""
     _plain_numbers(tuple([part for part in parts if part.values is None]), digits)
 
 

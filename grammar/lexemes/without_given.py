@@ -75,7 +75,7 @@ class WithoutGiven:
         return None if inner is None else PlaceWithout(inner, after)
 
     def listed_bytes(self, state: PlaceWithout) -> set[int]:
-        """Return the bytes that something in the list goes on with."""
+        """Return the bytes by which a listed text continues."""
         assert state.place is not None
         return self.dead.next_bytes(state.place)
 
@@ -141,7 +141,7 @@ class WithoutGiven:
 
 
 def without_given(inner: Lexeme, given: GivenTexts, supply: Supply) -> Lexeme | None:
-    """Return what `given` leaves of `inner`, the lexeme of `supply`; None where that is nothing."""
+    """Return `inner`, the lexeme of `supply`, without the texts in `given`; None if no text is left."""
     dead = given.lists(supply).dead
     if not dead:
         return inner

@@ -69,7 +69,7 @@ class Configurations:
         self._firsts: dict[ParseFrame, tuple[Flags, int]] = {}
 
     def at(self, frame: ParseFrame) -> Configuration:
-        """Return the configuration before what `frame` holds."""
+        """Return the configuration at the beginning of `frame`."""
         return self.of([(OVER, frame)])
 
     def of(self, parts: Iterable[Part]) -> Configuration:
@@ -139,7 +139,7 @@ class Configurations:
             self.all, self._known, self._firsts = [], {}, {}
 
     def firsts(self, frame: ParseFrame) -> tuple[Flags, int]:
-        """Return the byte classes that what `frame` holds can begin with, and their kinds."""
+        """Return the byte classes with which `frame` can begin, and their kinds."""
         found = self._firsts.get(frame)
         if found is None:
             classes = np.zeros(self.lexer.count, np.bool_)
@@ -156,7 +156,8 @@ class Configurations:
         return not self._outside.isdisjoint(self.frames.opened(frame).terminals)
 
     def may_leave(self, frame: ParseFrame) -> bool:
-        """Return whether what is outside may come next, or the end of the text, if something follows that."""
+        """Return whether the frame may end here: followed by the text outside, or by the end of a text that may
+        continue."""
         return (self.open_end and self.frames.opened(frame).is_whole) or self.leads_outside(frame)
 
     def step(self, at: Configuration, byte_class: int) -> Configuration | None:
@@ -180,7 +181,7 @@ class Configurations:
         return found
 
     def _starts(self, frame: ParseFrame, byte_class: int) -> tuple[Part, ...]:
-        """Return what a byte of `byte_class` begins of what `frame` holds."""
+        """Return the parts of `frame` that a byte of `byte_class` begins."""
         found = frame.starts.get(byte_class)
         if found is None:
             lexer, frames = self.lexer, self.frames

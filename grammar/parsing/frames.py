@@ -112,7 +112,7 @@ class ParseFrames:
         return frame
 
     def union(self, frames: list[ParseFrame]) -> ParseFrame:
-        """Return the frame that goes on like any of `frames`."""
+        """Return the frame whose continuations are those of all `frames`."""
         if len(frames) == 1:
             return frames[0]
         return self.frame([item for frame in frames for item in frame.items or ((0, frame),)])

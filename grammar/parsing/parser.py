@@ -113,7 +113,7 @@ class Parser:
         return self.begins_value(self.starting)
 
     def before(self, frame: ParseFrame) -> tuple[Reading, ...]:
-        """Return the readings before what `frame` holds."""
+        """Return the readings at the beginning of `frame`."""
         return (self.reading(self.configurations.at(frame)), *self.outside(frame))
 
     def reading(self, at: Configuration) -> ParserReading:
@@ -220,8 +220,8 @@ class ParserReading(Reading):
         return self.at.is_whole and self.parser.follow.is_end
 
     def _ended(self) -> list[ParseFrame]:
-        """Return what follows lexemes that may end here, and might go on; readings beside this one stand for what is
-        outside the automaton behind those that ended for good."""
+        """Return the frames after lexemes that may end here but could go on. Other readings represent lexemes that have
+        ended for good."""
         accepts = self.parser.tables.lexer.accepts
         return [frame for state, frame in self.at.parts if state != OVER and accepts[state]]
 

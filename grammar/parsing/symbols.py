@@ -63,7 +63,7 @@ class Symbols:
         return flags
 
     def left(self, name: int) -> tuple[tuple[int, Suffix], ...]:
-        """Return what a text of `name` can begin with by one of its rules, and what follows that there."""
+        """Return the symbols with which a rule of `name` can begin, each with the rest of the rule."""
         found = self._left.get(name)
         if found is None:
             first, symbols = self.rules.first, self.rules.symbols
@@ -102,7 +102,8 @@ class Symbols:
         return tail
 
     def _openings(self, row: list[int]) -> Iterator[tuple[int, Suffix]]:
-        """Yield what `row` can begin with, each with what follows it: behind symbols that may be empty as well."""
+        """Yield the symbols with which `row` can begin, each with the rest of the row; symbols before it may be
+        empty."""
         for at, head in enumerate(row):
             yield head, self.suffix(row[at + 1 :])
             if head not in self.nullable:
@@ -124,7 +125,7 @@ class Symbols:
         return known
 
     def prediction(self, nonterminals: frozenset[int]) -> Prediction:
-        """Return what is read first where any of `nonterminals` may come."""
+        """Return the symbols that can come first where any of `nonterminals` may begin."""
         known = self._predictions.get(nonterminals)
         if known is None:
             found: dict[int, list[tuple[Suffix, int]]] = {}

@@ -171,7 +171,7 @@ class TokenParts:
         return TokenPart(found.row, found.ids, _by_hole(exits), ())
 
     def _holes(self, frame: ParseFrame) -> tuple[int, ...]:
-        """Return what is unknown behind `frame`, `_END` where the text may end and something goes on."""
+        """Return the unknown continuations after `frame`, with `_END` if the text may end there and go on."""
         opened = self.configurations.frames.opened(frame)
         return (*opened.holes, _END) if self.configurations.open_end and opened.is_whole else opened.holes
 
@@ -260,7 +260,7 @@ class TokenParts:
     # --- what goes on outside -----------------------------------------------------------------------------------------
 
     def remainders(self, places: Places) -> TrieNode:
-        """Return what tokens spell behind `places`, as a small trie of those that begin with a byte that is wanted."""
+        """Return the parts of tokens after `places`, as a small trie of those that begin with a wanted byte."""
         known = self._tries.get(places.number)
         if known is None:
             found = list(self._remainders(places.nodes.tolist()))

@@ -52,7 +52,7 @@ class Continuation:
 
     @abstractmethod
     def after(self, outcome: int) -> tuple[Reading, ...]:
-        """Return the readings at what follows `outcome`; `guard` is not asked."""
+        """Return the readings after `outcome`; does not ask `guard`."""
 
     def __call__(self) -> tuple[Reading, ...]:
         """Return `after(0)`: a continuation can be the move of a `ByteChoice`."""
@@ -65,7 +65,8 @@ class Continuation:
         return self.after(outcome)
 
     def pointer(self) -> str:
-        """Return the pointer to the schema of what ends here or comes next, for messages; "" where this is unknown."""
+        """Return the JSON pointer to the schema of the value ending here or coming next, for messages; "" if
+        unknown."""
         return ""
 
     def label(self) -> str:
@@ -77,7 +78,7 @@ class Continuation:
         return None
 
     def lookahead(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
-        """Return what can be read after `outcome`, see `Reading.lookahead`; remembered for the root."""
+        """Return the lookahead after `outcome`, see `Reading.lookahead`; cached for the root."""
         if not self.by_outcome:
             outcome = 0
         known = self._lookahead.get(outcome)
@@ -106,7 +107,7 @@ class Continuation:
         return of_readings(self.after(outcome), at, vocabulary)
 
     def outer(self) -> Continuation | None:
-        """Return what surrounds the innermost bracket, where this is known."""
+        """Return the continuation around the innermost bracket, if known."""
         return None
 
     def is_known(self) -> bool:
@@ -141,7 +142,7 @@ class Many(Continuation):
 
 
 def of_lexeme(lexeme: Lexeme, follow: Continuation, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
-    """Return what `lexeme`, not begun, can read at `at`, and what follows it."""
+    """Return the lookahead of `lexeme`, not begun, at `at`, and of its continuations."""
     read, ended = opening_of(lexeme, vocabulary.punctuation)
     parts = [Lookahead(read)]
     for outcome, ends in ended:
@@ -166,7 +167,7 @@ def followed(
 def _following(
     ends: int, follow: Continuation, outcome: int, at: PunctuationNode, vocabulary: Vocabulary, direct: bool = False
 ) -> list[Lookahead]:
-    """Return what comes behind `ends` of a value at `at`, for each continuation."""
+    """Return the lookahead after `ends` of a value at `at`, one for each continuation."""
     tick()
     if at is not vocabulary.punctuation.root:
         ends &= at.domain
@@ -187,8 +188,8 @@ def _behind(ends: int, follow: Continuation, outcome: int, at: PunctuationNode, 
 
 
 def outside(follow: Continuation, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
-    """Return what can be read after a closing bracket, at `at`. Surrounding brackets are asked from the outermost
-    inwards, so that they may nest as deep as they like."""
+    """Return the lookahead after a closing bracket, at `at`. Surrounding brackets are computed from the outermost
+    inwards, so that nesting depth is not limited by recursion."""
     root = vocabulary.punctuation.root
     if follow.is_asked(0):
         return follow.lookahead(0, at, vocabulary)

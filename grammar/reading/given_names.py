@@ -71,7 +71,7 @@ class GivenNames:
         return frozenset().union(*self._parts)
 
     def rests(self, begun: str, among: Container[str]) -> list[str]:
-        """Return what `NameSet.rests` does, of all sets together."""
+        """Return `NameSet.rests` of all sets together."""
         return [rest for part in self._parts for rest in part.rests(begun, among)]
 
     def __contains__(self, name: object) -> bool:

@@ -29,7 +29,7 @@ class Lookahead(NamedTuple):
     doubtful: tuple[Doubtful, ...] = ()
 
     def whole(self) -> Lookahead:
-        """Return what can be read where nothing follows."""
+        """Return this lookahead without continuations."""
         return Lookahead(self.read, 0, tuple([(guards, direct, read, 0) for guards, direct, read, _ in self.doubtful]))
 
 

@@ -91,8 +91,8 @@ class Reading:
 
     @abstractmethod
     def lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
-        """Return what `walk` would collect from the trie of punctuation. Below `at` the answer must be right; it may
-        hold more elsewhere."""
+        """Return the lookahead that `walk` would collect from the punctuation trie. Exact below `at`; a superset
+        elsewhere."""
 
     @abstractmethod
     def firsts(self) -> Iterable[int]:
@@ -118,7 +118,7 @@ class Reading:
         return None
 
     def pointer(self) -> str:
-        """Return the pointer to the schema of what is read, for messages; "" where this is unknown."""
+        """Return the JSON pointer to the schema of the current value, for messages; "" if unknown."""
         return ""
 
     def label(self) -> str:
@@ -127,7 +127,7 @@ class Reading:
 
 
 def of_readings(readings: tuple[Reading, ...], at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
-    """Return what `readings`, at `at`, can read behind it; may hold more elsewhere."""
+    """Return the joint lookahead of `readings` at `at`; a superset elsewhere."""
     if len(readings) == 1:
         return readings[0].lookahead(at, vocabulary)
     return joined([reading.lookahead(at, vocabulary) for reading in readings])
@@ -146,7 +146,8 @@ def by_walk(reading: Reading, vocabulary: Vocabulary) -> Lookahead:
 
 
 def usual_bytes(readings: Iterable[Reading]) -> set[int]:
-    """Return the bytes that `readings` go on with in the usual spelling; several where one of them is not sure."""
+    """Return the bytes by which `readings` can continue in the usual spelling; stops at two, since then none is
+    forced."""
     found: set[int] = set()
     for reading in readings:
         found |= reading.usual_bytes()

@@ -105,8 +105,7 @@ class Tape:
         return _decoded(self.text[begin + 1 : end - 1])
 
     def begun_string(self) -> str | None:
-        """Return what the open string spells so far, decoded; None where the last character is not whole or none is
-        open."""
+        """Return the decoded text of the open string; None if no string is open or its last character is incomplete."""
         if self.mode != 1:
             return None
         try:
@@ -124,7 +123,7 @@ class Tape:
         return around.start
 
     def outside(self, end: int) -> OpenBracket | None:
-        """Return what is open around the bracket that `array_start` gives the start of."""
+        """Return the bracket open around the one that `array_start` found."""
         after = self.text[end] if end < len(self.text) else 0
         if after in b"]}":
             return self.open
@@ -143,7 +142,7 @@ class Tape:
         return self.array_items(start).last(bytes(self.text[start:end]))
 
     def array_items(self, start: int) -> ArrayItems:
-        """Return what was read of the array that begins at `start`."""
+        """Return the record of items of the array that begins at `start`."""
         found = self._arrays.get(start)
         if found is None:
             if len(self._arrays) >= _ARRAYS_KEPT:

@@ -190,7 +190,7 @@ class Array(_Hashed):
         return None if (met.high is not None and low > met.high) or (met.unique and met.repeats) else met
 
     def at(self, index: int) -> Conjunction:
-        """Return what the item at `index` must satisfy."""
+        """Return the conjunction that the item at `index` must satisfy."""
         terms: list[Fact] = []
         for part in self.parts:
             if index < len(part.prefix):

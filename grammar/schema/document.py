@@ -312,7 +312,7 @@ class SchemaDocument:
 
 
 def _step(key: str | int) -> str:
-    """Return the pointer to `key`, from what holds it."""
+    """Return the JSON pointer step for `key`."""
     text = str(key)
     return "/" + (text.replace("~", "~0").replace("/", "~1") if "/" in text or "~" in text else text)
 
@@ -343,7 +343,7 @@ def _is_named(schema: dict[str, Json]) -> bool:
 
 
 def _joined(base: str, reference: str) -> str:
-    """Do what `urljoin` does, also for the fragments of URNs, which it does not know."""
+    """Resolve `reference` as `urljoin` does, also for fragments of URNs, which it does not support."""
     return urldefrag(base)[0] + reference if reference.startswith("#") else urljoin(base, reference)
 
 

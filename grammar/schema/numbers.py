@@ -252,7 +252,7 @@ def _plain_spellings(values: frozenset[Fraction]) -> ByteDfa:
 
 @lru_cache(maxsize=2)
 def _zeros(whole: bool) -> CharDfa:
-    """Return what may follow the digits of an integer, or of another number, without changing it."""
+    """Return the automaton of zeros that may follow a number's digits without changing its value."""
     return CharDfa.from_pattern(r"(\.0+)?" if whole else "0*", anchored=True)
 
 

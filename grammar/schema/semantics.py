@@ -306,7 +306,8 @@ def _contradict(facts: Conjunction) -> bool:
 
 
 def member(spec: Object, name: str) -> Conjunction:
-    """Return what the value of property `name` must satisfy; patterns, which only narrow it, are left out."""
+    """Return the conjunction that the value of property `name` must satisfy; patterns, which only narrow it, are
+    ignored."""
     facts: list[Fact] = []
     for part in spec.parts:
         if name in part.by_name:

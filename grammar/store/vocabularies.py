@@ -53,8 +53,8 @@ class Vocabularies:
                     snapshot.keep(made.vocabulary, self._folder)
 
     def _of_same_tokenizer(self, model: ServedModel) -> _Made | None:
-        """Return what was made for a model with the same tokenizer, or None. Adapters have the very tokenizer of the
-        model they stand beside: its tables serve them all."""
+        """Return the tables built for a model with the same tokenizer, or None. Adapters share the tokenizer object of
+        their base model, and so its tables."""
         facts = model.vocab_size, model.eos_token_ids
         return next(
             (one for one in self._made.values() if one.tokenizer is model.tokenizer and one.facts == facts), None

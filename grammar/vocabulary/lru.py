@@ -24,7 +24,7 @@ class SizedLru:
         return len(self._entries)
 
     def get(self, key: Hashable) -> Any:
-        """Return what is kept under `key`, or None."""
+        """Return the value stored under `key`, or None."""
         found = self._entries.get(key)
         if found is None:
             return None

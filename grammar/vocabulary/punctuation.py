@@ -150,7 +150,7 @@ def _subtree(node: PunctuationNode) -> Iterator[PunctuationNode]:
 
 
 def _rests(word: bytes) -> Iterator[bytes]:
-    """Yield `word`, and what is left of it after each lexeme that it spells."""
+    """Yield `word`, and its rest after each lexeme it spells."""
     at = 0
     while at < len(word):
         yield word[at:]

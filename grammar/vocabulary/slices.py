@@ -51,7 +51,7 @@ class VocabularySlice:
     """Nodes of the whole vocabulary's trie by nodes of `rest`, as far as asked for."""
 
     def node_of(self, node: int, words: Sequence[bytes], trie: FlatTrie) -> int:
-        """Return the node of the whole trie that spells what `node` of `rest` spells."""
+        """Return the node of the whole trie with the same bytes as `node` of `rest`."""
         found = self.main.get(node)
         if found is None:
             token = int(self.rest.ids[self.rest.first[node]])

@@ -27,7 +27,7 @@ class StringTokens:
 
     @cached_property
     def closing(self) -> dict[str, I32]:
-        """Return the tokens that close a string, by what they add to it first, decoded."""
+        """Return the tokens that close a string, by the decoded text they add before the quote."""
         return self._by_string(_CLOSING)
 
     @cached_property

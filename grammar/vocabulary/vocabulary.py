@@ -229,7 +229,7 @@ class Vocabulary:
 
     @property
     def remainder_words(self) -> list[bytes]:
-        """Return what tokens can spell after the end of a lexeme they began inside, in order."""
+        """Return the bytes that tokens can spell after the end of a lexeme they began inside, sorted."""
         return sorted(self._remainders)
 
     def punctuation_of(self, remainders: Iterable[bytes]) -> PunctuationTrie:
@@ -282,7 +282,7 @@ class Vocabulary:
         return found
 
     def pairs_after(self, node: int) -> tuple[I32, I32]:
-        """Return (remainder numbers, tokens) of what follows `node`: its subtree without itself. -1: nothing
+        """Return (remainder numbers, tokens) of the subtree below `node`, itself left out; -1 means that nothing
         follows."""
         key = -2 - node
         found = self._pairs_at.get(key)

@@ -1,1 +1,1 @@
-"""Judges of what comes out: an answer is judged a sentence or two at a time, and what is not judged yet is held."""
+"""Judge answers as they are generated, a sentence or two at a time; text that is not judged yet is held."""

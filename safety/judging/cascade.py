@@ -1,9 +1,9 @@
-"""Judge by a cheap judge first, and ask a dear one only where it rings: one policy, one rail.
+"""Judge by a cheap judge first, and ask an expensive one only where the first raises an alarm: one policy, one rail.
 
-What the first lets pass has its own scores, below where it rings; where it rings the second alone decides. The second
-reads all units: those that it was not asked about are given to it with the next one that it is.
+A unit below the first judge's alarm score gets the first judge's scores; above it the second alone decides. The second
+reads all units: those it was not asked about are passed with the next one it is.
 
-Not covered: what the first does not ring for. The pair finds at most what the first finds at its ringing score.
+Not covered: units for which the first raises no alarm. The pair finds at most what the first finds at its alarm score.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sluicegate.safety.judging.session import TOKEN, AnswerJudge, Assessment, Ju
 
 
 class CascadeJudge:
-    """`rings`: the score of the first from which the second is asked. Shared by requests."""
+    """`rings`: the score of the first judge from which the second is asked. Shared by requests."""
 
     def __init__(self, first: AnswerJudge, rings: float, second: AnswerJudge) -> None:
         self.first, self.second = first, second
@@ -39,7 +39,7 @@ class CascadeJudge:
                 await judge.close()
 
     def stats(self) -> Mapping[str, float]:
-        """Return counters: `units_total` were judged, `asked_total` of them by the second."""
+        """Return counters: `units_total` units judged, `asked_total` of them by the second judge."""
         second = self.second.stats() if isinstance(self.second, StatsReporter) else {}
         return {**second, **self._counts}
 
@@ -63,7 +63,7 @@ class CascadeReading:
             self.first.look(size, probed)
 
     def so_far(self, end: int) -> Assessment:
-        """Return no score. A token alone stops nothing: the second decides, about whole units."""
+        """Return no scores: single tokens stop nothing, since the second judge decides about whole units."""
         return Assessment()
 
     async def judge(self, unit: str) -> Assessment:

@@ -1,4 +1,4 @@
-"""Make judges of answers of their settings."""
+"""Build judges of answers from their settings."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def guard(own: AnswerGuardSettings) -> JudgeRail:
 
 
 def guard_service(own: GuardServiceSettings) -> JudgeRail:
-    """Make the rail of a guard behind an address. Raises `ConfigurationError` where the key is missing."""
+    """Build the rail of a remote guard. Raises `ConfigurationError` if its key is missing."""
     return rail("guard-service", _service(own), own, own.form)
 
 
@@ -49,14 +49,14 @@ def token_guard(own: TokenGuardSettings) -> JudgeRail:
 
 
 def probe(own: AnswerProbeSettings) -> JudgeRail:
-    """Make the rail of the model's own probes. Its version is that of its settings: probes belong to the model, whose
-    own version counts anyway."""
+    """Build the rail of the model's own probes. Its version covers its settings only: probes belong to the model, whose
+    version is counted separately."""
     judge = ProbeAnswerJudge(own.labels, own.token_window)
     return rail("probe", judge, own, "1", token_limit=own.token_block)
 
 
 def cascade(own: CascadeSettings) -> JudgeRail:
-    """Make the rail of two judges. Raises `ConfigurationError`."""
+    """Build the rail of two judges. Raises `ConfigurationError`."""
     first = ProbeAnswerJudge(own.labels) if own.first == "probe" else _classifier(AnswerHarmSettings())
     second = _guard(own.guard) if own.guard is not None else _service(cast(GuardServiceSettings, own.service))
     form = own.guard.form if own.guard is not None else cast(GuardServiceSettings, own.service).form
@@ -89,8 +89,8 @@ def rail(
     *,
     token_limit: float | None = None,
 ) -> JudgeRail:
-    """Make a rail around `judge`. `version`: of what the judge goes by. `token_limit`: from which a token's score stops
-    an answer. Raises `ConfigurationError`."""
+    """Build a rail around `judge`. `version`: of the judge's rules or model; `token_limit`: score of a single token
+    that stops an answer. Raises `ConfigurationError`."""
     made = policy(f"stages.moderate.{name}", own)
     if token_limit is not None:
         made = replace(made, tokens=ScoreLimits(block=token_limit))

@@ -27,7 +27,7 @@ TOP = 20
 
 @dataclass(frozen=True, slots=True)
 class GuardOutput:
-    """What a guard wrote. `top`: logprobs of the likeliest first tokens, by id."""
+    """The guard's text. `top`: logprobs of the likeliest first tokens, by id."""
 
     text: str
     top: Sequence[tuple[int, float]] = ()
@@ -36,14 +36,14 @@ class GuardOutput:
 
 
 class GuardModelAccess(Protocol):
-    """The served model that judges. Bound once the models are loaded."""
+    """Access to the served guard model. Bound once the models are loaded."""
 
     @property
     def tokenizer(self) -> Any:
-        """Return a `transformers` tokenizer."""
+        """Return the guard's tokenizer, as `transformers` defines one."""
 
     async def answer(self, token_ids: tuple[int, ...], max_tokens: int, top: int | None, caller: Caller) -> GuardOutput:
-        """Return the likeliest continuation. Raises what the engine raises."""
+        """Return the likeliest continuation of a prompt. Raises the engine's errors."""
 
 
 class GuardAnswerJudge:
@@ -64,7 +64,7 @@ class GuardAnswerJudge:
         return self._counts
 
     def bind(self, access: GuardModelAccess) -> None:
-        """Judge with `access` from now on."""
+        """Use `access` for all later judgements."""
         self._access = access
 
     def read(self, request: Request, caller: Caller, channel: Channel, lead: str) -> JudgedReading:
@@ -87,8 +87,8 @@ class GuardAnswerJudge:
         return Assessment({"unsafe": _share(said.top, *[_first(access.tokenizer, word) for word in choice])})
 
     def _around(self, tokenizer: Any, history: Sequence[Turn]) -> tuple[str, str]:
-        """Return what stands before the judged text and behind it. The checkpoint's own template writes it where that
-        says the judged text once, and the policy is its own."""
+        """Return the prompt before and after the judged text. Uses the checkpoint's own template if it renders that
+        text exactly once and the policy is the default."""
         safe = [(role, defused(text, tokenizer.all_special_tokens)) for role, text in history]
         if tokenizer.chat_template and not self._policy:
             messages = [{"role": role, "content": text} for role, text in [*safe, ("assistant", MARK)]]
@@ -100,7 +100,7 @@ class GuardAnswerJudge:
 
 
 class _GuardReading:
-    """The tokens of all that was judged, growing at their end."""
+    """The tokens of all judged text; they only grow at the end."""
 
     def __init__(
         self, judge: GuardAnswerJudge, access: GuardModelAccess, caller: Caller, before: str, behind: str
@@ -120,7 +120,7 @@ class _GuardReading:
 
 
 def conversation(request: Request, most_chars: int) -> list[Turn]:
-    """Return the messages that led to the answer, as a guard knows them, the newest `most_chars` characters of them."""
+    """Return the messages that led to the answer, in the guard's roles: their newest `most_chars` characters."""
     turns: list[Turn] = []
     left = most_chars
     for message in reversed(request.messages):
@@ -138,13 +138,13 @@ def conversation(request: Request, most_chars: int) -> list[Turn]:
 
 
 def assessment(answer: GuardAnswer) -> Assessment:
-    """Return the score of every category that the guard named; an answer that names none is `unsafe`."""
+    """Return a score for every category the guard named; `unsafe` if it named none."""
     categories = answer.categories or (("unsafe",) if answer.score else ())
     return Assessment(dict.fromkeys(categories, answer.score))
 
 
 def _share(top: Sequence[tuple[int, float]], first: int, second: int) -> float:
-    """Return the probability of `first` against `second`. Raises `ValueError` where neither is likely."""
+    """Return the probability of `first` against `second`. Raises `ValueError` if both are unlikely."""
     found = dict(top)
     if first not in found and second not in found:
         raise ValueError("the guard's next token is neither of its two words")

@@ -26,11 +26,11 @@ MOST_CATEGORIES = 1_000
 
 
 class NoJudgement(Exception):
-    """The service did not say what it makes of the text. The message holds nothing of either."""
+    """Raised when the service gives no verdict. The message quotes neither the text nor the response."""
 
 
 class GuardService:
-    """One address. Used on the event loop that `start` ran on; opens connections when it is first asked."""
+    """One remote address. Used on the event loop that called `start`; connects at the first request."""
 
     def __init__(self, url: str, key: str, model: str, max_connections: int) -> None:
         self._url = url
@@ -55,7 +55,7 @@ class GuardService:
             await self._session.close()
 
     async def ask(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Return the JSON that the service answers. Raises `NoJudgement`, `aiohttp.ClientError`, `OSError`."""
+        """Return the service's JSON response. Raises `NoJudgement`, `aiohttp.ClientError`, `OSError`."""
         if self._session is None:
             raise NoJudgement("the judge was not started")
         data = orjson.dumps(body)
@@ -79,7 +79,7 @@ async def _read(answer: aiohttp.ClientResponse) -> bytes:
 
 
 class ChatGuardJudge:
-    """A guard that a server asks through its own chat template, and that answers in words."""
+    """A guard behind a chat API: the server applies its chat template, and the guard answers in words."""
 
     def __init__(self, service: GuardService, form: GuardFormat, context_chars: int, max_new_tokens: int) -> None:
         self.service = service
@@ -150,8 +150,8 @@ class ModerationsJudge:
 
 
 def _scored(result: Any) -> Assessment:
-    """Read the scores of a result. A category that is flagged counts as certain, whatever its score. Raises
-    `ValueError` for what is no score."""
+    """Return the scores of a result; a flagged category scores 1, whatever its score. Raises `ValueError` without
+    scores."""
     scores, flags = dict(result["category_scores"]), dict(result.get("categories") or {})
     if len(scores) > MOST_CATEGORIES or not isinstance(result["flagged"], bool):
         raise ValueError("no result")

@@ -1,9 +1,9 @@
 """An output rail around a judge: cuts each text into units, has them judged, and turns scores into verdicts.
 
-What is held: the unit that is being written or judged. Until when: until its judge has answered. At what cost: one
-judgement a unit. A judge that throws or is late settles nothing, so nothing of the unit leaves.
+Held is the unit being written or judged, until its judge has answered; the cost is one judgement per unit. If a judge
+raises or is late, nothing of the unit is released.
 
-Not covered: what only text that comes later makes harmful; the units before have left by then.
+Not covered: text that becomes harmful only by later text; it has been released by then.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sluicegate.safety.judging.units import Unit, UnitCutter
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """What a judge makes of one unit: a score from 0 to 1 for each category that it knows; none at all = harmless."""
+    """A judge's result for one unit: a score from 0 to 1 per category; no scores = harmless."""
 
     scores: Mapping[str, float] = field(default_factory=dict)
 
@@ -40,33 +40,33 @@ Probed = Sequence[Mapping[str, float]]
 
 
 class JudgedReading(Protocol):
-    """One text as its judge reads it. Used by one task."""
+    """A judge's state for one text. Used by one task."""
 
     async def judge(self, unit: str) -> Assessment:
-        """Judge the next unit, behind all units before it. Raises whatever kept the judge from judging."""
+        """Judge the next unit, in the context of all units before it. Raises if the judge cannot judge."""
 
 
 @runtime_checkable
 class StateReading(Protocol):
-    """A `JudgedReading` that goes by the model's states. It is told of them before it is given their text."""
+    """A `JudgedReading` that uses the model's states. It gets the probes' scores of a text before the text."""
 
     def look(self, size: int, probed: Probed) -> None:
-        """Take what probes say of the next `size` characters; nothing at all = no probe has looked."""
+        """Record the probes' scores for the next `size` characters; empty = no probe has scored them."""
 
     def so_far(self, end: int) -> Assessment:
-        """Judge the unit that is being written, up to character `end` of the text."""
+        """Return the scores of the unit being written, up to character `end` of the text."""
 
 
 class AnswerJudge(Protocol):
     """Judges the texts of answers. Shared by requests."""
 
     def read(self, request: Request, caller: Caller, channel: Channel, lead: str) -> JudgedReading:
-        """Begin a text of the answer to `request`; `lead`: what the text goes on from."""
+        """Open a text of the answer to `request`; `lead`: the text before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreLimits:
-    """Scores from which a person is asked, or the answer stopped; above 1 = never."""
+    """Scores from which a person is asked, or the answer is blocked; above 1 = never."""
 
     escalate: float = 2.0
     block: float = 0.9
@@ -129,7 +129,7 @@ class JudgeSession:
         self._blocked: str | None = None
 
     def look(self, size: int, probed: Probed) -> None:
-        """Take what probes say of the next `size` characters, which are fed after it."""
+        """Record the probes' scores for the next `size` characters, before these are fed."""
         if self._looks is not None:
             self._looks.look(size, probed)
 
@@ -141,7 +141,7 @@ class JudgeSession:
         return await self._judged(self._units.close())
 
     async def _judged(self, units: Iterable[Unit]) -> Verdict:
-        """Judge in order, up to the first unit that blocks. Several that a person should see are one place."""
+        """Judge units in order, up to the first that blocks. Several escalations become one."""
         scores: dict[str, float] = {}
         asked: tuple[str, int] | None = None
         for unit in units if self._blocked is None else ():
@@ -162,7 +162,7 @@ class JudgeSession:
         return Verdict(self._clear_to, (), self._blocked, reason, at, tuple(scores.items()))
 
     def _judge_open(self, reading: StateReading, scores: dict[str, float]) -> None:
-        """Stop at once where the unit that is being written is bad already."""
+        """Block at once if the unit being written is already bad."""
         assessment = reading.so_far(self._fed)
         _check(assessment)
         action, category = self._policy.worst(assessment, self._terms)
@@ -184,11 +184,11 @@ class TextJudge(Protocol):
     def begin(
         self, request: Request, caller: Caller, channel: Channel, terms: JudgingTerms, policy: JudgingPolicy
     ) -> AwaitedSession:
-        """Begin a text of the answer to `request`."""
+        """Open a text of the answer to `request`."""
 
 
 class JudgeRail:
-    """Slot `moderate`. `open` serves judges that answer at once; all others are asked through `follow` alone."""
+    """Slot `moderate`. `open` supports only judges that never suspend; others need `follow`."""
 
     def __init__(
         self,
@@ -199,7 +199,8 @@ class JudgeRail:
         version: str,
         budget_s: float,
     ) -> None:
-        """Make a rail around `judge`. `budget_s`: for one judgement, where the policy of a request says nothing."""
+        """Build a rail around `judge`. `budget_s`: time for one judgement, unless the policy of a request says
+        otherwise."""
         self.name = name
         self.judge = judge
         self.policy = policy
@@ -207,7 +208,7 @@ class JudgeRail:
 
     @property
     def reads_states(self) -> bool:
-        """Return whether its judge goes by the model's states: it then judges answers as they are generated, and no
+        """Return whether its judge needs the model's states, and so can judge only answers being generated, not
         texts."""
         return bool(getattr(self.judge, "reads_states", False))
 
@@ -234,7 +235,7 @@ class JudgeRail:
 
 
 class _Unread:
-    """For a channel that the judge was told to leave alone."""
+    """The session of a channel that the rail does not judge: releases everything."""
 
     def __init__(self) -> None:
         self._fed = 0
@@ -248,7 +249,7 @@ class _Unread:
 
 
 class ImmediateSession:
-    """An awaited session whose judge never waits, as a `RailSession`."""
+    """Adapts the awaited session of a judge that never suspends to a `RailSession`."""
 
     def __init__(self, session: AwaitedSession) -> None:
         self._session = session
@@ -261,7 +262,8 @@ class ImmediateSession:
 
 
 def _at_once(call: Callable[[], Coroutine[Any, Any, Verdict]]) -> Verdict:
-    """Return what a call answers that suspends nowhere. Raises `RuntimeError` where it does: no verdict, no text."""
+    """Run a coroutine that never suspends, and return its verdict. Raises `RuntimeError` if it suspends: without a
+    verdict no text is released."""
     running = call()
     try:
         running.send(None)

@@ -28,7 +28,7 @@ class CategoryLimits:
 
 @dataclass(frozen=True, slots=True)
 class ScoringSettings:
-    """What every judge of answers has."""
+    """Settings of every judge of answers."""
 
     escalate: Positive = NEVER
     """Score from which a person is asked; above 1 = never."""
@@ -48,7 +48,7 @@ class ScoringSettings:
 
 @dataclass(frozen=True, slots=True)
 class JudgingSettings(ScoringSettings):
-    """What a judge of sentences has."""
+    """Settings of judges of sentences."""
 
     unit_chars: Count = 120
     """A unit ends with the first sentence that makes it so long."""
@@ -65,7 +65,7 @@ class JudgingSettings(ScoringSettings):
 
 @dataclass(frozen=True, slots=True)
 class AnswerHarmSettings(JudgingSettings):
-    """Of `harm` in `moderate`."""
+    """Settings of `harm` in `moderate`."""
 
     block: Positive = 0.95
     unit_chars: Count = 150
@@ -79,7 +79,7 @@ class AnswerHarmSettings(JudgingSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerGuardSettings(JudgingSettings):
-    """Of `guard` in `moderate`: a guard model that this gateway serves."""
+    """Settings of `guard` in `moderate`: a guard model served by this gateway."""
 
     model: str
     """The name of a served model."""
@@ -98,7 +98,7 @@ class AnswerGuardSettings(JudgingSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenGuardSettings(ScoringSettings):
-    """Of `token-guard`: a guard with heads on tokens that this gateway serves."""
+    """Settings of `token-guard`: a served guard with heads on tokens."""
 
     model: str
     """The name of a served guard."""
@@ -112,7 +112,8 @@ class TokenGuardSettings(ScoringSettings):
 
 @dataclass(frozen=True, slots=True)
 class AnswerProbeSettings(JudgingSettings):
-    """Of `probe`: probes on the states of the model that answers, `probes` of its entry in `models`."""
+    """Settings of `probe`: probes on the states of the answering model, listed under `probes` of its entry in
+    `models`."""
 
     block: Positive = 0.9
     unit_chars: Count = 120
@@ -128,7 +129,7 @@ class AnswerProbeSettings(JudgingSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardServiceSettings(JudgingSettings):
-    """Of `guard-service`: a guard behind an address."""
+    """Settings of `guard-service`: a guard at a remote address."""
 
     url: str
     """Up to `/v1`, where `chat/completions` or `moderations` follows."""
@@ -166,7 +167,7 @@ class GuardServiceSettings(JudgingSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CascadeSettings(JudgingSettings):
-    """Of `cascade`: a cheap judge first, a guard where it rings. Limits are those of what the guard says."""
+    """Settings of `cascade`: a cheap judge, and a guard asked on its alarm. Limits apply to the guard's scores."""
 
     first: Literal["probe", "harm"] = "probe"
     """The cheap judge."""

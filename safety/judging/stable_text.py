@@ -29,7 +29,7 @@ class StableCutter:
         self._rest = ""
 
     def feed(self, text: str) -> Iterator[str]:
-        """Yield the parts that are stable now."""
+        """Yield the parts that became stable."""
         for char in text:
             while self._rest and (end := self._end(char)):
                 part, self._rest = self._rest[:end], self._rest[end:]
@@ -37,13 +37,13 @@ class StableCutter:
             self._rest += char
 
     def close(self) -> Iterator[str]:
-        """Yield what is left, as the last part."""
+        """Yield the rest as the last part."""
         if self._rest:
             yield self._rest
             self._rest = ""
 
     def _end(self, char: str) -> int:
-        """Return where the first part ends, now that `char` comes; 0 = not yet known."""
+        """Return the end of the first part, given the next character; 0 = not known yet."""
         rest = self._rest
         if (char.isspace() and rest[-1].isspace()) or _composes(rest[-1], char):
             return self._longest(char)
@@ -51,13 +51,14 @@ class StableCutter:
         return ends[0] if ends else self._longest(char)
 
     def _longest(self, char: str) -> int:
-        """Return all that came, where it is as long as a part may be; marks on a letter stay with it, up to a point."""
+        """Return the length of all held text if it has the maximum length, else 0. Combining marks stay with their
+        letter up to twice that."""
         size = len(self._rest)
         return size if size >= 2 * LONGEST or (size >= LONGEST and not _composes(self._rest[-1], char)) else 0
 
 
 def words_of(tokenizer: Any) -> Words:
-    """Return how a `transformers` tokenizer splits texts; by white space where it does not say."""
+    """Return the word splitter of a `transformers` tokenizer; one on white space if it has none."""
     backend: Any = getattr(tokenizer, "backend_tokenizer", None)
     splitter = getattr(backend, "pre_tokenizer", None)
     if splitter is None:
@@ -80,12 +81,12 @@ def _in_text(text: str, composed: str, begins: Sequence[int], compose: Callable[
 
 
 def _by_space(text: str) -> list[int]:
-    """Return where parts begin. White space belongs to the word behind it."""
+    """Return the begin of each part. White space belongs to the word after it."""
     return [0, *(at for at in range(1, len(text)) if text[at].isspace() and not text[at - 1].isspace())]
 
 
 def _composes(before: str, char: str) -> bool:
-    """Return whether `char` is written on the character before it, or becomes one with it."""
+    """Return whether `char` combines with the character before it."""
     if char < "\u0300":
         return False
     return combining(char) != 0 or len(normalize("NFC", before + char)) < len(normalize("NFC", before)) + len(

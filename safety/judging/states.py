@@ -1,11 +1,11 @@
-"""Judge an answer by what probes found in the model's own states, a sentence and a token at a time.
+"""Judge an answer by the probes' scores of the model's own states, per sentence and per token.
 
-The engine applies the probes in the pass that writes the answer (`engine/probes`); here their log-odds become scores.
-A unit has the mean over its tokens; a token the mean over the last few up to it, under its own limit and its own
-category (`LABEL/token`), so that an answer need not wait for the end of a sentence that is plainly bad.
+The engine applies the probes in the pass that generates the answer (`engine/probes`); here their log-odds become
+scores. A unit's score is the mean over its tokens. A token's is the mean over the last few tokens, under its own limit
+and category (`LABEL/token`), so that a plainly bad answer need not wait for the end of a sentence.
 
-Not covered: text without states. What was kept from another time, or comes from a model without probes, is no
-judgement, and nothing of it leaves.
+Not covered: text without states. An answer from the cache, or from a model without probes, gets no judgement and is not
+released.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def token_category(label: str) -> str:
 
 
 class ProbeAnswerJudge:
-    """`labels`: of the probes that count; none = all that the model has. `window`: tokens that a token's score is the
-    mean of. Shared by requests."""
+    """`labels`: the probes to use; empty = all of the model's. `window`: tokens averaged for a token's score. Shared by
+    requests."""
 
     reads_states = True
 
@@ -43,8 +43,8 @@ class ProbeAnswerJudge:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Characters [start, end) of the text, and what the probes say of their tokens: the scores of windows that end
-    with one of them, the worst by label, and the log-odds of each."""
+    """Characters [start, end) of the text, with the log-odds of each of their tokens, and the worst window score by
+    label."""
 
     start: int
     end: int
@@ -52,14 +52,15 @@ class _Seen:
     worst: Mapping[str, float]
 
     def within(self, start: int, end: int) -> Probed:
-        """Return what is said of tokens in the middle of characters [start, end), as if all had the same length."""
+        """Return the log-odds of tokens whose middle lies in characters [start, end), taking all tokens as equally
+        long."""
         each = (self.end - self.start) / max(1, len(self.odds))
         return [one for at, one in enumerate(self.odds) if start <= self.start + each * (at + 0.5) < end]
 
 
 @dataclass(slots=True)
 class ProbedText:
-    """Mutable, for one text. `look` comes before the units of what it tells of."""
+    """Mutable, for one text. Call `look` before judging the units it covers."""
 
     labels: tuple[str, ...]
     window: int
@@ -74,7 +75,7 @@ class ProbedText:
     _open_to: int = 0
 
     def look(self, size: int, probed: Probed) -> None:
-        """Take what probes say of the next `size` characters."""
+        """Record the probes' log-odds for the next `size` characters."""
         chosen = [{label: one[label] for label in self.labels or one if label in one} for one in probed]
         worst: dict[str, float] = {}
         for odds in chosen:
@@ -88,7 +89,7 @@ class ProbedText:
         self._told += size
 
     def so_far(self, end: int) -> Assessment:
-        """Return the scores of tokens of the unit that is being written, up to character `end`."""
+        """Return the token scores of the unit being written, up to character `end`."""
         if end < self._open_to:
             self._begin_unit()
         while self._counted < len(self._parts) and (part := self._parts[self._counted]).start < end:
@@ -108,8 +109,7 @@ class ProbedText:
         self._open, self._counted, self._open_to = {}, 0, 0
 
     async def judge(self, unit: str) -> Assessment:
-        """Judge the next unit. Raises `ValueError` for a unit part of which no probe has looked at, or where the model
-        lacks a probe."""
+        """Judge the next unit. Raises `ValueError` if a part of it was not scored, or the model lacks a probe."""
         end = self._judged + len(unit)
         covering = [part for part in self._parts if part.start < end and part.end > self._judged]
         if unit and (not covering or covering[-1].end < end or not all(part.odds for part in covering)):
@@ -131,7 +131,7 @@ class ProbedText:
 
 
 def probability(log_odds: float) -> float:
-    """Return the share that stands for `log_odds`; what is no number stays none, and is no verdict either."""
+    """Return the probability of `log_odds`; NaN stays NaN, which is no verdict."""
     if math.isnan(log_odds):
         return log_odds
     return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, log_odds))))

@@ -29,17 +29,18 @@ SEVERITY: Mapping[str, float] = {"safe": 0.0, "controversial": 0.6, "unsafe": 1.
 
 
 class TokenGuardAccess(Protocol):
-    """The served guard. Bound once the models are loaded."""
+    """Access to the served guard. Bound once the models are loaded."""
 
     @property
     def tokenizer(self) -> Any:
-        """Return a `transformers` tokenizer with a chat template."""
+        """Return the guard's tokenizer, with a chat template."""
 
     def open(self, caller: Caller) -> TokenReading: ...
 
 
 class TokenGuardJudge:
-    """`model`: the name of a served guard; `in_a_row`: tokens that must ring to stop an answer. Shared by requests."""
+    """`model`: the name of a served guard; `in_a_row`: consecutive bad tokens that stop an answer. Shared by
+    requests."""
 
     def __init__(
         self, model: str, in_a_row: int = 1, context_chars: int = 8_000, *, judges_question: bool = True
@@ -53,19 +54,19 @@ class TokenGuardJudge:
         self.counts = {"tokens_total": 0.0, "questions_total": 0.0, "begun_again_total": 0.0}
 
     def stats(self) -> Mapping[str, float]:
-        """Return counters: `tokens_total` of answers were judged, `begun_again_total` texts were longer than the
-        guard's context."""
+        """Return counters: `tokens_total` answer tokens judged, `begun_again_total` texts that exceeded the guard's
+        context."""
         return self.counts
 
     def bind(self, access: TokenGuardAccess) -> None:
-        """Judge with `access` from now on."""
+        """Use `access` for all later judgements."""
         self._access, self.words = access, words_of(access.tokenizer)
 
     def begin(
         self, request: Request, caller: Caller, channel: Channel, terms: JudgingTerms, policy: JudgingPolicy
     ) -> TokenGuardSession:
-        """Begin one text of the answer to `request`. Raises `ContextLengthExceeded` where the guard has no room for it
-        behind a question."""
+        """Open a text of the answer to `request`. Raises `ContextLengthExceeded` if it does not fit into the guard's
+        context."""
         if self._access is None:
             raise RuntimeError(f"the guard {self.model!r} is not bound to an engine yet")
         reading = self._access.open(caller)
@@ -74,7 +75,8 @@ class TokenGuardJudge:
         return TokenGuardSession(text, StableCutter(self.words), policy, terms, self.in_a_row)
 
     def _opening(self, request: Request, lead: str, room: int) -> _Opening:
-        """Return what stands before the answer, in half of the guard's room; the newest of it where it is longer."""
+        """Return the tokens before the answer, cut to the newest that fit half of `room`. Raises
+        `ContextLengthExceeded`."""
         assert self._access is not None
         tokenizer, chars = self._access.tokenizer, self._context_chars
         while True:
@@ -90,7 +92,7 @@ class TokenGuardJudge:
 
 @dataclass(frozen=True, slots=True)
 class _Opening:
-    """Tokens up to the end of the question, empty without one; and those from there to the answer."""
+    """The tokens up to the end of the question (empty without one), and those from there to the answer."""
 
     question: list[int]
     header: list[int]
@@ -120,7 +122,7 @@ def _ids(tokenizer: Any, text: str) -> list[int]:
 
 
 class _GuardedText:
-    """What the guard has read of one text: the question, and the tokens of the answer, of which the newest are kept."""
+    """The guard's state for one text: the question, and the newest tokens of the answer."""
 
     def __init__(
         self,
@@ -151,7 +153,7 @@ class _GuardedText:
         return Assessment({f"{QUESTION}{found.category}": SEVERITY[found.level.lower()]})
 
     async def tokens(self, parts: Sequence[str]) -> list[list[Assessment]]:
-        """Judge the tokens of parts of the answer, each with all that was read before it."""
+        """Judge the tokens of parts of the answer, each in the context of all tokens before it."""
         special = self._access.tokenizer.all_special_tokens
         ids = [_ids(self._access.tokenizer, defused(part, special)) for part in parts]
         if any(part.strip() and not each for part, each in zip(parts, ids, strict=True)):
@@ -185,14 +187,14 @@ class _GuardedText:
 
 @dataclass(slots=True)
 class _Ringing:
-    """Tokens in a row that ring. Mutable."""
+    """The current run of consecutive bad tokens. Mutable."""
 
     size: int = 0
     start: int = 0
     """Where the part begins in which the first of them stands."""
 
     def add(self, start: int, *, rings: bool) -> int:
-        """Return how many there are now."""
+        """Extend the run by a bad token, or end it (`rings` False); return its length. `start`: offset of the token."""
         if not rings:
             self.size = 0
             return 0
@@ -242,7 +244,7 @@ class TokenGuardSession:
         return Verdict(self._clear_to, (), self._blocked, reason, at, tuple(self._scores.items()))
 
     def _settled(self) -> int:
-        """Return where the text ends that no row of tokens can take back."""
+        """Return the offset up to which text may leave: the end of judged text, or the start of a run of bad tokens."""
         rows = [row for row in (self._bad, self._doubtful) if 0 < row.size < self.in_a_row]
         return min([self._judged, *(row.start for row in rows)])
 
@@ -254,7 +256,7 @@ class TokenGuardSession:
             self._ask(category, 0)
 
     def _judge_parts(self, parts: Sequence[str], judged: Sequence[Sequence[Assessment]]) -> None:
-        """Go through the tokens in order, up to the one with which enough in a row are bad."""
+        """Check tokens in order, up to the one that completes a blocking run."""
         for part, tokens in zip(parts, judged, strict=True):
             for assessment in tokens:
                 action, category = self._note(assessment)
@@ -267,7 +269,7 @@ class TokenGuardSession:
             self._judged += len(part)
 
     def _ask(self, category: str, start: int) -> None:
-        """Have a person look, once: all that follows waits as well."""
+        """Escalate to a person, once: all later text waits as well."""
         if not self._has_asked:
             self._has_asked, self._asked = True, (category, start)
 

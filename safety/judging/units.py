@@ -1,4 +1,4 @@
-"""Cut a text into the units that are judged: sentences, or lines, of a bearable length.
+"""Cut a text into the units to judge: sentences, or lines, of limited length.
 
 Where a unit ends depends on the text alone, never on how it came in pieces: at the first end of a sentence or line that
 is at least `least` characters away, else at the last white space before `most` characters, else right there. The
@@ -35,7 +35,7 @@ class Unit:
 
 
 class UnitCutter:
-    """Mutable, for one text. Keeps what is not cut yet."""
+    """Mutable, for one text. Stores only the text that is not cut yet."""
 
     def __init__(self, least: int, most: int) -> None:
         """Cut units of `least` to `most` characters, `least` < `most`; the last one of a text may be shorter."""
@@ -46,13 +46,13 @@ class UnitCutter:
         self._looked = 0  # characters of the rest in which no end was found
 
     def feed(self, text: str) -> Iterator[Unit]:
-        """Yield the units that are whole now."""
+        """Yield the units that became complete."""
         self._rest += text
         while (size := self._whole()) > 0:
             yield self._cut(size)
 
     def close(self) -> Iterator[Unit]:
-        """Yield what is left, as the last unit."""
+        """Yield the rest as the last unit."""
         if self._rest:
             yield self._cut(len(self._rest))
 
@@ -62,7 +62,7 @@ class UnitCutter:
         return unit
 
     def _whole(self) -> int:
-        """Return how long the first unit is; 0 where that is not known yet."""
+        """Return the length of the first unit; 0 if it is not complete yet."""
         if len(self._rest) <= self._least:
             return 0
         for match in _END.finditer(self._rest, max(0, max(self._least, self._looked) - _WIDEST)):

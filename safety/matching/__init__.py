@@ -1,1 +1,1 @@
-"""Find matches in text and in streams: patterns, the automaton made of them, and the symbols it reads."""
+"""Match patterns in texts and streams: patterns, their automaton, and the symbols it reads."""

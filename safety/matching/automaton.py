@@ -95,14 +95,15 @@ class Automaton:
         self.prefilter = None if nfa.openings is None else Prefilter([*nfa.shapes, *nfa.openings], fold)
 
     def idle_after(self, before: str) -> AutomatonState:
-        """Return the state with nothing live after the text `before`, of which a few characters are enough."""
+        """Return the state without live threads after the text `before`, of which the last few characters are
+        enough."""
         context = "edge"
         for symbol in "".join(map(self.fold, before)):
             context = _context(context, symbol)
         return self._intern((), context)
 
     def step(self, state: AutomatonState, char: str) -> AutomatonState:
-        """Return the arrow for `char`; an arrow that changes no register is the next state itself."""
+        """Return the transition for `char`; without register changes it is the next state itself."""
         at, actions = state, []
         for n, symbol in enumerate(self.fold(char)):
             action, at = self._read(at, symbol, inside=n > 0)
@@ -155,8 +156,8 @@ class Automaton:
         return action, self._intern((*groups, *fresh), _context(state.context, symbol))
 
     def _accepted(self, state: AutomatonState, symbol: str, *, inside: bool = False) -> list[MatchEvent]:
-        """Return the matches that end before `symbol`. Rules that exclude come first: what they take away is then not
-        reported at all."""
+        """Return the matches that end before `symbol`. Rules with `excludes` come first, so that the matches they
+        remove are not reported."""
         events = [
             MatchEvent(index, accept.rule, accept.back, inside)
             for index, (positions, _) in enumerate(state.groups)
@@ -225,8 +226,8 @@ def _accept_order(accept: Accept) -> tuple[int, int]:
 
 
 def _context(before: str, symbol: str) -> str:
-    """Return what a start looks back on: `digit`, `point` (point, comma or dash after a digit), `word`, `open` (no
-    matter)."""
+    """Return the context of a match start: `digit`, `point` (point, comma or dash after a digit), `word`, or `open`
+    (any other)."""
     if symbol.isdecimal():
         return "digit"
     if symbol in ".,-" and before == "digit":

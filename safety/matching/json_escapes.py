@@ -20,8 +20,8 @@ _SHORT = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": 
 
 
 def find_spelled(automaton: Automaton, text: str, layers: int = LAYERS) -> list[Match]:
-    """Find what `find_all` does, and what is spelled by escapes. No match begins or ends inside of an escape, so that
-    JSON stays JSON where it is replaced."""
+    """Find the matches of `find_all`, and those in the text with JSON escapes decoded. No match begins or ends inside
+    an escape, so that JSON stays valid where it is replaced."""
     found = find_all(automaton, text)
     if not layers or "\\" not in text or not (layer := Unescaped(text)).changed:
         return found
@@ -30,7 +30,8 @@ def find_spelled(automaton: Automaton, text: str, layers: int = LAYERS) -> list[
 
 
 class Unescaped:
-    """`text` without one layer of escapes; `spelled` says where a match in it stands before. `changed`: it had any."""
+    """`text` with one layer of escapes decoded. `spelled` maps offsets back to the original; `changed`: it had any
+    escape."""
 
     def __init__(self, text: str) -> None:
         self._begins: list[int] = []
@@ -61,7 +62,7 @@ class Unescaped:
         return place if not before else self._ends[before - 1] + place - self._at[before - 1] - 1
 
     def around(self, match: Match) -> Match:
-        """Return `match` in the text as spelled, made longer by what it has of escapes."""
+        """Return `match` in the original text, extended to whole escapes."""
         return Match(self._edge(match.start, self._begins), self._edge(match.end, self._ends), match.label)
 
     def _edge(self, place: int, edges: list[int]) -> int:
@@ -77,7 +78,7 @@ def _character(escape: str) -> str:
 
 
 def _whole(found: list[Match], layer: Unescaped, text: str) -> list[Match]:
-    """Drop matches that took a part of an escape for letters, if the text is JSON; else make them longer."""
+    """Drop matches that mistook part of an escape for letters, if the text is JSON; else extend them."""
     wider = [layer.around(match) for match in found]
     if wider != found and _is_json(text):
         return [match for match, wide in zip(found, wider, strict=True) if match == wide]

@@ -28,13 +28,13 @@ def find_all(automaton: Automaton, whole: str) -> list[Match]:
 
 
 def scan_all(automaton: Automaton, whole: str) -> list[Match]:
-    """Find all matches by reading every character: what `find_all` must equal."""
+    """Find all matches by reading every character: the reference for `find_all`."""
     scanner = Scanner(automaton)
     return [*scanner.feed(whole), *scanner.close()]
 
 
 class Scanner:
-    """State of one text. `clear_to`: no match that is still to be reported covers a character before it."""
+    """The state of one text. `clear_to`: no match still to be reported covers a character before it."""
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
@@ -48,7 +48,7 @@ class Scanner:
         self.clear_to = 0
 
     def feed(self, piece: str) -> list[Match]:
-        """Read `piece`; return the matches that it settled."""
+        """Read `piece`; return the matches that became final."""
         self._text += piece
         state, at, starts = self._state, self._end, self._starts
         for char in piece:
@@ -85,7 +85,7 @@ class Scanner:
         return self._settle(self._end)
 
     def cut(self) -> list[Match]:
-        """Close a text that was cut short: what has begun at its end and would tell too much is a match."""
+        """Close a text that was cut short: an unfinished match that would reveal too much is reported."""
         for group, rule, missing in self.automaton.unfinished(self._state):
             start, tells = self._start(group), self.automaton.rules[rule].tells
             if tells is not None and tells(self._end - start, missing):
@@ -93,13 +93,13 @@ class Scanner:
         return self.close()
 
     def _start(self, group: int) -> int:
-        """Return where group `group` begins, if nothing more is read."""
+        """Return the offset at which group `group` begins."""
         limit = self._state.groups[group][1]
         return self._starts[group] if limit is None else self._bounded(self._starts[group], self._end, limit)
 
     def read_before(self, lead: str) -> None:
-        """Begin behind `lead`, as `feed` of it does, with no word of matches that are over there. Of what lies further
-        back than `NEAR` characters only what the automaton's prefilter points at is read."""
+        """Read `lead` as `feed` would, without reporting matches that end in it. More than `NEAR` characters back, only
+        places found by the automaton's prefilter are read."""
         at, far = 0, len(lead) - NEAR
         self._text = lead
         if self.automaton.prefilter is not None and far > 0:
@@ -138,7 +138,7 @@ class Scanner:
         return at
 
     def _act(self, arrow: AutomatonState, at: int) -> None:
-        """Do what `_run` does for each action of `arrow`."""
+        """Run the actions of `arrow`, as `_run` does."""
         if arrow.moves is None:
             for action in arrow.actions or ():
                 self._run(action, at)
@@ -213,7 +213,7 @@ class Scanner:
         return place
 
     def _earliest(self) -> int:
-        """Return where the earliest live thread began."""
+        """Return the offset at which the earliest live thread began."""
         if not self._starts:
             return self._end
         if not self._state.slides:
@@ -236,7 +236,7 @@ class Scanner:
         return settled
 
     def _split(self, earliest: int) -> tuple[list[Match], int]:
-        """Return the matches that nothing live can reach, and the offset that the text is clear to."""
+        """Return the matches that no live thread can change, and the offset before which the text is clear."""
         settled: list[Match] = []
         waiting: list[tuple[int, int, int]] = []
         for start, end, rule in self._found:

@@ -29,7 +29,7 @@ _NAME = re.compile(r"[\w. /:@-]{1,64}")
 
 
 class ProvenanceRail:
-    """Judges the strings of tool calls' arguments. Holds a string until it ends, or is too long for a target."""
+    """Judges the string arguments of tool calls. Holds a string until it ends, or is too long for a target."""
 
     def __init__(self, settings: ProvenanceSettings, name: str = "provenance") -> None:
         self.name = name
@@ -43,7 +43,7 @@ class ProvenanceRail:
         self._sorted: OrderedDict[int, tuple[Request, ProvenanceTexts]] = OrderedDict()
 
     def open(self, request: Request, caller: Caller, channel: Channel) -> RailSession:
-        """Open a session for a string whose place is not known: what it is must show by itself."""
+        """Open a session for a string whose place is unknown: it is judged by its form alone."""
         return ProvenanceSession(self, request, named=False) if channel == "tool_arguments" else PassSession()
 
     def at_place(self, tool: str, path: tuple[str | int, ...]) -> Placed:
@@ -83,7 +83,7 @@ class Placed:
 
 
 class ProvenanceSession:
-    """One string. Same verdict for every cut: nothing is said before its end, or before it is too long."""
+    """Judges one string. Gives no verdict before its end, or before it is too long: so every cut gives the same."""
 
     def __init__(self, rail: ProvenanceRail, request: Request, *, named: bool) -> None:
         self._rail = rail
@@ -119,6 +119,6 @@ class ProvenanceSession:
 
 
 def _said(target: CallTarget, source: ForeignText, at: int) -> str:
-    """Say for operators what kind of target came from where. The value itself stays out of logs."""
+    """Describe for operators which kind of target came from where. The value itself stays out of logs."""
     name = f" ({source.name})" if _NAME.fullmatch(source.name) else ""
     return f"{target.kind} from {source.place}{name}, characters {at} to {at + len(target.value)}"

@@ -78,7 +78,7 @@ class Spelled:
 
 
 def _bounded(text: str, value: str) -> int:
-    """Return where `value` stands by itself: no letter or digit goes on with it. -1 where it does not."""
+    """Return the offset of `value` where no letter or digit continues it on either side; -1 if there is none."""
     at = text.find(value)
     while at >= 0:
         before, behind = text[at - 1 : at], text[at + len(value) : at + len(value) + 1]
@@ -89,8 +89,8 @@ def _bounded(text: str, value: str) -> int:
 
 
 def spelled(text: str) -> str:
-    """Return `text` in one spelling: see the head of this file. Linear: white space is single before the patterns look
-    at it."""
+    """Return `text` in the spelling used for comparison (see the head of this file). Linear: runs of white space are
+    reduced before patterns are applied."""
     text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).lower().replace("hxxp", "http").replace("\\", "/")
     return " ".join(_DOT.sub(".", _AT.sub("@", " ".join(text.split()))).split())
 
@@ -102,7 +102,7 @@ def bare_url(url: str) -> str:
 
 
 class ProvenanceTexts:
-    """The texts of one request, sorted. Made once a request, when the first target is looked at."""
+    """The texts of one request, sorted by trust. Built once per request, at the first target."""
 
     def __init__(
         self, request: Request, names: frozenset[str], tags: tuple[str, ...], trusted_tools: tuple[str, ...]
@@ -121,8 +121,8 @@ class ProvenanceTexts:
         self.trusted = [Spelled(text) for text in trusted]
 
     def culprit(self, targets: Iterable[CallTarget]) -> tuple[CallTarget, ForeignText, int] | None:
-        """Return the first target that came from an untrusted text and from no trusted one, its source and offset
-        there."""
+        """Return the first target found in an untrusted text and in no trusted one, with its source and offset there;
+        None if there is none."""
         for target in targets:
             for part in (target, *_parts(target)):
                 if found := self._found(part):
@@ -166,7 +166,7 @@ class ProvenanceTexts:
 
 
 def _parts(target: CallTarget) -> Iterator[CallTarget]:
-    """Yield what of a target came from a text although the whole did not: the domain of an address, the host of a
+    """Yield the part of a target that may come from a text without the whole: the domain of an address, the host of a
     URL."""
     if target.kind == "address":
         yield CallTarget("host", target.value.rpartition("@")[2])
@@ -175,7 +175,7 @@ def _parts(target: CallTarget) -> Iterator[CallTarget]:
 
 
 def _leads(url: str, bare: str) -> bool:
-    """Return whether somebody who named `url` named all that lies under it, `bare` too."""
+    """Return whether naming `url` also covers `bare`: whether `bare` lies under it."""
     return bare == url or (bare.startswith(url) and bare[len(url)] in "/:")
 
 

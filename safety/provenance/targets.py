@@ -147,8 +147,7 @@ def _singular(word: str) -> str:
 
 
 def targets_of(value: str, *, named: bool) -> list[CallTarget]:
-    """Return the parts of an argument that say where or what. Empty for running text under a name that tells
-    nothing."""
+    """Return the targets in an argument; empty for running text under a name that tells nothing."""
     text = value.strip()
     if not text or len(text) > LONGEST:
         return []
@@ -166,7 +165,7 @@ def targets_of(value: str, *, named: bool) -> list[CallTarget]:
 
 
 def _shape(text: str) -> Kind | None:
-    """Return what a string is as a whole; a display name may stand around a mail address."""
+    """Return the kind of a string as a whole, or None; a mail address may have a display name around it."""
     found = _ADDRESS.search(text)
     if found and re.fullmatch(r"[\w\s.,'\"-]{0,60}<?" + re.escape(found[0]) + r">?", text) and len(text.split()) <= 6:
         return "address"
@@ -177,8 +176,8 @@ def _shape(text: str) -> Kind | None:
 
 
 def _is_command(text: str) -> bool:
-    """Return whether `text` has what a command line has and a sentence, which may begin with "find" or "make", has
-    not."""
+    """Return whether `text` looks like a command line rather than a sentence, which may also begin with "find" or
+    "make"."""
     return re.search(r"\s-{1,2}\w|[|&;<>$`/\\=*]|\w\.\w", text) is not None
 
 
@@ -201,8 +200,7 @@ _INSIDE: tuple[tuple[Kind, re.Pattern[str]], ...] = (
 
 
 def _inside(text: str) -> list[CallTarget]:
-    """Return every address, URL, host, account number and path, each once; what is inside of another is not told
-    apart."""
+    """Return every address, URL, host, account number and path, each once; those inside another are left out."""
     found: list[CallTarget] = []
     for kind, pattern in _INSIDE:
         found += [CallTarget(kind, match[0].strip().rstrip(".,").lower()) for match in pattern.finditer(text)]
@@ -211,8 +209,8 @@ def _inside(text: str) -> list[CallTarget]:
 
 
 def _items(text: str) -> list[CallTarget]:
-    """Return what the items of an argument with a telling name hold, or else the item itself: somebody's name, a
-    file."""
+    """Return the targets in the items of an argument with a telling name; an item without one is a target itself: a
+    person's name, a file."""
     found: list[CallTarget] = []
     for item in (part for part in _SEPARATED.split(text) if part):
         found += _inside(item) or [CallTarget("name", " ".join(item.lower().split()))]
@@ -220,7 +218,7 @@ def _items(text: str) -> list[CallTarget]:
 
 
 def _of_command(text: str) -> list[CallTarget]:
-    """Return what a command line names, and its commands one by one."""
+    """Return the targets in a command line, and its commands one by one."""
     lines = [text, *(part for part in _PARTED.split(text) if part != text)]
     return [
         *_inside(text),

@@ -21,7 +21,7 @@ Piece = tuple[Text, int, str]
 
 
 def across(automaton: Automaton, request: Request, texts: Iterable[Text]) -> list[tuple[Text, Match]]:
-    """Return the share that each text has in a match over several of them. `texts`: those of `request` that are
+    """Return, for each match that spans several adjacent texts, the part in each. `texts`: the texts of `request` to
     read."""
     found: list[tuple[Text, Match]] = []
     roles = [_SAME.get(message.role, message.role) for message in request.messages]
@@ -66,5 +66,5 @@ def _runs(request: Request, texts: Iterable[Text]) -> Iterator[list[Piece]]:
 
 
 def _is_one_turn(request: Request, first: int, last: int) -> bool:
-    """Return whether all messages from one to the other have the same role; those without text are no border."""
+    """Return whether all messages between the two have the same role; those without text are ignored."""
     return len({_SAME.get(message.role, message.role) for message in request.messages[first : last + 1]}) == 1

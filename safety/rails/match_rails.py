@@ -48,7 +48,7 @@ WORTH_REMEMBERING = 64
 
 @dataclass(frozen=True, slots=True)
 class MatchPolicy:
-    """What to do about each label. `actions`: `redact`, `escalate` or `block` by label; others do `action`."""
+    """The action for each label: `redact`, `escalate` or `block` by label in `actions`, else `action`."""
 
     action: str = "redact"
     actions: Mapping[str, str] | None = None
@@ -63,7 +63,7 @@ class MatchPolicy:
 
 
 def version(automaton: Automaton, policy: MatchPolicy) -> str:
-    """Return a version that changes when the rules or what is done about them change, and only then."""
+    """Return a version that changes exactly when the rules or their actions change."""
     said = (policy.action, sorted((policy.actions or {}).items()), policy.replacement)
     return hashlib.sha256(f"{automaton.fingerprint} {said}".encode()).hexdigest()[:16]
 
@@ -77,8 +77,7 @@ class MatchSession:
         self._escalated = False
 
     def clears(self, text: str) -> bool:
-        """Return whether there is nothing to say of `text`, if it is the whole of the channel. Reads nothing into the
-        session."""
+        """Return whether `text`, as the whole channel, has no match. Does not change the session."""
         return not find_all(self._scanner.automaton, text)
 
     def feed(self, text: str) -> Verdict:
@@ -93,7 +92,7 @@ class MatchSession:
         return self._verdict(self._scanner.cut())
 
     def after(self, lead: str) -> MatchSession:
-        """Return a session for what follows `lead`."""
+        """Return a session for the text after `lead`."""
         return _MatchContinuation(self._scanner, self._policy, lead)
 
     @property
@@ -117,8 +116,8 @@ class MatchSession:
 
 
 class _MatchContinuation(MatchSession):
-    """Reports matches that end behind `lead`, with offsets from there on, until none can have begun in it or hang on
-    its last characters. What else is in the text a session of the text alone reports."""
+    """Reports matches that span the end of `lead`, at offsets in the text after it, until no more are possible. Matches
+    in the text alone are left to another session."""
 
     def __init__(self, scanner: Scanner, policy: MatchPolicy, lead: str) -> None:
         super().__init__(scanner, policy)
@@ -199,7 +198,7 @@ def _with_names(channels: frozenset[Channel]) -> frozenset[Channel]:
 
 
 class PassSession:
-    """For a channel that the rail was told to leave alone."""
+    """The session of a channel the rail does not read: releases everything."""
 
     def __init__(self) -> None:
         self._end = 0
@@ -220,14 +219,14 @@ _BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class MatchScreen:
-    """Slot `screen`: the same matches in every text of the request, one by one. The first that blocks decides."""
+    """Slot `screen`: searches every text of the request, one by one. The first match that blocks decides."""
 
     inline_chars = LONG
     text_chars = 0
 
     def __init__(self, name: str, automaton: Automaton, policy: MatchPolicy, roles: frozenset[str]) -> None:
-        """Make an input rail over `automaton`. `roles`: whose messages are read; what stands beside the messages always
-        is."""
+        """Build an input rail over `automaton`. `roles`: whose messages are read; text beside the messages is always
+        read."""
         self.name = name
         self.properties = RailProperties(version(automaton, policy), reads="texts")
         self._automaton = automaton

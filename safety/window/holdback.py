@@ -67,11 +67,11 @@ class HoldbackWindow:
 
     @property
     def held(self) -> int:
-        """Return how many characters were fed and neither released nor replaced."""
+        """Return the number of characters fed and neither released nor replaced."""
         return self._fed - self._done
 
     def feed(self, text: str) -> Released:
-        """Read `text`; return what may leave now. After a block nothing more is taken or released."""
+        """Read `text`; return the text that may leave now. After a block nothing more is read or released."""
         steps = []
         while text and self.blocked is None:
             # A piece no longer than the room left cannot pass the bound midway, so the bound is met at a character.
@@ -91,8 +91,8 @@ class HoldbackWindow:
         return self._release(self._ask_all(None))
 
     def whole(self, text: str, *, cut: bool = False) -> list[Released]:
-        """Do `feed` of all there will be, and `close`. Where every session is a `ClearingSession` and clears it, none
-        reads it letter by letter."""
+        """Return the results of `feed` of the whole text and `close`. If every session is a `ClearingSession` and
+        clears it, none reads it character by character."""
         if not cut and len(text) <= self._limits.max_hold and all(active.clears(text) for active in self._active):
             self._fed = self._done = len(text)
             return [Released(text) if text else NOTHING]
@@ -126,7 +126,8 @@ class HoldbackWindow:
         return min((g for g in self._active if g.counts), key=lambda g: g.clear_to).name
 
     def _ask_all(self, piece: str | None) -> Stop | None:
-        """Show every rail the piece (None: the end), even after one has blocked: what may leave depends on all."""
+        """Pass the piece (None: the end) to every rail, even after one has blocked: the released text depends on
+        all."""
         stop: Stop | None = None
         for active in self._active:
             if not active.dropped and not active.silent:  # `speaks`, asked of each rail at each piece
@@ -186,9 +187,11 @@ class HoldbackWindow:
         return None if active.dropped else Stop("rail_failed", active.name)
 
     def _pinpoint(self, stop: Stop, before: list[int], low: int) -> Stop:
-        """Find which character made a rail block, and what the others thought then: they may have been fed past it.
+        """Find the character at which a rail blocks, and the other rails' verdicts there, since they may have read past
+        it.
 
-        Fresh sessions read the text again; the first offset that blocks is found by halving. Once in a stream's life.
+        Fresh sessions read the text again; the first offset that blocks is found by bisection. Happens once per stream
+        at most.
         """
         whole, high = "".join(self._pieces), self._fed
         saved, hold_from = self._spans, self._hold_from
@@ -208,7 +211,7 @@ class HoldbackWindow:
         return found
 
     def _replay(self, text: str) -> tuple[Stop | None, list[str]]:
-        """Return what stops `text`, and what was escalated before that."""
+        """Return the verdict that stops `text`, and escalations before it."""
         fed, self._fed = self._fed, len(text)
         told = self._failures, self._escalations, self._shadow
         self._failures, self._escalations, self._shadow = list(self._failures), [], []
@@ -259,7 +262,7 @@ class HoldbackWindow:
         return self._take_redacted(clear) if self._spans else (self._take(clear), _NONE)
 
     def _take(self, end: int) -> str:
-        """Return the text up to `end`, which is then released."""
+        """Release and return the text up to `end`."""
         start = self._done
         if end <= start:
             return ""
@@ -268,11 +271,11 @@ class HoldbackWindow:
         return self._written(start, text)
 
     def _written(self, start: int, text: str) -> str:
-        """Return how clean text from `start` on is spelled on its way out."""
+        """Return the released spelling of clean text from `start` on."""
         return text
 
     def _replaced(self, redaction: Redaction) -> str | None:
-        """Return what is written for a span; None where it cannot be replaced, which blocks."""
+        """Return the replacement of a span; None if it cannot be replaced, which blocks."""
         if self._behind and redaction.start == 0 and not self._parts_from_lead(redaction.replacement):
             return None
         return redaction.replacement

@@ -1,4 +1,4 @@
-"""Where a JSON text that comes in pieces stands: the path of its value, a number's state, what an escape decodes to."""
+"""Track the position in a streamed JSON text: the path of the value, a number's state, and decoded escapes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ _MARKS |= {(place, letter): "e" for place in ("int", "0", "fraction") for letter
 
 
 def after(place: str, char: str) -> str:
-    """Return the place in a number or word after `char`; empty where JSON has none such. Words are their own places."""
+    """Return the state of a number or word after `char`; empty if JSON has none such. The state of a word is its text
+    so far."""
     if char in "0123456789" and place in _DIGITS:
         return "0" if char == "0" and place in ("start", "-") else _DIGITS[place]
     if (place, char) in _MARKS:

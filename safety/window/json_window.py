@@ -28,8 +28,8 @@ Kind = Literal["string", "key", "number"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a redaction falls. `path` leads to the value (for a key, to its object); `whole` says that the span is all
-    of the text and the text has ended, so that any replacement is the whole value."""
+    """Where a redaction falls. `path` leads to the value (for a key, to its object); `whole`: the span is the entire,
+    finished text, so a replacement becomes the whole value."""
 
     path: tuple[str | int, ...]
     kind: Kind
@@ -118,13 +118,13 @@ class JsonWindow:
 
     @property
     def held(self) -> int:
-        """Return how many characters of the JSON text were fed and neither released nor replaced."""
+        """Return the number of characters of the JSON text fed and neither released nor replaced."""
         held = (self._unit.raw_held if self._unit is not None else 0) + len(self._escape)
         held += sum(map(len, self._waiting)) if self._waiting else 0
         return held if self._border is None else held + self._border.held
 
     def feed(self, text: str) -> Released:
-        """Read `text`; return what may leave now, in the spelling in which it came."""
+        """Read `text`; return the text that may leave now, in its original spelling."""
         if self._border is not None:
             return self._let_in(self._border, self._border.feed(text))
         return self._feed(text)
@@ -182,7 +182,7 @@ class JsonWindow:
         return step
 
     def _read(self, text: str, i: int) -> tuple[Released, int]:
-        """Read one step from `i`: a run of characters that are alike."""
+        """Read one run of characters of the same kind, from `i` on."""
         if self._unit is None:
             return self._between(text, i)
         if self._kind == "number":
@@ -209,7 +209,7 @@ class JsonWindow:
         return Released('"'), i + 1
 
     def _in_bare(self, unit: _Unit, text: str, i: int) -> tuple[Released, int]:
-        """Read numbers and the three words. The first character that makes it neither blocks."""
+        """Read numbers and the words `true`, `false`, `null`. Blocks at the first character that fits neither."""
         run = _BARE.match(text, i)
         if run is None:
             return self._end_unit(), i
@@ -231,7 +231,7 @@ class JsonWindow:
         return step, run.end()
 
     def _in_part(self, unit: _Unit, text: str) -> Released:
-        """Read a number from its point or exponent on: what leaves waits until it is known what it stands for."""
+        """Read a number from its point or exponent on, holding it until its value is known."""
         step = self._pass("", unit.feed(text))
         if step.text:
             self._waiting.append(step.text)
@@ -280,8 +280,7 @@ class JsonWindow:
         return self._by_value(released)
 
     def _by_value(self, rest: Released) -> Released:
-        """Return what leaves of a number in parts: nothing where rails object to the whole number that it stands
-        for."""
+        """Return the text to release of a number in parts; nothing if rails object to its value."""
         spelled = Released("".join(self._waiting))
         self._waiting = []
         seen = NOTHING

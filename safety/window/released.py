@@ -1,4 +1,4 @@
-"""What a hold-back window lets out, step by step."""
+"""Define the output of a hold-back window, step by step."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ class Redaction:
 @quick
 @dataclass(frozen=True, slots=True)
 class Released:
-    """What a step let out. `blocked` is the reason that ended the stream; `rail` is who said so. `withheld` passed all
-    rails, but lies behind a place that a person has to look at: it leaves only if that person agrees. `failures` says
-    which rail failed and how, also where the failure was let pass; `shadow` what rails in shadow would have done."""
+    """The output of one step. `blocked` is the reason that ended the stream, `rail` the rail that gave it.
+
+    `withheld` is text that passed all rails but follows an escalation: it leaves only if a person agrees. `failures`
+    lists the rails that failed and how, also where the failure was let pass; `shadow` the actions of rails in shadow
+    mode.
+    """
 
     text: str = ""
     blocked: str | None = None
@@ -39,7 +42,7 @@ NOTHING = Released()
 
 
 def joined(*steps: Released) -> Released:
-    """Join several steps to one; the last says whether the stream goes on. Behind an escalation everything is
+    """Join several steps to one; the last decides whether the stream continues. Text after an escalation is
     withheld."""
     told = [step for step in steps if step is not NOTHING]
     if len(told) < 2:

@@ -1,4 +1,4 @@
-"""Check what an output rail says of a stream: a rail may be anybody's plug-in."""
+"""Validate the verdicts of output rails, which may be third-party plug-ins."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from sluicegate.plugins import RailSession, Span, Verdict
 
 
 class BadVerdict(Exception):
-    """A rail's answer breaks the contract; the message says how."""
+    """Raised when a rail's verdict breaks the contract; the message says how."""
 
 
 def check_verdict(verdict: Verdict, before: int, fed: int, *, closing: bool, redacts: bool = True) -> None:
-    """Check that `verdict` can be of `fed` characters after one that was clear to `before`. Raises `BadVerdict`
-    otherwise. `closing`: no more will come; `redacts`: its rail may replace text."""
+    """Raise `BadVerdict` unless `verdict` is valid after `fed` characters and an earlier `clear_to` of `before`.
+    `closing`: at the end of the text; `redacts`: the rail may replace text."""
     _check_kinds(verdict)
     if not before <= verdict.clear_to <= fed:
         raise BadVerdict(f"clear_to is {verdict.clear_to}, must be from {before} to {fed}")
@@ -44,7 +44,7 @@ def is_plain(verdict: Any) -> bool:
 
 
 class CheckedSession:
-    """A session whose verdicts are checked as they come: both methods raise `BadVerdict`, or what the rail raises."""
+    """Validates the verdicts of a session: its methods raise `BadVerdict`, or the rail's own errors."""
 
     def __init__(self, session: RailSession) -> None:
         self._session = session
@@ -64,7 +64,7 @@ class CheckedSession:
 
 
 def _check_kinds(verdict: Any) -> None:
-    """Check that all parts are of the types that the contract gives them: what is wrong is used far from here."""
+    """Check the types of all fields, since a wrong one would be used far from here."""
     if not isinstance(verdict, Verdict):
         raise BadVerdict(f"the answer is of type {type(verdict).__name__}, must be a Verdict")
     _check_place("clear_to", verdict.clear_to)

@@ -32,7 +32,8 @@ Scores = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """`raw` score by head, worst view; `rule` is the certainty of the rule that fired, 0 if none did."""
+    """Results of one example: `raw` score by head, of the worst view; `rule`: certainty of the rule that fired, else
+    0."""
 
     example: Example
     raw: dict[str, float]
@@ -129,7 +130,7 @@ def calibrated(scored: Sequence[Scored]) -> Calibration:
 
 
 def probability(one: Scored, calibration: Calibration, head: str) -> float:
-    """Return what `Detector` answers for that reading: heads and rules together."""
+    """Return the probability `Detector` gives for that way of reading: heads and rules together."""
     heads = ("document", "injection") if head == "document" else (head,)
     found = [_sigmoid(one.raw[name], *calibration[name], one.is_document) for name in heads]
     return max(*found, 0.0 if head == "harm" else one.rule)
@@ -179,7 +180,7 @@ def _of(head: str, scored: Iterable[Scored]) -> Scores:
 
 
 def threshold(harmless: Scores, rate: float) -> float:
-    """Return the least score above which at most `rate` of `harmless` lie."""
+    """Return the least score above which at most the share `rate` of `harmless` lies."""
     ordered = np.sort(harmless)[::-1]
     return float(ordered[min(int(rate * len(ordered)), len(ordered) - 1)])
 
