@@ -1,4 +1,4 @@
-"""Answers kept for later: exact ones always right, by meaning where asked, in memory, a file or Redis."""
+"""The response cache: exact answers, optionally answers to similar questions; in memory, in a file or in Redis."""
 
 from typing import TYPE_CHECKING
 

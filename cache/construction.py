@@ -1,4 +1,4 @@
-"""Make caches of their settings."""
+"""Build caches from their settings."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _semantic(where: str, own: SemanticSettings | None) -> SemanticTier | None:
 
 
 def _sameness(where: str, own: SemanticSettings) -> Sameness | None:
-    """Make the judge of sameness, if one is configured. Raises `ConfigurationError`."""
+    """Return the configured judge of sameness; None where there is none. Raises `ConfigurationError`."""
     if not own.judge:
         return None
     kind, _, rest = own.judge.partition(":")
@@ -115,8 +115,8 @@ def _imported(where: str, named: str) -> Embedder:
 
 
 def _sealer(secret_env: str) -> EntrySealer | None:
-    """Make a sealer. The secret, in hexadecimal digits, is read from the environment so that it stands in no file of
-    settings. Raises `ConfigurationError`."""
+    """Return a sealer. Its secret, in hexadecimal, is read from the environment variable `secret_env`, so that no
+    settings file holds it. Raises `ConfigurationError`."""
     if not secret_env:
         return None
     try:

@@ -1,8 +1,8 @@
-"""What a store keeps and hands back, and what an entry can be withdrawn by.
+"""Cache entries as stores keep and return them, and the labels by which they are withdrawn.
 
 Withdrawal rests on *epochs*: each label of a tenant (a model version, a tag ...) has a counter that a purge raises. An
-entry is good while the counters of its labels are those that its request saw when it was looked up, so that an answer
-which was being generated while a purge ran is not kept past it.
+entry is valid while the counters of its labels equal those seen when its request was looked up, so an answer that was
+being generated while a purge ran is not kept.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def labels_of(model_version: str, template_version: str, rails: str, tags: Itera
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """An entry. `stored_at_s` is Unix time; `usage` what making the answers cost, which is what a hit saves."""
+    """A cache entry. `stored_at_s`: Unix time; `usage`: tokens that generating the answers cost, which a hit saves."""
 
     answers: tuple[Answer, ...]
     stored_at_s: float
@@ -56,7 +56,8 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IndexRow:
-    """A point of the semantic index: whose answer it leads to, what the fact guard compares, and the unit vector."""
+    """A row of the semantic index: the digest of the entry that it leads to, the facts that the guard compares, and the
+    unit vector, float32 [dim]."""
 
     digest: str
     facts: int
@@ -66,7 +67,7 @@ class IndexRow:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """Asks a store that others write to as well for the rows of a scope that came after `cursor`."""
+    """A request for the rows of `scope` that other gateways added after `cursor`."""
 
     scope: str
     cursor: str = ""
@@ -74,8 +75,8 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a store answered. `epochs` is the tenant's state as of now, to be given to `put`; None means that the store
-    did not answer and nothing should be put."""
+    """The result of a look-up in a store. `epochs`: the tenant's epochs now, to be passed to `put`; None means that the
+    store did not answer and nothing should be put."""
 
     kept: Kept | None = None
     epochs: Mapping[str, str] | None = None
@@ -87,7 +88,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """A kept answer whose prompt is near; `score` is the cosine."""
+    """A kept answer to a similar prompt; `score` is the cosine."""
 
     digest: str
     score: float
@@ -95,23 +96,23 @@ class Near:
 
 @runtime_checkable
 class Searching(Protocol):
-    """Optional for stores: one that searches its rows itself. Neither call raises into a request."""
+    """For stores that search the semantic index themselves. Neither call raises into a request."""
 
     @property
     def searches(self) -> bool:
-        """Return whether the store searches. Where it turns out that it cannot, rows are fed to the gateways, as every
-        other store does."""
+        """Return whether the store searches. Where its server cannot, it feeds rows to the gateways, as other stores
+        do."""
 
     async def nearest(self, tenant: str, scope: str, probe: IndexRow, floor: float, count: int) -> list[Near]:
         """Return at most `count` rows with the facts of `probe` and a cosine of at least `floor`, nearest first."""
 
     async def forget(self, tenant: str, scope: str, digest: str) -> None:
-        """Forget the row of an entry that is gone."""
+        """Remove the row of an entry that no longer exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldEntries:
-    """How much a store keeps for one tenant and model; `bytes` None where it does not know. `model` "" = all models."""
+    """How much a store holds of one tenant and model. `bytes` None: unknown; `model` "": all models."""
 
     tenant: str
     model: str
@@ -121,33 +122,32 @@ class HeldEntries:
 
 @runtime_checkable
 class CountingStore(Protocol):
-    """Optional for stores: one that can say whose entries it holds."""
+    """For stores that can count their entries by tenant."""
 
     async def held(self, tenants: Iterable[str]) -> list[HeldEntries] | None:
-        """Return the entries by tenant and model; None where they cannot be counted now. `tenants`: the names that are
-        known here, for a store that keeps digests of names only. What belongs to none of them is reported under its
-        digest."""
+        """Return the entries by tenant and model; None where they cannot be counted now. `tenants`: known names, for a
+        store that keeps only digests of names; entries of any other tenant are reported under its digest."""
 
 
 @runtime_checkable
 class Store(Protocol):
-    """Where answers lie. `get`, `put` and `drop` never raise into a request: a store that fails answers an empty
-    `Look` or False, and counts it."""
+    """A cache store. `get`, `put` and `drop` never raise into a request: a store that fails returns an empty `Look` or
+    False, and counts the failure."""
 
     async def get(self, key: CacheKey, feed: Feed | None = None) -> Look: ...
 
     async def put(
         self, key: CacheKey, kept: Kept, epochs: Mapping[str, str] | None, scope: str = "", row: IndexRow | None = None
     ) -> bool:
-        """Keep an entry and return whether it was kept. `epochs` are as of the look-up; where a label's epoch has moved
-        on since, nothing is kept. `row`, if any, joins the rows of `scope`."""
+        """Store an entry and return whether it was stored. `epochs` are those of the look-up; where a label's epoch has
+        moved on since, nothing is stored. `row`, if any, is added to the rows of `scope`."""
 
     async def drop(self, key: CacheKey) -> None: ...
 
     async def purge(self, tenant: str | None, label: str | None) -> int:
-        """Withdraw a tenant's entries (None: everyone's) with `label` (None: all). At once for every look-up that
-        begins afterwards; returns how many entries were deleted by then. Raises `Overloaded` where nothing could be
-        withdrawn: a purge is never lost in silence."""
+        """Withdraw a tenant's entries (None: everyone's) with `label` (None: all), effective for every look-up that
+        begins afterwards. Return how many entries were deleted by then. Raises `Overloaded` where nothing could be
+        withdrawn."""
 
     def stats(self) -> Mapping[str, float]: ...
 
@@ -162,7 +162,7 @@ GENERATION = "generation"
 
 @dataclass(slots=True)
 class Counts:
-    """Counters by name. Any thread may `add`; when two do so in the same instant one of the counts may be lost."""
+    """Counters by name. Any thread may `add`; of two simultaneous additions one may be lost."""
 
     values: dict[str, float] = field(default_factory=dict)
 

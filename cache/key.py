@@ -1,7 +1,7 @@
-"""What an answer depends on, as one digest: equal requests have equal keys however they are written.
+"""The cache key: a digest of everything an answer depends on. Equal requests have equal keys however they are written.
 
-Not covered: requests that mean the same in other words (that is for a semantic tier), numerically equal values of
-different type (`1` and `1.0` are different JSON here), and Unicode normal forms (a model reads them differently).
+Not covered: requests that mean the same in other words (see the semantic tier), numerically equal values of different
+type (`1` and `1.0` are different JSON here), and Unicode normal forms (a model reads them differently).
 """
 
 from __future__ import annotations
@@ -50,9 +50,8 @@ def cache_key(
     rails: str = "",
     scope: Mapping[str, Any] | None = None,
 ) -> CacheKey:
-    """Return the key of a request. `rails` is the fingerprint of the rail set in force (`fingerprint`); `scope` holds
-    whatever the answer depends on beside the request, as JSON values. Raises `TypeError` where a constraint holds what
-    JSON cannot say."""
+    """Return the key of a request. `rails`: `fingerprint` of the active rails; `scope`: JSON values of all else that
+    the answer depends on. Raises `TypeError` where a constraint holds a value that JSON cannot express."""
     asked = {
         "model": [model, model_version],
         "template": template_version,
@@ -67,13 +66,13 @@ def cache_key(
 
 
 def fingerprint(value: Any) -> str:
-    """Return the SHA-256 of `canonical(value)`, hexadecimal."""
+    """Return the SHA-256 of `canonical(value)`, in hexadecimal."""
     return hashlib.sha256(canonical(value)).hexdigest()
 
 
 def canonical(value: Any) -> bytes:
-    """Return UTF-8 JSON with sorted keys and no white space: one text for each JSON value. Raises `TypeError` or
-    `ValueError` for what JSON cannot say (NaN, sets, objects), rather than keying on its accidental text."""
+    """Return canonical UTF-8 JSON: sorted keys, no white space. Raises `TypeError` or `ValueError` for values that JSON
+    cannot express (NaN, sets, objects)."""
     return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
 
 
@@ -92,8 +91,8 @@ def _plain(value: Any) -> Any:
 
 
 def _rest(request: Request) -> dict[str, Any]:
-    """Return what else was asked for, by the name of the field. Only what differs from the defaults is returned, so
-    that a new field leaves the keys of plain requests as they are."""
+    """Return the request's other fields by name. Defaults are left out, so that a new field does not change the keys of
+    requests that do not use it."""
     found = {}
     for f in _KEYED:
         value = getattr(request, f.name)
@@ -116,8 +115,8 @@ def _constraint(constraint: Constraint | None) -> Any:
 
 
 def _in_order(value: Any) -> Any:
-    """Return `value` with its objects as lists of names and values. An answer has its properties in the order of the
-    schema, and a model reads a schema as it is written."""
+    """Return `value` with objects as lists of pairs, so that the order of properties counts: an answer has them in the
+    order of the schema, and a model reads the schema as written."""
     if isinstance(value, Mapping):
         return {"in order": [[_name(key, value), _in_order(item)] for key, item in value.items()]}
     if isinstance(value, list | tuple):
@@ -134,8 +133,8 @@ def _name(key: Any, value: Any) -> str:
 
 
 def _sampling(sampling: Sampling) -> dict[str, Any]:
-    """Return what differs from the defaults and can change an answer: a seed says nothing where the likeliest token is
-    always taken, nor do the options that thin out what is drawn from."""
+    """Return the non-default options that can change an answer. In greedy decoding the seed and the logit filters
+    cannot."""
     inert = _ONLY_DRAWS if sampling.temperature == 0 else frozenset()
     asked = {name: getattr(sampling, name) for name in _DEFAULTS if name not in inert}
     found = {name: value for name, value in asked.items() if value != _DEFAULTS[name]}

@@ -1,4 +1,4 @@
-"""What a request asks of the cache, and what it gets: facts, made once and passed along."""
+"""What a request asks of the cache, and the result: immutable facts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ MAX_COMPARED_CHARS = 8192
 
 @dataclass(frozen=True, slots=True)
 class CacheQuestion:
-    """`text` is compared by meaning; `scope` digests all the rest, which must be equal. No text: exact answers only."""
+    """A look-up. `text` is compared by meaning; `scope` digests all the rest, which must be equal. `text` None: exact
+    answers only."""
 
     key: CacheKey
     labels: tuple[str, ...] = ()
@@ -28,7 +29,7 @@ class CacheQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What one generation made, shared with equal requests that waited for it."""
+    """The result of one generation, shared with the equal requests that waited for it."""
 
     answers: tuple[Answer, ...]
     usage: Usage
@@ -36,7 +37,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class CacheHit:
-    """A kept answer. Whoever serves it re-validates it against this request's schema and runs this key's rails."""
+    """A kept answer. The caller must validate it against this request's schema and run this request's rails on it."""
 
     answers: tuple[Answer, ...]
     kind: Literal["exact", "semantic"]
@@ -59,7 +60,7 @@ class CacheHit:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """What a look-up found, and what `remember` needs of it when there was nothing."""
+    """The result of a look-up, and after a miss the state that `remember` needs."""
 
     found: CacheHit | None = None
     epochs: Mapping[str, str] | None = None

@@ -1,10 +1,10 @@
-"""Identical concurrent requests share one generation.
+"""Single flight: identical concurrent requests share one generation.
 
-The first to board a key leads; the others wait. What the leader lands, all get. A leader that fails or goes away passes
-the lead to the one who has waited longest; a leader whose answers are not to be shared (blocked, cut short) releases
-everybody at once, so that they do not queue behind one another for nothing.
+The first request to board a key leads; the others wait and get the answers that it lands. A leader that fails or goes
+away passes the lead to the longest waiting one. A leader whose answers cannot be shared (blocked, cut short) releases
+all at once, so that they do not queue one behind another.
 
-Not covered: other processes. Two gateways may generate the same answer at the same time, once each.
+Not covered: other processes. Two gateways may each generate the same answer once.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class _Flight(Generic[T]):
 
 
 class Seat(Generic[T]):
-    """Whoever has one calls `land`, `release` or `abandon` in the end, however the request ended; all are idempotent
-    and do nothing for seats that do not lead.
+    """One request's role in a flight. The holder must call `land`, `release` or `abandon`, however the request ends;
+    all are idempotent and do nothing for seats that do not lead.
 
     - `leads`: generate, then `land`.
-    - `follows`: `answers` holds what the leader landed.
+    - `follows`: `answers` holds the leader's answers.
     - `alone`: generate; nobody waits for it.
     """
 
@@ -44,17 +44,17 @@ class Seat(Generic[T]):
         self._open = role == "leads"
 
     def land(self, answers: T) -> None:
-        """Give `answers` to everyone who waits."""
+        """Give `answers` to all waiting requests."""
         for waiter in self._leave():
             waiter.set_result(Seat(self._flights, self._key, "follows", answers))
 
     def release(self) -> None:
-        """Let everyone who waits go on alone: there is nothing to share."""
+        """Let all waiting requests generate on their own: the answers cannot be shared."""
         for waiter in self._leave():
             waiter.set_result(Seat(self._flights, self._key, "alone"))
 
     def abandon(self) -> None:
-        """Let the next in line lead: this one failed or went away."""
+        """Pass the lead to the longest waiting request: this one failed or went away."""
         if self._open:
             self._open = False
             self._flights._promote(self._key)
@@ -67,18 +67,18 @@ class Seat(Generic[T]):
 
 
 class SingleFlight(Generic[T]):
-    """One per gateway; used from one event loop."""
+    """The flights of one gateway, by cache key; used from one event loop."""
 
     def __init__(self, patience_s: float = 30.0) -> None:
-        """Begin with no flights. A follower that has waited for `patience_s` goes on alone: a leader may be a stream
-        that a slow client reads, or hang."""
+        """Begin with no flights. `patience_s`: seconds after which a follower goes on alone, as the leader may hang or
+        be a stream that a slow client reads."""
         self._patience_s = patience_s
         self._flights: dict[CacheKey, _Flight[T]] = {}
         self._counts = Counts(dict.fromkeys(("led_total", "shared_total", "promoted_total", "impatient_total"), 0))
 
     async def board(self, key: CacheKey) -> Seat[T]:
-        """Take a seat. Returns at once where nobody flies, else when the leader has landed, released or gone, or
-        patience ends."""
+        """Take a seat. Returns at once where no request flies under `key`; else when the leader lands, releases or
+        abandons, or after `patience_s`."""
         flight = self._flights.get(key)
         if flight is None:
             self._flights[key] = _Flight()
@@ -111,8 +111,7 @@ class SingleFlight(Generic[T]):
 
     @staticmethod
     def _seat_after(waiter: asyncio.Future[Seat[T]]) -> Seat[T] | None:
-        """Return the seat that was given in the very moment in which waiting ended. Without it the lead would be
-        lost."""
+        """Return a seat that was assigned at the moment in which waiting ended; dropping it would lose the lead."""
         return waiter.result() if waiter.done() and not waiter.cancelled() else None
 
     def _land(self, key: CacheKey) -> list[asyncio.Future[Seat[T]]]:

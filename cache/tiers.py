@@ -54,7 +54,7 @@ NAMES = ("exact_hits", "semantic_hits", "misses", "stored", "refused", "embedder
 
 
 class TieredCache:
-    """A `ResponseCache` too, for callers that know nothing but keys. Used from one event loop."""
+    """A `ResponseCache` with semantic look-up, purges and single flight. Used from one event loop."""
 
     def __init__(
         self,
@@ -76,24 +76,24 @@ class TieredCache:
         return self._semantic is not None
 
     def is_semantic_for(self, model: str) -> bool:
-        """Return whether requests for `model` are answered by meaning without asking for it."""
+        """Return whether requests for `model` use the semantic tier by default."""
         return self._semantic is not None and not self._semantic.models.isdisjoint((model, "*"))
 
     @property
     def served_embedder(self) -> ServedEmbedder | None:
-        """Return the embedder that has to be bound, where this cache compares by a model that the gateway serves."""
+        """Return the embedder to bind to a model that this gateway serves; None where the cache uses no such model."""
         embedder = None if self._semantic is None else self._semantic.embedder
         return embedder if isinstance(embedder, ServedEmbedder) else None
 
     @property
     def served_judge(self) -> ServedSameness | None:
-        """Return the judge that has to be bound, where a model that the gateway serves judges sameness."""
+        """Return the judge to bind to a model that this gateway serves; None where the cache uses no such model."""
         sameness = None if self._semantic is None else self._semantic.sameness
         judge = None if sameness is None else sameness.judge
         return judge if isinstance(judge, ServedSameness) else None
 
     async def recall(self, question: CacheQuestion) -> Recall:
-        """Look the question up, exactly and by meaning. Never raises into a request."""
+        """Look the question up, exactly and then by meaning. Never raises into a request."""
         place = self._place(question)
         look = await self._store.get(question.key, self._feed(place))
         self._absorb(place, look, question.key)
@@ -107,8 +107,8 @@ class TieredCache:
     async def remember(
         self, question: CacheQuestion, answers: tuple[Answer, ...], recall: Recall, usage: Usage | None = None
     ) -> bool:
-        """Keep complete answers, and return whether they were kept. Blocked, refused or cut ones are not kept, nor any
-        that was made while a purge of one of its labels ran. `usage` is what they cost."""
+        """Store complete answers, and return whether they were stored. Blocked, refused or truncated ones are not, nor
+        any that were generated while one of their labels was purged. `usage`: tokens that they cost."""
         if not keepable(answers) or recall.epochs is None or recall.found is not None:
             self._counts.add("refused_total")
             return False
@@ -143,7 +143,7 @@ class TieredCache:
         await self.withdraw(key)
 
     async def withdraw(self, key: CacheKey) -> None:
-        """Serve that entry to nobody any more."""
+        """Delete the entry, from the store and the semantic index."""
         await self._store.drop(key)
         if self._semantic is not None:
             self._semantic.forget(key.tenant, key.digest)
@@ -166,7 +166,7 @@ class TieredCache:
         }
 
     async def held(self, tenants: Iterable[str]) -> list[HeldEntries] | None:
-        """Return the entries by tenant and model; None where the store cannot say."""
+        """Return the entries by tenant and model; None where the store cannot count them."""
         return await self._store.held(tenants) if isinstance(self._store, CountingStore) else None
 
     def troubles(self) -> Sequence[Trouble]:
@@ -210,7 +210,7 @@ class TieredCache:
         return recalled
 
     async def _candidates(self, place: Place, probe: Probe, floor: float) -> AsyncIterator[Near]:
-        """Yield candidates, nearest first."""
+        """Yield similar kept answers, nearest first, at most `CANDIDATES`."""
         if self._searcher is not None:
             for near in await self._searcher.nearest(
                 *place, IndexRow("", probe.facts, probe.vector), floor, CANDIDATES
@@ -252,7 +252,7 @@ class TieredCache:
         return self._semantic.feed(place) if here else None  # type: ignore[union-attr,arg-type]
 
     def _absorb(self, place: Place | None, look: Look, key: CacheKey) -> None:
-        """Add the rows of other gateways. A long backlog is read on in the background."""
+        """Add the rows of other gateways. A long backlog is read in the background."""
         if place is None or self._semantic is None:
             return
         self._semantic.absorb(place, look)
@@ -281,8 +281,8 @@ class TieredCache:
 
 
 def front(stage: ResponseCache | Store) -> TieredCache:
-    """Return whatever fills the slot `recall` as a `TieredCache`: ours as it is, a store as exact answers only, and a
-    stranger's `ResponseCache` without ages, labels and purges."""
+    """Return the stage in slot `recall` as a `TieredCache`: ours unchanged; a store, for exact answers only; a third
+    party's `ResponseCache`, without ages, labels and purges."""
     if isinstance(stage, TieredCache):
         return stage
     if isinstance(stage, Store):

@@ -1,8 +1,8 @@
-"""A folder of what is made once and outlives the process: where it is, whether it can be believed, and its bound.
+"""An on-disk cache folder: its location, the integrity check of its files, and its size bound.
 
-A file is a line that names its format, a BLAKE2b digest of the rest, and the rest. What is damaged counts as absent and
-is removed. The digest tells accidents, not attacks: who may write to the folder may write anything, so one that others
-can write to is not used. Safe to share by processes: each file appears whole or not at all.
+A file is a line that names its format, a BLAKE2b digest of the payload, and the payload. A damaged file counts as
+absent and is removed. The digest detects accidents, not attacks: anyone who can write to the folder can forge a file,
+so a folder that other users can write to is not used. Processes may share a folder: each file is replaced atomically.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def default_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 class CacheFolder:
-    """Files of one kind. `most_bytes`: of all together; those that were not used for longest go first."""
+    """A folder of files of one kind, together at most `most_bytes`; the least recently used are deleted first."""
 
     kind: ClassVar[str]
     """Ends the names of its files, and stands in their first line."""
@@ -51,7 +51,8 @@ class CacheFolder:
         self._warned: set[str] = set()
 
     def read_bytes(self, name: str) -> bytes | None:
-        """Return what is kept under `name`; None where there is nothing that can be believed."""
+        """Return the payload stored under `name`; None where there is none, it is damaged, or others could have written
+        it."""
         file = self._file(name)
         try:
             if not self._is_ours(self.path) or not self._is_ours(file):
@@ -71,7 +72,8 @@ class CacheFolder:
         return data[begin:]
 
     def write_bytes(self, name: str, payload: bytes) -> bool:
-        """Keep `payload`; False where that is not possible (`failure` and one log line say why), or it is too large."""
+        """Store `payload`. Return False where it is larger than `most_bytes`, or cannot be written; then `failure` and
+        one log line say why."""
         file, new = self._file(name), ""
         if len(payload) > self.most_bytes:
             return False
@@ -94,7 +96,7 @@ class CacheFolder:
         return True
 
     def discard(self, name: str, why: str) -> None:
-        """Take away what turned out to be useless."""
+        """Delete an unusable file and log the reason `why`, a verb phrase such as "is damaged"."""
         file = self._file(name)
         self.log.warning("%s %s; what it held is %s anew", file, why, self.made)
         with suppress(OSError):
@@ -126,7 +128,8 @@ class CacheFolder:
 
 
 def others_can_write(found: os.stat_result) -> bool:
-    """Return whether others than this user and root, who can do everything, can change a file or folder."""
+    """Return whether a user other than this one and root can change the file or folder. False on systems without POSIX
+    modes."""
     if os.name != "posix":
         return False
     return found.st_uid not in {os.geteuid(), 0} or bool(stat.S_IMODE(found.st_mode) & 0o022)

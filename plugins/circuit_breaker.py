@@ -1,4 +1,5 @@
-"""A circuit breaker: what fails again and again is left alone for a while, so that nobody waits for it each time."""
+"""A circuit breaker: stop calling a dependency that fails repeatedly, so that callers need not wait for each
+failure."""
 
 from __future__ import annotations
 
@@ -20,10 +21,11 @@ class BreakerTerms(Protocol):
 
 
 class CircuitBreaker:
-    """Open after `failures_to_open` failures in a row: no call for `pause_s`, then one call on trial a pause. Each
-    failure while open doubles the pause, up to `max_pause_s`; a success closes it. Used from one event loop.
+    """Open after `failures_to_open` failures in a row. While open, refuse calls for `pause_s`, then admit one trial
+    call per pause. Each failure while open doubles the pause, up to `max_pause_s`; a success closes the breaker. Used
+    from one event loop.
 
-    Whoever can tell a caller's fault from a failure of the thing itself asks `would_open` first, and reports `excused`.
+    A caller that can tell its own fault from the dependency's checks `would_open` first and reports `excused`.
     """
 
     def __init__(self, max_pause_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -39,7 +41,7 @@ class CircuitBreaker:
 
     @property
     def is_open(self) -> bool:
-        """Return whether it has opened, and no call has succeeded since."""
+        """Return whether the breaker has opened and no call has succeeded since."""
         return self._pauses > 0
 
     @property
@@ -52,7 +54,7 @@ class CircuitBreaker:
         return max(0.0, self._open_until - self._clock())
 
     def admits(self, terms: BreakerTerms) -> bool:
-        """Return whether a call may be made now. While open, admits one trial a pause, even if that trial never
+        """Return whether a call may be made now. While open, admit one trial per pause, whether or not that trial ever
         ends."""
         if not self.is_open:
             return True
@@ -62,11 +64,11 @@ class CircuitBreaker:
         return True
 
     def would_open(self, terms: BreakerTerms) -> bool:
-        """Return whether one more failure opens it, or keeps it open."""
+        """Return whether one more failure would open the breaker or keep it open."""
         return self.is_open or self._in_a_row + 1 >= terms.failures_to_open
 
     def excused(self) -> None:
-        """Count a failure that was the caller's, which is as good as a success."""
+        """Count a failure that was the caller's fault; it closes the breaker as a success does."""
         self.failures += 1
         self.succeeded()
 

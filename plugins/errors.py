@@ -121,7 +121,7 @@ class RequestTooLarge(RequestError):
 
 
 class QuotaExceeded(RequestError):
-    """The message says which quota, and what to remove."""
+    """A tenant's stored data has reached a quota. The message names the quota and what to remove."""
 
     code = "quota_exceeded"
     status = 413
@@ -228,25 +228,26 @@ class Overloaded(ServiceError):
 
 
 class AuditUnavailable(Overloaded):
-    """The audit log takes no line. Nothing was changed."""
+    """The audit log cannot be written. The operator's change was not made."""
 
     code = "audit_unavailable"
 
 
 class BooksUnavailable(Overloaded):
-    """Keys, limits or usage cannot be read or written now: a full disk, a store that is gone. Nothing was charged."""
+    """Keys, limits or usage cannot be read or written now, as with a full disk or a lost store. Nothing was charged."""
 
     code = "books_unavailable"
 
 
 class UpstreamUnavailable(Overloaded):
-    """Nobody here is busy: another server failed again and again, and is asked again by itself after a while."""
+    """Another server failed repeatedly and is not called for a while; it is retried automatically. No queue here is
+    full."""
 
     code = "upstream_unavailable"
 
 
 class StorageFailed(ServiceError):
-    """Nothing was kept; the same call may be made again once there is room."""
+    """The disk took no data; nothing was stored. The same call may be repeated once there is space."""
 
     code = "insufficient_storage"
     status = 507

@@ -1,5 +1,5 @@
-"""JSON by `orjson`, but integers of any length stay what they are: `orjson` reads those past 64 bits as floats, and
-writes none of them."""
+"""JSON by `orjson` with exact integers: `orjson` alone reads integers past 64 bits as floats and refuses to write
+them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ WHOLE = re.compile(r"(-?[0-9]{17,})\.0+")
 
 
 def read(data: bytes | bytearray | str, check: Callable[[Any], None] | None = None) -> Any:
-    """Return the value. `check` sees it first, with rounded integers. Raises `ValueError` for what is no JSON, or has
-    an integer of more digits than Python reads (4,300)."""
+    """Parse JSON with exact integers. `check` is called first with the tree in which long integers are rounded. Raises
+    `ValueError` for invalid JSON, or an integer of more digits than Python reads (4,300)."""
     found = orjson.loads(data)
     if check is not None:
         check(found)
@@ -36,7 +36,7 @@ def _number(text: str) -> int | float:
 
 
 def write(tree: Any, default: Callable[[Any], Any] | None = None) -> bytes:
-    """Return the text of a value, without blanks. `default` makes something of what JSON has not; without it that is a
+    """Return a value as JSON without white space. `default` converts objects that JSON lacks; without it they raise
     `TypeError`."""
     try:
         return orjson.dumps(tree, default=default)

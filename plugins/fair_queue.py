@@ -1,6 +1,6 @@
-"""A queue in which tenants take turns: what one of them adds waits behind its own, and behind one piece of each other.
+"""A fair queue: tenants take turns, so that a tenant's item waits behind its own and one item of each other tenant.
 
-Used by pools of threads, which start what `next` returns and report its end.
+Used by pools of threads, which start the item that `next` returns and report its end.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Line(Generic[T]):
-    """One tenant's pieces."""
+    """One tenant's waiting items, and the number of its running ones."""
 
     waiting: deque[T] = field(default_factory=deque)
     running: int = 0
 
 
 class FairQueue(Generic[T]):
-    """Used on one event loop. `places`: pieces that run at a time; `share`: of one tenant, at most."""
+    """Items by tenant. At most `places` run at a time, at most `share` of one tenant. Used from one event loop."""
 
     def __init__(self, places: int, share: int) -> None:
         self.running = 0
@@ -53,8 +53,8 @@ class FairQueue(Generic[T]):
         line.waiting.append(piece)
 
     def next(self) -> tuple[str, T] | None:
-        """Take the next piece that may run, which has a place from now on; a tenant that has its share lets others
-        pass. None where nothing may run."""
+        """Take the next item that may run and give it a place; skip tenants that already run `share` items. None where
+        no item may run."""
         for _ in range(len(self._turns)):
             if self.running >= self._places:
                 return None
@@ -70,17 +70,17 @@ class FairQueue(Generic[T]):
         return None
 
     def give_place_up(self) -> None:
-        """Give up the place of a piece that goes on without one; it still counts to its tenant's share."""
+        """Free the place of a running item that goes on without one; it still counts to its tenant's share."""
         self.running -= 1
 
     def ended(self, tenant: str, *, had_place: bool = True) -> None:
-        """Note that a piece which `next` returned is over."""
+        """Report the end of an item that `next` returned; `had_place`: it did not give its place up."""
         self._lines[tenant].running -= 1
         self.running -= had_place
         self._forget(tenant)
 
     def withdraw(self, tenant: str, piece: T) -> bool:
-        """Remove a piece that waits; False where it does not."""
+        """Remove a waiting item; return False where it does not wait."""
         line = self._lines.get(tenant)
         if line is None or piece not in line.waiting:
             return False

@@ -16,8 +16,8 @@ _become = object.__dict__["__class__"].__set__
 
 
 def quick(cls: type[T]) -> type[T]:
-    """Above `@dataclass(frozen=True, slots=True)`, for facts that are made by the thousand. A subclass keeps what the
-    dataclass itself had made."""
+    """Make a frozen dataclass fast to construct. Use above `@dataclass(frozen=True, slots=True)`, for classes
+    instantiated by the thousand. A subclass keeps the dataclass's own `__init__`."""
     fields = [field for field in dataclasses.fields(cls) if field.init]  # type: ignore[arg-type]
     slow = cls.__init__
     loose = {"__slots__": (), "__setattr__": object.__setattr__, "__delattr__": object.__delattr__}

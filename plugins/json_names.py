@@ -1,6 +1,6 @@
-"""Find a name that stands twice in one object of a JSON text.
+"""Detect duplicate names in one object of a JSON text.
 
-Parsers keep the last one in silence, or the first: two that read the same text can understand two things.
+Of duplicates parsers silently keep the last or the first, so two parsers can read the same text differently.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def check_once(tree: Any, text: bytes | bytearray | str) -> None:
 
 
 def _colons(data: bytes | bytearray) -> int:
-    """Count piece by piece: one count over megabytes holds the interpreter for tens of milliseconds."""
+    """Count colons in pieces: one count over megabytes would hold the interpreter for tens of milliseconds."""
     if len(data) <= PIECE:
         return data.count(b":")
     return sum([data.count(b":", at, at + PIECE) for at in range(0, len(data), PIECE)])

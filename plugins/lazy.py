@@ -1,4 +1,4 @@
-"""A front door that opens when it is used: importing a package loads none of what it offers."""
+"""Import a package's public names on first use: importing the package itself loads none of its modules."""
 
 from __future__ import annotations
 

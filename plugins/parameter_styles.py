@@ -1,6 +1,6 @@
-"""How models write the arguments of a call that are no JSON object: what opens and closes each one.
+"""Formats in which models write tool-call arguments other than as one JSON object: delimiters of each value.
 
-Data alone, for the grammar that writes them and for the judge that reads them: each has code of its own.
+Data only, shared by the grammar that generates them and the judge that parses them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Names of stages and what makes them. Built-ins and strangers' plug-ins use one door: `register(registry)`.
+"""Names of stages and their factories. Built-in and third-party plug-ins use the same entry, `register(registry)`.
 
-Installed is not enabled: discovery fills the registry, configuration says what runs and in which order.
+Installed is not enabled: discovery fills the registry, configuration selects the stages and their order.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Registry:
         self._stages[slot, name] = Registered(slot, name, factory, self._source)
 
     def register_from(self, source: str, register: Callable[[Registry], None]) -> None:
-        """Call a plug-in's `register`; whatever it throws becomes a `PluginError` that names it, and then none of its
-        stages stays: half a plug-in is harder to explain than none."""
+        """Call a plug-in's `register`. An exception in it becomes a `PluginError` that names the plug-in, and none of
+        its stages stays registered: half a plug-in is harder to explain than none."""
         before = dict(self._stages)
         self._source = source
         try:
@@ -96,8 +96,8 @@ class Registry:
         return sorted(self._stages.values(), key=lambda r: (SLOTS.index(r.slot), r.name))
 
     def build(self, slot: SlotName, name: str, settings: Mapping[str, Any]) -> Any:
-        """Make a stage. Raises `ConfigurationError` for a name nobody registered, listing those that are, and for
-        settings that the factory refuses; `PluginError` where the factory breaks or what it makes fits no slot."""
+        """Build a stage. Raises `ConfigurationError` for an unknown name, listing the registered ones, and for settings
+        that the factory refuses; `PluginError` where the factory fails or its stage does not fit the slot."""
         found = self._stages.get((slot, name))
         if found is None:
             known = ", ".join(self.names(slot)) or "none"
@@ -119,13 +119,13 @@ class Registry:
         return stage
 
     def was_built(self, slot: str, name: str) -> bool:
-        """Return whether some stage was made of it, by the configuration or by a stage that wraps it."""
+        """Return whether a stage of this name was built, for the configuration or for a stage that wraps it."""
         return (slot, name) in self._built
 
 
 def discover(registry: Registry, found: Iterable[EntryPoint] | None = None) -> list[str]:
-    """Register every installed plug-in of the entry-point group. One that does not import never stops the others:
-    its message is returned, and naming one of its stages in the configuration is then an error."""
+    """Register every installed plug-in of the entry-point group. One that fails to import does not stop the others: its
+    message is returned, and using one of its stages in the configuration raises that error."""
     complaints = []
     for entry in found if found is not None else entry_points(group=GROUP):
         try:
@@ -156,7 +156,7 @@ def _check_required(found: Registered, stage: object) -> None:
 
 
 def _check_optional(found: Registered, stage: object) -> None:
-    """Refuse half of what a stage may offer: it would be taken for a stage that does not offer it."""
+    """Refuse a stage that implements part of an optional Protocol, which would otherwise be silently ignored."""
     for protocol in (Lifecycle, StatsReporter, TroubleReporter, *OPTIONAL[found.slot]):
         names = methods_of(protocol)
         given = {name: getattr(stage, name) for name in names if hasattr(stage, name)}

@@ -109,7 +109,7 @@ def test_it_keeps_the_contract_of_its_slot() -> None:
 
 def scaffold(name: str, slot: SlotName = "moderate", into: Path = Path()) -> Path:
     """Write the package into a new folder `sluicegate-NAME` and return it. Raises `ConfigurationError` for a name that
-    cannot be a package's, an unknown slot, or a folder that exists: nothing is ever overwritten."""
+    is no valid package name, an unknown slot, or an existing folder; overwrites nothing."""
     if not NAME.fullmatch(name):
         raise ConfigurationError(f"{name!r} cannot be a plug-in's name; use lower-case letters, digits, single dashes")
     if slot not in SLOTS:
@@ -126,7 +126,7 @@ def scaffold(name: str, slot: SlotName = "moderate", into: Path = Path()) -> Pat
 
 
 def next_steps(folder: Path, name: str) -> str:
-    """Say what to type now, for the terminal."""
+    """Return the commands to type next, for the terminal."""
     return (
         f"{folder} is an installable plug-in that passes its own tests. Now:\n"
         f"  cd {folder}\n"

@@ -77,7 +77,7 @@ Count = Annotated[int, Within(least=1)]
 
 @dataclass(frozen=True, slots=True)
 class NoSettings:
-    """For a stage that takes none."""
+    """Settings of a stage that takes none."""
 
 
 def read_settings(kind: type[T], table: object, where: str) -> T:
@@ -122,7 +122,7 @@ def read_both(first: type[T], second: type[U], table: object, where: str) -> tup
 
 @contextmanager
 def collecting() -> Iterator[list[str]]:
-    """Gather all mistakes of every table that is read inside, where an error would name the first alone."""
+    """Collect the errors of every table that is read inside the block, instead of stopping at the first."""
     found: list[str] = []
     token = _COLLECTED.set(found)
     try:
@@ -132,7 +132,7 @@ def collecting() -> Iterator[list[str]]:
 
 
 def _mistakes(kind: Any, table: object, where: str, more: Iterable[str] = ()) -> list[str]:
-    """List what `read_settings` would refuse, each by itself; `more`: names that somebody else reads."""
+    """List each error that `read_settings` would raise, separately. `more`: names that another reader accepts."""
     token = _COLLECTED.set(None)
     try:
         if not isinstance(table, Mapping):
@@ -151,7 +151,7 @@ def _mistakes(kind: Any, table: object, where: str, more: Iterable[str] = ()) ->
 
 
 def _one(kind: Any, name: str, value: object, where: str) -> None:
-    """Read one field, all of its tables where it holds such. Raises `ConfigurationError`, one line a mistake."""
+    """Read one field, including all nested tables. Raises `ConfigurationError` with one line per error."""
     place = _Place(where, name, next(field.repr for field in fields(kind) if field.name == name))
     hint = _hints(kind)[name]
     inner, below = _tables(hint, value, place)
@@ -161,7 +161,7 @@ def _one(kind: Any, name: str, value: object, where: str) -> None:
 
 
 def _tables(hint: Any, value: object, place: _Place) -> tuple[Any, list[tuple[str, Any]]]:
-    """Find the dataclass that `hint` is made of, and where tables of it stand in `value`."""
+    """Return the dataclass in `hint` (None: there is none), and each table of it in `value` with its path."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return _tables(_without_none(inner), value, place)
@@ -210,8 +210,8 @@ class StageOfSettings(Generic[T]):
 
 
 def later(module: str, function: str, *first: object) -> Callable[[Any], Any]:
-    """Return what calls `function` of `module` with `first` and the stage's settings, and imports it only then: a stage
-    that is registered and not enabled costs nothing."""
+    """Return a factory that imports `module` and calls `function` with `first` and the settings only when the stage is
+    built: registered stages that are not enabled cost nothing."""
 
     def make(own: Any) -> Any:
         return getattr(importlib.import_module(module), function)(*first, own)
@@ -220,7 +220,7 @@ def later(module: str, function: str, *first: object) -> Callable[[Any], Any]:
 
 
 def check_names(names: Iterable[object], valid: Iterable[str], where: str) -> None:
-    """Raise `ConfigurationError` for the first of `names` that is not valid, with the nearest that is."""
+    """Raise `ConfigurationError` for the first of `names` that is not in `valid`, with the nearest valid name."""
     valid = list(valid)
     for name in names:
         if name not in valid:
@@ -230,7 +230,7 @@ def check_names(names: Iterable[object], valid: Iterable[str], where: str) -> No
 
 
 def wrong_value(where: str, name: str, expected: str, found: object) -> ConfigurationError:
-    """Make the error for a value of the right type that is not what a stage expects."""
+    """Return the error for a value of the right type that the stage does not accept."""
     return _Place(where, name).wrong(expected, found)
 
 
@@ -302,7 +302,7 @@ def _scalar(hint: Any, value: object, place: _Place, bounds: Within) -> object:
 
 
 def in_words(hint: Any, bounds: Within = NOT_NEGATIVE) -> str:
-    """Say what a setting annotated `hint` takes: `a number from 0 to 1`."""
+    """Return the accepted values of a setting annotated `hint`, in words: `a number from 0 to 1`."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return in_words(inner[0], next((extra for extra in inner[1:] if isinstance(extra, Within)), bounds))
@@ -314,7 +314,7 @@ def in_words(hint: Any, bounds: Within = NOT_NEGATIVE) -> str:
 
 
 def _expected(hint: Any, bounds: Within) -> str:
-    """Say what a value of `hint` is called."""
+    """Return the accepted values of `hint` in words, for an error message."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Literal:
         return f"one of {', '.join(map(str, inner))}"
@@ -349,7 +349,7 @@ def _key(name: object) -> str:
 
 
 def _brief(value: object) -> str:
-    """Return a wrong value for a message; of a table no values, since they may be secret under a name of their own."""
+    """Return a wrong value for a message. Values of tables are left out, since a misspelled name may hold a secret."""
     if isinstance(value, Mapping):
         return f"a table of {', '.join(map(str, value))}"[:MOST_SHOWN] if value else "{}"
     if isinstance(value, list | tuple) and any(isinstance(one, Mapping) for one in value):

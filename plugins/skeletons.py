@@ -1,4 +1,4 @@
-"""What `sluicegate plugins new` begins with: for each slot a stage that works and a test that it passes.
+"""Templates of `sluicegate plugins new`: for each slot a working stage and its test.
 
 `$name` is the stage's name in the configuration, `$Class` that of its class, `$module` that of the package.
 """

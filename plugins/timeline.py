@@ -1,4 +1,4 @@
-"""When the parts of a generation happened, and, where asked for, what stood behind each of its tokens."""
+"""Times of a generation's phases and, on request, details of each of its tokens."""
 
 from __future__ import annotations
 

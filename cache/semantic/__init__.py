@@ -1,4 +1,4 @@
-"""Answers for requests that mean the same in other words: opt-in, and guarded."""
+"""Semantic caching: answers to questions that mean the same in other words. Opt-in, and guarded."""
 
 from sluicegate.cache.semantic.embedder import CallableEmbedder, Embedder, HashedNgrams
 from sluicegate.cache.semantic.fact_guard import facts_digest, signature

@@ -38,7 +38,7 @@ TERM = rf"{NO_TERM}((?!(?:in|of|on|at|for|by|if|when)\b)[\w.+#-]+(?: (?!(?:in|of
 
 
 def _either_way(found: re.Match[str]) -> str:
-    """Write the difference between two things one way, since it is also that between the second and the first."""
+    """Write "difference between A and B" in one order of A and B."""
     return "what is difference between " + " and ".join(sorted((found[1].strip(), found[2].strip()))) + " "
 
 

@@ -1,4 +1,4 @@
-"""Texts as unit vectors: the slot, the embedded default, and how to fill the slot with a model."""
+"""Text embedders: the Protocol, the built-in default, and an adapter for any function."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ WORD = re.compile(r"\w+", re.UNICODE)
 
 
 class Embedder(Protocol):
-    """`name` tells vectors of different models apart: entries made with another one are never compared."""
+    """Embeds texts. `name` identifies the model: vectors of different names are never compared."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def dim(self) -> int:
-        """Return the number of dimensions; 0 where it is known only from the first vector on."""
+        """Return the number of dimensions; 0 until the first vector where it is not known before."""
 
     @property
     def threshold(self) -> float:
-        """Return the cosine below which texts are not worth comparing, unless something else is configured."""
+        """Return the default cosine below which two texts are not compared."""
 
     async def embed(self, text: str) -> Vector:
         """Return the vector of a text: float32 [dim], of length 1."""
@@ -103,8 +103,8 @@ class CallableEmbedder:
         self._in_thread = in_thread
 
     async def embed(self, text: str) -> Vector:
-        """Return the vector of a text. Raises `ValueError` where the function answers something that is not a vector of
-        `dim` finite numbers."""
+        """Return the vector of a text, float32 [dim], of length 1. Raises `ValueError` where the function returns
+        anything but `dim` finite numbers."""
         made = await asyncio.to_thread(self._call, text) if self._in_thread else self._call(text)
         vector = np.asarray(made, dtype=np.float32)
         if vector.shape != (self.dim,) or not np.isfinite(vector).all():
@@ -115,7 +115,7 @@ class CallableEmbedder:
 
 
 def unit(vector: Vector) -> Vector:
-    """Scale a vector to length 1. That of a text without any feature becomes the first axis."""
+    """Scale a vector to length 1. A zero vector, of a text without features, becomes the first axis."""
     length = float(np.sqrt(vector @ vector))
     if length == 0.0:
         vector = vector.copy()

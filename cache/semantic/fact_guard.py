@@ -49,7 +49,7 @@ _REWORDINGS = [(re.compile(pattern), becomes) for pattern, becomes in known.REWO
 
 
 def signature(text: str, guard: Guard = "words") -> tuple[str, ...] | None:
-    """Return the signature of a text. Return None where the text is nothing to compare by meaning."""
+    """Return the signature of a text; None where the text cannot be compared by meaning."""
     if not is_comparable(text):
         return None
     plain, quotes = _without_quotes(_plain(text))
@@ -58,7 +58,7 @@ def signature(text: str, guard: Guard = "words") -> tuple[str, ...] | None:
 
 
 def is_comparable(text: str) -> bool:
-    """Return whether a text is a question or request in words: not empty, not long, no code and no table."""
+    """Return whether a text is a question or request in words: not empty, long, code or a table."""
     return bool(text.strip()) and len(text) <= MAX_CHARS and LAYOUT.search(text) is None
 
 
@@ -73,13 +73,12 @@ def quotations_of(text: str) -> list[str]:
 
 
 def names_of(text: str) -> frozenset[str]:
-    """Return words with a capital letter, in lower case, but for common ones at the beginning of a sentence."""
+    """Return capitalised words, in lower case, without common words at the beginning of a sentence."""
     return _names(_without_quotes(_plain(text))[0])
 
 
 def facts_digest(text: str, scope: str, guard: Guard = "words") -> int | None:
-    """Return unsigned 64 bits of the signature; None where there is none. They are equal where signatures are, and else
-    not but by an accident of 2 in 10^19."""
+    """Return an unsigned 64-bit digest of the signature; None where the text has none."""
     found = signature(text, guard)
     if found is None:
         return None
@@ -88,7 +87,7 @@ def facts_digest(text: str, scope: str, guard: Guard = "words") -> int | None:
 
 
 def _plain(text: str) -> str:
-    """Write quotes, dashes and white space in one way. Case is kept."""
+    """Normalise quotes, dashes and white space. Case is kept."""
     text = unicodedata.normalize("NFC", text)  # NFKC would make 102 of 10²
     text = text.translate({0x2018: "'", 0x2019: "'", 0x2013: "-", 0x2014: "-", 0x2212: "-", 0: " "})
     text = NUMBER.sub(lambda found: found[0].replace(",", ""), text)
@@ -96,7 +95,7 @@ def _plain(text: str) -> str:
 
 
 def _without_quotes(text: str) -> tuple[str, dict[str, str]]:
-    """Replace quotations by placeholders: what is quoted counts to the letter. Return the text, and the quotations by
+    """Replace quotations by placeholders, since quoted text must match exactly. Return the text, and the quotations by
     placeholder."""
     quotes: dict[str, str] = {}
 
@@ -109,8 +108,7 @@ def _without_quotes(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _tokens(text: str, *, paraphrased: bool) -> Sequence[str]:
-    """Split a text into tokens. `paraphrased`: constructions of one question are made one, and synonyms one word,
-    too."""
+    """Split a text into tokens. `paraphrased`: also rewrite constructions and synonyms to one form."""
     lowered = _lowered(text)
     text = _reworded(openings.shorn(lowered) if paraphrased else lowered)
     paraphrased = paraphrased and len(text) <= MAX_QUESTION_CHARS
@@ -125,8 +123,7 @@ def _tokens(text: str, *, paraphrased: bool) -> Sequence[str]:
 
 
 def _lowered(text: str) -> str:
-    """Write the text in lower case, but for what may mean something else with a capital letter: that keeps it, or gets
-    a mark."""
+    """Lower-case the text, except words whose capital letters may carry meaning: those keep them, or get a mark."""
     words: list[str] = []
     starts, before = True, ""
     about_letters = not known.ABOUT_LETTERS.isdisjoint(re.findall(r"\w+", text.lower()))
@@ -147,12 +144,12 @@ def _lowered(text: str) -> str:
 
 
 def _is_code(word: str) -> bool:
-    """Return whether a word is an identifier, path, acronym or number, whose letters count as they are."""
+    """Return whether a word is an identifier, path, acronym or number, which must match exactly."""
     return any(char.isdigit() or char in "/_@\\" for char in word) or any(char.isupper() for char in word[1:])
 
 
 def _opened(text: str) -> str:
-    """Write contractions in full, and possessives with "of"."""
+    """Expand contractions, and rewrite possessives with "of"."""
     words = []
     for word in text.split(" "):
         bare = word.rstrip(".,!?;:")
@@ -179,7 +176,7 @@ def _reworded(text: str) -> str:
 
 
 def _shorn(text: str) -> str:
-    """Remove courtesies, unless nothing else would be left."""
+    """Remove courtesies, unless nothing else would remain."""
     while True:
         shorter = text
         for pattern in _COURTESIES:
@@ -198,7 +195,7 @@ def _spelling(token: str) -> str:
 
 
 def _with_units(tokens: list[str]) -> list[str]:
-    """Write a unit after a number in one way, and put a sign before it behind: "$5" and "5 $" become the same."""
+    """Normalise units after numbers, and move a sign before the number behind it: "$5" and "5 $" become the same."""
     found: list[str] = []
     for token in tokens:
         after_number = bool(found) and found[-1][-1:].isdigit()

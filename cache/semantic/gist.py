@@ -146,7 +146,7 @@ def _rewordings() -> Rewriting:
 
 @cache
 def _synonyms() -> dict[tuple[str, ...], str]:
-    """Return by its words what stands for a word or expression."""
+    """Return the representative of each word or expression, keyed by its words."""
     text = files("sluicegate.cache.semantic").joinpath("synonyms.txt").read_text("utf-8")
     rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
     return {tuple(word.split("-")): row[0] for row in rows for word in row if word != row[0] or "-" in word}
@@ -160,7 +160,7 @@ def _languages(words: list[str]) -> list[str]:
 
 
 def _verb(words: list[str]) -> list[str]:
-    """Replace the verb behind "how to" and the like, by what it is done to."""
+    """Replace the verb after "how to" and the like by its representative for that object."""
     led = words[0] in VERB_NEXT or (words[0] in ("where", "when") and is_known(stem(words[1] if words[1:] else "")))
     if not led or len(words) < 3 or not PLAIN.fullmatch(words[1]):
         return words
@@ -170,7 +170,7 @@ def _verb(words: list[str]) -> list[str]:
 
 
 def _dropped(words: list[str]) -> list[str]:
-    """Drop what holds a sentence together. What begins the question stays."""
+    """Drop function words, except at the beginning of the question."""
     timed = words[0] in WITH_TIME
     kept = words[:1] if words[0] not in ("is", "are", "do", "does") else ["whether"]
     for place, word in enumerate(words[1:], 1):
@@ -207,7 +207,7 @@ def _lemma(word: str, words: Sequence[str], counted: bool) -> str:
 
 
 def synonymous(words: list[str]) -> list[str]:
-    """Replace words, and expressions of up to five words, by what stands for them."""
+    """Replace words, and expressions of up to five words, by their representatives."""
     known, found, place = _synonyms(), [], 0
     while place < len(words):
         if place == 1 and words[0] in VERB_NEXT and words[1] in NOUNS_TOO:
@@ -228,7 +228,7 @@ def synonymous(words: list[str]) -> list[str]:
 
 
 def _at(words: list[str]) -> list[str]:
-    """Write "in", "on" and "at" as one before a day or a place where they are."""
+    """Write "in", "on" and "at" as one preposition before a day or a place."""
     return [
         "@" if word in AT and place + 1 < len(words) and words[place + 1] in SETTINGS else word
         for place, word in enumerate(words)

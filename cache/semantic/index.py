@@ -75,7 +75,7 @@ class Partition:
         self._tails[place] = np.linalg.norm(rotated[self._head :])
 
     def remove(self, digest: str) -> None:
-        """Remove a row. The last row takes its place."""
+        """Remove the row of a digest, if there is one. The last row takes its place."""
         place = self._places.pop(digest, None)
         if place is None:
             return
@@ -144,7 +144,7 @@ class Partition:
 
 
 def warm_up(dim: int) -> None:
-    """Compile what a search runs and make the rotation: up to a second, once, and then from the disk."""
+    """Compile the search kernels and make the rotation: up to a second the first time, then loaded from the disk."""
     partition = Partition(dim, 1)
     vector = np.zeros(dim, np.float32)
     vector[0] = 1.0
@@ -160,7 +160,8 @@ def _resized(array: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
 
 @lru_cache(maxsize=4)
 def rotation(dim: int) -> npt.NDArray[np.float32]:
-    """Return the Q of a Gaussian matrix of a fixed seed: float32 [dim, dim], orthogonal, the same in every process."""
+    """Return the random rotation, float32 [dim, dim]: Q of a Gaussian matrix of a fixed seed, the same in every
+    process."""
     gaussian = np.random.Generator(np.random.PCG64(7)).standard_normal((dim, dim))
     q, r = np.linalg.qr(gaussian)
     turned: npt.NDArray[np.float32] = (q * np.sign(np.diag(r))).astype(np.float32)

@@ -134,7 +134,7 @@ NOT_E = listed("potatoes tomatoes mosquitoes peaches coaches beaches reaches tea
 
 
 def singular(word: str) -> str:
-    """Return the word without a plural's ending; what is no plural of a common form stays."""
+    """Return a noun without its plural ending; other words unchanged."""
     if len(word) < 4 or not word.isalpha() or word.endswith(("ss", "us", "is", "news")):
         return word
     if word in IE or (word.endswith(("shoes", "toes", "aches")) and word not in NOT_E):
@@ -186,7 +186,7 @@ def stem(verb: str) -> str:
 
 
 def _table() -> dict[str, list[tuple[frozenset[str], str]]]:
-    """Return by each verb's stem: sets of objects, and the stem that stands for the verb with them."""
+    """Return for each verb's stem its sets of objects, each with the representative stem."""
     found: dict[str, list[tuple[frozenset[str], str]]] = {}
     for row in _ROWS.splitlines():
         verbs, objects = (part.split() for part in row.split("|"))
@@ -200,12 +200,12 @@ _STANDS = {stands for rows in _VERBS.values() for _, stands in rows}
 
 
 def is_known(verb: str) -> bool:
-    """Return whether `verb`, a stem, stands in a row."""
+    """Return whether `verb`, a stem, is in the lexicon."""
     return verb in _VERBS or verb in _STANDS
 
 
 def verb_of(verb: str, of: str) -> str:
-    """Return the stem that stands for `verb`, a stem, where it is done to `of`, a singular noun."""
+    """Return the representative of `verb`, a stem, for the object `of`, a singular noun."""
     for objects, stands in _VERBS.get(verb, ()):
         if of in objects or "*" in objects:
             return stands

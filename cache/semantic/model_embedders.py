@@ -31,7 +31,7 @@ SHORTEST = 1e-6
 
 
 class FolderEmbedder:
-    """A local folder as sentence-transformers writes it, run by `transformers` on the CPU, in a thread."""
+    """A local sentence-transformers folder, run with `transformers` on the CPU, in a thread."""
 
     threshold = 0.9
 
@@ -94,8 +94,7 @@ def _pooling(folder: Path) -> str:
 
 
 class UpstreamEmbedder:
-    """An OpenAI-compatible embeddings API, `POST url` with `model` and `input`. What it costs is the caller's to know:
-    every look-up of a semantic cache asks it once."""
+    """An OpenAI-compatible embeddings API, `POST url` with `model` and `input`; called once per semantic look-up."""
 
     threshold = 0.9
 
@@ -111,8 +110,8 @@ class UpstreamEmbedder:
         self._client = httpx.AsyncClient(headers=headers, timeout=UPSTREAM_LIMIT_S, follow_redirects=False)
 
     async def embed(self, text: str) -> Vector:
-        """Ask the API for the vector of a text. Raises `httpx.HTTPError`, `TimeoutError` and `ValueError`; the cache
-        counts them and goes on without."""
+        """Return the API's vector for a text, scaled to length 1. Raises `httpx.HTTPError`, `TimeoutError`, and
+        `ValueError` for a malformed answer or a changed dimension."""
         async with asyncio.timeout(UPSTREAM_LIMIT_S):
             body = await self._asked(text)
         vector = read_vector(body)
@@ -122,8 +121,8 @@ class UpstreamEmbedder:
         return unit(vector)
 
     async def _asked(self, text: str) -> bytes:
-        """Return the body of the answer. A packed one is refused with `ValueError`: nobody asked for it, and few bytes
-        may be many."""
+        """Return the response body. Raises `ValueError` for a compressed one, which could expand without bound, and for
+        one of more than `MOST_BYTES`."""
         asked = {"model": self._model, "input": text}
         body = bytearray()
         async with self._client.stream("POST", self._url, json=asked) as answer:
@@ -137,15 +136,15 @@ class UpstreamEmbedder:
         return bytes(body)
 
     async def start(self) -> None:
-        """Do nothing: nothing is asked before the first look-up."""
+        """Do nothing: the API is first called at the first look-up."""
 
     async def close(self) -> None:
         await self._client.aclose()
 
 
 def read_vector(body: bytes) -> Vector:
-    """Read the one vector of an answer, float32. Raises `ValueError` for anything that is not a list of usual numbers:
-    a truth value or a text is none, and neither is NaN."""
+    """Parse the one vector of a response, float32 [dim]. Raises `ValueError` for anything but a list of numbers (no
+    booleans), for a number beyond `LARGEST`, and for a vector shorter than `SHORTEST`."""
     found = orjson.loads(body)
     data = found.get("data") if type(found) is dict else None
     first = data[0] if type(data) is list and len(data) == 1 else None
@@ -179,8 +178,8 @@ class ServedEmbedder:
         return f"served-{self._identity()}"
 
     def bind(self, embed: Callable[[str], Awaitable[Vector]], identity: Callable[[], str]) -> None:
-        """Use `embed` from now on. `identity` returns name and version of the model as it is now, since vectors of
-        another one do not compare."""
+        """Set the function that embeds. `identity` returns name and version of the current model: vectors of different
+        versions are never compared."""
         self._embed, self._identity = embed, identity
 
     async def embed(self, text: str) -> Vector:

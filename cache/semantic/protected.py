@@ -1,11 +1,11 @@
-"""What two questions must have in common before a model is asked whether they are the same: what no model may waive.
+"""Differences between two questions that no model may judge away: numbers and their order, quotations, names, negation,
+direction, opposites, and the person that a question is about.
 
-Numbers with their order, quotations, names, negation, direction, opposites, and whom a question is about. A judge of
-sameness is fast because it is small, and small ones take "from Paris to Rome" for "from Rome to Paris"; so what can be
-seen without one is decided here, and a judge is only ever asked about the rest.
+A judge of sameness is fast because it is small, and small models take "from Paris to Rome" for "from Rome to Paris". So
+differences that rules can find are decided here, and the judge is asked only about the rest.
 
-Not covered: a name at the beginning of a sentence that is a common word too, and opposites that no table knows.
-English only.
+Not covered: a name at the beginning of a sentence that is a common word too, and opposites that no table lists. English
+only.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ DIRECTION = re.compile(r"\b(from|to|into|before|after|than|against|with|without|
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """A text as it is compared: canonical words, those that count, every word as it stands, names, quotations."""
+    """A text prepared for comparison: canonical words, words with numbers, every word as written, names, quotations."""
 
     words: list[str]
     kinds: frozenset[str]
@@ -149,7 +149,7 @@ def _read(text: str) -> _Said:
 
 
 def judged_digest(text: str, scope: str) -> int | None:
-    """Return 64 bits that are equal where the numbers of two texts are, or None where a text is nothing to judge."""
+    """Return a 64-bit digest of the scope and the text's numbers; None where the text cannot be judged."""
     if len(text) > MAX_CHARS or "\n" in text.strip() or not is_comparable(text):
         return None
     told = "\x1f".join(("judged", scope, *_read(text).numbers)).encode()
@@ -157,7 +157,8 @@ def judged_digest(text: str, scope: str) -> int | None:
 
 
 def what_differs(one: str, other: str) -> str | None:
-    """Return what kind of thing two questions differ in that none may, or None where a judge may decide."""
+    """Return the kind of protected difference between two questions; None where there is none and a judge may
+    decide."""
     a, b = _read(one), _read(other)
     if a.numbers != b.numbers or a.units != b.units:
         return "number"
@@ -186,7 +187,7 @@ def _negated(words: list[str]) -> int:
 
 
 def _prefixed(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Return whether one has "legal" where the other has "illegal"."""
+    """Return whether one text has a word that the other has with a negating prefix: "legal", "illegal"."""
     return any(
         prefix + word in theirs and prefix + word not in ours and word not in theirs
         for ours, theirs in ((one, other), (other, one))
@@ -197,13 +198,13 @@ def _prefixed(one: frozenset[str], other: frozenset[str]) -> bool:
 
 
 def _turned(one: frozenset[str], other: frozenset[str], left: frozenset[str], right: frozenset[str]) -> bool:
-    """Return whether one says the left alone and the other the right alone."""
+    """Return whether one text has a word of `left` and none of `right`, and the other text the reverse."""
     says = [(not words.isdisjoint(left), not words.isdisjoint(right)) for words in (one, other)]
     return says in ([(True, False), (False, True)], [(False, True), (True, False)])
 
 
 def _substituted(one: list[str], other: list[str]) -> bool:
-    """Return whether two texts are the same but for one word: the form of most near misses."""
+    """Return whether two texts are equal but for one word replaced or added: the form of most near misses."""
     same = len(one) == len(other) and [a != b for a, b in zip(one, other, strict=True)].count(True) == 1
     longer, shorter = (one, other) if len(one) > len(other) else (other, one)
     more = len(longer) == len(shorter) + 1 and any(
@@ -213,7 +214,7 @@ def _substituted(one: list[str], other: list[str]) -> bool:
 
 
 def _directed(one: list[str], other: list[str]) -> bool:
-    """Return whether what follows a preposition changed, or words that both have stand in another order."""
+    """Return whether the object of a preposition changed, or the shared words stand in another order."""
     found = [dict(DIRECTION.findall(" ".join(words))) for words in (one, other)]
     shared = found[0].keys() & found[1].keys()
     swapped = any(

@@ -1,10 +1,10 @@
-"""A model as the judge of whether two questions are one: asked within a budget, believed only where it says yes or no.
+"""A model that judges whether two questions are the same, within a time budget.
 
-Two questions whose canonical wording is equal need no judge, and what `protected.what_differs` finds is never put to
-one. Of the rest, whatever is no plain "yes" is a miss: "no", another word, an error, silence, or a judge that is left
-alone for a while because it failed again and again. A verdict is remembered for the entry and the question it is about.
+Questions of equal canonical wording need no judge, and a difference that `protected.what_differs` finds is never put to
+one. Anything but a plain "yes" is a miss: "no", another word, an error, a timeout, or a judge that is not called for a
+while after repeated failures. A verdict is remembered for its entry and question.
 
-Not covered: a judge that says yes to what is not the same. `error_bound` holds that share down where answers differ.
+Not covered: a judge that says yes to different questions. `error_bound` limits that share where answers differ.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PROBE = "What time is it?", "What is the time?"
 
 
 class SamenessJudge(Protocol):
-    """Answers a prompt for a tenant, in words. Raises what it likes; no question has more than 600 characters."""
+    """Answers a prompt for a tenant, in words. May raise anything; each question has at most 600 characters."""
 
     async def answer(self, prompt: str, tenant: str) -> str: ...
 
@@ -46,11 +46,11 @@ class SamenessJudge(Protocol):
 
 
 class NoVerdict(ValueError):
-    """The judge said something else than yes or no. The message quotes nothing."""
+    """The judge answered neither yes nor no. The message does not quote the answer."""
 
 
 def read_verdict(said: object) -> bool:
-    """Return whether the judge said yes. Raises `NoVerdict` for anything but one of the two words."""
+    """Parse the judge's answer: True for yes, False for no. Raises `NoVerdict` for anything else."""
     word = said.strip().rstrip(".!").strip("\"'*").casefold() if type(said) is str and len(said) < 40 else ""
     if word not in ("yes", "no"):
         raise NoVerdict("the judge of sameness answered neither yes nor no")
@@ -58,7 +58,7 @@ def read_verdict(said: object) -> bool:
 
 
 class Sameness:
-    """One judge and what it said. Used from one event loop."""
+    """Asks one judge and remembers its verdicts. Used from one event loop."""
 
     def __init__(self, judge: SamenessJudge, *, budget_s: float) -> None:
         self.judge = judge
@@ -75,7 +75,8 @@ class Sameness:
         self._verdicts: OrderedDict[bytes, bool] = OrderedDict()
 
     async def same(self, kept: str, asked: str, entry: str, tenant: str) -> bool:
-        """Return whether the answer to `kept` may be that to `asked`. Never raises; what is not known is no."""
+        """Return whether the answer to `kept` may be served for `asked`. Never raises; False where there is no
+        verdict."""
         if not kept:
             return False
         if signature(kept) == signature(asked) is not None:
@@ -146,14 +147,14 @@ class UpstreamSameness:
 
 
 class ServedSameness:
-    """A model that the gateway itself serves; `bind` says how to ask it."""
+    """A model that this gateway serves; `bind` sets how to call it."""
 
     def __init__(self, model: str | None = None) -> None:
         self.model = model
         self._ask: Callable[[str, str], Awaitable[str]] | None = None
 
     def bind(self, ask: Callable[[str, str], Awaitable[str]]) -> None:
-        """Use `ask` from now on, with a prompt and the tenant that it is for."""
+        """Set the function that answers a prompt for a tenant."""
         self._ask = ask
 
     async def answer(self, prompt: str, tenant: str) -> str:

@@ -27,7 +27,8 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Probe:
-    """What a prompt looks like to this tier."""
+    """A prompt as this tier compares it: its unit vector, float32 [dim], and the unsigned 64-bit digest of its
+    facts."""
 
     vector: Vector
     facts: int
@@ -57,8 +58,8 @@ class SemanticTier:
         max_rows: int = 400_000,
         models: Iterable[str] = (),
     ) -> None:
-        """Make an empty tier. `sameness`: a judge of questions that `guard` would not take for the same. `models`:
-        names of those whose requests use this tier unless they decline; "*" stands for all."""
+        """Make an empty tier. `sameness`: judge of questions whose wordings `guard` finds unequal. `models`: those
+        whose requests use this tier unless they decline; "*" = all."""
         self.models = frozenset(models)
         by_words = guard == "words" or sameness is not None
         decided = DECIDED_THRESHOLD if sameness is None else JUDGED_THRESHOLD
@@ -93,12 +94,12 @@ class SemanticTier:
             await self._embedder.close()
 
     def scope(self, scope: str) -> str:
-        """Return the scope as stores are to know it: rows of another embedder or guard are another scope's."""
+        """Return the scope for stores; it differs by embedder and guard, so that their rows never mix."""
         return scope_key(scope, self._embedder.name, self._guard if self.sameness is None else "judged")
 
     async def probe(self, text: str, place: Place) -> Probe | None:
-        """Return the probe for a text. Return None where the text is nothing to compare by meaning. Raises what the
-        embedder raises."""
+        """Return the probe for a text; None where the text cannot be compared by meaning. Raises what the embedder
+        raises."""
         facts = facts_digest(text, place[1], self._guard) if self.sameness is None else judged_digest(text, place[1])
         if facts is None:
             self._counts.add("not_comparable_total")
@@ -109,7 +110,7 @@ class SemanticTier:
         return Feed(place[1], self._cursors.get(place, ""))
 
     def absorb(self, place: Place, look: Look) -> None:
-        """Add the rows that others have added."""
+        """Add rows from other gateways and advance the cursor."""
         for row in look.rows:
             self.add(place, row)
         if look.cursor and place in self._partitions:
@@ -133,8 +134,7 @@ class SemanticTier:
         return partition.nearest(probe.vector, probe.facts, floor, without)
 
     async def same(self, near: Near, kept: str, asked: str, tenant: str) -> bool:
-        """Return whether the question that an entry was kept of is the one asked now. Equal digests are enough where no
-        model judges."""
+        """Return whether the kept question may stand for the one asked. Without a judge, equal digests suffice."""
         return self.sameness is None or await self.sameness.same(kept, asked, near.digest, tenant)
 
     def trusts(self, near: Near) -> bool:
@@ -144,7 +144,7 @@ class SemanticTier:
         return False
 
     def learn(self, trial: Trial, fresh: tuple[Answer, ...]) -> bool:
-        """Learn from a trial, and return whether the fresh answer was the kept one."""
+        """Record whether the fresh answer equals the kept one, and return it."""
         right = self._judge(trial.answers, fresh)
         self._counts.add("trials_agreed_total", right)
         if self._verified is not None:
@@ -152,7 +152,7 @@ class SemanticTier:
         return right
 
     def forget(self, tenant: str, digest: str, scope: str | None = None) -> None:
-        """Forget the row of one entry, in one scope or all of a tenant's."""
+        """Remove the row of one entry, in one scope or (None) in all of the tenant's."""
         for place, partition in self._partitions.items():
             if place[0] == tenant and scope in (None, place[1]):
                 partition.remove(digest)

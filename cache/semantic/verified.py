@@ -39,11 +39,12 @@ class Verified:
         self._samples: OrderedDict[str, deque[tuple[float, bool]]] = OrderedDict()
 
     def trusts(self, entry: str, score: float) -> bool:
-        """Draw whether to serve the entry (True) or let the model answer and call `learn` with what it said."""
+        """Decide at random, by `chance`, whether to serve the entry (True) or generate and call `learn` with the
+        outcome."""
         return self._random.random() < self.chance(entry, score)
 
     def chance(self, entry: str, score: float) -> float:
-        """Return the chance that the entry is served."""
+        """Return the probability of serving the entry."""
         outcomes = [right for at, right in self._samples.get(entry, ()) if at <= score]
         wrong = 1.0 - confident_share(sum(outcomes), len(outcomes))
         return 1.0 if wrong <= self._bound else self._bound / wrong
@@ -86,8 +87,7 @@ def _divergence(share: float, p: float) -> float:
 
 
 def same_answers(one: tuple[Answer, ...], other: tuple[Answer, ...]) -> bool:
-    """Judge, unless another judge is given, whether answers are equal as JSON values or, failing that, but for case and
-    white space."""
+    """Return whether two answers are equal as JSON values or, failing that, as text ignoring case and white space."""
     return len(one) == len(other) and all(_meant(a.text) == _meant(b.text) for a, b in zip(one, other, strict=True))
 
 

@@ -30,7 +30,7 @@ HEAD_BYTES = len(MAGIC) + 1 + 255 * MARK_BYTES
 
 
 class EntrySealer(Protocol):
-    """Encryption at rest. `bound` is what the bytes belong to: opening them as another's fails with `Damaged`."""
+    """Encryption at rest. `bound`: context authenticated with the data; opening with another one raises `Damaged`."""
 
     def seal(self, tenant: str, data: bytes, bound: bytes) -> bytes: ...
 
@@ -75,7 +75,8 @@ def decode(key: CacheKey, data: object, sealer: EntrySealer | None = None) -> tu
 def read(
     key: CacheKey, data: object, epochs: Mapping[str, str], sealer: EntrySealer | None, counts: Counts
 ) -> Kept | None:
-    """Read what `data` keeps of `key`, if it is whole and was made under these `epochs`. Why it is not is counted."""
+    """Decode `data` as the entry of `key`; None, and a count of the reason, where it is damaged or its epochs are
+    outdated."""
     try:
         kept, made_under = decode(key, data, sealer)
     except Damaged:

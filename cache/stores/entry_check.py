@@ -1,7 +1,7 @@
-"""What an entry of a store outside this process must be, field by field, before it is taken for an answer.
+"""Check an entry from a store outside this process, field by field, before it is used as an answer.
 
-The digest of an entry is no signature: whoever may write to the store can make one. So types, ranges and lengths are
-checked here as those of a stranger's message, and what does not pass is a miss.
+The digest of an entry is no signature: anyone who may write to the store can make one. So types, ranges and lengths are
+checked as in untrusted input, and an invalid entry is a miss.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Damaged(ValueError):
 
 
 def checked(value: Any) -> tuple[Kept, dict[str, str]]:
-    """Return the entry and the epochs it was made under. Raises `Damaged`."""
+    """Return the entry and the epochs it was made under. Raises `Damaged` for anything malformed."""
     fields = _is(value, dict)
     answers = tuple([_answer(flat) for flat in _items(fields.get("a"), MAX_ANSWERS)])
     if not answers or len({answer.index for answer in answers}) != len(answers):

@@ -1,5 +1,5 @@
-"""Calls to something that may be slow, full, gone or talking nonsense: bounded in time, counted, and left alone for a
-while when it fails again and again."""
+"""Calls to a store or model that may be slow, full, gone or malformed: bounded in time, counted, behind a circuit
+breaker."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class GuardedCalls:
 
     @property
     def is_open(self) -> bool:
-        """Return whether calls are skipped: while this is True nothing is called until a probe has succeeded."""
+        """Return whether the breaker is open: calls are skipped until a probe has succeeded."""
         return self._healing is not None and not self._healing.done()
 
     async def call(self, make: Callable[[], Coroutine[Any, Any, T]], otherwise: T, deadline_s: float = 0) -> T:
-        """Return what the call answers within the deadline (`deadline_s`, if not 0, instead of the usual one), else
-        `otherwise`. Cancelling the caller does not cancel the call."""
+        """Return the call's result; `otherwise` where it fails, is skipped or exceeds the deadline (`deadline_s`; 0 =
+        the default one). Cancelling the caller does not cancel the call."""
         if self.is_open:
             self._counts.add("skipped_total")
             return otherwise
@@ -84,7 +84,7 @@ class GuardedCalls:
         return task.result()
 
     async def close(self) -> None:
-        """Cancel what is under way."""
+        """Cancel the running calls and the probe."""
         tasks = [*self._running, *([self._healing] if self._healing else [])]
         for task in tasks:
             task.cancel()
@@ -124,8 +124,8 @@ class GuardedCalls:
 
 
 async def _settles(task: asyncio.Task[Any]) -> bool:
-    """Return whether a task ends within a few turns of the event loop. After the loop itself was held up, the reply may
-    have been lying in the socket all the while, and is not to be held against the other side."""
+    """Return whether a task ends within a few turns of the event loop. After a stall of the loop the reply may already
+    lie in the socket, and must not count as a timeout."""
     for _ in range(LAST_TURNS):
         if task.done():
             break

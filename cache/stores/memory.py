@@ -50,8 +50,8 @@ class MemoryCache:
             return entry.answers
 
     async def store(self, key: CacheKey, answers: tuple[Answer, ...]) -> None:
-        """Keep complete answers only: every choice ended with `stop` and none was refused or withheld. What is larger
-        than the whole budget is not kept either. The last to store a key wins."""
+        """Store complete answers only: every choice ended with `stop` and none was refused or withheld. An entry larger
+        than the whole budget is not stored. A later store of the same key replaces the earlier one."""
         size = entry_bytes(key, answers)
         with self._lock:
             if not keepable(answers) or size > self._budget_bytes:
@@ -70,7 +70,7 @@ class MemoryCache:
             return {**self._counts, "entries": len(self._entries), "bytes": self._used_bytes}
 
     def clear(self, tenant: str | None = None) -> int:
-        """Forget one tenant's entries, or all; how many there were."""
+        """Remove one tenant's entries (None: all) and return how many there were."""
         with self._lock:
             doomed = [key for key in self._entries if tenant in (None, key.tenant)]
             for key in doomed:
@@ -92,7 +92,7 @@ def keepable(answers: tuple[Answer, ...]) -> bool:
 
 
 def entry_bytes(key: CacheKey, answers: tuple[Answer, ...]) -> int:
-    """Estimate the memory that an entry takes, at 4 bytes a character at worst."""
+    """Estimate the memory of an entry in bytes, at 4 bytes a character, the worst case."""
     texts = len(key.tenant) + len(key.model) + len(key.digest) + sum(map(_answer_bytes, answers))
     return ENTRY_OVERHEAD_BYTES + texts
 

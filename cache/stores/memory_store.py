@@ -1,4 +1,4 @@
-"""The memory cache as a `Store`: ages, labels to withdraw entries by, and what an answer had cost."""
+"""The memory cache as a `Store`: adds age, labels and generation cost to its entries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOTE_BYTES = 400
 
 
 class MemoryStore(MemoryCache):
-    """Rows of the semantic index are not kept here: whoever put them has them already."""
+    """Does not keep rows of the semantic index: the process that puts them has them already."""
 
     def __init__(self, budget_bytes: int, ttl_s: float, clock: Callable[[], float] = monotonic) -> None:
         super().__init__(budget_bytes, ttl_s, clock)
@@ -76,8 +76,7 @@ class MemoryStore(MemoryCache):
         return {**super().stats(), "purged": self._purged}
 
     def _state(self, tenant: str) -> dict[str, str]:
-        """Return the epochs of a tenant. A purge for one tenant and a purge for all raise two counters; an epoch is
-        both."""
+        """Return the tenant's epochs. Each combines two counters: purges of the tenant, and purges of all tenants."""
         own, everyones = self._epochs.get(tenant, {}), self._epochs.get(None, {})
         return {name: f"{everyones.get(name, 0)}.{own.get(name, 0)}" for name in {*own, *everyones}}
 

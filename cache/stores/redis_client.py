@@ -86,8 +86,7 @@ def _pools() -> Any:
 
 
 def _options(library: str, patience_s: float, retries: int) -> dict[str, Any]:
-    """Return the options of a client. A retry comes at once: it is for a pooled connection that the server has closed
-    meanwhile."""
+    """Return the client's options. Retries have no delay: they serve pooled connections that the server has closed."""
     backoff = importlib.import_module("redis.backoff")
     retry = importlib.import_module(f"{library}.retry")
     return {

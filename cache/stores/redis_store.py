@@ -147,13 +147,13 @@ class RedisStore:
         return {**self._counts.values, **state}
 
     def troubles(self) -> Sequence[Trouble]:
-        """Report a server that is left alone after failures in a row."""
+        """Report a server that is not called after failures in a row."""
         if not self._guarded.is_open:
             return ()
         return (Trouble("Redis fails again and again; answers are made anew until it is back"),)
 
     async def start(self) -> None:
-        """Connect ahead of the first request. A server that is not there is no reason not to start."""
+        """Connect ahead of the first request. An unreachable server does not prevent the start."""
         await self._guarded.call(self._client.ping, None, 1.0)
         if self._sets is not None:
             await self._guarded.call(self._sets.detect, None, 1.0)

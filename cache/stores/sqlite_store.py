@@ -207,8 +207,7 @@ class SqliteStore:
         return [HeldEntries(*row) for row in db.execute(asked, (self._clock(),))]
 
     def _epochs(self, db: sqlite3.Connection, tenant: str) -> dict[str, str]:
-        """Return the epochs of a tenant. A purge for one tenant and a purge for all raise two counters; an epoch is
-        both."""
+        """Return the tenant's epochs. Each combines two counters: purges of the tenant, and purges of all tenants."""
         found: dict[str, list[int]] = {}
         asked = "select tenant, label, epoch from epochs where tenant in (?, ?)"
         for whose, name, epoch in db.execute(asked, (tenant, EVERYONE)):
@@ -247,7 +246,7 @@ class SqliteStore:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._work, ask)
 
     def _work(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work`. A file that is no longer a database is set aside, once, and a new one begun."""
+        """Run `work`. A corrupt database file is moved aside, once, and a new one begun."""
         try:
             return work(self._opened())
         except sqlite3.OperationalError:

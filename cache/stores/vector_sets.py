@@ -35,7 +35,7 @@ class VectorSets:
             self._give_up()
 
     async def add(self, name: str, row: IndexRow, ttl_ms: int) -> None:
-        """Add a row. A set that is full takes no more: its oldest element cannot be told."""
+        """Add a row. A full set takes no more: its oldest element cannot be determined."""
         facts = orjson.dumps({"f": f"{row.facts:016x}"}).decode()
         blob = row.vector.astype("<f4").tobytes()
         pipe = self._client.pipeline(transaction=False)
@@ -61,7 +61,7 @@ class VectorSets:
         await self._try("VREM", name, digest)
 
     async def _try(self, *command: Any) -> Any:
-        """Send a command. Return None where the server does not know it; raise what else it says."""
+        """Send a command. Return None where the server does not know it; raise its other errors."""
         import redis.exceptions
 
         try:

@@ -1,1 +1,1 @@
-"""Compile loops by numba, keep what was compiled, and have it compiled beside a process that serves already."""
+"""Compile loops with numba, cache the machine code, and compile in a background process while this one serves."""

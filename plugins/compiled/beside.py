@@ -1,4 +1,4 @@
-"""Say how this process compiles its loops. Nothing here imports numba, which takes half a second."""
+"""Select how this process compiles its kernels. Does not import numba, which takes half a second."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 CompileKind = Literal["background", "first", "never"]
-"""Beside a process that serves already; before it does; or not at all."""
+"""In another process while this one serves; in this process before it serves; or never."""
 Types = tuple[Any, ...]
 """numba's types of the arguments of a kernel."""
 
@@ -17,48 +17,51 @@ class Compilable(Protocol):
 
     @property
     def origin(self) -> tuple[str, str, tuple[Any, ...] | None]:
-        """Return module, name, and the arguments of the function that makes it, if it is made by one."""
+        """Return the kernel's module and name; for a kernel made by a factory function, that function's name and
+        arguments."""
 
     @property
     def declared(self) -> tuple[Types, ...]:
-        """Return the types that it is called with."""
+        """Return the argument types that the kernel was declared with, one tuple per signature."""
 
     def key(self, types: Types) -> str | None:
-        """Return the name that its code for these types is kept under; None where it cannot be kept."""
+        """Return the cache key of the code for these argument types; None where the code cannot be cached."""
 
     def load(self, types: Types | None = None) -> bool:
-        """Load what is kept for these types, or for all that were declared; False where something is not there."""
+        """Load cached code for these types (None: for all declared types). Return False where some of it is not
+        cached."""
 
     def build(self) -> None:
-        """Load or compile it, here, for all types that were declared."""
+        """Load or compile the code for all declared types, in this process."""
 
     def take(self, types: Types, payload: bytes) -> bool:
-        """Use code that another process compiled; False where it cannot be used."""
+        """Load code that another process compiled, `payload`; return False where it cannot be used."""
 
 
 class KernelBuilder(Protocol):
-    """Whoever compiles beside this process."""
+    """Compiles kernels outside this process."""
 
     @property
     def trouble(self) -> str | None:
-        """Return a sentence for operators where something could not be compiled."""
+        """Return a sentence for operators that names a kernel which failed to compile; None where none did."""
 
     def stats(self) -> Mapping[str, float]:
-        """Return numbers for `/metrics`."""
+        """Return gauges and counters for `/metrics`, by name."""
 
     def want(self, kernel: Compilable, types: Types) -> None:
-        """Have a kernel compiled for arguments of these types, some time."""
+        """Request code for a kernel with these argument types; returns at once."""
 
     def want_all(self, kernels: Iterable[Compilable], then: Callable[[Mapping[str, str]], None]) -> None:
-        """Have kernels compiled for the types they declare, then call `then`, on another thread, with what failed."""
+        """Request code for all declared types of `kernels`. Calls `then` once, on another thread, with the failures by
+        kernel name."""
 
     def close(self) -> None:
-        """End; nothing that is still wanted will come."""
+        """Stop; outstanding requests are dropped."""
 
 
 @dataclass(slots=True)
 class Beside:
-    """How this process compiles, which is one thing for all that live in it, as its compiled code is."""
+    """The compile mode of this process. Process-wide, because compiled code is shared by everything in the process."""
 
     builder: KernelBuilder | None = None
     """None = kernels are compiled where they are called."""

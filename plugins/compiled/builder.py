@@ -1,4 +1,4 @@
-"""Have kernels compiled by another process while this one serves, and load each when it is there."""
+"""Compile kernels in another process while this one serves, and load the code of each as it arrives."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _START = "import sys; sys.path[:] = {path!r}; from sluicegate.plugins.compiled.c
 
 
 class CompileState(IntEnum):
-    """As `/metrics` has it."""
+    """State of the builder, as `/metrics` reports it."""
 
     DONE = 0
     COMPILING = 1
@@ -34,7 +34,8 @@ class CompileState(IntEnum):
 
 @dataclass(slots=True, eq=False)
 class Wish:
-    """Kernels that somebody waits for. `then` is called once, on the builder's thread, with what failed, by name."""
+    """One `want_all` request: the numbers of the kernels still outstanding. `then` is called once, on the builder's
+    thread, with the failures by kernel name."""
 
     then: Callable[[Mapping[str, str]], None]
     left: set[int] = field(default_factory=set)
@@ -42,7 +43,8 @@ class Wish:
 
 
 class BackgroundBuilder:
-    """A `KernelBuilder`. Requests are served in the order in which they come; a thread reads what the process makes."""
+    """A `KernelBuilder` with one compiler process. Kernels are compiled in the order of requests; a thread reads the
+    replies."""
 
     def __init__(self) -> None:
         self._lock = threading.Condition()
@@ -69,7 +71,8 @@ class BackgroundBuilder:
             self._lock.notify_all()
 
     def want_all(self, kernels: Iterable[Compilable], then: Callable[[Mapping[str, str]], None]) -> None:
-        """Have kernels compiled for the types they declare, then call `then`, on another thread, with what failed."""
+        """Request code for all declared types of `kernels`. Calls `then` once, on another thread, with the failures by
+        kernel name."""
         wish = Wish(then)
         with self._lock:
             for kernel in kernels:
@@ -86,12 +89,13 @@ class BackgroundBuilder:
 
     @property
     def failures(self) -> Mapping[str, str]:
-        """Return what could not be compiled, by name, and why."""
+        """Return the reason of each failed compilation, by kernel name."""
         return dict(self._failures.values())
 
     @property
     def trouble(self) -> str | None:
-        """Return a sentence for operators where something could not be compiled."""
+        """Return a sentence for operators that counts the failed kernels and gives one reason; None where none
+        failed."""
         found = self.failures
         if not found:
             return None
@@ -109,7 +113,7 @@ class BackgroundBuilder:
         }
 
     def close(self) -> None:
-        """End the process; nothing that is still wanted will come."""
+        """End the compiler process and wait up to 10 s for the thread; outstanding requests are dropped."""
         with self._lock:
             self._closed = True
             self._end()
@@ -274,17 +278,17 @@ def _told(status: int) -> str:
 
 
 class NoBuilder:
-    """A `KernelBuilder` for processes in which nothing is compiled: what is on the disk is used, the rest is not."""
+    """A `KernelBuilder` that compiles nothing: a kernel with a Python form uses cached code or else that form."""
 
     @property
     def trouble(self) -> str | None:
         return None
 
     def want(self, kernel: Compilable, types: Types) -> None:
-        """Do nothing: the slower form runs."""
+        """Do nothing: the kernel goes on in its Python form."""
 
     def want_all(self, kernels: Iterable[Compilable], then: Callable[[Mapping[str, str]], None]) -> None:
-        """Do nothing: it will not come."""
+        """Do nothing; `then` is never called."""
 
     def stats(self) -> Mapping[str, float]:
         return {}

@@ -1,8 +1,8 @@
-"""Compile kernels in a process of its own, at low priority, for one that serves: requests come on standard input, code
-goes back on another pipe, and into the folder of compiled functions where that can be written.
+"""The compiler process: compile kernels at low priority for the process that serves. Requests come on standard input;
+code goes back on another pipe, and into the folder of compiled functions where that is writable.
 
-It holds no lock of the process that serves. Of several such processes only one compiles at a time: whoever waits finds
-most of what it wants in the folder. It ends when nobody listens any more.
+It takes no lock of the serving process. Of several compiler processes one compiles at a time; the others then find most
+of their kernels in the folder. It exits when its standard input ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ longer than compiling is worth."""
 
 
 def main(pipe: int) -> None:
-    """Serve requests until standard input ends. `pipe`: the descriptor that replies go to."""
+    """Serve requests until standard input ends. `pipe`: file descriptor for the replies."""
     with suppress(OSError):
         os.nice(NICENESS)
     waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -37,7 +37,7 @@ def main(pipe: int) -> None:
 
 
 def _listen(source: BinaryIO, waiting: queue.SimpleQueue[Any]) -> None:
-    """Note requests. When nobody sends any more nobody wants the rest either."""
+    """Queue requests from `source`. Exit the process at the end of input: nobody reads further replies."""
     while (found := receive(source)) is not None:
         waiting.put(found)
     os._exit(0)
@@ -59,7 +59,7 @@ def _made(number: int, request: KernelRequest) -> KernelReply:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Hold the folder's lock, if it has one; the system gives it back when the process ends, however that comes."""
+    """Hold an exclusive lock on the folder, where it can be locked. The system releases it if the process dies."""
     try:
         import fcntl
 

@@ -1,7 +1,7 @@
-"""Tell what a compiled function depends on: its own code, and that of everything it reaches by name.
+"""Digest a compiled function: its own code, and that of everything it reaches by name.
 
-Line numbers, comments, docstrings, the path of a file and the rest of its module do not count: what is kept of a
-function survives every change that cannot change it.
+Line numbers, comments, docstrings, the file's path and the rest of its module are left out, so cached code stays valid
+across every change that cannot affect it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 
 
 def digest_of(function: Any) -> str:
-    """Return a digest of a kernel with all that it reaches. Raises `TypeError` where it reaches something whose part in
-    it cannot be told."""
+    """Return a digest of a kernel and of all it reaches. Raises `TypeError` where it reaches an object that cannot be
+    digested."""
     found = blake2b(digest_size=20)
     for part in ContentWalk().parts(function):
         found.update(part.encode() + b"\0")
@@ -117,19 +117,20 @@ class ContentWalk:
 
 
 def _names(code: CodeType) -> set[str]:
-    """Return the names that a function and those inside it look up."""
+    """Return the names that a function and its inner functions look up."""
     inner = [_names(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
     return set(code.co_names).union(*inner)
 
 
 def _is_named(module: str | None) -> bool:
-    """Return whether what a module holds is told by its name."""
+    """Return whether a module belongs to a versioned library or the standard library, so that its name stands for its
+    content."""
     root = (module or "").partition(".")[0]
     return root in _VERSIONED or root in sys.stdlib_module_names
 
 
 def _spelled(value: Any) -> str:
-    """Return the text of a type or constant of a library. Raises `TypeError` where that names a place in memory."""
+    """Return the text of a library's type or constant. Raises `TypeError` where that contains a memory address."""
     text = str(value)
     if " at 0x" in text:
         raise TypeError(f"cannot tell what {text} contributes to a compiled function")

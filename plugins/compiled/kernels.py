@@ -1,11 +1,11 @@
-"""Declare a function that is compiled: `kernel` in place of numba's `njit`.
+"""Declare a compiled function: `kernel` in place of numba's `njit`.
 
-numba keeps what it compiled by the path and the time of one file, and looks at no other. Here it is kept by content
-(`digest_of`), with the types of the arguments, the CPU and the versions of Python, numba and LLVM; so it outlives new
-places and upgrades of other files, and is never taken for what it is not.
+numba caches code by the path and the time of one file, and looks at no other. Here code is cached by content
+(`digest_of`), with the argument types, the CPU and the versions of Python, numba and LLVM. So it survives a move or an
+upgrade of other files, and stale code is never loaded.
 
-A kernel is compiled where it is first called, unless `BESIDE.builder` is set: then nothing is compiled in this process.
-A kernel that has a Python form runs that until the builder has made its code; the answer is the same.
+A kernel is compiled at its first call. Where `BESIDE.builder` is set, a kernel with a Python form is not compiled in
+this process: it runs that form, with the same result, until the builder delivers its code.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = logging.getLogger("sluicegate.compiled")
 
 
 class _ReadyTime(threading.local):
-    """CPU time that this thread has spent on making compiled code ready, and how deep it is in that now."""
+    """CPU time that this thread has spent on compiling and loading kernels, and the nesting depth of such work now."""
 
     depth = 0
     total_s = 0.0
@@ -49,8 +49,8 @@ _ready_time = _ReadyTime()
 
 
 def made_ready_s() -> float:
-    """Return the seconds of CPU time that the calling thread has spent on compiling kernels and on loading their code:
-    it falls on whoever calls one first, and is not that caller's work."""
+    """Return the CPU seconds that the calling thread has spent on compiling and loading kernels. The first caller of a
+    kernel pays them; subtract them to measure that caller's own work."""
     return _ready_time.total_s
 
 
@@ -66,7 +66,7 @@ def _making() -> Iterator[None]:
 
 
 class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
-    """A compiled function. `types`: those of its arguments, where they were declared."""
+    """A compiled function."""
 
     def __init__(
         self, py_func: Callable[..., Any], locals: Any = None, targetoptions: Any = None, *rest: Any, **more: Any
@@ -75,9 +75,9 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
         self.signatures_declared: tuple[str, ...] = ()
         self.python_form: Callable[..., Any] | None = None
         self.origin: tuple[str, str, tuple[Any, ...] | None] = (py_func.__module__, py_func.__qualname__, None)
-        """Module, name, and the arguments of the function that makes it, if it is made by one."""
+        """Module, name, and, for a kernel made by a factory function, the arguments of that function."""
         self._asked: set[Types] = set()
-        """For which a builder was asked, and nothing is there yet."""
+        """Argument types requested from a builder and not delivered yet."""
         self._address = 0
         self._cache = KernelCache(self)
 
@@ -91,7 +91,8 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
             return super().compile(sig)
 
     def load(self, types: Types | None = None) -> bool:
-        """Load what is kept for these types, or for all that were declared; False where something is not there."""
+        """Load cached code for these types (None: for all declared types). Return False where some of it is not
+        cached."""
         if types is None:
             return all(self.load(one) for one in self.declared)
         with global_compiler_lock, _making():
@@ -106,22 +107,22 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
             return True
 
     def take(self, types: Types, payload: bytes) -> bool:
-        """Use code that another process compiled; False where it cannot be used."""
+        """Load code that another process compiled, `payload`; return False where it cannot be used."""
         if (key := self._cache.key(types)) is None:
             return False
         self._cache.handed[key] = payload
         return self.load(types)
 
     def key(self, types: Types) -> str | None:
-        """Return the name that its code for these types is kept under; None where it cannot be kept."""
+        """Return the cache key of the code for these argument types; None where the code cannot be cached."""
         return self._cache.key(types)
 
     def kept(self, types: Types) -> tuple[str | None, bytes | None]:
-        """Return that name, and its code as it travels."""
+        """Return the cache key for these types and the pickled code; None for each that does not exist."""
         return self.key(types), self._cache.payload(types)
 
     def build(self) -> None:
-        """Load or compile it, here, for all types that were declared."""
+        """Load or compile the code for all declared types, in this process."""
         for types in self.declared:
             self.compile(types)
 
@@ -131,15 +132,15 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
 
     @property
     def address(self) -> int:
-        """Return where its code begins, for types that were declared and are there: a C function of the same
-        arguments."""
+        """Return the address of the compiled C function, for the first declared signature, whose code must be
+        loaded."""
         if self._address == 0:
             found = self.overloads[self.declared[0]]
             self._address = int(found.library.get_pointer_to_function(found.fndesc.llvm_cfunc_wrapper_name))
         return self._address
 
     def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
-        """Return what is to be called now; numba asks where it knows no code for these arguments."""
+        """Return the callable for these arguments. numba calls this where it has no code for their types."""
         builder = BESIDE.builder
         if builder is None or self.python_form is None:
             return super()._compile_for_args(*args, **kws)
@@ -155,14 +156,14 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
         return self._run_as_python
 
     def _run_as_python(self, *args: Any) -> Any:
-        """Compute by Python what compiled code would; integers wrap around there without a word."""
+        """Run the Python form. Integer overflow wraps silently, as in compiled code."""
         assert self.python_form is not None
         with np.errstate(over="ignore"):
             return self.python_form(*args)
 
 
 def address_of(kernel: Kernel) -> int:
-    """Return where the code of a kernel begins, loaded or compiled now; see `Kernel.address`."""
+    """Load or compile a kernel and return the address of its C function; see `Kernel.address`."""
     if not kernel.is_built:
         kernel.build()
     return kernel.address
@@ -175,11 +176,12 @@ def kernel(
     made_by: tuple[Any, ...] | None = None,
     **options: Any,
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Declare a kernel that keeps no lock of the interpreter.
+    """Declare a kernel that releases the GIL.
 
-    `signatures`: the arguments it is called with, as numba writes them; `python`: it may run as Python, with the same
-    result, or what may run in its place; `name`: what its module calls it, or, with `made_by`, the function that makes
-    it of those arguments."""
+    `signatures`: argument types in numba's notation. `python`: True where the function itself may run as Python with
+    the same result; or a function to run in its place. `name`: the kernel's name in its module; with `made_by`, the
+    name of the factory function, and `made_by` are that function's arguments.
+    """
 
     def declare(function: Callable[..., Any]) -> Any:
         made = Kernel(function, targetoptions={"nogil": True, "nopython": True, "boundscheck": None, **options})
@@ -192,7 +194,8 @@ def kernel(
 
 
 class KernelCache(_Cache):  # type: ignore[misc]  # numba has no types
-    """What numba asks for compiled code, and gives it to. `handed`: code by key that came from another process."""
+    """numba's cache interface over `CompiledFolder`. `handed`: code by key that is not on the disk, or came from
+    another process."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -204,7 +207,7 @@ class KernelCache(_Cache):  # type: ignore[misc]  # numba has no types
         return str(folder().path)
 
     def key(self, types: Any) -> str | None:
-        """Return the name that code for these types is kept under; None where its content cannot be told."""
+        """Return the cache key of the code for these types; None where the function's content cannot be digested."""
         if self._digest is None:
             try:
                 self._digest = digest_of(self._kernel)
@@ -218,7 +221,7 @@ class KernelCache(_Cache):  # type: ignore[misc]  # numba has no types
         return f"{self._kernel.__name__.strip('_')}-{blake2b(text.encode(), digest_size=16).hexdigest()}"
 
     def payload(self, types: Any) -> bytes | None:
-        """Return what is kept for these types, as it travels."""
+        """Return the pickled code cached for these types; None where there is none."""
         key = self.key(types)
         return None if key is None else self.handed.get(key) or folder().read_bytes(key)
 
@@ -242,17 +245,17 @@ class KernelCache(_Cache):  # type: ignore[misc]  # numba has no types
             self.handed[key] = payload
 
     def enable(self) -> None:
-        """Do nothing: it is."""
+        """Do nothing: the cache is always enabled."""
 
     def disable(self) -> None:
         """Do nothing."""
 
     def flush(self) -> None:
-        """Do nothing: what is of other source has another name."""
+        """Do nothing: changed source has another key."""
 
 
 def _arguments(types: Any) -> Any:
-    """Return the types of the arguments of a signature, or of a tuple of just these."""
+    """Return the argument types of a signature; a tuple of types is returned as it is."""
     return getattr(types, "args", types)
 
 

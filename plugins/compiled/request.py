@@ -1,4 +1,4 @@
-"""What the process that serves and the one that compiles for it say to each other, as frames on pipes."""
+"""Messages between the serving process and the compiler process, as frames on pipes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LENGTH = struct.Struct("<Q")
 
 @dataclass(frozen=True, slots=True)
 class KernelRequest:
-    """A kernel, by where it is found, for arguments of these types."""
+    """A request to compile a kernel, found by module and name, for these argument types."""
 
     module: str
     name: str
@@ -41,7 +41,7 @@ class KernelRequest:
 
 @dataclass(frozen=True, slots=True)
 class KernelReply:
-    """What became of the request of this number: its code and the key it belongs to, or what went wrong."""
+    """The result for the request of this number: the code and its cache key, or the failure."""
 
     number: int
     key: str | None = None

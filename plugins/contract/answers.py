@@ -1,4 +1,4 @@
-"""What comes out: pieces while it is generated, whole answers and their cost, and how the request went."""
+"""Results of a generation: pieces while it runs, whole answers, their cost, and the request's outcome."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Scores:
 @quick
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One line of a request's story: what a stage decided and how long it took."""
+    """One stage's decision about a request, and how long it took."""
 
     slot: SlotName
     stage: str

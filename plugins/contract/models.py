@@ -1,4 +1,4 @@
-"""What stages need of a grammar, of a model in memory, and of a generation that runs."""
+"""What stages may use of a grammar, of a loaded model, and of a running generation."""
 
 from __future__ import annotations
 
@@ -20,36 +20,38 @@ class ClosingTokens(Protocol):
 
 @runtime_checkable
 class Matcher(Protocol):
-    """One sequence's way through a grammar. Not thread-safe; used by one thread at a time."""
+    """The state of one sequence in a grammar. Not thread-safe; used by one thread at a time."""
 
     @property
     def worked_s(self) -> float:
-        """Return the CPU seconds of all calls that worked something out; 0 where that is not measured."""
+        """Return the CPU seconds spent in all calls that computed something; 0 where that is not measured."""
 
     def bound(self, cpu_s: float, *, wait: bool = True, pause: Callable[[], None] | None = None) -> None:
-        """Let `fill_mask` and `accept` raise `GrammarTooCostly` from now on past `cpu_s` of one call, which may then be
-        made again. `wait`: for other matchers of the grammar that work; `pause` is called now and then. A matcher whose
-        calls are always short may ignore it."""
+        """Limit the CPU time of one call: past `cpu_s` seconds `fill_mask` and `accept` raise `GrammarTooCostly`, and
+        may then be called again. `wait`: whether a call waits for other matchers of the grammar that compute; `pause`
+        is called now and then during a long call. A matcher whose calls are always short may ignore this."""
 
     def fill_mask(self, row: Mask) -> bool:
-        """Overwrite `row`; False means every token is allowed and the mask need not be applied."""
+        """Overwrite `row`, a token bitmask int32 [ceil(V/32)]. Return False where every token is allowed and the mask
+        need not be applied."""
 
     def accept(self, token_id: int) -> None:
-        """Advance; raises `TokenRejected`, and then nothing has changed."""
+        """Advance by one token. Raises `TokenRejected` where the grammar refuses it; the state is then unchanged."""
 
     def rollback(self, n: int) -> None:
-        """Undo the last `n` accepted tokens; masks are then bit-identical to those before."""
+        """Undo the last `n` accepted tokens. Later masks are bit-identical to those before these tokens."""
 
     def forced_tokens(self) -> list[int]:
         """Return the tokens that the grammar leaves no choice about from here, in canonical tokenisation; [] where
         unsure."""
 
     def shortest_completion(self) -> ClosingTokens | None:
-        """Return the shortest way to a valid end, as far as could be found; None where none was. Moves nothing."""
+        """Return the shortest completion found that ends validly; None where none was found. Leaves the state
+        unchanged."""
 
     @property
     def can_stop(self) -> bool:
-        """Return whether what was accepted is a whole value: an end-of-sequence token is allowed."""
+        """Return whether the accepted text is a complete value, so that an end-of-sequence token is allowed."""
 
     @property
     def is_finished(self) -> bool:
@@ -62,14 +64,14 @@ class CompiledGrammar(Protocol):
 
     @property
     def notes(self) -> Sequence[str]:
-        """Return what the grammar could not enforce, by name and place, for the answer to say."""
+        """Return the constraints that the grammar could not enforce, by name and place, for the response to report."""
 
     def matcher(self) -> Matcher: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What a balancer that knows prefixes and adapters needs of a generator. Adapters by name."""
+    """Cache and adapter state for an endpoint picker that routes by prefix and adapter. Adapters are given by name."""
 
     block_size: int
     """Positions of a KV block."""
@@ -85,7 +87,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Something that does not work now. `reason`: what, and what to do about it, in words that anybody may read."""
+    """A current malfunction. `reason`: the fault and its remedy, in words that contain no secret."""
 
     reason: str
     refuses: bool = False
@@ -93,7 +95,7 @@ class Trouble:
 
 
 class ServedModel(Protocol):
-    """What stages may know of a model in memory, or of one that another server runs."""
+    """What stages may know of a model, loaded here or run by another server."""
 
     name: str
     version: str
@@ -120,17 +122,17 @@ class ServedModel(Protocol):
 
 @runtime_checkable
 class ProbedModel(Protocol):
-    """A `ServedModel` whose states probes look at."""
+    """A `ServedModel` with probes on its hidden states."""
 
     @property
     def probe_labels(self) -> tuple[str, ...]:
-        """Return what the probes look for; empty where the model has none."""
+        """Return the labels that the probes detect; empty where the model has none."""
 
 
 @quick
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One prompt to generate from, `n` choices."""
+    """A generation to run: one prompt, `n` choices."""
 
     request_id: str
     model: str
@@ -158,21 +160,22 @@ class Job:
 
 
 class Generation(Protocol):
-    """A running generation. Iterating yields the choices' pieces as they come; each choice ends with a piece that has
-    a `finish_reason`, and the iteration ends after the last."""
+    """A running generation. Iteration yields pieces of all choices as they are generated; each choice ends with a piece
+    that has a `finish_reason`, and the iteration ends after the last."""
 
     @property
     def timeline(self) -> Timeline | None:
-        """Return when the answer's parts happened; None = not known."""
+        """Return the times of the generation's phases; None = not known."""
 
     async def begin(self) -> None:
-        """Awaited once, before the first piece is: what it raises can still become an HTTP status, and `usage` is right
-        from then on, however the generation ends."""
+        """Prepare the generation. Awaited once, before the first piece: an error raised here can still become an HTTP
+        status. After it `usage` is right, however the generation ends."""
 
     def __aiter__(self) -> AsyncIterator[Piece]: ...
 
     def cancel(self) -> None:
-        """Idempotent, at any time from the event loop; frees the KV blocks within one engine step."""
+        """Stop the generation and free its KV blocks within one engine step. Idempotent; callable any time from the
+        event loop."""
 
     @property
     def usage(self) -> Usage: ...

@@ -1,4 +1,4 @@
-"""The words by which slots and facts are told apart, and the type of a token mask."""
+"""Names of slots, channels and other categories, and the type of a token bitmask."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a stage or a rail's session may offer besides the Protocol of its slot.
+"""Optional Protocols that a stage or a rail's session may implement beside that of its slot.
 
-None of these is required. The registry refuses a stage that has part of one, so that a slip is not taken for "does not
-offer it".
+The registry refuses a stage that implements only part of one: a misspelled method would otherwise pass for a feature
+that the stage does not have.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ class Lifecycle(Protocol):
 
 @runtime_checkable
 class StatsReporter(Protocol):
-    """For every stage: numbers for `/metrics`. Names that end in `_total` are counters, others gauges."""
+    """For every stage: metrics for `/metrics`. Names that end in `_total` are counters, others gauges."""
 
     def stats(self) -> Mapping[str, float]: ...
 
 
 @runtime_checkable
 class TroubleReporter(Protocol):
-    """For every stage: what does not work now, for `/readyz`. Called on the event loop, must not wait."""
+    """For every stage: current malfunctions, for `/readyz`. Called on the event loop, must not block."""
 
     def troubles(self) -> Sequence[Trouble]: ...
 
 
 @runtime_checkable
 class DescribedRail(Protocol):
-    """For rails of both slots: what the rail says of itself."""
+    """For rails of both slots: the rail's declared properties."""
 
     @property
     def properties(self) -> RailProperties: ...
@@ -60,10 +60,11 @@ class DescribedRail(Protocol):
 
 @runtime_checkable
 class RenamingRouter(Protocol):
-    """For routers: say which requested names can end at another model, so that fallbacks are known beforehand."""
+    """For routers: tell which requested names may be routed to another model, so that fallbacks are known at
+    start-up."""
 
     def decides(self, name: str) -> bool:
-        """Return whether `name` may come to stand for another model."""
+        """Return whether a request for `name` may be routed to another model."""
 
 
 @runtime_checkable
@@ -71,58 +72,59 @@ class ThreadedAssembler(Protocol):
     """For assemblers: render long prompts in a worker thread instead of on the event loop."""
 
     def assembled(self, request: Request, model: ServedModel) -> Prompt:
-        """Do as `assemble`, without awaiting anything."""
+        """Return the same prompt as `assemble`, synchronously. Called in a worker thread."""
 
 
 @runtime_checkable
 class FairConstrainer(Protocol):
-    """For constrainers: compile in the turn of a tenant, so that none waits for what another one sends."""
+    """For constrainers: compile grammars in turns by tenant, so that no tenant waits for another's queue."""
 
     async def compile_for(self, tenant: str, constraint: Constraint, model: ServedModel) -> CompiledGrammar:
-        """Do as `compile`; raises `RateLimited` besides, where too much of the tenant's work waits."""
+        """Compile as `compile` does, in the tenant's turn. Raises `RateLimited` too, where too much of the tenant's
+        work waits."""
 
 
 @runtime_checkable
 class WarmConstrainer(Protocol):
-    """For constrainers: prepare at start-up what the first request would otherwise wait for."""
+    """For constrainers: do at start-up the work that the first request would otherwise wait for."""
 
     async def warm(self, model: ServedModel) -> None: ...
 
 
 @runtime_checkable
 class LoadReporter(Protocol):
-    """For generators: what admission needs to shed load with a truthful `Retry-After`."""
+    """For generators: queue figures from which admission sheds load and computes `Retry-After`."""
 
     def load(self, model: str | None = None) -> Load:
-        """Report how busy a model is; `model` None = the first one served. Raises `NotFound`."""
+        """Return how busy a model is (None: the first one served). Raises `NotFound`."""
 
 
 @runtime_checkable
 class HealthReporter(Protocol):
-    """For generators that ask other servers: how those are, for the console."""
+    """For generators that call other servers: the health of those servers, for the console."""
 
     def health(self, model: str) -> Sequence[ServerHealth]:
-        """Report how well a model does. Raises `NotFound`."""
+        """Return the health of each server that runs `model`. Raises `NotFound`."""
 
 
 @runtime_checkable
 class StartReporter(Protocol):
-    """For generators: how far `start` is, for whoever waits for it."""
+    """For generators: progress of `start`."""
 
     def starting(self) -> str:
-        """Return a few words, which `/readyz` shows; '' = nothing to say."""
+        """Return the progress in a few words, for `/readyz`; '' = nothing to report."""
 
 
 @runtime_checkable
 class CapacityReporter(Protocol):
-    """For generators: what endpoint pickers place requests by. Called on the event loop, must not wait."""
+    """For generators: cache and adapter state for endpoint pickers. Called on the event loop, must not block."""
 
     def capacity(self) -> Capacity: ...
 
 
 @runtime_checkable
 class TextEmbedder(Protocol):
-    """For generators: texts, or token ids, as vectors. Raises `NotFound`, `RequestError`, `Overloaded`."""
+    """For generators: embed texts, or token ids, as vectors. Raises `NotFound`, `RequestError`, `Overloaded`."""
 
     async def embed(self, texts: Sequence[str | Sequence[int]], *, model: str | None = None) -> Embeddings:
         """Embed the texts; `model` None = the first one served."""
@@ -130,40 +132,42 @@ class TextEmbedder(Protocol):
 
 @runtime_checkable
 class TextScorer(Protocol):
-    """For generators: how well texts answer a query. Raises `NotFound`, `RequestError`, `Overloaded`."""
+    """For generators: score how well texts answer a query. Raises `NotFound`, `RequestError`, `Overloaded`."""
 
     async def score(self, query: str, texts: Sequence[str], *, model: str | None = None) -> Scores:
-        """Score the texts; `model` None = the first that scores."""
+        """Score the texts; `model` None = the first one that scores."""
 
 
 @runtime_checkable
 class ReadingModel(Protocol):
-    """For models that a generator serves: this one reads texts and writes none, so nothing is generated by it."""
+    """For models that read texts and generate none: embedders, rerankers and guards."""
 
     @property
     def reads_for(self) -> Literal["embed", "score", "judge"]:
-        """Return whether the rail reads tokens for `judge`, a guard that judges them; see `TokenGuardHost`."""
+        """Return the model's task: `embed` vectors, `score` texts for a query, or `judge` tokens (see
+        `TokenGuardHost`)."""
 
     @property
     def dimensions(self) -> tuple[int, ...]:
-        """Lengths of vectors that may be asked for, the model's own first."""
+        """Return the vector lengths that a request may ask for, the model's own first."""
 
     @property
     def normalises(self) -> bool:
-        """Vectors are at unit length, and so is what is cut from them."""
+        """Return whether vectors have length 1; shortened vectors are then normalised too."""
 
 
 class TokenReading(Protocol):
-    """One text as a guard reads it: tokens are only ever added at its end. Used by one task at a time; what it holds
-    is free once nobody has it any more."""
+    """One text that a guard model reads; tokens are only ever appended. Used by one task at a time. Its KV blocks are
+    freed when the object is garbage-collected."""
 
     @property
     def room(self) -> int:
-        """Count the tokens that it may have."""
+        """Return the most tokens that the whole text may have."""
 
     async def judge(self, token_ids: Sequence[int], last: int, *, asked: bool = False) -> Sequence[TokenJudgement]:
-        """Add tokens and judge the `last` of them: as a part of an answer, or `asked`, as the end of a question.
-        Raises `ContextLengthExceeded`, `Overloaded`, `GenerationFailed` where the guard's numbers are none."""
+        """Append tokens and judge the last `last` of them, as part of an answer, or with `asked` as the end of a
+        question. Raises `ContextLengthExceeded`, `Overloaded`, and `GenerationFailed` where the guard's numbers are not
+        finite."""
 
 
 @runtime_checkable
@@ -171,43 +175,45 @@ class TokenGuardHost(Protocol):
     """For generators: models that judge tokens (`ReadingModel.reads_for` is `judge`)."""
 
     def open_reading(self, model: str, tenant: str) -> TokenReading:
-        """Begin a text. Keys and values are kept between calls, and reused for texts of this tenant alone. Raises
-        `NotFound`, or `RequestError` for a model that judges none."""
+        """Begin a text. KV blocks are kept between calls, and reused only for texts of this tenant. Raises `NotFound`,
+        or `RequestError` for a model that judges no tokens."""
 
 
 @runtime_checkable
 class ModelHost(Protocol):
-    """For generators: models that come and go while requests run."""
+    """For generators: load and remove models while requests run."""
 
     async def add_model(self, settings: Any, *, replace: bool = False) -> ServedModel:
-        """Load beside what runs, then serve. `replace`: requests that run finish on the old model. Raises
-        `ModelLoadError`, `ConfigurationError`, or `RequestError` where the name is taken; nothing has changed then."""
+        """Load a model beside those that run, then serve it. `replace`: running requests finish on the old model of
+        that name. Raises `ModelLoadError`, `ConfigurationError`, or `RequestError` where the name is taken; nothing has
+        changed then."""
 
     async def remove_model(self, name: str, *, drain_s: float | None = None) -> None:
-        """Remove a model: new requests do not find it; those that run may finish for `drain_s`. Raises `NotFound`."""
+        """Remove a model: new requests do not find it; running ones may finish for `drain_s` seconds. Raises
+        `NotFound`."""
 
 
 @runtime_checkable
 class PlacedRail(Protocol):
-    """For output rails: judge a string of a tool call by the argument that it is."""
+    """For output rails: judge each string of a tool call by the argument that it belongs to."""
 
     def at_place(self, tool: str, path: tuple[str | int, ...]) -> OutputRail:
-        """Return the rail, of the same name, for the string or number at `path` of the arguments of a call of `tool`. A
-        key is judged by `open` of the rail itself."""
+        """Return the rail, under the same name, for the string or number at `path` in the arguments of a call of
+        `tool`. Object keys are judged by `open` of the rail itself."""
 
 
 @runtime_checkable
 class CuttableSession(RailSession, Protocol):
-    """A rail's session that treats a text cut short, by its length or a stop string, in its own way."""
+    """A rail's session that treats a truncated text (length limit, stop string) differently from a complete one."""
 
     def cut(self) -> Verdict:
-        """End a text that was cut off, in place of `close`: what has begun, and already tells too much, can be redacted
-        here."""
+        """End a truncated text; called in place of `close`. An unfinished match that already reveals too much can be
+        redacted here."""
 
 
 @runtime_checkable
 class ClearingSession(RailSession, Protocol):
-    """A rail's session that can judge a whole text at once, faster than by feeding it."""
+    """A rail's session that can judge a whole text at once, faster than by `feed`."""
 
     def clears(self, text: str) -> bool:
         """Return True only where `feed` and `close` would neither block, redact nor escalate if `text` were the whole
@@ -216,20 +222,20 @@ class ClearingSession(RailSession, Protocol):
 
 @runtime_checkable
 class ContinuableSession(RailSession, Protocol):
-    """A rail's session that can judge what follows a text that the reader already has."""
+    """A rail's session that can judge a continuation of text that the client already has."""
 
     def after(self, lead: str) -> RailSession:
-        """Return a fresh session for what follows `lead`; offsets are those of the new text. Reports what begins in the
-        lead and ends behind it as beginning at 0."""
+        """Return a fresh session for the text that follows `lead`, with offsets from its beginning. A match that begins
+        in the lead and ends in the new text is reported from offset 0."""
 
 
 @runtime_checkable
 class JudgingRail(Protocol):
-    """For output rails: judge whole texts in their own time, in front of all rails that answer at once. Such a rail
-    blocks or escalates and redacts nothing; it reads JSON as one text, with its escapes decoded."""
+    """For output rails: judge whole texts asynchronously, ahead of all synchronous rails. Such a rail blocks or
+    escalates and redacts nothing; it reads JSON as one text, with its escapes decoded."""
 
     def follow(self, request: Request, caller: Caller, channel: Channel, terms: JudgingTerms) -> AwaitedSession:
-        """Return a session for one text of the answer to `request`; takes the place of `open` wherever an answer is
+        """Return a session for one text of the answer to `request`. Called in place of `open` wherever an answer is
         judged."""
 
 
@@ -274,7 +280,7 @@ def offers(thing: object, protocol: type[P]) -> TypeGuard[P]:
 
 
 def shows(thing: object, protocol: type[P]) -> TypeGuard[P]:
-    """Return whether `thing` has the attributes that `protocol` names: `offers` for one of properties."""
+    """Return whether `thing` has the attributes that `protocol` adds; as `offers`, for Protocols of properties."""
     for name in methods_of(protocol):  # type: ignore[arg-type]  # noqa: SIM110
         if not hasattr(thing, name):
             return False
@@ -282,6 +288,6 @@ def shows(thing: object, protocol: type[P]) -> TypeGuard[P]:
 
 
 def properties_of(rail: object) -> RailProperties | None:
-    """Return what a rail says of itself; None where it says nothing."""
+    """Return a rail's declared properties; None where it declares none."""
     found = rail.properties if isinstance(rail, DescribedRail) else None
     return found if isinstance(found, RailProperties) else None

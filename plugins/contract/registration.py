@@ -20,5 +20,5 @@ class RegistryLike(Protocol):
     def add(self, slot: SlotName, name: str, factory: StageFactory, *, api_version: int = API_VERSION) -> None: ...
 
     def build(self, slot: SlotName, name: str, settings: Mapping[str, Any]) -> Any:
-        """Make another registered stage, in order to wrap it. Call it inside a factory: only then are all names known.
-        Who wraps a stage passes `start` and `close` on to it."""
+        """Build another registered stage, in order to wrap it. Call it inside a factory: only then are all names known.
+        The wrapping stage must pass `start` and `close` on to it."""

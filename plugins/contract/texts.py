@@ -75,7 +75,7 @@ class Text(NamedTuple):
 
     @property
     def is_free(self) -> bool:
-        """Return whether another text may stand here."""
+        """Return whether the text may be replaced; False for `fixed`."""
         return self.kind != "fixed"
 
 
@@ -99,8 +99,7 @@ def texts_of(request: Request) -> list[Text]:
 
 @cache
 def _rest_of_a_request() -> tuple[Callable[[Request], tuple[Any, ...]], tuple[tuple[str, Read, Any], ...]]:
-    """Return what reads the values of the fields beside the messages in one call, and of each its name, how it is read,
-    and what it holds where nobody set it."""
+    """Return a getter of all request fields but the messages, and for each field its name, reader and default."""
     unsaid = {field.name: field.default for field in fields(Request)}
     rest = tuple((name, read, unsaid[name]) for name, read in _plan(Request) if name != "messages")
     return attrgetter(*(name for name, _, _ in rest)), rest
@@ -121,12 +120,12 @@ def _of_message(message: Message, i: int, request: Request, found: list[Text]) -
 
 @cache
 def _beside_content() -> Callable[[Message], tuple[Any, ...]]:
-    """Return what reads, in one call, the other fields of a message that may hold text."""
+    """Return a getter of all fields of a message, but `content`, that may hold text."""
     return attrgetter(*(name for name, _ in _plan(Message) if name != "content"))
 
 
 def _inside(text: Text, kind: Kind, role: Role) -> Text:
-    """Mark a text by what holds it: a document's name is part of the document; arguments are said by the role that
+    """Adjust a text by its message: a document's name counts as document; arguments get the role of the message that
     calls."""
     if kind == "document":
         return text._replace(kind=kind)
@@ -134,7 +133,8 @@ def _inside(text: Text, kind: Kind, role: Role) -> Text:
 
 
 def _kind_of(request: Request, i: int) -> Kind:
-    """Return a text's kind: documents stand as messages of their own while the rails look."""
+    """Return the kind of a message's text: while rails screen, documents are messages of their own, before the last
+    one."""
     parts = request.parts
     if parts is None or not parts.expanded:
         return "message"
@@ -161,7 +161,7 @@ def _plan(cls: type) -> tuple[tuple[str, Read], ...]:
 
 
 def holds_text(hint: Any) -> bool:
-    """Return whether a value of this type can hold a text that somebody wrote. What is not known to hold none may."""
+    """Return whether a value of this type can hold text. An unknown type can."""
     if hint in (int, float, bool, NoneType) or get_origin(hint) is Literal:
         return False
     if isinstance(hint, type) and is_dataclass(hint):
@@ -191,7 +191,7 @@ def _facts(value: Any, hint: type, path: Path, found: list[Text]) -> None:
 
 
 def _arguments(value: str, path: Path, found: list[Text]) -> None:
-    """Read arguments as they are spelled, and, where they spell characters by escapes, what they say: templates parse
+    """Append arguments as written and, where they contain escapes, their decoded strings too, since templates parse
     them."""
     found.append(Text(path, value, "arguments"))
     if "\\" not in value:
@@ -253,7 +253,8 @@ def _mapping(value: Mapping[Any, Any], path: Path, mode: Mode, kind: Kind, found
 
 
 def _digits(number: float) -> str:
-    """Spell a number. An account number is one with `.0` behind it, too."""
+    """Return the decimal text of a number, without a trailing `.0`, so that account numbers given as floats are
+    recognised."""
     return str(int(number)) if isinstance(number, int) or number.is_integer() else repr(number)
 
 
@@ -261,9 +262,8 @@ def _digits(number: float) -> str:
 
 
 def with_texts(request: Request, changes: Mapping[Path, str]) -> Request:
-    """Return `request` with other texts at these paths. A template's variable is replaced in the messages as well,
-    which were made from it. Raises `KeyError` for a path where no text is, `ValueError` where a text must stay as it
-    is."""
+    """Return `request` with the texts at these paths replaced. A template variable is replaced in the rendered messages
+    too. Raises `KeyError` for a path without a text, and `ValueError` for a text that must not change (`fixed`)."""
     known = {text.path: text for text in texts_of(request)}
     for path in changes:
         if not known[path].is_free:
@@ -299,8 +299,8 @@ def _at(tree: Mapping[Step, Any], i: int, key: Any) -> Any:
 
 
 def _in_messages(before: Request, after: Request, old: str, new: str) -> Request:
-    """Replace a variable's value in the messages. One that the template altered cannot be found again: raises
-    `ValueError`."""
+    """Replace a variable's value in the rendered messages. Raises `ValueError` where it is not found there, as when the
+    template transformed it."""
     if not any(old in message.content for message in before.messages):
         raise ValueError("a variable of the template stands in no message as it was given, and cannot be replaced")
     messages = (replace(message, content=message.content.replace(old, new)) for message in after.messages)
@@ -308,8 +308,8 @@ def _in_messages(before: Request, after: Request, old: str, new: str) -> Request
 
 
 def in_two(changes: Sequence[tuple[Text, str]], request: Request) -> tuple[tuple[Message, ...] | None, dict[Path, str]]:
-    """Return new texts as a `ScreenResult` takes them: messages where only their free texts change (None: no message
-    does), and the others by path."""
+    """Split new texts into the two fields of a `ScreenResult`: `messages` (None where no free text in a message
+    changes), and `texts`, all others by path."""
     inside = {text.path: new for text, new in changes if text.is_free and text.role is not None}
     outside = {text.path: new for text, new in changes if text.path not in inside}
     return (with_texts(request, inside).messages if inside else None), outside
@@ -319,11 +319,11 @@ def in_two(changes: Sequence[tuple[Text, str]], request: Request) -> tuple[tuple
 
 
 def beside_messages(request: Request) -> list[Text]:
-    """Return the texts that a rail does not see which reads the messages' contents and the arguments of calls alone."""
+    """Return the texts outside of message contents and call arguments, for rails that read only those."""
     return [text for text in texts_of(request) if text.role is None or text.kind == "fixed"]
 
 
 def as_messages(request: Request, texts: Sequence[Text]) -> Request:
-    """Return a request of one user's message for each of `texts`, for rails that look nowhere else."""
+    """Return a request with one user message for each of `texts`, for rails that read only messages."""
     messages = tuple(Message("user", text.text) for text in texts)
     return replace(request, messages=messages, tools=(), constraint=None, parts=None)

@@ -1,4 +1,4 @@
-"""What rails say: of a request, of a stream so far, and of themselves."""
+"""Verdicts of rails on a request and on a stream, and the properties that rails declare."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class ScreenResult:
 @quick
 @dataclass(frozen=True, slots=True)
 class TokenJudgement:
-    """What a guard makes of one token, with what stands before it. `level`: its own word for how bad that is;
-    `probability`: of that level among all of them; `category`: the likeliest, which means little where all is safe."""
+    """A guard's judgement of one token in its context. `level`: the guard's own severity label; `probability`: of that
+    level among all levels; `category`: the likeliest one, which means little where the level is safe."""
 
     level: str
     probability: float

@@ -1,1 +1,1 @@
-"""Where memory of the process lies: room on stacks, huge pages."""
+"""Place memory of the process: stack space, huge pages."""

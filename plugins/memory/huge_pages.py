@@ -1,4 +1,4 @@
-"""Move one block of this process's memory into a huge page; what it holds, and where, stays the same."""
+"""Move one memory block of this process into a huge page; its address and content stay the same."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def system() -> ctypes.CDLL | None:
 
 
 def collapse(linux: ctypes.CDLL, start: int) -> bool:
-    """Move the block that begins at address `start`; return whether it lies in a huge page now. Some 3 to 5 ms."""
+    """Move the block at address `start` into a huge page; return whether it lies in one now. Takes 3 to 5 ms."""
     moved: int = linux.madvise(ctypes.c_void_p(start), ctypes.c_size_t(BLOCK), _MADV_COLLAPSE)
     return moved == 0

@@ -16,7 +16,8 @@ SLOTS = 66_000
 
 
 def with_room(call: Callable[[], T]) -> T:
-    """Run `call` at the beginning of a large piece of the stack. Memory that no call reaches is never taken."""
+    """Run `call` at the beginning of a large chunk of the interpreter's stack. Untouched memory of it is never
+    allocated."""
     return call()
 
 

@@ -19,7 +19,8 @@ from sluicegate.plugins.testing.screens import check_screen
 
 
 class _Contract:
-    """Checks once a class, then each test looks for its own kinds of fault. `examples` () = those of the rail."""
+    """Runs the checks once per class; each test then looks for its own kinds of fault. `examples` () = those of the
+    rail."""
 
     examples: ClassVar[Sequence[RailExample]] = ()
     _found: ClassVar[dict[type, list[Fault]]] = {}

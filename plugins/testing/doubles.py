@@ -1,7 +1,7 @@
-"""Stand-ins for what surrounds a stage: a request, a model of bytes that says what it is told, a recorder that keeps.
+"""Test doubles around a stage: a request, a byte-level model that answers by script, a recorder that keeps outcomes.
 
-Not covered: sampling, logits, time. A scripted model ignores its grammar, so whether the script obeys it is the
-test's affair.
+Not covered: sampling, logits, time. A scripted model ignores its grammar, so whether the script obeys it is the test's
+affair.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def make_request(text: str = "Hello", *, role: Any = "user", **fields: Any) -> R
 
 
 def make_outcome(text: str = "Hello back", *, request: Request | None = None, **fields: Any) -> Outcome:
-    """Make what a recorder gets of a request that went well; `fields` are those of `Outcome`."""
+    """Make the outcome of a successful request, as recorders get it; `fields` are those of `Outcome`."""
     given: dict[str, Any] = {
         "request": request or make_request(),
         "caller": Caller(),
@@ -48,7 +48,8 @@ def make_outcome(text: str = "Hello back", *, request: Request | None = None, **
 
 
 class FakeTokenizer:
-    """One token a byte of UTF-8, and 256 for the end. Has what stages ask of a `transformers` tokenizer."""
+    """One token per byte of UTF-8, and 256 for the end. Implements the part of a `transformers` tokenizer that stages
+    use."""
 
     chat_template = None
     all_special_tokens: tuple[str, ...] = ()
@@ -198,7 +199,8 @@ class _FreeGrammar:
 
 
 class Unconstrained:
-    """Slot `constrain`: allows everything, because a script cannot be steered. `compiled` is what it was asked for."""
+    """Slot `constrain`: allows everything, because a script cannot be steered. `compiled` lists the constraints it was
+    given."""
 
     unconstrained = None
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a stage, by name; each finding says what happened, where, and what was expected."""
+"""Kinds of faults of a stage, by name; each finding says what happened, where, and what was expected."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Fault:
 
 
 def first_of_each_kind(faults: Iterable[Fault]) -> list[Fault]:
-    """Keep one message of each kind: the first says what to mend, a hundred more of its kind only hide the others."""
+    """Keep the first message of each kind: more of the same kind would hide the others."""
     found: dict[str, Fault] = {}
     for fault in faults:
         found.setdefault(fault.kind, fault)

@@ -1,7 +1,7 @@
-"""Tries an output rail against its contract and names what is wrong with it.
+"""Tests an output rail against its contract and reports the faults.
 
-Not covered: whether the rail's rules are the right ones beyond the given examples, and a rail that hangs for good is
-reported but its thread cannot be stopped.
+Not covered: whether the rail's rules are right beyond the given examples. A rail that hangs is reported, but its thread
+cannot be stopped.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ORDINARY = (
 
 
 def promised(rail: OutputRail | InputRail) -> RailProperties:
-    """Return what the rail says of itself, or that it promises nothing."""
+    """Return the rail's declared properties, or the defaults, which promise nothing."""
     return properties_of(rail) or RailProperties()
 
 
@@ -53,7 +53,7 @@ def check_rail(rail: OutputRail, examples: Sequence[RailExample] | None = None, 
 
 
 def spans_of(example: RailExample) -> list[tuple[int, int]]:
-    """Find every place in the example's text that must not leave."""
+    """Return every place in the example's text that must not be released."""
     return [span for part in example.forbidden for span in _places(example.text, part)]
 
 
@@ -67,8 +67,7 @@ def _places(text: str, part: str) -> Iterator[tuple[int, int]]:
 
 
 def _until_slow(faults: Iterator[Fault]) -> Iterator[Fault]:
-    """Yield faults up to the first of slowness: a rail that is too slow is not worth the time of the checks that are
-    left."""
+    """Yield faults up to the first of slowness: a slow rail would make the remaining checks take too long."""
     for fault in faults:
         yield fault
         if fault.kind == "slow":
@@ -144,8 +143,8 @@ def _driven(
 
 
 def _differing(rail: OutputRail, text: str, first: Driven, found: Driven, channel: Channel) -> Fault:
-    """Say which fault two ways of feeding show. The cut is to blame only if the first way, tried again, still gives
-    what it gave."""
+    """Return the fault shown by two ways of feeding with different outcomes. The chunking is to blame only if the first
+    way, repeated, gives the same outcome again."""
     again = drive(rail, text, Chunking(first.chunking, _pieces_of(first, text)), channel=channel)
     if again.outcome != first.outcome:
         return _shared(first, again, text, "after other sessions")
@@ -173,7 +172,8 @@ def _pieces_of(found: Driven, text: str) -> tuple[str, ...]:
 
 
 def _sessions(rail: OutputRail, texts: Sequence[str]) -> Iterator[Fault]:
-    """Check that two sessions fed in turns, and one text again after all others, come out as when they were alone."""
+    """Check that sessions are independent: two fed in turns, and one text repeated after all others, give the same
+    outcomes."""
     alone = [drive(rail, text) for text in texts]
     for text, found, other in zip(texts, alone, [*texts[1:], texts[0]], strict=True):
         mixed = _interleaved(rail, text, other)

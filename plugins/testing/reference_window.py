@@ -1,7 +1,7 @@
-"""An obvious hold-back window for one rail: what a client would get, written to be read and not to be fast.
+"""A slow, obvious hold-back window for one rail: what a client would receive.
 
-It stands beside the gateway's own window as its twin and shares no code with it. Not covered: several rails at once,
-time budgets that act, bounds on what is held.
+It is the reference twin of the gateway's window and shares no code with it. Not covered: several rails at once, time
+budgets that act, bounds on what is held.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Driven:
 
     @property
     def outcome(self) -> tuple[str, str, Outcome, str, tuple[str, ...]]:
-        """Return what must not depend on the cut."""
+        """Return the part of the result that must not depend on the chunking."""
         return self.released, self.withheld, self.verdict, self.reason, tuple(self.escalations)
 
     @property
@@ -108,7 +108,7 @@ class ReferenceWindow:
         return None
 
     def _complaint(self, verdict: Verdict, call: str, *, closing: bool) -> Fault | None:
-        """Return how a verdict breaks the contract of `Verdict`, word by word; None where it keeps it."""
+        """Return how a verdict breaks the contract of `Verdict`; None where it keeps it."""
         if not isinstance(verdict, Verdict):
             return Fault("shape", f"{call} must answer a Verdict, found {verdict!r} {self._where()}")
         clear_to, length = verdict.clear_to, len(self._text)
@@ -182,8 +182,7 @@ class ReferenceWindow:
             self.driven.verdict = "redact"
 
     def _release(self, end: int) -> None:
-        """Release text up to `end`. What lies behind an escalation goes to the person who decides, not to the
-        client."""
+        """Release text up to `end`. Text behind an escalation is withheld for the reviewer."""
         edge = end if self._withheld_from is None else min(end, max(self._settled, self._withheld_from))
         for start, stop, withheld in ((self._settled, edge, False), (max(edge, self._settled), end, True)):
             if stop > start:

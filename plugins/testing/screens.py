@@ -88,7 +88,8 @@ async def _everywhere(rail: InputRail, example: RailExample) -> AsyncIterator[Fa
 
 
 def _left(request: Request, result: ScreenResult) -> Request:
-    """Return what the model gets; a text that must stay refuses the request, so that nothing of it is left."""
+    """Return the request that the model gets; a redaction of a `fixed` text refuses the request, so that nothing of it
+    is left."""
     messages = request.messages if result.messages is None else result.messages
     try:
         return with_texts(replace(request, messages=messages), result.texts)

@@ -61,7 +61,7 @@ def _rules() -> tuple[Rewriting, Rewriting, Rewriting, Rewriting]:
 
 
 def shorn(text: str) -> str:
-    """Return lower-case text without what stands around its question, which is left as it is written else."""
+    """Return lower-case text without courtesies and context around its question; the question itself is unchanged."""
     sentence = text.rstrip().endswith((".", "!"))
     text = END.sub("", text)
     anywhere, tails, leads, intents = _rules()

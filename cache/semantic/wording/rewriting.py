@@ -19,7 +19,7 @@ class Rewriting:
         self._rules = [(_begins(pattern), re.compile(pattern), becomes) for pattern, becomes in rules]
 
     def __call__(self, text: str) -> str:
-        """Return the text as the rules leave it; a rule that leaves nothing is passed over."""
+        """Return the rewritten text. A rule that would leave nothing is skipped."""
         for begins, pattern, becomes in self._rules:
             if text.startswith(begins):
                 text = pattern.sub(becomes, text, count=1) or text
@@ -27,7 +27,7 @@ class Rewriting:
 
 
 def _begins(pattern: str) -> tuple[str, ...]:
-    """Return what a text must begin with for a pattern to match; `("",)` where that is not plain to see."""
+    """Return the literal prefixes that a match of the pattern must have; `("",)` where they cannot be derived."""
     if _alternates(pattern):
         return ("",)
     choice, literal = _CHOICE.match(pattern), _LITERAL.match(pattern)
@@ -40,7 +40,7 @@ def _begins(pattern: str) -> tuple[str, ...]:
 
 
 def _alternates(pattern: str) -> bool:
-    """Return whether a pattern has alternatives outside of any group."""
+    """Return whether a pattern has alternatives outside all groups."""
     depth, place = 0, 0
     while place < len(pattern):
         sign = pattern[place]

@@ -1,7 +1,7 @@
-"""The lexicon of sameness: words of one sense, verbs by their object, nouns of verbs, read when first asked.
+"""The lexicon of the canonical wording: words of one sense, verbs by object, nouns of verbs; loaded on first use.
 
-Files hold one row a line; the first word of a row stands for the others, hyphens join words that stand together, and
-what follows "#" is a comment. A word stands in one row only, and words of `opposites.txt` never meet in one.
+Files hold one row a line; the first word of a row represents the others, hyphens join words that stand together, and
+"#" begins a comment. A word stands in one row only, and words of `opposites.txt` never meet in one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def rows(name: str) -> Iterator[list[str]]:
 
 @cache
 def senses() -> dict[tuple[str, ...], str]:
-    """Return by its words what stands for a word or an expression, in words as the gist of a question has them."""
+    """Return the representative of each word or expression, keyed by its words in gist form."""
     found: dict[tuple[str, ...], str] = {}
     for name in SENSES:
         for first, *others in rows(name):
@@ -75,7 +75,7 @@ def _places() -> dict[str, str]:
 
 @cache
 def _verbs() -> dict[str, list[tuple[frozenset[str], str]]]:
-    """Return by each verb: sets of things, and the verb that stands for it with them."""
+    """Return for each verb its sets of objects, each with the representative verb."""
     found: dict[str, list[tuple[frozenset[str], str]]] = {}
     for words in rows("verbs"):
         bar = words.index("|")
@@ -85,20 +85,20 @@ def _verbs() -> dict[str, list[tuple[frozenset[str], str]]]:
 
 
 def act_of(verb: str, thing: str) -> str:
-    """Return the verb that stands for `verb` where it is done to `thing`, a noun in the singular."""
+    """Return the representative of `verb` for the object `thing`, a singular noun."""
     return next((stands for things, stands in _verbs().get(verb, ()) if thing in things or "*" in things), verb)
 
 
 def nominal(noun: str) -> str | None:
-    """Return the verb whose act a noun names: "renew" of "renewal"."""
+    """Return the verb of an action noun: "renew" for "renewal"."""
     return _nominals().get(noun)
 
 
 def is_act(word: str) -> bool:
-    """Return whether a word is a verb of something that people do."""
+    """Return whether a word is a verb of the lexicon."""
     return word in _acts() or is_known(word)
 
 
 def place_of(adjective: str) -> str:
-    """Return "africa" of "african"; the word itself where it belongs to no place that is known."""
+    """Return the place of an adjective, "africa" for "african"; an unknown word unchanged."""
     return _places().get(adjective, adjective)
