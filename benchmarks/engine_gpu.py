@@ -279,7 +279,7 @@ def _profiled(folder: Path | None, name: str, device: torch.device) -> Iterator[
 
 
 def _try(work: Any) -> Any:
-    """Return what `work` returns, or in words why it could not be done."""
+    """Return the result of `work`, or a description of its error."""
     try:
         return work()
     except torch.OutOfMemoryError:

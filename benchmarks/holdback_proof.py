@@ -89,7 +89,8 @@ def _cuttings(case: Case) -> Iterator[list[tuple[int, str]]]:
 
 
 def _streamed(case: Case, rail: MatchRail, pieces: list[tuple[int, str]], letters: str) -> Outcome:
-    """Return what leaves of the stream, watched step by step."""
+    """Return the released text by channel and the reason of the end, checking the text at every step. Raises
+    `Broken`."""
     moderation = Moderation([("r", rail)], REQUEST, Caller(), lead=case.lead)
     fed, joined = ["", ""], ["", ""]
     reason: str | None = None

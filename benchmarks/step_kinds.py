@@ -37,7 +37,7 @@ class Step(NamedTuple):
 
 
 def places(words: list[bytes]) -> list[str]:
-    """Return what is read where each of `words` begins, in the JSON text that they spell."""
+    """Return the kind of JSON text (name, string, scalar, punctuation) at the beginning of each of `words`."""
     found, brackets = [], [""]
     inside, named, escaped = "punctuation", False, False
     for word in words:

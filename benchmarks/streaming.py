@@ -67,7 +67,7 @@ def spelled(text: str, rng: random.Random) -> str:
 
 
 def read(out: str) -> str:
-    """Return what a lenient reader makes of a JSON object that may have been stopped in its only string."""
+    """Parse the string `answer` of a JSON object that may have been cut off inside it; "" if that fails."""
     for end in ("", '"}', "}"):
         try:
             return str(json.loads(out + end)["answer"])

@@ -1,4 +1,4 @@
-"""Define what an operator may set, and the defaults."""
+"""Define the engine's settings and their defaults."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class ModelSettings:
         return read_settings(cls, _as_table(entry), f"{STAGE}.models")
 
     def __post_init__(self) -> None:
-        """Refuse settings that mean nothing together: what stands beside a model brings no weights, and so no settings
-        for them."""
+        """Raise `ValueError` for contradictory settings: an adapter with a `base` has no weights to configure, and
+        `tensor_parallel` excludes adapters, heads and probes."""
         wrong = [name for name in ("adapter", "draft", "heads", "dtype") if getattr(self, name) is not None]
         wrong += ["probes"] if self.probes else []
         if self.base is not None and (wrong or self.device != "cpu"):

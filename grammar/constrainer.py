@@ -113,7 +113,7 @@ class GrammarConstrainer:
         await asyncio.to_thread(self._vocabularies.keep)
 
     async def start(self) -> None:
-        """Do nothing: vocabularies are prepared with their first grammar, or by `warm`."""
+        """Return at once: vocabularies are prepared with their first grammar, or by `warm`."""
 
     def _resolved(self, given: Mapping[str, Any]) -> GrammarOptions:
         """Join the options of a request with the operator's. A request may block more than the operator does, never
@@ -151,7 +151,7 @@ _KINDS: dict[str, Callable[[Any, Vocabulary, GrammarOptions], LazyGrammar]] = {
 
 
 def _canonical(constraint: Constraint) -> str:
-    """Return the text by which grammars are kept. Property order stays: by default it is part of what a schema means.
+    """Return the cache key of a grammar. Property order stays, since by default it is part of a schema's meaning.
     Raises `InvalidGrammar` for a constraint that is not JSON."""
     try:
         return json.dumps([constraint.kind, constraint.value, dict(constraint.options)], ensure_ascii=False)

@@ -92,7 +92,7 @@ def _parts(profile: cProfile.Profile) -> dict[str, float]:
 
 
 def part_of(file: str) -> str:
-    """Return the part of the package that a source file belongs to; `frames` is what follows a value's structure."""
+    """Return the part of the package a source file belongs to; `frames` = modules on the structure of values."""
     try:
         inside = Path(file).relative_to(_ROOT)
     except ValueError:

@@ -62,7 +62,7 @@ def rendered(tokenizer: Any, example: Example) -> tuple[str, list[tuple[str, str
 
 @cache
 def _around_a_sketch(tokenizer: Any) -> tuple[str, str, str]:
-    """Return what the template writes before and after a sketch, and instead of both where there is no schema."""
+    """Return the template's text before a sketch, after it, and in place of all that where there is no schema."""
     messages = [{"role": "user", "content": "text"}]
     prefix = render_chat(tokenizer, messages, add_generation_prompt=False)
     with_sketch = render_chat(tokenizer, messages, schema={"type": "string"})

@@ -87,7 +87,7 @@ def mask_of(documents: Tensor, branches: Tensor) -> Tensor:
 
 
 def weights_of(lengths: Tensor) -> Tensor:
-    """Return what a token weighs in an answer of so many; nothing where there is none."""
+    """Return the weight of a token in an answer of each length; 0 where the length is 0."""
     return lengths.clamp_min(1).float() ** -_WEIGHT * (lengths > 0)
 
 

@@ -103,7 +103,7 @@ class Trainer:
         return loss.detach()
 
     def _batch(self, rows: int, length: int) -> tuple[Tensor, ...]:
-        """Return what `packed_loss` takes, of fresh rows."""
+        """Return the arguments of `packed_loss` for a fresh batch of rows, on the device."""
         seed = f"{self.options.seed}-{self.progress.step}-{self.rank}"
         batch = sample_batch(self.tokenizer, seed, rows, length)
         tensors = (batch.ids, batch.positions, batch.mask, *answer_places(batch))
@@ -149,7 +149,7 @@ class Trainer:
         print(f"step {progress.step}  {spent}  {shown}", flush=True)
 
     def _told(self) -> dict[str, float]:
-        """Return what a trainer has to say besides, for the log and the summary."""
+        """Return additional numbers for the log and the summary."""
         return {}
 
     def _check(self, loss: float) -> None:

@@ -199,7 +199,7 @@ class StepLayout:
         return attend(rows, keys, values, view.bias, scoring.scaling, cap, scoring.sinks).squeeze(2)
 
     def _attend_latent(self, layer: int, query: Tensor, scoring: Scoring, heads: LatentHeads) -> Tensor:
-        """Do as `attend_short` over latents, for sequences of about one length at a time."""
+        """Attend as `attend_short` does, over latents; sequences of similar length are batched together."""
         out = query.new_empty(len(query), heads.head_count, heads.value_dim)
         for which, view in self._latent_views_of(self._pool.layers[layer], query):
             shared, latent = self._pool.gather(layer, view.table)

@@ -1,1 +1,1 @@
-"""Continuous batching: what a step computes, and the forward pass that computes it."""
+"""Continuous batching: schedule the tokens of a step, and run its forward pass."""

@@ -102,7 +102,7 @@ _TAKEN = {Q8_0: _take_8_0, Q4_0: _take_4_0, Q4_K: _take_4_k, Q6_K: _take_6_k}
 
 
 def _whole_panels(numbers: Tensor) -> Tensor:
-    """Reshape [n, ...] to [panels, 16, ...]; what is missing of the last panel is 0."""
+    """Reshape [n, ...] to [panels, 16, ...]; the last panel is padded with 0."""
     missing = -len(numbers) % BLOCK_OUTPUTS
     if missing:
         numbers = torch.cat([numbers, numbers.new_zeros(missing, *numbers.shape[1:])])

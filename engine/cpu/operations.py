@@ -1,7 +1,6 @@
-"""Carry out each operation of the table, a piece of it at a time; `engine.cpu.program` decides who does which piece.
+"""Implement the operations of the table; `engine.cpu.program` decides which thread computes which piece.
 
-Each is compiled by itself, and called by the address that stands in the table: what no model uses is never compiled,
-and what all use not twice.
+Each operation is compiled separately and called by its address in the table, so unused ones are never compiled.
 """
 
 from __future__ import annotations
@@ -191,8 +190,8 @@ def several(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[n
 
 @kernel(_SIGNATURE)
 def head(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-untyped-def]
-    """Compute logits, a panel of columns at a time: whole rows together, of each other row what its mask allows, while
-    the weights are in the cache."""
+    """Compute logits, a panel of columns at a time while its weights are in the cache: whole rows together, and of the
+    other rows only the columns their masks allow."""
     op, state = integers(op_at, COLUMNS), integers(state_at, CELLS)
     rows, whole = state[op[_COUNT]], state[_WHOLE_ROWS]
     first, last = _share(op[_N], op[_PANEL], piece, pieces)

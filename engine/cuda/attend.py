@@ -1,4 +1,4 @@
-"""Launch the attention kernels with what each needs to know of a layer, its pool and a step's tiles."""
+"""Launch the attention kernels, with the parameters of a layer, its pool and a step's tiles."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def tokens_a_tile(query: Tensor, kv_heads: int) -> int:
 
 
 def store(pool: KVPool, layer: int, slots: Tensor, key: Tensor, value: Tensor) -> None:
-    """Do as `KVPool.write`, in one launch each; a slot below 0 of `slots` [T] int64 keeps nothing."""
+    """Write keys and values as `KVPool.write` does, in one launch each. Negative `slots` ([T] int64) store nothing."""
     small = pool.is_small
     _store(pool, key, pool.keys[layer], pool.key_scales[layer] if small else None, slots)
     _store(pool, value, pool.values[layer], pool.value_scales[layer] if small else None, slots)

@@ -26,12 +26,12 @@ def takes(x: Tensor, weight: Tensor, *, gated: bool = False) -> bool:
 
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return x @ weight.T + bias [T, o], of what `takes` allows."""
+    """Return x @ weight.T + bias [T, o]; `takes` must be true for the arguments."""
     return _multiplied(x, weight, bias, len(weight), gated=False)
 
 
 def gated_product(x: Tensor, weight: Tensor) -> Tensor:
-    """Return silu(gate) * up [T, n] of `weight` [2 n, i], gates first, of what `takes` allows."""
+    """Return silu(gate) * up [T, n] of `weight` [2 n, i], gates first; `takes` must be true for the arguments."""
     return _multiplied(x, weight, None, len(weight) // 2, gated=True)
 
 

@@ -1,4 +1,4 @@
-"""Launch the kernels between a layer's products, with what each needs to know of its tensors."""
+"""Launch the kernels between a layer's products, with the strides and sizes of their tensors."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class _FusedLayer:
         return _apart(_readers(self.whole.self_attn), normed) if adapted else self.qkv(normed)
 
     def mixed(self, heads: Tensor, adapted: bool) -> Tensor:
-        """Return the output of attention [T, d] of what its heads saw [T, H D]."""
+        """Project the heads' attention outputs [T, H D] to the output of attention [T, d]."""
         return _apart([self.whole.self_attn.o_proj], heads) if adapted else self.mix(heads)
 
     def fed_forward(self, normed: Tensor, adapted: bool) -> Tensor:
@@ -127,7 +127,7 @@ class FusedPass:
 
 
 def fused_pass(module: Any, pool: KVPool) -> FusedPass | None:
-    """Return the pass, or None where it would not compute what the module does."""
+    """Return the fused pass, or None where it does not support the module."""
     if type(module).__name__ not in FAMILIES or not _is_plain(module):
         return None
     if any(layer.key_dim != layer.value_dim or layer.key_dim % 2 or layer.needs_reference for layer in pool.layers):
@@ -151,7 +151,7 @@ def _gates(mlp: Any) -> list[Any]:
 
 
 def _apart(layers: list[Any], normed: Tensor) -> Tensor:
-    """Compute each product by its own layer, hooks and all."""
+    """Compute each product with its own layer, so that hooks run."""
     return torch.cat([layer(normed[None])[0] for layer in layers], -1)
 
 
@@ -183,7 +183,7 @@ def join(layers: Seq[Any]) -> Product:
 @torch.inference_mode(False)
 @torch.no_grad()
 def join_gate(layers: Seq[Any]) -> Product:
-    """Return what computes silu(gate) * up [T, n] of both layers, joined as in `join`."""
+    """Return a function that computes silu(gate) * up [T, n] of both layers, joined as in `join`."""
     both = join(layers)
     if isinstance(layers[0], CudaSmallLinear) or layers[0].bias is not None:
         return lambda x: gated(both(x))

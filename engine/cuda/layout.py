@@ -77,7 +77,7 @@ class FixedLayout:
         return self.attend_stored(layer, query, scoring)
 
     def attend_stored(self, layer: int, query: Tensor, scoring: Scoring) -> Tensor:
-        """Do as `TritonLayout.attend_stored`."""
+        """Attend over keys and values already stored; see `TritonLayout.attend_stored`."""
         out = query.new_empty(query.shape[2], query.shape[1], self._pool.layers[layer].value_dim)
         attend_paged(self._pool, layer, query, self._tiles, out, scoring)
         return out
@@ -101,7 +101,7 @@ def tile(stretches: Seq[Stretch], longest_short: int, tokens: int) -> tuple[I64,
 
 
 def _tile_single_tokens(stretches: Seq[Stretch]) -> I64:
-    """Do the same for most steps, between whose draw and whose pass this lies."""
+    """Return the tiles of stretches of one token each. Fast, as the device waits for it between two steps."""
     found = np.ones((len(stretches), 4), np.int64)
     found[:, 0] = np.arange(len(stretches))
     found[:, 2] = [stretch[0] for stretch in stretches]

@@ -20,7 +20,7 @@ from sluicegate.engine.memory.kv import KVPool
 
 
 def refuse_pool(pool: KVPool) -> str:
-    """Return what of a pool `varlen_attn` cannot read; '' = nothing that is known before it is called."""
+    """Return why `varlen_attn` cannot read this pool; '' if nothing is known against it before a call."""
     if pool.is_small or pool.dtype not in (torch.bfloat16, torch.float16):
         return f"it reads keys in half precision, not {pool.kv if pool.is_small else pool.dtype}"
     if any(layer.key_dim != layer.value_dim for layer in pool.layers):

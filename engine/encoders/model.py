@@ -176,7 +176,7 @@ def _module(inner: Path, config: Any, where: str, scores: bool) -> Any:
 
 
 def _without_heads(found: Mapping[str, Any], module: nn.Module) -> dict[str, Any]:
-    """Leave out what no vector is made of: poolers that the checkpoint lacks, and heads for other tasks."""
+    """Drop load findings that do not affect vectors: missing poolers, and heads for other tasks."""
     parts = {name for name, _ in module.named_children()}
     return {
         **found,
@@ -186,7 +186,8 @@ def _without_heads(found: Mapping[str, Any], module: nn.Module) -> dict[str, Any
 
 
 def _longest(wanted: EncoderModelSettings, tokenizer: Any, module: nn.Module, said: int | None) -> int:
-    """Return the tokens that a text may have: no more than there are positions. Raises `ModelLoadError`."""
+    """Return the most tokens of a text, limited by the model's positions. Raises `ModelLoadError` if no limit is
+    known."""
     limits = [wanted.max_tokens, said, tokenizer.model_max_length, _positions(module)]
     usable = [int(limit) for limit in limits if limit is not None and 0 < limit < UNLIMITED]
     if not usable:
@@ -224,8 +225,8 @@ def _is_classifier(config: Any) -> bool:
 
 
 def _ends_in_sigmoid(config: Any, where: str) -> bool:
-    """Return what sentence-transformers would do with the model's number. Raises `ModelLoadError` for a function other
-    than the sigmoid and the identity."""
+    """Return whether sentence-transformers applies a sigmoid to the model's output. Raises `ModelLoadError` for a
+    function other than sigmoid and identity."""
     said = (getattr(config, "sentence_transformers", None) or {}).get("activation_fn")
     said = said or getattr(config, "sbert_ce_default_activation_function", None)
     name = "Sigmoid" if said is None else str(said).rpartition(".")[2]
@@ -235,7 +236,8 @@ def _ends_in_sigmoid(config: Any, where: str) -> bool:
 
 
 def _refuse_leaks(model: EncoderModel, where: str) -> None:
-    """Settle the length of vectors, and raise `ModelLoadError` where a text beside a longer one gets other numbers."""
+    """Set the dimensions of vectors. Raises `ModelLoadError` if padding a text beside a longer one changes its
+    result."""
     scoring = model.reads_for == "score"
     short, long = [
         model.reader.pair("one", text, 0) if scoring else model.reader.text(text, 0) for text in ("a", "a b c d")

@@ -99,7 +99,7 @@ BARE = SentenceModules((_mean,), (lambda x: nn.functional.normalize(x, dim=-1),)
 
 
 def read_modules(folder: Path, where: str, device: torch.device) -> tuple[Path, SentenceModules]:
-    """Return the folder of the transformer, and what comes after it. Raises `ModelLoadError`."""
+    """Return the folder of the transformer, and the modules after it. Raises `ModelLoadError`."""
     if not (folder / "modules.json").is_file():
         return folder, BARE
     rows = [(str(row["type"]).rpartition(".")[2], str(row["path"])) for row in _json(folder / "modules.json", where)]
@@ -125,7 +125,7 @@ def read_modules(folder: Path, where: str, device: torch.device) -> tuple[Path, 
 
 
 def _prepared(folder: Path, inner: Path, where: str) -> dict[str, Any]:
-    """Return how texts are prepared: cut, in lower case, behind a prompt."""
+    """Return how texts are prepared: maximum tokens, lower case, and a prompt before them. Raises `ModelLoadError`."""
     own = _json(inner / "sentence_bert_config.json", where, default={})
     said = _json(folder / "config_sentence_transformers.json", where, default={})
     prompts, name = said.get("prompts") or {}, said.get("default_prompt_name")
@@ -139,7 +139,7 @@ def _prepared(folder: Path, inner: Path, where: str) -> dict[str, Any]:
 
 
 def _pools(config: Mapping[str, Any], where: str) -> tuple[Pool, ...]:
-    """Return the pools that the module joins. Raises `ModelLoadError` for none, or one that is not known."""
+    """Return the pooling functions of the module. Raises `ModelLoadError` for none, or an unknown one."""
     if config.get("include_prompt") is False:
         raise ModelLoadError(f"{where!r}: its pooling leaves prompts out (include_prompt), which is not done here")
     said = config.get("pooling_mode")

@@ -1,4 +1,4 @@
-"""Define what an operator may set of models that embed and score, and the defaults."""
+"""Define the settings of models that embed and score, and their defaults."""
 
 from __future__ import annotations
 

@@ -73,8 +73,8 @@ class TextReader:
         return TokenRow([found.ids[i] for i in kept], segments, cut)
 
     def _kept(self, what: str, sequences: Sequence[int | None], last: int) -> Any:
-        """Return the places that stay where the end of sequence `last` goes. Raises `ContextLengthExceeded` where the
-        rest alone is too long."""
+        """Return the indices of tokens that stay when sequence `last` is cut at its end. Raises `ContextLengthExceeded`
+        if the rest alone is too long."""
         own = [i for i, sequence in enumerate(sequences) if sequence == last]
         surplus = len(sequences) - self.most
         if surplus >= len(own):

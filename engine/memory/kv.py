@@ -158,7 +158,7 @@ class KVPool:
             at += target.nbytes
 
     def _tensors(self) -> list[Tensor]:
-        """Return scales first: what has four bytes a number begins at a multiple of four."""
+        """Return scales first, so that four-byte numbers are aligned to four bytes in a block's buffer."""
         return [*self.key_scales, *self.value_scales, *self.keys, *self.values]
 
     def gather(self, layer: int, table: Tensor) -> tuple[Tensor, Tensor]:
@@ -216,8 +216,8 @@ def attend(
 
 
 def _attend_grouped(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, scaling: float | None) -> Tensor:
-    """Do as `attend` for one query per row: the heads of a group become its query positions, so that no key is repeated
-    in memory."""
+    """Attend as `attend` does for one query per row: a group's heads become query positions, so that keys are not
+    repeated in memory."""
     rows, heads, _, dim = query.shape
     groups = query.view(rows, key.shape[1], heads // key.shape[1], dim)
     out = torch.nn.functional.scaled_dot_product_attention(groups, key, value, attn_mask=bias, scale=scaling)
@@ -233,8 +233,7 @@ def _attend_softly(
     softcap: float | None,
     sinks: Tensor | None,
 ) -> Tensor:
-    """Do as `attend` with scores squeezed into (-softcap, softcap) before the mask, or with sinks, which SDPA
-    cannot."""
+    """Attend as `attend` does with a softcap or sinks, which SDPA does not support."""
     repeat = query.shape[1] // key.shape[1]
     key, value = key.repeat_interleave(repeat, 1), value.repeat_interleave(repeat, 1)
     scale = scaling if scaling is not None else query.shape[-1] ** -0.5

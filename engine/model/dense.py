@@ -20,7 +20,8 @@ from sluicegate.engine.checkpoints.stored_tensors import LazyTensor
 
 
 class NotDenseError(ValueError):
-    """Tensors are not those of a dense decoder, and `transformers` has to load them or to say what is wrong."""
+    """Raised where tensors are not those of a dense decoder, so that `transformers` must load them or report the
+    error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +173,8 @@ class DenseDecoder(nn.Module):
     `use_cache` is taken and means nothing: keys and values are in the engine's pool, or `paged` says where."""
 
     def __init__(self, tensors: Mapping[str, LazyTensor], config: DenseConfig, heads: DenseHeads) -> None:
-        """Read the tensors. Raises `NotDenseError` where one is missing or has another shape. One without a place is
-        passed over: `transformers` has seen it, and refuses what a model should have used."""
+        """Read the tensors. Raises `NotDenseError` if one is missing or misshapen. Extra ones are ignored:
+        `transformers` has checked them at the first load."""
         super().__init__()
         shelf = TensorShelf(dict(tensors))
         self.config = config

@@ -122,7 +122,7 @@ def dense_module_of(
 
 
 def _dtype(asked: torch.dtype | str, config: Any, tensors: Mapping[str, LazyTensor]) -> torch.dtype:
-    """Return what `auto` means: what the configuration says, else what the first weights are kept in."""
+    """Return `asked`; for `auto` the dtype in the configuration, else that of the first stored weights."""
     if isinstance(asked, torch.dtype):
         return asked
     said = getattr(config, "dtype", None)

@@ -87,7 +87,8 @@ def read_probe(folder: Path, *, name: str, version: str, module: Any) -> StatePr
 
 
 def _read(folder: Path, card: Mapping[str, Any]) -> StateProbe:
-    """Read the weights that belong to a probe's card. Raises `ValueError` or `KeyError` for what is no probe."""
+    """Read the weights that belong to a probe's card. Raises `ValueError` or `KeyError` if the files are not a
+    probe."""
     from safetensors.torch import load_file
 
     if card["format"] != FORMAT:

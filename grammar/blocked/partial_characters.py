@@ -65,7 +65,7 @@ def spelled_of(vocabulary: Vocabulary, json: bool) -> Spellings:
 
 
 def _text(word: bytes, json: bool) -> str | None:
-    """Return what a token adds to an open text, None where it begins inside a character (or is special)."""
+    """Return the text a token adds to an open text; None if it begins inside a character, or is special."""
     if not word or 0x80 <= word[0] < 0xC0:
         return None
     if json:

@@ -12,7 +12,8 @@ from sluicegate.grammar.budget.meter import tick
 
 
 class _Stopped(BaseException):
-    """Passes what a library catches. `why`: what is to be raised instead."""
+    """Wraps an exception as a `BaseException`, so that a library's `except Exception` does not catch it. `why`: the
+    exception to raise instead."""
 
     def __init__(self, why: Exception) -> None:
         super().__init__()

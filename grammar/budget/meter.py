@@ -107,7 +107,7 @@ current: ContextVar[Allowance | None] = ContextVar("what the work of this thread
 
 @contextmanager
 def allowed(allowance: Allowance) -> Iterator[Allowance]:
-    """Let work inside raise the error of `allowance` past its time, where it looks at the clock."""
+    """Make `allowance` the current one within this context; work inside raises its error once its time is over."""
     token = current.set(allowance)
     try:
         yield allowance
@@ -117,7 +117,8 @@ def allowed(allowance: Allowance) -> Iterator[Allowance]:
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Let compilation inside, all automata together, raise `GrammarLimit` past so much CPU time of the thread.
+    """Make compilation within this context raise `GrammarLimit` once it has used so much CPU time of the thread, all
+    automata together.
 
     Keeps the pause of the allowance around it.
     """

@@ -44,7 +44,7 @@ def _left_of(ending: Ending, row: I32) -> Ending:
 
 
 def _refused(vocabulary: Vocabulary, lexeme: WithoutGiven, state: PlaceWithout) -> list[I32]:
-    """Return the tokens that spell one of the list's beginnings from `state` on, and whatever behind."""
+    """Return the tokens that, from `state` on, spell one of the list's beginnings, whatever follows it."""
     place, dead = state.place, lexeme.dead
     assert place is not None
     if place.begun or not dead.is_ascii:

@@ -39,8 +39,8 @@ class Outright:
         self._asking: list[Conjunction] = []
 
     def rest(self, done: PartDone) -> bytes:
-        """Return a text from behind a part to the closing bracket, and on to those of what is around it, as far as it
-        is as simple as listing what is missing."""
+        """Return a text from behind a part to the closing bracket, and to those around it, as far as completing them
+        only takes listing missing parts."""
         texts: list[bytes] = []
         size = 0
         after: Continuation | None = done

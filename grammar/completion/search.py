@@ -1,4 +1,4 @@
-"""Search for the shortest text that finishes what a matcher has begun, and for tokens that spell it."""
+"""Search for the shortest completion of a matcher's text, and the tokens that spell it."""
 
 from __future__ import annotations
 
@@ -160,8 +160,7 @@ class _Search:
         return at
 
     def _ways(self, state: ParserState) -> Iterator[tuple[ParserState, bytes]]:
-        """Yield the rest of the object or array that is open, then shorter texts, each worked out when it is asked
-        for."""
+        """Yield a completion of the open object or array, then shorter texts, each computed when requested."""
         if self.refused < _MOST_REFUSED:
             yield from _outright(self.states, state, self.costs)
         yield from _ways(self.states, state, self.costs)
@@ -220,7 +219,7 @@ def _bytes(states: ParserStates, state: ParserState) -> Iterator[tuple[ParserSta
 
 
 def _is_asked(reading: InLexeme) -> bool:
-    """Return whether a guard may refuse the number that is read, so that it must go on."""
+    """Return whether a guard may refuse the number read so far, so that it cannot end here."""
     return not reading.lexeme.general and any(branch.guard is not None for branch in reading.follow.branches)
 
 

@@ -1,4 +1,4 @@
-"""Sets of strings without what a blocklist takes out of them."""
+"""Remove blocked strings from sets of strings."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ def unblocked(blocklist: Blocklist, parts: StringSet) -> StringSet:
 
 @lru_cache(maxsize=2_000)
 def _unblocked(blocklist: Blocklist, part: Strings) -> Strings:
-    """Remove from one part what `blocklist` forbids, so that lists are looked through once and not with every
-    request."""
+    """Remove blocked strings from one part at compile time, so that lists are not searched with every request."""
     reduced = part.reduced
     if reduced.words is not None:
         kept = frozenset([word for word in reduced.words if not blocklist.holds(word)])

@@ -57,7 +57,7 @@ class Container:
 
     @abstractmethod
     def part_done(self) -> Continuation:
-        """Return what follows a part that led here, whatever the part was; always the same object."""
+        """Return the continuation after a part that led here; always the same object, whatever the part was."""
 
     def parts_read(self, at: PunctuationNode, vocabulary: Vocabulary) -> int | None:
         """Return the nodes that whitespace and the next part read at `at`. None: something follows the part inside a
@@ -140,8 +140,8 @@ class Container:
 
 
 def closed_guard(state: Container) -> Guard | None:
-    """Return what is asked where a part leads to `state`: whether the item of an array of unique ones that it is, or
-    ends, is new. None where it is none, or need not be closed at once."""
+    """Return the guard for a part after which only closing brackets can follow: whether the item of unique ones that it
+    is, or ends, is new. None where there is no such guard, or it need not be asked at once."""
     branches = state.follow.branches
     guard = branches[0].guard if len(branches) == 1 else None
     if guard is None or not state.may_close() or state.may_go_on():

@@ -27,8 +27,8 @@ def claims_of(
     never: Callable[[Conjunction], bool],
     most: int,
 ) -> Claims:
-    """Return the ways in which a property can meet what `spec` demands of some property. `named`: whether its name is
-    in a set. `never`: whether a conjunction is surely not `satisfiable`, at a glance.
+    """Return the ways in which one property can meet the existential constraints of `spec`. `named`: whether its name
+    is in a set. `never`: whether a conjunction is surely not `satisfiable`, at a glance.
 
     Raises `TooMany` past `most` ways.
     """

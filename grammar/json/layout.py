@@ -1,4 +1,4 @@
-"""Whitespace between the lexemes of a JSON text, and what stands around it."""
+"""Handle whitespace between the lexemes of a JSON text."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Layout:
         return () if self.block is None else (InLexeme(self.block, self.block.start, close),)
 
     def spaced(self, lexeme: DfaLexeme | None, found: int, punctuation: PunctuationTrie) -> int:
-        """Return what can be read where `found` can be, with or without whitespace before it."""
+        """Return the punctuation nodes read from `found`, with or without whitespace before."""
         return found if lexeme is None else of_scalar(lexeme, punctuation)[0] | self.delayed(lexeme, found, punctuation)
 
     def spaced_lookahead(self, lexeme: DfaLexeme | None, found: Lookahead, punctuation: PunctuationTrie) -> Lookahead:
@@ -170,6 +170,7 @@ def _space_lexeme(pattern: str) -> DfaLexeme | None:
 
 
 def closing(byte: int, check: Guard | None, follow: Continuation) -> ByteChoice:
-    """Return the choice of a closing bracket, guarded by the `check` of what it closes and by what follows."""
+    """Return the choice of a closing bracket, guarded by `check` (of the closed container) and by the continuation's
+    guard."""
     guard = all_of(check, follow.guard)
     return ByteChoice({byte: follow}, None if guard is None else {byte: guard})

@@ -1,4 +1,4 @@
-"""What a member of an object must satisfy, and what surely has a value, read off the facts at a glance."""
+"""Compute the terms of an object's members, and which conjunctions surely have a value, from facts alone."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def _leaves_room(name: str, kind: str) -> bool:
 
 
 def member_terms(spec: Object, name: str | None, matched: Sequence[str | StringSet]) -> Conjunction:
-    """Return what the value of `name` must satisfy. `matched`: the patterns it matches, and the sets of `spec.every`
-    that it is in. None = a name that is not listed."""
+    """Return the terms of the value of `name`; None = an unlisted name. `matched`: the patterns it matches, and the
+    sets of `spec.every` it is in."""
     facts: list[Fact] = []
     for part in spec.parts:
         found = name is not None and name in part.by_name

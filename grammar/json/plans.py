@@ -220,7 +220,7 @@ class Plans:
     def _planned(
         self, known: dict[_Spec, _Plan | None], spec: _Spec, make: Callable[[_Spec], _Plan | None]
     ) -> _Plan | None:
-        """Make the plan of `spec` with `make`. It is kept in `known` unless it leaves out what is still being asked."""
+        """Build the plan of `spec` by `make`. It is cached in `known` unless it rests on an unfinished answer."""
         charge(_OF_PLAN)
         assumed, self._assumed = self._assumed, False
         plan = make(spec)
@@ -231,12 +231,11 @@ class Plans:
         return plan
 
     def assume(self) -> None:
-        """Note that what is being asked rests on an assumption, so that its answer is not remembered."""
+        """Record that the current answer rests on an assumption, so that it is not cached."""
         self._assumed = True
 
     def without(self, plan: ArrayPlan, facts: frozenset[Fact], item: Any) -> frozenset[Fact]:
-        """Return what later items of a tight plan satisfy after `item`, besides their own terms; `facts`: what they did
-        before it."""
+        """Return the terms of later items of a tight plan after `item`, besides their own; `facts`: those before it."""
         return self._unique_items.without(plan, facts, item)
 
     def counting(self, plan: ArrayPlan) -> Counting:

@@ -38,7 +38,7 @@ def satisfiable_values(
 
 
 def _spell(values: Values, terms: Conjunction) -> None:
-    """Make what masks and completions of a string or a constant ask of its automata and lists."""
+    """Build the tables of strings and constants that masks and completions will need."""
     try:
         lexemes = [*string_lexemes(values.value_set(terms).strings), *values.numbers(terms)]
     except GrammarError:

@@ -122,7 +122,7 @@ class Values(Plans):
         return found
 
     def value_lookahead(self, terms: Conjunction, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
-        """Return what the start of a value can read, with what follows it left open."""
+        """Return the lookahead at the start of a value, with its continuation left open."""
         known, key = self._lookaheads, id(terms)
         found = known.get(key)
         if found is not None:

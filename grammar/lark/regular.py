@@ -68,7 +68,7 @@ class Rules:
     # --- sizes ---
 
     def _size(self, node: Node) -> int:
-        """Count the characters written out, up to `_MOST_CHARS` + 1; what is recursive has that many."""
+        """Count the characters written out, at most `_MOST_CHARS` + 1, which recursive rules get."""
         if isinstance(node, RuleRef):
             known = self._sizes.get(node.name)
             if known is None:

@@ -147,7 +147,7 @@ class Source:
         return odd
 
     def _own(self, each: Definition) -> str:
-        """Have terminal `each` made by us; returns what Lark reads for its body."""
+        """Compile terminal `each` by our own code; return the placeholder body for Lark."""
         name = self._names.get(each.name, each.name)
         self.composed[name] = Composed(solid(self.pieces[each.body : each.last]), self.pieces[each.first].at)
         return f'"{marker(name)}"'
@@ -284,7 +284,7 @@ class Source:
         return self.written.find(name)
 
     def of_lark(self, error: Exception) -> str:
-        """Put an error of Lark's into words, with the place in what was written."""
+        """Describe an error of Lark's, with its place in the original grammar."""
         pattern = getattr(error, "pattern", None)
         if isinstance(pattern, str) and pattern in self.written:
             return self.placed(f"not a regular expression: {error}", self.written.find(pattern))

@@ -15,7 +15,7 @@ Place = tuple[int, int]
 
 
 def words_of(text: str) -> list[str]:
-    """Cut `text` into words, and what stands between them into characters."""
+    """Split `text` into words and single other characters."""
     return _WORD.findall(text)
 
 

@@ -38,8 +38,8 @@ class NumberSupply:
         return [beginning for beginning in found if beginning is not None]
 
     def _first(self, text: str, given: list[str]) -> str | None:
-        """Return the shortest beginning of `text`, or of it with zeros behind the point, that only becomes what is
-        `given`."""
+        """Return the shortest beginning of `text` (or of it with zeros after the point) whose numbers are all `given`;
+        None if there is none."""
         state, kind, seen = 0, _START, set()
         spelled = text if "." in text else text + "."
         for size in range(_FAR):
@@ -72,7 +72,7 @@ class NumberSupply:
         return False
 
     def _has_more(self, state: int, kind: int, count: int) -> bool:
-        """Return whether more than `count` canonical spellings go on from here."""
+        """Return whether more than `count` canonical spellings continue from this state."""
         return self._known.more((state, kind), count, lambda most: self._look(state, kind, most))
 
     def _look(self, state: int, kind: int, count: int) -> bool:

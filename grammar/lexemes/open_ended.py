@@ -16,8 +16,8 @@ from sluicegate.grammar.lexemes.words import Words
 
 
 def open_ended(lexeme: Lexeme) -> Lexeme:
-    """Return a lexeme of the same texts that may end wherever it accepts; `lexeme` itself where no text of it goes on
-    to another one."""
+    """Return a lexeme of the same texts that may end wherever it accepts; `lexeme` itself if no text is a prefix of
+    another."""
     if isinstance(lexeme, Words):
         return _of_words(tuple(lexeme.words)) if _prefixed(lexeme.words) else lexeme
     if isinstance(lexeme, DfaLexeme) and not lexeme.is_string:

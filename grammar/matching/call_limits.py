@@ -36,7 +36,7 @@ class CallLimits:
 
 
 def allowance_of(bounds: CallLimits) -> Allowance:
-    """Return what a call that begins now may take."""
+    """Return the allowance of a call that begins now."""
     return Allowance(bounds.cpu_s, _EXHAUSTED, bounds.pause, bounds.charges, bounds.step, brief=True)
 
 

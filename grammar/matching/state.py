@@ -100,7 +100,7 @@ class ParserStates:
 
     @property
     def full(self) -> bool:
-        """Return whether more is remembered than is worth it: whoever starts a new text should start afresh."""
+        """Return whether the cache is full, so that a new text should start with a new one."""
         return len(self._known) + len(self._alone) > _KEPT
 
     def intern(self, readings: Sequence[Reading]) -> ParserState:
@@ -154,7 +154,7 @@ class ParserStates:
         return steps[byte] if byte in steps else self._step_new(state, byte, run)
 
     def _step_new(self, state: ParserState, byte: int, run: Run) -> ParserState | None:
-        """Do `step` where nobody has before, or what guards answered counted."""
+        """Compute `step` where it is not cached, or where guards decide."""
         outer, run.asked = run.asked, False
         if len(state.readings) == 1:
             readings: Sequence[Reading] = state.readings[0].step(byte, run)
@@ -187,7 +187,7 @@ class ParserStates:
         return self._taken(state, word, tape)[0]
 
     def _taken(self, state: ParserState, word: bytes, tape: Tape | None) -> tuple[ParserState | None, Run | None]:
-        """Do `take`; return also what was asked of the text, if that could be."""
+        """Compute `take`; also return the run with the guards asked, or None if none could be."""
         if tape is None or (tape.mode == 1 and not ends_string(word, tape)):
             inside = self.stay(state, word)
             if inside is not None:
@@ -287,8 +287,8 @@ class ParserStates:
         return Mask(self._base(builder.rows), join(builder.sure), doubts, empty)
 
     def _part(self, reading: InLexeme) -> Mask:
-        """Return what a reading of a new name adds to a mask. It stays the same from letter to letter, while the listed
-        names that could still be meant change."""
+        """Return the part of a mask that a reading of a new name adds. It stays the same from letter to letter, while
+        the set of listed names still possible changes."""
         key = _key(reading)
         found = self._parts.get(key)
         if found is None:
@@ -339,8 +339,10 @@ def _answered(run: Run, word: bytes, begun: int, after: ParserState) -> AskedTok
 
 
 def _undominated(readings: Sequence[Reading]) -> list[Reading]:
-    """Return those that can do what no other can, see `Place`: what an array of `contains` has counted multiplies with
-    its items, and an item that may count may also be passed over."""
+    """Return the readings that no other reading dominates, see `Place`.
+
+    The counts of an array with `contains` multiply with its items, as an item that may count may also be passed over.
+    """
     kept: list[Reading] = []
     groups: dict[Any, list[tuple[tuple[int, ...], Reading]]] = {}
     for reading in readings:

@@ -65,7 +65,7 @@ def decodings(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _passages(text: str) -> list[str]:
-    """Return the beginning of the whole text, and what stands in quotation marks or after a colon."""
+    """Return the beginning of the text, and passages in quotation marks or after a colon."""
     quoted = (next(filter(None, found.groups())) for found in _QUOTED.finditer(text[: 4 * MAX_CHARS]))
     return [text[:MAX_CHARS], *(part for part, _ in zip(quoted, range(MAX_PASSAGES - 1), strict=False))]
 

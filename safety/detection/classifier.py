@@ -47,7 +47,7 @@ Windows = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class FeatureShare:
-    """The n-grams of one window, and what a weight of each adds to its score, once for each time that it occurs."""
+    """The n-grams of one window, and the factor of each weight in its score, per occurrence."""
 
     words: Integers
     chars: Integers
@@ -77,7 +77,7 @@ class Head:
     concepts: Floats | None = None
 
     def features(self, text: str) -> TextFeatures:
-        """Return what this head reads in folded `text`, whole."""
+        """Hash the features of folded `text` that this head uses."""
         return features(text, named=self.concepts is not None)
 
     def scores(self, found: TextFeatures, windows: Windows, context: Floats | None = None) -> Floats:
@@ -96,7 +96,7 @@ class Head:
         return result
 
     def share(self, found: TextFeatures, window: tuple[int, int]) -> FeatureShare:
-        """Return what makes the score of one window."""
+        """Return the n-grams of one window and their factors in its score."""
         bounds = np.asarray([window], dtype=np.int64)
         words, chars = (slice(*np.searchsorted(at, window)) for at in (found.word_at, found.char_at))
         roots = _word_roots(found, bounds), _char_roots(found, bounds)
@@ -134,7 +134,7 @@ def _counts(at: Integers, bounds: Integers) -> npt.NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class Classifier:
-    """Immutable; shared by requests and threads. `about` says what it was trained on and how it did."""
+    """Immutable; shared by requests and threads. `about` describes its training data and results."""
 
     heads: Mapping[str, Head]
     about: Mapping[str, Any]

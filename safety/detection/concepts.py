@@ -91,7 +91,7 @@ def entries(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _key(entry: str) -> tuple[str, int, int]:
-    """Return what kind of entry it is, of how many characters where that matters, and its hash."""
+    """Return the kind of an entry, its length in characters (0 for words and pairs), and its hash."""
     if "_" in entry:
         one, two = entry.split("_", 1)
         return "pair", 0, (hash_of(one) * PAIR + hash_of(two)) & 0xFFFFFFFFFFFFFFFF

@@ -1,4 +1,4 @@
-"""Make the input rails of detection of their settings."""
+"""Build the input rails of detection from their settings."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _patient(stage: str, own: DetectionSettings) -> JudgePolicy:
 
 
 def detector(path: Path) -> Detector:
-    """Return one copy in memory, whatever the number of stages; a file that was put in its place is read anew."""
+    """Return the detector of a weights file, cached for all stages; a changed file is read again."""
     found = path.stat() if path.exists() else None
     return _detector(path, (found.st_mtime_ns, found.st_ino, found.st_size) if found is not None else ())
 

@@ -96,8 +96,7 @@ def _nothing() -> Integers:
 
 
 def _quoted(text: str) -> _Hashes:
-    """Return [len(text)] a salt where the text stands in quotation marks, else 0: what is quoted is a feature of its
-    own."""
+    """Return a salt [len(text)]: non-zero inside quotation marks, so that quoted words are features of their own."""
     salt = np.zeros(len(text), dtype=np.uint64)
     for found in _QUOTED.finditer(text):
         salt[found.start() + 1 : found.end() - 1] = _QUOTED_SALT

@@ -58,7 +58,7 @@ class GuardFormat:
     choice: tuple[str, str] | None = None
 
     def around(self, history: Sequence[Turn], role: str, policy: str = "") -> tuple[str, str]:
-        """Return what stands before and behind the text of a message of `role` that is judged after `history`."""
+        """Return the prompt before and after the text of a message of `role`, judged after `history`."""
         frame = self.judged[role]
         said = "".join(self._turn(*turn) for turn in history)
         before, _, behind = self.turns[role].partition("{text}")
@@ -84,7 +84,7 @@ class GuardFormat:
         return GuardAnswer(score, tuple(self.categories.get(code, code) for code in codes) if score else (), label)
 
     def _turn(self, role: str, text: str) -> str:
-        """Write a message as a turn. Messages of other roles are told apart from answers alone: a guard knows two."""
+        """Write a message as a turn; all roles but the assistant's become the user's, since a guard knows only two."""
         return self.turns["assistant" if role == "assistant" else "user"].replace("{text}", text)
 
 

@@ -176,7 +176,7 @@ def _bad_labels(model: str, labels: Mapping[int, str], categories: Mapping[str, 
 
 
 def _longest(tokenizer: Any, model: Any) -> int:
-    """Return how many tokens both can take; what has no limit says so with a huge number."""
+    """Return the most tokens both accept. A tokenizer without a limit reports a huge number."""
     return int(min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", 512)))
 
 

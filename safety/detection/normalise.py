@@ -52,7 +52,7 @@ class TextView:
 
 
 def views(text: str) -> list[TextView]:
-    """Return the plain view first, then whatever was found under it. Deterministic."""
+    """Return the plain view first, then the views decoded from it. Deterministic."""
     found = [TextView("plain", fold(text))]
     seen = {found[0].text}
     layer = [("", text)]
@@ -189,8 +189,8 @@ def _from_base64(text: str) -> str:
 
 
 def _readable(data: bytes) -> str:
-    """Return `data` as text, or "" where it is none: not UTF-8, or more than a tenth of it is no letter, digit or
-    space."""
+    """Decode `data` as text; "" if it is not UTF-8, or more than a tenth of it is no letter, digit, space or usual
+    mark."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:

@@ -77,7 +77,7 @@ _NAME = re.compile(r"[\w. /:@-]{1,64}")
 
 
 def _source(request: Request, message: Message) -> str:
-    """Say whose text it is, in words for operators; a name that is more than a name is left out."""
+    """Describe the source of a message for operators; "" for a name with unusual characters."""
     calls = (call for other in request.messages for call in other.tool_calls)
     called = next((call.name for call in calls if call.id == message.tool_call_id), None)
     kind, name = ("result of", called or message.name) if message.role == "tool" else ("document", message.name)
@@ -85,8 +85,7 @@ def _source(request: Request, message: Message) -> str:
 
 
 def _said(text: str) -> str:
-    """Decode the escapes in what a tool answers: mostly JSON, some letters of which its author spelled by their
-    numbers."""
+    """Decode the `\\u` escapes in a tool result: mostly JSON, in which an attacker may have escaped letters."""
     return Unescaped(text).text if "\\u" in text else text
 
 
@@ -104,7 +103,7 @@ def _together(text: Text) -> Path:
 
 
 def _words(text: str) -> str:
-    """Return `text` where it reads as words; a long identifier as the words it is made of; "" for anything else."""
+    """Return `text` if it reads as words, the words of a long identifier, or "" for anything else."""
     if text.count(" ") >= 2 or _BLOB.fullmatch(text):
         return text
     found = _BETWEEN.split(text)
@@ -112,7 +111,7 @@ def _words(text: str) -> str:
 
 
 def alone(texts: Sequence[str]) -> Iterator[str]:
-    """Yield what stands beside the messages: the texts that are judged one by one, and batches of the others."""
+    """Yield the texts beside the messages: the first ones singly, the others in overlapping batches."""
     said = list(dict.fromkeys(text for text in texts if text.count(" ") >= LEAST_WORDS - 1 or _BLOB.fullmatch(text)))
     yield from said[:MOST_ALONE]
     rest = "\n".join(said[MOST_ALONE:])
@@ -134,7 +133,7 @@ def opener(tags: tuple[str, ...]) -> re.Pattern[str] | None:
 
 
 def split_documents(text: str, opener: re.Pattern[str] | None) -> tuple[str, list[str]]:
-    """Return (the user's own words, what stands between tags). A tag that is never closed marks nothing. Linear."""
+    """Return (the user's own words, the text between document tags). A tag that is never closed is ignored. Linear."""
     lower, own, documents, at = text.lower(), [], [], 0
     unclosed: set[str] = set()
     for found in opener.finditer(text) if opener else ():

@@ -96,7 +96,7 @@ _SEVERITY = {"pass": 0, "escalate": 1, "block": 2}
 
 
 class DetectionScreen:
-    """Slot `screen`. Remembers what it made of texts; holds nothing else of requests."""
+    """Slot `screen`. Caches findings by text; stores nothing else of requests."""
 
     text_chars = 300
     """What judging one more text costs, in characters of text."""
@@ -125,8 +125,8 @@ class DetectionScreen:
             return self._late()
 
     def screen_now(self, request: Request, texts: Sequence[Text], caller: Caller) -> ScreenResult:
-        """Do what `screen` does in the thread that calls it. `texts`: those of `request`, as `texts_of` lists them. The
-        time is looked at between pieces of `PIECE` characters."""
+        """Screen in the calling thread. `texts`: those of `request`, as `texts_of` lists them. The time limit is
+        checked between pieces of `PIECE` characters."""
         parts = self._reader.parts(request, texts)
         chars = sum(len(part.text) for part in parts)
         if chars > self.policy.max_chars:
@@ -140,7 +140,7 @@ class DetectionScreen:
         return self._in_shadow(result) if self.policy.shadow else result
 
     def budget_s(self, chars: int) -> float:
-        """Return `time_budget_s` for up to `USUAL_CHARS`, and as much again for each as many more."""
+        """Return the time limit: `time_budget_s`, times the text's length in units of `USUAL_CHARS` if it is longer."""
         return self.policy.time_budget_s * max(1.0, chars / USUAL_CHARS)
 
     def _decide(self, parts: list[Part], model: str, tenant: str, until: float) -> ScreenResult:
@@ -160,8 +160,8 @@ class DetectionScreen:
         return worst
 
     def _finding(self, part: Part, tenant: str, until: float) -> Finding:
-        """Return the finding of the worst piece. What was judged in one of the tenant's last requests is not judged
-        again. Raises `TimeoutError` past `until`."""
+        """Return the finding of the worst piece, cached over the tenant's last requests. Raises `TimeoutError` past
+        `until`."""
         key = self._findings.key(tenant, (part.read_as, *part.texts))
         found = self._findings.find(key)
         if found is None:

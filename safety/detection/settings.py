@@ -1,4 +1,4 @@
-"""What an operator may set of detection, and the defaults."""
+"""Define the settings of detection and their defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator may set of judges of answers, and the defaults."""
+"""Define the settings of judges of answers and their defaults."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ class Scanner:
             self._add(start, end, rule)
 
     def _add(self, start: int, end: int, rule: int) -> None:
-        """Add a match. `_found` stays in order and apart; what is new overlaps its last ones, if any."""
+        """Add a match. `_found` stays sorted and disjoint; a new match can overlap only its last ones."""
         found, later = self._found, []
         while found and found[-1][1] > start:
             other = found.pop()

@@ -47,7 +47,7 @@ def narrow(char: str) -> str:
 
 @lru_cache(maxsize=8192)
 def wide(char: str) -> str:
-    """Do what `narrow` does, with case folded and every white space, line breaks too, as a space."""
+    """Return the symbols of `narrow`, with case folded and all white space, line breaks too, as a space."""
     if "\x20" <= char < "\x7f":
         return char.lower()
     # Twice, since a folded letter may look like a capital (Cherokee).

@@ -39,7 +39,7 @@ def planted(rng: random.Random) -> Document:
 
 
 def instruction(rng: random.Random) -> tuple[str, str]:
-    """Return what is planted, and the part of it that instructs (a piece of code may follow)."""
+    """Return a text to plant, and the part of it that is an instruction (code may follow)."""
     words = bank("documents")
     kind = rng.choices(("style", "insert", "errand", "command", "code", "attack", "foreign"), (4, 5, 6, 4, 4, 4, 1))[0]
     if kind == "code":

@@ -43,7 +43,7 @@ class Blocklist:
         return Classes(self.machine)
 
     def prepare(self) -> None:
-        """Work out, once, what `without` needs of the phrases (a quarter of a second)."""
+        """Compute the automata that `without` needs, once (a quarter of a second)."""
         if self.machine is not None:
             _ = self._classes
 

@@ -72,7 +72,7 @@ def _of_any(text: str, before: int) -> tuple[str, int]:
 
 
 def _of_ascii(text: str, before: int) -> tuple[str, int]:
-    """Do the same with a few operations on the whole text."""
+    """Fold an ASCII text, with a few operations on the whole of it."""
     symbols = text.lower().translate(_ASCII)
     if "  " in symbols:
         symbols = _BLANKS.sub(" ", symbols)
@@ -93,7 +93,7 @@ _WORD_BEGINS = re.compile("(?<![0-9a-z])(?=[0-9a-z])")
 
 @lru_cache(maxsize=1)
 def fold_runs() -> list[tuple[int, Symbols]]:
-    """Return starts of runs of characters and what they fold to; "" as symbol: to themselves."""
+    """Return the starts of runs of characters, and the symbols they fold to; "" = each folds to itself."""
     found: list[tuple[int, Symbols]] = []
     for block in range(0, sys.maxunicode + 1, _BLOCK):
         text = "".join(map(chr, range(block, block + _BLOCK)))

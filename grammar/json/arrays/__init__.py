@@ -1,1 +1,1 @@
-"""Arrays: what their items may be, how many there are, and what of them must differ or be equal."""
+"""Arrays: their items, their length, and uniqueness."""

@@ -71,8 +71,8 @@ class Counting:
         self._known: dict[_Situation, list[_Move]] = {}
 
     def moves(self, index: int, hits: Hits) -> list[_Move]:
-        """Return the ways to count the item at `index`, after which the array can be finished: (which count it, what it
-        then satisfies, the new counts)."""
+        """Return the ways to count the item at `index` that leave the array completable: (`contains` that count it, the
+        item's terms, the new counts)."""
         here = (min(index, self.plan.horizon), hits)
         known = self._known.get(here)
         if known is None:
@@ -168,7 +168,7 @@ class Counting:
         return found
 
     def ways(self, items: Sequence[Conjunction]) -> list[Conjunction]:
-        """Return what each of `items` satisfies however it is counted."""
+        """Return the terms of each of `items`, for every way to count it."""
         return [facts for terms in items for _, facts in self._ways_of(self.plan.horizon, terms)]
 
     def _ways_of(self, index: int, terms: Conjunction) -> list[tuple[Hits, Conjunction]]:

@@ -1,4 +1,4 @@
-"""From a conjunction of facts about arrays to a plan: what the items satisfy, and how many there may be."""
+"""Plan an array from a conjunction of facts: the terms of its items, and their number."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def plan_of(plans: PlanSource, spec: Array) -> ArrayPlan | None:
 
 
 def _items(plans: PlanSource, spec: Array) -> tuple[tuple[Conjunction, ...], Conjunction | None, int | None]:
-    """Return what the first items satisfy, what all others do (None: there are no others), and how many there may
-    be."""
+    """Return the terms of the first items, the terms of all others (None: no others are possible), and the most
+    items."""
     prefix: list[Conjunction] = []
     high = spec.high
     for i in range(spec.prefix_size):

@@ -1,4 +1,4 @@
-"""Arrays: what the next item may be, and when the array may end."""
+"""State of an open array: its possible next items, and whether it may end."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ class ArraySource(LayoutSource, Protocol):
     def counting(self, plan: ArrayPlan) -> Counting: ...
 
     def without(self, plan: ArrayPlan, facts: frozenset[Fact], item: Any) -> frozenset[Fact]:
-        """Return what later items of a tight plan satisfy after `item`, besides their own terms; `facts`: what they did
-        before it."""
+        """Return the terms of later items of a tight plan after `item`, besides their own; `facts`: those before it."""
 
 
 class ArrayState(Container):
@@ -119,7 +118,7 @@ class ArrayState(Container):
         return conjunction((*terms, *others, *(() if given is None else (given,))))
 
     def _moves(self) -> list[tuple[Hits, Conjunction, Hits]]:
-        """Return what the next item may be under `contains`: (which of them it counts for, its facts, the counts after
+        """Return the possible next items under `contains`: (`contains` it counts for, its terms, the counts after
         it)."""
         values, moves = self.values, self.values.counting(self.plan).moves(self.index, self.hits)
         if not self.plan.tight or not self.used:
@@ -136,7 +135,7 @@ class ArrayState(Container):
         return tuple([self.values.start(facts, self._after_item(hit, hits)) for hit, facts, hits in self._moves()])
 
     def _after_item(self, hit: Hits, hits: Hits) -> Continuation:
-        """Return what follows the next item, which counts for `hit` and brings the counts to `hits`."""
+        """Return the continuation after the next item, which counts for `hit` and brings the counts to `hits`."""
         found = self.done.get(hit)
         if found is None:
             plan = self.plan

@@ -42,8 +42,8 @@ class UniqueItems:
         self._none = GivenTexts()
 
     def without(self, plan: ArrayPlan, facts: frozenset[Fact], item: Any) -> frozenset[Fact]:
-        """Return what later items of a tight `plan` satisfy besides their own terms, after `item`. `facts`: the same
-        before it."""
+        """Return the terms of later items of a tight `plan` after `item`, besides their own. `facts`: those before
+        it."""
         if not self._to_exclude(plan, item):
             return facts
         before = given_among(facts) or NoneOf(self._none, self._none)
@@ -63,8 +63,8 @@ class UniqueItems:
         return others | {before._replace(numbers=numbers)}
 
     def prepare(self, items: Iterable[Conjunction]) -> None:
-        """Make what a tight plan needs once numbers are given, lest the first item of a text pays for it. `items`:
-        what items may satisfy."""
+        """Build the automata a tight plan needs once numbers are given, so that no text waits for them. `items`: terms
+        of the items."""
         for terms in items:
             new_numbers(self._plans.value_set(terms).numbers, self._digits)
 

@@ -1,4 +1,4 @@
-"""What an open object can read, told from facts about its names and values."""
+"""Compute the lookahead of an open object from facts about its names and values."""
 
 from __future__ import annotations
 
@@ -55,8 +55,7 @@ class ObjectLookahead(ObjectProgress):
         return self.moved(self.after(index))._entered_lookahead(index, vocabulary)
 
     def _entered_lookahead(self, index: int, vocabulary: Vocabulary) -> Lookahead | None:
-        """Return the lookahead after name `index`, asked of the state that it leads to: one for all states that offer
-        it."""
+        """Return the lookahead after name `index`; cached once for all states that offer the name."""
         if index not in self._entered:
             self._entered[index] = self._find_entered(index, vocabulary)
         return self._entered[index]
@@ -120,7 +119,8 @@ class ObjectLookahead(ObjectProgress):
         return joined(parts)
 
     def _listed_read(self, punctuation: PunctuationTrie) -> tuple[int, int]:
-        """Return what a listed name reads from its opening quote on, and where it may end."""
+        """Return the punctuation nodes that listed names read from the opening quote on, and those where they may
+        end."""
         plan = self.plan
         if self._read is None:
             if plan.in_order:

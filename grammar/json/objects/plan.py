@@ -1,4 +1,4 @@
-"""What an object may hold: its listed names, the kinds of free ones, and what their values satisfy."""
+"""Plan an object: its listed names, the kinds of free ones, and the terms of their values."""
 
 from __future__ import annotations
 
@@ -135,15 +135,15 @@ class ObjectPlan:
         return sorted_spellings(self.names)
 
     def names_read(self, punctuation: PunctuationTrie) -> list[tuple[int, int]]:
-        """Return for each listed name what it reads from its opening quote on, and where it ends."""
+        """Return, for each listed name, the punctuation nodes it reads from its opening quote on, and those where it
+        ends."""
         found = self._read.get(punctuation)
         if found is None:
             found = self._read[punctuation] = [of_word(plain(name) + b'"', punctuation) for name in self.names]
         return found
 
     def read_of(self, left: int, punctuation: PunctuationTrie) -> tuple[int, int]:
-        """Return what all names of the bit set `left` together read from their opening quotes on, and where they
-        end."""
+        """Return the union of `names_read` over the names in bit set `left`."""
         groups = self._read_groups.get(punctuation)
         if groups is None:
             groups = {}
@@ -158,7 +158,7 @@ class ObjectPlan:
         return read, ends
 
     def read_from(self, at: int, punctuation: PunctuationTrie) -> tuple[int, int]:
-        """Return what all names that may come next from index `at` on read, and where they end, if the names come in
+        """Return the union of `names_read` over the names that may come next from index `at` on, if names come in
         order."""
         found = self._read_from.get(punctuation)
         if found is None:

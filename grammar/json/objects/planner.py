@@ -240,8 +240,8 @@ class ObjectPlanner:
 
 
 def _lexemes(kinds: list[Strings], demanded: bool) -> tuple[tuple[tuple[int, ...], Lexeme], ...]:
-    """Return what reads names of `kinds`: one for all where there are several, or one for each, of which not all may be
-    given where some are `demanded`."""
+    """Return lexemes for names of `kinds`: one for all where there are several, or one for each if some are `demanded`
+    or counted."""
     counted = any(part.low or part.high is not None for part in kinds)
     if len(kinds) > _APART and not demanded and not counted:
         together = joint_lexeme(tuple([part.automaton() for part in kinds]))

@@ -101,7 +101,7 @@ class ObjectState(ObjectLookahead):
         return self.values.object_state(self.plan, self.at, self.count, self.follow, self.met, names)
 
     def entries_of(self, index: int) -> list[MemberStart]:
-        """Return what may follow name `index` (-1 - k: a free name of kind k), given from here."""
+        """Return the member starts after name `index` (-1 - k: a free name of kind k), given from here."""
         plan = self.plan
         if plan.some:
             ways = self.ways(index)
@@ -110,8 +110,8 @@ class ObjectState(ObjectLookahead):
         return [self.moved(self.after(index)).entry(index, terms)]
 
     def entry(self, index: int, terms: Conjunction, way: int = 0) -> MemberStart:
-        """Return what follows the name that led to this state: `index` of a listed one, -1 - k for the k-th kind of
-        free ones.
+        """Return the member start after the name that led to this state: `index` of a listed one, -1 - k for the k-th
+        kind of free ones.
 
         The same object from wherever the name was offered.
         """
