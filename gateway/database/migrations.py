@@ -121,8 +121,14 @@ create table sluicegate.run_shares (
     nanos numeric not null, gone boolean not null, primary key (owner, run, ticket)
 );
 """
-STEPS: Sequence[str] = (_FIRST, KEPT_TABLES, _MCP_PINS, _RUNS)
-ADDED_ONLY = frozenset({2, 3, 4})
+KEPT_WRITERS = """
+create table sluicegate.observation_writers (
+    writer text primary key, batch bigint not null, at_s double precision not null
+);
+"""
+"""As `KEPT_TABLES`, which releases before it have already made."""
+STEPS: Sequence[str] = (_FIRST, KEPT_TABLES, _MCP_PINS, _RUNS, KEPT_WRITERS)
+ADDED_ONLY = frozenset({2, 3, 4, 5})
 """Steps that changed nothing of what was there: a release that does not know them may start on a database that has."""
 LOCK = 0x51CE6A7E
 """Advisory lock of who takes the steps: gateways that start at once wait for each other."""

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from sluicegate.gateway.database.migrations import KEPT_TABLES
+from sluicegate.gateway.database.migrations import KEPT_TABLES, KEPT_WRITERS
 from sluicegate.gateway.database.postgres import Connection, Database, Rows, patient
 from sluicegate.gateway.database.sqlite_faults import concerns_file, fault_of, is_damaged
 
@@ -116,7 +116,7 @@ class SqliteTables:
                 db.execute("pragma sluicegate.journal_mode = wal")
                 db.execute("pragma sluicegate.synchronous = full")
                 db.execute("pragma sluicegate.secure_delete = on")
-                db.executescript(KEPT_TABLES.replace("create table", "create table if not exists"))
+                db.executescript((KEPT_TABLES + KEPT_WRITERS).replace("create table", "create table if not exists"))
             except BaseException:
                 db.close()
                 raise

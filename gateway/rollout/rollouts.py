@@ -59,6 +59,9 @@ class Rollouts:
         self._trouble: dict[str, str] = {}
         self._ticking: asyncio.Task[None] | None = None
         self._flushing: asyncio.Task[None] | None = None
+        self._number = 0
+        self._batch: list[Observation] = []
+        """The beginning of `_waiting` that was sent under that number and not answered: it is sent again as it is."""
 
     @property
     def found(self) -> Mapping[str, Rollout]:
@@ -291,9 +294,12 @@ class Rollouts:
     async def _write(self) -> None:
         if not self._waiting:
             return
-        seen = self._waiting[:]
-        await self._tables.call(lambda: self._store.add(seen))
-        del self._waiting[: len(seen)]
+        if not self._batch:
+            self._number, self._batch = self._number + 1, self._waiting[:]
+        number, batch = self._number, self._batch
+        await self._tables.call(lambda: self._store.add(number, batch))
+        del self._waiting[: len(batch)]
+        self._batch = []
 
     async def _read(self) -> None:
         found = await self._tables.call(self._store.load)

@@ -19,6 +19,8 @@ Edit = Callable[[Rollout | None, float], tuple[Rollout, T]]
 """What it makes of a rollout, at a time in seconds, and what it says of that."""
 AT_ONCE = 2000
 """Observations taken in one transaction."""
+WRITERS_KEPT_S = 7 * 86_400.0
+"""How long the last batch of a gateway that writes no more is remembered."""
 UNREADABLE = (ValueError, TypeError, KeyError, ConfigurationError)
 
 
@@ -28,13 +30,29 @@ class RolloutStore:
     def __init__(self, tables: Tables, leadership: Leadership) -> None:
         self._tables = tables
         self._leadership = leadership
+        self._writer = uuid.uuid4().hex
 
-    def add(self, seen: Sequence[Observation]) -> None:
+    def add(self, batch: int, seen: Sequence[Observation]) -> None:
+        """Write a batch, unless it is in the tables: one that got no answer may have been kept all the same, even taken
+        by the leader since. `batch`: a number above that of the batch before, the same where it is written again."""
         with self._tables.transaction() as db:
             now = self._tables.now_s(db)
+            if not self._is_new(db, batch, now):
+                return
             for number, one in enumerate(seen):
                 row = (uuid.uuid4().hex, one.route, now + number * 1e-6, one.to_json())
                 db.execute("insert into sluicegate.observations values (%s, %s, %s, %s)", row)
+
+    def _is_new(self, db: Connection, batch: int, now: float) -> bool:
+        """Note a batch as the last one of this writer. An earlier transaction with it that still runs is waited for."""
+        noted = db.execute(
+            "insert into sluicegate.observation_writers as kept values (%s, %s, %s) on conflict (writer) do update "
+            "set batch = excluded.batch, at_s = excluded.at_s where kept.batch < excluded.batch returning batch",
+            (self._writer, batch, now),
+        ).fetchall()
+        if noted:
+            db.execute("delete from sluicegate.observation_writers where at_s < %s", (now - WRITERS_KEPT_S,))
+        return bool(noted)
 
     def lead(self) -> bool:
         with self._tables.transaction() as db:

@@ -279,8 +279,8 @@ def test_what_is_being_written_when_the_gateway_stops_is_counted_once(tmp_path: 
         store, judge = app.runtime.rollouts._store, app.runtime.rollouts._judge
         add, close = store.add, judge.close
 
-        def adding(seen: Sequence[Observation]) -> None:
-            add(seen)
+        def adding(batch: int, seen: Sequence[Observation]) -> None:
+            add(batch, seen)
             is_kept.set()
             stops.wait(LIMIT_S)
 

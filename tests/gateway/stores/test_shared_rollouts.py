@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sluicegate.gateway.database import Database
+from sluicegate.gateway.database import Database, DatabaseUnavailable
 from sluicegate.gateway.rollout import rollouts
+from sluicegate.gateway.rollout.observation import Observation
+from sluicegate.gateway.rollout.store import RolloutStore
 from sluicegate.gateway.settings import DatabaseSettings
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import Job
@@ -102,6 +105,33 @@ def test_a_database_that_is_away_loses_no_observation(own_server: PostgresServer
         own_server.start()
         until(lambda: _count(app) == 5)
         until(lambda: not app.runtime.rollouts.troubles())
+
+
+def test_a_write_that_is_kept_though_its_answer_is_lost_counts_once(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader takes what was written before it is written again; further requests come meanwhile."""
+    written, lost = RolloutStore.add, [True] * 8
+
+    def add(store: RolloutStore, batch: int, seen: Sequence[Observation]) -> None:
+        written(store, batch, seen)
+        if lost:
+            lost.pop()
+            raise DatabaseUnavailable(errno.ETIMEDOUT, "no answer came")
+
+    with rolling(url, tmp_path / "audit.jsonl") as first, rolling(url, tmp_path / "audit.jsonl") as second:
+        until(lambda: look(first)["pending"] is None and look(second)["pending"] is None)
+        first.client.post("/admin/rollouts/m/hold", json={})
+        until(lambda: look(second)["state"] == "held")
+        monkeypatch.setattr(RolloutStore, "add", add)
+        for number in range(12):
+            (first, second)[number % 2].ask(model="m", stream=False)
+        until(lambda: not lost)
+        for app in (first, second):
+            app.ask(model="m", stream=False)
+            until(lambda app=app: app.runtime.rollouts.stats()["observations_waiting"] == 0)
+        until(lambda: _count(first) == _count(second) >= 14)
+        assert _count(first) == 14
 
 
 def test_tables_of_an_earlier_release_are_brought_to_this_one(url: str) -> None:
