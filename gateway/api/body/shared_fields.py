@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, Any, Literal, TypedDict
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from sluicegate.cache import MAX_LABEL_CHARS, MAX_TAGS
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, Wire
@@ -17,8 +18,26 @@ from sluicegate.plugins import Constraint, Document, Parts, RequestError, Reuse,
 Tag = Annotated[str, Field(min_length=1, max_length=MAX_LABEL_CHARS)]
 Text = Annotated[str, Field(min_length=1)]
 Stop = Text | Annotated[list[Text], Field(max_length=16)]
+PLAIN_ID = re.compile("0|-?[1-9][0-9]{0,18}")
 LONGEST_PATTERN = 1024
 MOST_REPEATS = 10_000
+
+
+def _plain_id(key: Any) -> Any:
+    """Return a token id that is spelled in the one usual way: of `7` and `07` in one object only one would count."""
+    if isinstance(key, str) and not PLAIN_ID.fullmatch(key):
+        raise ValueError("a token id is written in digits alone, without spaces, signs or zeros in front")
+    return key
+
+
+def _no_truth(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError(f"a bias is a number, not {str(value).lower()}")
+    return value
+
+
+TokenId = Annotated[int, BeforeValidator(_plain_id)]
+Bias = Annotated[float, BeforeValidator(_no_truth), Field(ge=-100, le=100)]
 
 
 class CacheUse(BaseModel):
@@ -89,7 +108,7 @@ class SharedFields(Wire):
     stream_options: StreamOptions | None = None
     n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
     stop: Stop | None = None
-    logit_bias: dict[int, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    logit_bias: dict[TokenId, Bias] | None = None
     repetition_detection: Repetition | None = None
     user: str | None = None
     metadata: dict[str, str] | None = None
