@@ -1,4 +1,4 @@
-"""The service: HTTP, the order of things, and the only place that knows concrete classes."""
+"""The service: HTTP, the request pipeline, and composition: the only package that knows concrete classes."""
 
 from typing import TYPE_CHECKING
 

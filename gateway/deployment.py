@@ -1,4 +1,5 @@
-"""What this gateway hears from the others of its deployment, and tells them: weights, models, reloads, purges."""
+"""Follow the changes of the other gateways of the deployment, and announce this one's: weights, models, reloads,
+purges."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ class Deployment:
         self._changes.on(ANNOUNCEMENTS, self._announcements.read)
 
     async def start(self) -> None:
-        """Return when this gateway has what the others have. Raises what the database raises."""
+        """Return once this gateway has all changes of the others. Raises what the database raises."""
         await self._changes.start()
 
     async def close(self) -> None:
@@ -63,13 +64,14 @@ class Deployment:
 
     @property
     def troubles(self) -> Mapping[str, str]:
-        """Return what the others have and this gateway has not."""
+        """Report changes of the other gateways that this one could not apply."""
         failed = self._models.failed if self._models is not None else {}
         return {f"model {name}": reason for name, reason in failed.items()}
 
     @property
     def behind(self) -> str:
-        """Return why rails and policies here are not those that another gateway read last; empty where they are."""
+        """Return why this gateway's rails and policies differ from those that another one reloaded last; empty where
+        they do not."""
         if self._behind is None or self._behind[0] != self._reloader.done:
             return ""
         return (
@@ -77,7 +79,7 @@ class Deployment:
         )
 
     async def announce(self, what: str, content: Mapping[str, object]) -> None:
-        """Tell the others what was done here. Raises `Overloaded` where that cannot be."""
+        """Announce a change to the other gateways. Raises `Overloaded` where that is impossible."""
         try:
             await self._announcements.announce(what, content)
         except DatabaseUnavailable as error:

@@ -159,7 +159,7 @@ async def _start_stages(runtime: Runtime) -> None:
 
 
 async def _warm(runtime: Runtime) -> None:
-    """Pay for what the first request would else wait for: the vocabulary's tables and the compiled loops."""
+    """Do at start-up the work of the first request: build the vocabulary's tables and load the compiled loops."""
     [(name, constrainer)] = runtime.stage_set.built["constrain"]
     if not isinstance(constrainer, WarmConstrainer):
         return
@@ -173,12 +173,12 @@ async def _warm(runtime: Runtime) -> None:
 
 
 def _prefix(slot: str, name: str, *, first: bool) -> str:
-    """Return the prefix of a stage's numbers. Those of the generator itself have none."""
+    """Return the metrics prefix of a stage; empty for the generator itself."""
     return "" if slot == "generate" and first else f"{slot}_{name.replace('-', '_')}_"
 
 
 async def _closed(slot: str, name: str, stage: Lifecycle) -> None:
-    """Close one stage. One that cannot close must not keep the others from closing."""
+    """Close one stage. A failure is logged, so that the other stages are still closed."""
     try:
         await stage.close()
     except Exception:
@@ -186,8 +186,7 @@ async def _closed(slot: str, name: str, stage: Lifecycle) -> None:
 
 
 def bind_embedders(caches: Iterable[tuple[str, TieredCache]], generator: Generator) -> None:
-    """Give caches that compare or judge by a served model what they need of the generator. Raises
-    `ConfigurationError`."""
+    """Bind caches whose embedder or judge is a served model to the generator. Raises `ConfigurationError`."""
     for name, cache in caches:
         if cache.served_embedder is not None:
             _bind(f"recall.{name}", cache.served_embedder, generator)
@@ -196,8 +195,7 @@ def bind_embedders(caches: Iterable[tuple[str, TieredCache]], generator: Generat
 
 
 def bind_retrieval(retrievers: Iterable[tuple[str, Retriever]], stages: Stages) -> None:
-    """Give retrievers that search by a served model its vectors, and the reranker its model. Raises
-    `ConfigurationError`."""
+    """Bind retrievers and rerankers that use a served model to the generator. Raises `ConfigurationError`."""
     generator, reranker = stages.generate[1], stages.reranker
     for name, retriever in retrievers:
         if isinstance(retriever, VectorSetRetriever) and isinstance(retriever.embedder, ServedEmbedder):

@@ -1,4 +1,4 @@
-"""Which stages there are: the built-in ones, those at hand, and those of installed plug-ins."""
+"""The registered stages: built-in ones, those passed in, and those of installed plug-ins."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class _Watched:
 
 
 class Renewal:
-    """Looks every `every_s`; 0 = only when asked. Used on the event loop."""
+    """Checks watched files every `every_s` seconds; 0 = only when asked. Used on the event loop."""
 
     def __init__(self, every_s: float) -> None:
         self._every_s = every_s
@@ -32,8 +32,8 @@ class Renewal:
         self._task: asyncio.Task[None] | None = None
 
     def watch(self, what: str, files: Callable[[], Iterable[Path]], renew: Callable[[], Awaitable[object]]) -> None:
-        """Await `renew` whenever one of the files has changed from what it is now; where that raises, the old is still
-        used, and it is tried again at each look: a pair may be half written."""
+        """Await `renew` whenever one of the files has changed. Where it raises, the old content stays in use, and it is
+        tried again at each check: a pair may be half written."""
         self._watched.append(_Watched(what, files, renew, signature(files())))
 
     def start(self) -> None:
@@ -47,7 +47,7 @@ class Renewal:
             self._task = None
 
     async def look(self) -> list[str]:
-        """Renew what has changed; return what was."""
+        """Renew the changed files, and return what was renewed."""
         return [one.what for one in self._watched if await self._renewed(one)]
 
     async def _keep_looking(self) -> None:
@@ -71,7 +71,7 @@ class Renewal:
 
 
 def signature(files: Iterable[Path]) -> Signature:
-    """Return what changes when the content of a file does, links followed; None for one that is not there."""
+    """Return a value that changes with the file's content, links followed; None for a missing file."""
     return tuple(_of(path) for path in files)
 
 

@@ -1,4 +1,4 @@
-"""What a running gateway is made of, built once by `gateway.compose`, and what routes read of it."""
+"""The parts of a running gateway, built once by `gateway.compose`, and what routes read of them."""
 
 from __future__ import annotations
 
@@ -134,13 +134,13 @@ class Runtime:
 
     @property
     def hop(self) -> McpHop:
-        """Return the MCP hop. Raises `NotFound` where there is none."""
+        """Return the MCP hop. Raises `NotFound` where none is configured."""
         if self.mcp is None:
             raise NotFound("there are no MCP servers here; [mcp] in the configuration names them", code="mcp_off")
         return self.mcp
 
     async def tell_others(self, what: str, content: Mapping[str, object]) -> None:
-        """Have the other gateways of the deployment do what was done here. Raises `Overloaded` where that cannot be."""
+        """Announce a change to the other gateways of the deployment. Raises `Overloaded` where that is impossible."""
         if self.deployment is not None:
             await self.deployment.announce(what, content)
 
@@ -155,7 +155,7 @@ class Runtime:
 
     @property
     def keyed(self) -> bool:
-        """Return whether nobody is served without a key."""
+        """Return whether every request needs a key."""
         return self.accounts.keyring.required
 
     @property

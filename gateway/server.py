@@ -144,7 +144,7 @@ class Server(uvicorn.Server):
         self.is_closing = True
 
     async def _be_lame_duck(self) -> None:
-        """Serve on, until the time is over or another signal comes."""
+        """Go on serving until `lame_duck_s` is over or another signal comes."""
         end_s = time.monotonic() + self._lame_duck_s
         self._progress.leaving = (
             f"not ready: the gateway is about to stop; it serves what still comes for {self._lame_duck_s:g} s"
@@ -227,7 +227,7 @@ def check_tls(settings: Settings) -> None:
 
 
 def _bind(settings: Settings) -> socket.socket:
-    """Take the address, before what takes seconds; nobody is let in yet. Raises `ConfigurationError`."""
+    """Bind the address before the slow part of the start; nothing listens yet. Raises `ConfigurationError`."""
     return bind(settings.server.host, settings.server.port, shared=settings.server.workers > 1)
 
 
@@ -311,7 +311,8 @@ def _welcome(runtime: Runtime, address: tuple[str, int]) -> None:
 
 
 def settle_process() -> None:
-    """Set what holds for a process that serves, once all that it needs is loaded, under whatever server it is."""
+    """Tune the process for serving, once everything is loaded: thread switch interval, garbage collection, huge
+    pages."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     settle_memory()
     gather()
@@ -336,7 +337,7 @@ EXAMPLE_SCHEMA = {
 def welcome(
     model: str, address: tuple[str, int], *, keyed: bool, console: bool, tls: bool = False, grpc: str = ""
 ) -> str:
-    """Return a text that says where the gateway is, with a command that works when pasted."""
+    """Return the welcome text: the gateway's addresses, and a command that works when pasted."""
     host = f"[{address[0]}]" if ":" in address[0] else address[0]
     url = f"{'https' if tls else 'http'}://{host}:{address[1]}"
     key = '-H "Authorization: Bearer $SLUICEGATE_API_KEY" ' if keyed else ""

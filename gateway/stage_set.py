@@ -119,7 +119,7 @@ def check_slot(settings: Settings, registry: Registry, slot: SlotName) -> None:
 
 
 def idle_stages(slot: SlotName, settings: Settings, registry: Registry) -> list[str]:
-    """Say of each stage that is configured and not enabled that it does nothing: easily overlooked."""
+    """Return a sentence for each stage that is configured and not enabled, which is easily overlooked."""
     enabled = ", ".join(getattr(settings.pipeline, slot)) or "nothing"
     return [
         f"[stages.{slot}.{name}] is configured and does not run: [pipeline] {slot} enables {enabled}; "

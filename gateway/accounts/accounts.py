@@ -57,7 +57,7 @@ T = TypeVar("T")
 @quick
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a running request has reserved."""
+    """What a running request has reserved of its limits."""
 
     key: UsageKey
     need: Need
@@ -68,7 +68,8 @@ class Held:
 
 
 class Accounts:
-    """Of one gateway. Used on the event loop; calls the store on a thread of its own, never while a request waits."""
+    """Keys, limits and usage of one gateway. Used on the event loop; calls the store on a thread, never while a request
+    waits."""
 
     def __init__(
         self, settings: AccountSettings, keys: Iterable[KeySettings] = (), database: Database | None = None
@@ -195,7 +196,7 @@ class Accounts:
             raise
 
     async def _shares(self, request: Request, meters: Sequence[SharedMeter]) -> tuple[RunShare, ...]:
-        """Count the request against its run as all gateways know it, once this one alone would let it in."""
+        """Reserve the request in its agent run across all gateways, after this gateway's own limits admit it."""
         if self._shared_runs is None or not request.n or not any(limits_runs(meter.limits) for meter in meters):
             return ()
         need = self._need(request, meters)
@@ -305,7 +306,7 @@ class Accounts:
     # --- keys and limits ----------------------------------------------------------------------------------------
 
     async def refresh(self) -> None:
-        """Read keys and teams again if somebody changed them."""
+        """Read keys and teams again if they have changed."""
         if await self._directory.refresh():
             self.meters.renew()
 
@@ -326,11 +327,11 @@ class Accounts:
             await self.refresh()
 
     def check_keys(self, keys: Iterable[KeySettings]) -> None:
-        """Check keys of a new configuration without taking them. Raises what `exchange_keys` raises."""
+        """Check the keys of a new configuration without using them. Raises what `exchange_keys` raises."""
         self.keyring.check_fixed([from_settings(key) for key in keys])
 
     def exchange_keys(self, keys: Iterable[KeySettings]) -> None:
-        """Take other keys of the configuration. Raises `ConfigurationError`; nothing has changed then."""
+        """Replace the keys of the configuration. Raises `ConfigurationError`; nothing has changed then."""
         self.keyring.exchange_fixed([from_settings(key) for key in keys])
         self.meters.renew()
 
@@ -369,7 +370,7 @@ class Accounts:
         await self._flusher.flush()
 
     async def _share(self) -> None:
-        """Give back leases that are not used, and report what was."""
+        """Return unused leases to the store, and report the usage of shared runs."""
         for meter in self.meters.shared:
             await meter.give_back(time.time())
         if self._shared_runs is not None:

@@ -55,7 +55,7 @@ def create(
 
 
 def told(record: KeyRecord) -> dict[str, Any]:
-    """Return what an audit log says of a new key: what it may do and use, nothing of its secret."""
+    """Return the audit log's facts on a new key: its permissions and limits, without its secret."""
     return {name: value for name, value in record.public().items() if name in TOLD and value}
 
 

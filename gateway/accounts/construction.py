@@ -1,4 +1,4 @@
-"""What an `Accounts` is made of, by its settings: where keys and usage lie, and who counts limits."""
+"""Build the parts of `Accounts` from its settings: journal, shared limits and shared runs."""
 
 from __future__ import annotations
 

@@ -127,12 +127,12 @@ class Directory:
         return record if is_new else replace(record, revoked_at_s=known.revoked_at_s)
 
     def _is_lost(self, found: Found) -> bool:
-        """Return whether the store was replaced, or has no keys where it had some."""
+        """Return whether the store was replaced, or lost all of its keys."""
         replaced = bool(self._origin) and found.version.origin != self._origin
         return replaced or (bool(self._keys) and not found.keys)
 
     def _say(self, found: Found | None) -> None:
-        """Report what is wrong with the keys, until it is mended."""
+        """Report invalid keys as a trouble until they are corrected."""
         notes = []
         if self._doubtful:
             notes.append(

@@ -18,7 +18,7 @@ _TAG = re.compile(r"[A-Za-z0-9._:/-]{1,64}")
 
 
 class Features:
-    """Tags seen so far."""
+    """The feature tags seen so far, bounded in number."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()

@@ -42,7 +42,7 @@ class Health:
             log.warning("the books: %s works again", part)
 
     def set_aside(self, what: str, count: int, where: str) -> None:
-        """Count and log rows that were not believed."""
+        """Count and log implausible rows."""
         if count:
             self.counts[what] += count
             log.error("the books: %d implausible %s set aside, see %s", count, what.split("_", 1)[0], where)

@@ -1,4 +1,4 @@
-"""What keys of the configuration ask for that nothing here has: most often a letter is wrong."""
+"""Find settings of keys that name nothing in this gateway, usually by a typing mistake."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ SCOPES = ("admin", "review")
 
 
 def idle_keys(settings: Settings) -> list[str]:
-    """Return a sentence for each word of a key that does nothing, or locks the key out. Raises `ConfigurationError`."""
+    """Return a sentence for each name in a key that has no effect, or locks the key out. Raises
+    `ConfigurationError`."""
     return [f"key {key.id!r}: {text}" for key in settings.keys for text in _idle(key, settings)]
 
 

@@ -16,11 +16,11 @@ AnyMeter = Meter | SharedMeter
 
 
 class Meters:
-    """Used on the event loop."""
+    """The meters of keys and teams, created on first use. Used on the event loop."""
 
     def __init__(self, directory: Directory, totals: Totals, shared: LeaseStore | None) -> None:
-        """Build no meter yet. With `shared`, limits are leased from what all gateways have; without, this one counts
-        alone."""
+        """Make an empty set. `shared`: limits are leased from the store that all gateways share; None: this gateway
+        counts alone."""
         self._directory = directory
         self._totals = totals
         self._shared = shared
@@ -43,7 +43,7 @@ class Meters:
         return [meter for meter in self._meters.values() if isinstance(meter, SharedMeter)]
 
     def renew(self) -> None:
-        """Take the limits that keys and teams have now."""
+        """Apply the current limits of keys and teams."""
         now_s = time.time()
         self._of.clear()
         for (kind, name), meter in list(self._meters.items()):

@@ -1,4 +1,4 @@
-"""What a store, a journal or a person with an editor wrote, checked before anything believes it."""
+"""Validate data from a store, a journal or an edited file before it is used."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _KNOWN = frozenset(f.name for f in dataclasses.fields(KeyRecord)) - {"source"}
 
 
 class Implausible(ValueError):
-    """A row that is not what this product writes."""
+    """A row that this product cannot have written."""
 
 
 def read_key(name: str, data: object) -> KeyRecord:
@@ -56,7 +56,7 @@ def read_key(name: str, data: object) -> KeyRecord:
 def believed(
     rows: Iterable[tuple[object, object]], read: Callable[[str, object], T]
 ) -> tuple[dict[str, T], frozenset[str]]:
-    """Return what `read` makes of the rows, by name, and the names of those that are implausible."""
+    """Parse the rows with `read`. Return the results by name, and the names of implausible rows."""
     found: dict[str, T] = {}
     strange: set[str] = set()
     for named, data in rows:

@@ -64,7 +64,7 @@ class KeyRecord:
         )
 
     def public(self) -> dict[str, Any]:
-        """Return what may be shown: everything but digests."""
+        """Return the fields that may be shown: all but the digests."""
         shown = dataclasses.asdict(self)
         del shown["digest"], shown["previous_digest"]
         shown["limits"] = {name: value for name, value in shown["limits"].items() if value is not None}
@@ -124,8 +124,8 @@ def moment(text: str, what: str) -> float:
 
 
 def encode_key(record: KeyRecord) -> bytes:
-    """Return what `parsing.read_key` reads, without what says nothing: a gateway of the last release, which knows no
-    fields of this one, then reads every key that uses none."""
+    """Return the JSON form that `parsing.read_key` reads, without default fields: a gateway of the last release, which
+    lacks this one's new fields, can then read every key that does not use them."""
     fields = _said(record)
     if "limits" in fields:
         fields["limits"] = _said(record.limits)
@@ -133,12 +133,12 @@ def encode_key(record: KeyRecord) -> bytes:
 
 
 def encode_limits(limits: Limits) -> bytes:
-    """Return what `parsing.read_limits` reads, in the same way."""
+    """Return the JSON form that `parsing.read_limits` reads, without default fields."""
     return orjson.dumps(_said(limits))
 
 
 def _said(record: KeyRecord | Limits) -> dict[str, Any]:
-    """Return the fields that are not as they would be without a word."""
+    """Return the fields that differ from their defaults."""
     return {
         one.name: value for one in dataclasses.fields(record) if (value := getattr(record, one.name)) != one.default
     }

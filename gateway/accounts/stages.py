@@ -1,4 +1,5 @@
-"""Slot `admit`, stages `api-keys` and `limits`, and slot `record`, stage `ledger`: who asks, reserve, settle."""
+"""Slot `admit`, stages `api-keys` and `limits`, and slot `record`, stage `ledger`: identify the caller, reserve,
+settle."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from sluicegate.plugins import Caller, Outcome, PermissionDenied, Request
 
 
 class ApiKeys:
-    """Finds who asks. Without keys everyone is the anonymous tenant, and the server refuses to bind anything but
-    loopback. `rails` are the names of those that run: a key that asks for others is not served."""
+    """Identifies the caller by API key. Without keys everyone is the anonymous tenant, and the server binds only to
+    loopback. `rails`: names of the active rails; a key that requires others is refused."""
 
     def __init__(self, keyring: Keyring, rails: Iterable[str] = ()) -> None:
         self._keyring = keyring
@@ -41,10 +42,8 @@ class ApiKeys:
 
 
 class LimitsStage:
-    """Refuses what a key or its team may not use any more. Comes after the stage that finds the caller.
-
-    Needs `ledger` in the slot `record`, which gives back what was reserved and not used.
-    """
+    """Refuses requests beyond the limits of a key or its team. Must come after the stage that identifies the caller.
+    Needs `ledger` in the slot `record`, which returns reserved amounts that were not used."""
 
     def __init__(self, accounts: Accounts) -> None:
         self._accounts = accounts
@@ -55,7 +54,7 @@ class LimitsStage:
 
 
 class Ledger:
-    """Every request is settled once, however it ended."""
+    """Settles every request once, however it ended."""
 
     def __init__(self, accounts: Accounts) -> None:
         self._accounts = accounts

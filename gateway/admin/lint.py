@@ -1,4 +1,4 @@
-"""`POST /admin/lint`: what `sluicegate lint` says of a schema, for the editor of the console."""
+"""`POST /admin/lint`: the report of `sluicegate lint` on a schema, for the console's editor."""
 
 from __future__ import annotations
 

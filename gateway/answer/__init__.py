@@ -1,1 +1,1 @@
-"""What a model wrote: its shape, its regions and its validation."""
+"""The model's output: its shape, regions and validation."""

@@ -1,7 +1,7 @@
-"""Look for stop strings in the answer alone, where an output also holds thoughts or calls of tools.
+"""Find stop strings in the answer text only, where an output also holds thoughts or tool calls.
 
-The engine reads the whole output, so these strings are kept from it and looked for behind
-`gateway/answer/regions.py`. A choice that has ended here may go on being drawn; what it says is dropped.
+The engine reads the whole output, so these strings are not passed to it, but searched for behind
+`gateway/answer/regions.py`. A choice that was stopped here may go on generating; its further text is dropped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ContentStops:
         self._done = False
 
     def feed(self, piece: Piece) -> Iterator[Piece]:
-        """Yield what is left of a piece; the last ends the choice where `piece` does, or at a stop string."""
+        """Yield the rest of a piece; the last one ends the choice where `piece` does, or at a stop string."""
         if self._done:
             return
         if piece.channel != "content":
@@ -52,7 +52,8 @@ class ContentStops:
             yield self._told(Piece(index, text))
 
     def _told(self, piece: Piece) -> Piece:
-        """Add the entries of all tokens so far; `TokenProbabilities` finds out which of them spell text that left."""
+        """Add the log probabilities of all tokens so far; `TokenProbabilities` selects those that spell released
+        text."""
         entries, self._entries = self._entries, ()
         probed, self._probed = self._probed, self._probed[-1:]
         return replace(piece, logprobs=entries, probed=probed)

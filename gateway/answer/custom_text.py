@@ -1,6 +1,6 @@
-"""Write the text that a custom tool takes as the one string of a call's arguments, `{"input": "..."}`; read it again.
+"""Convert the text of a custom tool to and from a call's arguments with one string, `{"input": "..."}`.
 
-That is what servers and chat templates without such tools know; clients read and send the text itself.
+Servers and chat templates without custom tools use that form; clients read and send the text itself.
 """
 
 from __future__ import annotations

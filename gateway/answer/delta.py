@@ -11,7 +11,7 @@ from sluicegate.plugins.frozen import quick
 @quick
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What leaves next for one choice. `refusal` is set only together with `finish_reason`; `opened` begins the call
+    """The next output of one choice. `refusal` is set only together with `finish_reason`; `opened` begins the call
     number `call`: its id and name, without arguments."""
 
     index: int

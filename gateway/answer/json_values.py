@@ -1,4 +1,4 @@
-"""JSON values: whether two are equal, and what stands where in one."""
+"""JSON values: compare two, and list the leaves of one."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ def pointer_of(path: Path) -> str:
 
 
 class LeafReader:
-    """Reads one JSON text. Same leaves however it is cut. Text that is no JSON ends the reading without a word: what
-    leaves was judged elsewhere."""
+    """Reads one JSON text incrementally; the leaves do not depend on how it is cut. Invalid JSON ends the reading
+    silently: the validator judges that."""
 
     def __init__(self) -> None:
         self._position = JsonPosition()
@@ -81,7 +81,7 @@ class LeafReader:
         return rest not in ("", "\\")
 
     def _next(self, at: int, last: bool) -> tuple[Leaf | None, int]:
-        """Return what begins at `at`, if it is a leaf, and where it ends; `at` itself where that is not known yet."""
+        """Return the leaf at `at`, if one begins there, and its end; `at` itself where the end is not known yet."""
         held, place = self._held, self._position
         if _MARK.match(held, at):
             return self._mark(held[at], at), at + 1

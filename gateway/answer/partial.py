@@ -1,8 +1,8 @@
-"""Say in a stream which values of JSON are complete: an event names each by its JSON Pointer, with its value. An array
-is named when something stands in it, as `[]` that is not complete, so that a pointer is never in doubt.
+"""Report completed JSON values in a stream: an event names each by its JSON Pointer, with its value. An array is
+reported when its first item begins, as an incomplete `[]`, so that a pointer is never ambiguous.
 
-A client that sets each value where its pointer leads has, after every event, a part of the answer in which nothing will
-change. It is valid under the schema without what is demanded of a whole object or array, or of several values together
+A client that sets each value at its pointer has, after every event, a part of the answer that will not change. It
+satisfies the schema, except for requirements on a whole object or array, or on several values together
 (`tests/reference/partial_schema.py`).
 """
 

@@ -1,6 +1,6 @@
-"""Take apart what a model wrote under a `Shape`: thoughts, the answer, calls of tools.
+"""Split a model's output under a `Shape` into regions: thoughts, the answer, tool calls.
 
-The texts do not depend on how the output was cut into pieces. Only what may still begin a mark is held. Blanks around
+The texts do not depend on how the output was cut into pieces. Only text that may begin a mark is held. Blanks around
 calls and after thoughts are dropped.
 """
 
@@ -21,7 +21,7 @@ Region = Literal["start", "opened", "thoughts", "gap", "answer", "head", "argume
 
 
 class Regions:
-    """One choice. Mutable; fed from the event loop."""
+    """The regions of one choice. Mutable; fed from the event loop."""
 
     def __init__(self, shape: Shape, *, logprobs: bool = False) -> None:
         """Begin at the start of an output. `logprobs`: pieces carry them, and those of the answer's tokens are passed
@@ -61,8 +61,8 @@ class Regions:
         return [*found, replace(last, closed=piece.closed, probed=probed)]
 
     def _seen(self, piece: Piece) -> tuple[Mapping[str, float], ...]:
-        """Return what probes say of the tokens whose text may leave now: of this piece, and of those before it since
-        text left last; with nothing new, of the newest."""
+        """Return the probe scores of tokens whose text may leave now: of this piece, and of earlier ones since text
+        last left. With none of these, return the newest."""
         self._newest = piece.probed or self._newest
         return (*self._fresh, *piece.probed) or self._newest
 
@@ -77,7 +77,7 @@ class Regions:
         self._fed += len(text)
 
     def _entries_of(self, text: str) -> tuple[TokenLogprob, ...]:
-        """Take the entries of tokens that begin in `text`, the first part of what is held."""
+        """Take the log probabilities of tokens that begin in `text`, which is the beginning of the held text."""
         if not self._entries or not text:
             return ()
         start = self._fed - len(_bytes(self._held))
@@ -89,8 +89,8 @@ class Regions:
         return tuple(found)
 
     def _rest(self) -> str:
-        """Return what is left where the output ends, without a mark that was being written. A call whose name is not
-        whole yet never opens: nothing of it is left."""
+        """Return the remaining text at the end of the output, without an unfinished mark. A call whose name is
+        incomplete never opens, and leaves no text."""
         if self._place == "thoughts":
             return self._held[: _open_end(self._held, THOUGHT)].rstrip()
         if self._place == "arguments":
@@ -99,7 +99,7 @@ class Regions:
         return self._held if self._place == "answer" and not self._must_call else ""
 
     def _parts(self, index: int) -> Iterator[Piece]:
-        """Yield what is settled: each step moves to another region, or waits for more text."""
+        """Yield settled pieces: each step enters another region, or waits for more text."""
         before: tuple[Region, str] | None = None
         while before != (self._place, self._held):
             before = (self._place, self._held)

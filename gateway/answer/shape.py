@@ -43,7 +43,8 @@ class Shape:
         return self.thoughts == "none" and not self.calls
 
     def in_callers_words(self, error: GrammarError, tools: tuple[Tool, ...]) -> GrammarError:
-        """Return the error with its place in the schema that the caller wrote, where it is a place of `constraint`."""
+        """Return the error with its pointer moved from `constraint` into the caller's own schema, where it points into
+        one."""
         found = None if self.is_plain else _WRITTEN.match(error.pointer)
         if found is None:
             return error
@@ -82,7 +83,8 @@ def _check(request: Request) -> None:
 
 
 def _thoughts(request: Request, prompt: Prompt) -> Thoughts:
-    """Look at the end of the prompt too: some chat templates open the thoughts themselves, asked or not."""
+    """Return whether the prompt has opened the thoughts already, as some chat templates do unasked, or the request asks
+    for them, or neither."""
     if prompt.text[-16:].rstrip().endswith(THINK):
         return "begun"
     return "asked" if request.reasoning else "none"

@@ -49,8 +49,8 @@ class Validator:
         return None if request.constraint is None else self._complaint_of_text(request.constraint, answer.text)
 
     def complaint_of_whole(self, request: Request, answer: Answer) -> str | None:
-        """Return what is wrong with an answer that claims to be whole, as `complaint` does; None for one that was cut
-        or stopped, and says so."""
+        """Return the complaint about a complete answer, as `complaint` does; None for an answer that is marked as cut
+        or stopped."""
         return self.complaint(request, answer) if answer.finish_reason in WHOLE else None
 
     def all_valid(self, request: Request, answers: Sequence[Answer]) -> bool:

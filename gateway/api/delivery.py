@@ -79,7 +79,7 @@ class EventStream(Response):
             await self._pipeline.close(self._exchange, asyncio.CancelledError())
 
     async def _end_with(self, error: SluicegateError, send: Send) -> None:
-        """End a stream because the gateway stops."""
+        """End a stream with an error because the gateway stops."""
         if not self._begun:
             await self._begin(send)
         last = self._writer.failing(error)

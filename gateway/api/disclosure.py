@@ -1,10 +1,11 @@
-"""What a client can read of an answer, field by field, and by which law it leaves. One that has none stops the start.
+"""Every field of an answer that a client can read, with the rule by which it leaves. A field without a rule stops the
+start.
 
 - `screened`: a text that went through a hold-back window.
 - `derived`: made of screened text alone (`gateway.rails.token_probabilities`, `Exchange.withholds_tokens`).
 - `ours`: made by the gateway: counts, times, ids, fixed sentences, names of stages and rails.
-- `asked`: the caller's own words, or the operator's names, back.
-- `dropped`: no client sees it.
+- `asked`: the caller's own words, or the operator's names, returned.
+- `dropped`: never sent to a client.
 
 `FIELDS` holds the facts that answers are made of, `KEYS` the keys of every body and event that leaves.
 """
@@ -107,7 +108,7 @@ FREE = frozenset(
 
 
 def uncovered() -> Iterator[str]:
-    """Yield the fields without a law, and the laws without a field."""
+    """Yield fields without a rule, and rules without a field."""
     for kind, table in FIELDS.items():
         known, there = set(_names(table)), set(fields_of(kind))
         yield from (f"{kind.__name__}.{name}" for name in sorted(known ^ there))
@@ -118,7 +119,7 @@ def uncovered() -> Iterator[str]:
 
 
 def strange_keys(body: object) -> Iterator[str]:
-    """Yield the keys of a body that no law covers."""
+    """Yield the keys of a body that have no rule."""
     keys = set(_names(KEYS))
     if isinstance(body, dict):
         for key, value in body.items():
@@ -132,7 +133,7 @@ def strange_keys(body: object) -> Iterator[str]:
 
 
 def check() -> None:
-    """Check that a law covers all that can leave. Raises `RuntimeError`."""
+    """Check that every field that can leave has a rule. Raises `RuntimeError`."""
     found = list(uncovered())
     if found:
         raise RuntimeError(

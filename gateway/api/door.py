@@ -73,7 +73,7 @@ class FrontDoor:
         return None
 
     def _is_plain(self, head: dict[bytes, bytes]) -> bool:
-        """Return whether nothing but the key and the load can be a reason to refuse the request unread."""
+        """Return whether an unread request can be refused only for its key or the load."""
         declared = head.get(b"content-length", b"0")
         return (
             self._shuts
@@ -106,8 +106,8 @@ class FrontDoor:
 
     @property
     def _shuts(self) -> bool:
-        """Return whether requests can be refused here at all: not before the keys are read, where callers are told to
-        wait."""
+        """Return whether requests can be refused at the head now; not before the keys are read, when callers are told
+        to wait."""
         return bool(self._runtime.pipeline.stages.queues.shed_s) and self._runtime.ready
 
 

@@ -106,7 +106,7 @@ def extended(body: dict[str, Any], exchange: Exchange, *, explain: bool) -> dict
 
 
 def delta_notes(exchange: Exchange, partial: PartialValues | None, delta: Delta) -> dict[str, Any]:
-    """Return where the rest can be fetched, once a person has agreed, and which values are complete."""
+    """Return where a held answer can be fetched after review, and which JSON values are complete."""
     notes: dict[str, Any] = {}
     if delta.finish_reason is not None and exchange.review:
         notes["review"] = dict(exchange.review)
@@ -116,8 +116,8 @@ def delta_notes(exchange: Exchange, partial: PartialValues | None, delta: Delta)
 
 
 def late_notes(exchange: Exchange, reported: tuple[str, ...], *, explain: bool) -> dict[str, Any]:
-    """Return what the end of a stream has to say that its beginning did not know. `reported`: what its beginning said
-    is not enforced."""
+    """Return the notes at the end of a stream that its beginning could not have. `reported`: unenforced constraints
+    that the beginning named."""
     ended = any(answer.closed for answer in exchange.answers) or bool(numbers_at_bound(exchange))
     asked = explain or exchange.request.confidence
     late = asked or ended or bool(exchange.citations) or exchange.not_enforced != reported

@@ -1,4 +1,4 @@
-"""Answering a body without a caller who waits: what a batch runs for each of its lines."""
+"""Answer a body without a waiting client: how a batch runs each line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger("sluicegate.batches")
 
 
 class Offline:
-    """Callable as a batch's `Run`. Errors are answers, as they would be over HTTP."""
+    """A batch's `Run`. Errors become answers, as over HTTP."""
 
     def __init__(self, runtime: Runtime, dialects: Iterable[Dialect]) -> None:
         self._runtime = runtime

@@ -137,7 +137,7 @@ class Conversation:
         self._changed.set()
 
     async def _answer(self, turn: Turn) -> None:
-        """Answer one message. Raises what a socket raises that nobody reads any more."""
+        """Answer one message. Raises what a closed WebSocket raises."""
         if not turn.cancelled:
             turn.task = asyncio.ensure_future(self._written(turn.message))
             await asyncio.wait((turn.task,))
@@ -147,7 +147,7 @@ class Conversation:
             await self._socket.send_text(DONE)
 
     async def _written(self, message: str | SluicegateError) -> None:
-        """Write all of an answer but its end mark."""
+        """Write an answer without its end mark."""
         try:
             if isinstance(message, SluicegateError):
                 raise message

@@ -230,7 +230,7 @@ class Batches:
                 log.exception("the folder of the batches could not be looked at")
 
     async def _look(self) -> None:
-        """Open what is not open, renew what this gateway runs, and take what nobody runs."""
+        """Open the store if it is not open, renew the leases of running batches, and take batches that nobody runs."""
         try:
             store, may_change = await self._on_disk(self._tenure.look, setting=True)
             self._store, self._failure = store, ""
@@ -304,7 +304,7 @@ class Batches:
         return await self._disk_call(lambda: work(store))
 
     async def _disk_call(self, work: Callable[[], T]) -> T:
-        """Run `work` for a caller, who reads why a disk or a database fails."""
+        """Run `work` for a caller. Raises `StorageFailed`, or `Overloaded` for the database, with the reason."""
         try:
             return await (patient(self._on_disk(work)) if self._shared else self._on_disk(work))
         except DatabaseUnavailable as error:
@@ -318,8 +318,8 @@ class Batches:
             raise StorageFailed(f"the disk of the files does not do: {reason[:200]}") from error
 
     async def _on_disk(self, work: Callable[[], T], *, setting: bool = False) -> T:
-        """Run `work` on a thread, to its end even where the caller disconnects. With `setting` what an operator has to
-        mend is a `ConfigurationError`."""
+        """Run `work` on a thread, to its end even where the caller disconnects. `setting`: raise `ConfigurationError`
+        for a path that an operator has to correct."""
         try:
             return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._threads, work))
         except (FileExistsError, NotADirectoryError, PermissionError) as error:

@@ -1,4 +1,4 @@
-"""Retry what a disk refuses, for as long as it does, and report why a batch waits."""
+"""Repeat a disk operation until it succeeds, and report why a batch waits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DiskRetry:
         self._first_s, self._longest_s = first_s, longest_s
 
     async def until_kept(self, batch_id: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Return what `work` gives once the disk takes it. `work` is repeated, so it must do no harm twice."""
+        """Return the result of `work`, once the disk accepts it. `work` is repeated, so it must be idempotent."""
         wait_s = self._first_s
         while True:
             try:

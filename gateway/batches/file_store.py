@@ -1,4 +1,5 @@
-"""Store the bytes of files: under another name until they are on the disk, so that no file is ever half there.
+"""Store the bytes of files. A file is written under a temporary name and renamed once synced, so it is never
+incomplete.
 
 Calls block for as long as the disk takes, and raise `OSError`.
 """

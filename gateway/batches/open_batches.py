@@ -1,5 +1,5 @@
-"""The open batches that one gateway runs: taken where nobody runs them, run to their end, put down where another has
-them now."""
+"""The open batches that this gateway runs: taken where no gateway runs them, and dropped where another one took
+them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ class OpenBatches:
         return len(self._running)
 
     async def cancel(self, record: BatchRecord, move: Callable[[], Awaitable[BatchRecord | None]]) -> BatchRecord:
-        """Stop what runs, `move` the batch on, and return it; what runs writes out what a cancelled batch has."""
+        """Stop the running batch, `move` it to its next status, and return it. Its runner still writes the finished
+        answers out."""
         async with self._taking:
             running = self._running.get(record.id)
             if running is not None:
@@ -68,7 +69,7 @@ class OpenBatches:
         return record
 
     async def renew(self, store: BatchStore) -> None:
-        """Say that this gateway lives; stop what another runs now, and what was cancelled elsewhere."""
+        """Renew this gateway's leases; stop batches that another gateway runs now, and those cancelled elsewhere."""
         async with self._taking:
             asked, held = time.monotonic(), dict(self._running)
             ours = await self._on_disk(lambda: store.renew(held))
@@ -81,7 +82,7 @@ class OpenBatches:
                 running.task.cancel()  # what is still this gateway's is taken again
 
     async def take(self, store: BatchStore) -> None:
-        """Run what nobody runs."""
+        """Run the batches that no gateway runs."""
         async with self._taking:  # else two calls would begin the same batch
             if self.runner is None:
                 return
@@ -138,6 +139,6 @@ class OpenBatches:
         return float(min(30, 2**broke))
 
     def _again(self, batch_id: str) -> BatchRecord | None:
-        """Return a batch as it is now; None where it is another's."""
+        """Return the current record of a batch; None where another gateway runs it."""
         store = self._opened()
         return store.batch(batch_id) if batch_id in store.renew([batch_id]) else None

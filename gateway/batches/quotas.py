@@ -29,7 +29,7 @@ class Quotas:
 
     @contextmanager
     def upload(self, tenant: str) -> Iterator[PendingUploads]:
-        """Count one upload more, until it ends. Raises `RateLimited` where too many run."""
+        """Count an upload as running until the block ends. Raises `RateLimited` where too many run."""
         coming = self._coming.setdefault(tenant, PendingUploads())
         if coming.uploads >= UPLOADS_AT_ONCE:
             raise RateLimited(f"{UPLOADS_AT_ONCE} files are being uploaded already; wait for one", retry_after_s=1.0)

@@ -112,7 +112,7 @@ class BatchRunner:
         await self._kept(record, lambda: self._store.add_result(record.id, result))
 
     async def _asked(self, record: BatchRecord, line: Line) -> LineAnswer:
-        """Ask until the line is answered; while it has to wait, others have its place."""
+        """Send the line's request until it is answered; while it waits to retry, other lines use its place."""
         while time.time() <= record.expires_s:
             wait_s = 0.2
             try:
@@ -180,7 +180,7 @@ def _pending(path: Path, endpoint: str, done: set[int]) -> Iterator[Line]:
 
 
 def _why(error: BaseException) -> dict[str, Any]:
-    """Return the fields that say why a batch fails as a whole."""
+    """Return the fields that give the reason why a whole batch failed."""
     if isinstance(error, BadLine):
         return {"error": error.message, "error_line": error.line}
     return {"error": GONE, "error_line": None}

@@ -19,25 +19,26 @@ DAY_S = 24 * 3600.0
 
 
 class Tenure(Protocol):
-    """Calls block, but for `may_ask`. They raise `ConfigurationError` for what never works, else what a disk raises."""
+    """Tells whether this gateway may change the store of batches. Calls block, except `may_ask`. They raise
+    `ConfigurationError` for a setting that can never work, else what the disk raises."""
 
     def look(self) -> tuple[BatchStore, bool]:
-        """Return the store, opened where it is not yet, and whether this gateway may change what is in it."""
+        """Return the store, opened if needed, and whether this gateway may change it."""
 
     def renewed(self, asked: float) -> None:
-        """Take note that the store took a renewal that was sent at `asked`, by `time.monotonic`."""
+        """Record that the store accepted a renewal sent at `asked` (`time.monotonic`)."""
 
     def may_ask(self) -> bool:
-        """Return whether what this gateway runs is certainly still its own, so that a line may be asked now."""
+        """Return whether this gateway certainly still holds its batches, so that it may send a line's request."""
 
     def holder(self) -> str:
-        """Return who may, in words."""
+        """Return a description of the gateway that holds the batches."""
 
     def give_back(self) -> None: ...
 
 
 class FolderTenure:
-    """One gateway at a time has the folder and all in it, for as long as its process lives."""
+    """One gateway at a time holds the folder and everything in it, until its process ends."""
 
     def __init__(self, settings: BatchSettings) -> None:
         self._folder = Path(settings.path)
@@ -83,7 +84,8 @@ class FolderTenure:
 
 
 class SharedTenure:
-    """All gateways of a database change what is in it; each batch has one that runs it, while that one renews it."""
+    """Every gateway of the database may change the store; each batch is run by the gateway that holds and renews its
+    lease."""
 
     def __init__(self, settings: BatchSettings, shared: DatabaseSettings, database: Database) -> None:
         self._settings = settings

@@ -23,7 +23,7 @@ Name = Annotated[str, Field(max_length=1_000)]
 
 
 class _Read(BaseModel):
-    """A newer `sluicegate eval` may say more than is shown."""
+    """A report model that ignores unknown fields: a newer `sluicegate eval` may write more."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 

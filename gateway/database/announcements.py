@@ -1,7 +1,7 @@
 """Tell all running gateways of a deployment to do something once: to reload, or to withdraw kept answers.
 
-What was done is remembered by number and time: a database that was put back to an earlier state, by a backup or because
-a copy took over that lagged behind, gives the same numbers again.
+Executed announcements are remembered by number and time: a database restored to an earlier state, or a replica that
+lagged, issues the same numbers again.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class Announcements:
         self._own: set[int] = set()
 
     def on(self, what: str, call: Call) -> None:
-        """Call `call` with what another gateway announced; what it raises is logged, and it is not called again."""
+        """Call `call` for each announcement of kind `what`. An exception is logged, and the call is not repeated."""
         self._calls[what] = call
 
     async def announce(self, what: str, content: Mapping[str, object]) -> None:
-        """Tell the others. Raises `DatabaseUnavailable`."""
+        """Send an announcement to the other gateways. Raises `DatabaseUnavailable`."""
         self._own.add(await self._database.call(lambda: self._write(what, json.dumps(content))))
 
     async def read(self) -> None:
-        """Do what was announced since the last call."""
+        """Execute the announcements made since the last call."""
         present, fresh = await self._database.call(self._new)
         self._done = present
         for number, what, content in fresh:
@@ -61,7 +61,7 @@ class Announcements:
         return int(number)
 
     def _new(self) -> tuple[frozenset[Announced], list[tuple[int, str, str]]]:
-        """Return what is announced now, and of that what was not yet done, in order."""
+        """Return the current announcements, and those of them not yet executed, in order."""
         rows = self._database.execute("select number, at from sluicegate.announcements").fetchall()
         present = frozenset((int(number), at) for number, at in rows)
         fresh = [] if self._done is None else [number for number, _ in present - self._done]

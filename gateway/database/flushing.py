@@ -1,5 +1,4 @@
-"""Write what waits in memory to its store every second, tidy the store now and then, and tell operators where that
-does not go."""
+"""Write pending data to its store every second, tidy the store now and then, and report failures to operators."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ FLUSH_S = 1.0
 
 
 class Flushing:
-    """Used on one event loop. What is not written stays with whoever has it, and is tried again."""
+    """Used on one event loop. Data that could not be written stays with its owner and is tried again."""
 
     def __init__(
         self,
@@ -24,7 +23,8 @@ class Flushing:
         every: int,
         log: logging.Logger,
     ) -> None:
-        """Note what to do. `what` waits, as operators call it; `every`: flushes from one `tidy` to the next."""
+        """Prepare the loop. `what`: the pending data in operators' words; `every`: flushes from one `tidy` to the
+        next."""
         self._what = what
         self._flush, self._tidy, self._every = flush, tidy, every
         self._log = log
@@ -35,7 +35,7 @@ class Flushing:
         self._task = asyncio.create_task(self._go_on())
 
     async def close(self) -> DatabaseUnavailable | None:
-        """Flush once more, and return why that did not go."""
+        """Flush once more, and return the reason of a failure."""
         if self._task is None:
             return None
         self._task.cancel()

@@ -1,4 +1,4 @@
-"""One of several gateways does a piece of work, for as long as it says that it is there."""
+"""Leader election: one of several gateways does a piece of work, while it renews its claim."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class DatabaseUnavailable(OSError):
 
 
 async def patient(running: Awaitable[T]) -> T:
-    """Wait for what a thread does with a database, but not for ever. Raises `DatabaseUnavailable`."""
+    """Wait for a database call on a thread, for a limited time. Raises `DatabaseUnavailable`."""
     try:
         async with asyncio.timeout(CALL_S):
             return await asyncio.shield(running)
@@ -50,14 +50,14 @@ async def patient(running: Awaitable[T]) -> T:
 
 
 def unavailable(what: str) -> Overloaded:
-    """Return what a caller is told."""
+    """Return the error for a caller of `what` while the database is unavailable."""
     error = Overloaded(f"{what} are kept in a database that does not answer now; try again", retry_after_s=2.0)
     error.code = "database_unavailable"
     return error
 
 
 class Rows(Protocol):
-    """What a statement gave."""
+    """The rows and row count of a statement."""
 
     @property
     def rowcount(self) -> int: ...

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Tables(Protocol):
-    """Where rows are kept."""
+    """Tables in PostgreSQL or SQLite."""
 
     def transaction(self) -> AbstractContextManager[Connection]:
         """Return a context that keeps what was done where the block ends well, and undoes it otherwise. Raises

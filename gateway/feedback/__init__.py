@@ -1,4 +1,4 @@
-"""What callers say of the answers that they got."""
+"""Callers' feedback on their answers."""
 
 from sluicegate.gateway.feedback.book import FeedbackBook, Given, feedback_book
 

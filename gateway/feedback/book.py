@@ -1,7 +1,7 @@
-"""Who may say something of which answer, and what was said.
+"""Accept and keep feedback: which caller may rate which answer, and the ratings.
 
-A key speaks of its own requests, once of each: what it says later takes the place of what it said before, and only the
-first counts for a rollout.
+A key rates only answers to its own requests. A later rating replaces an earlier one, and only the first counts for a
+rollout.
 """
 
 from __future__ import annotations
@@ -187,12 +187,12 @@ class FeedbackBook:
 
 
 def owner_of(caller: Caller) -> str:
-    """Return the owner of a caller's requests: a key or, where there are none, whoever sits at this machine."""
+    """Return the owner of a caller's requests: its key, or its tenant where there are no keys."""
     return f"key {caller.key_id}" if caller.key_id else f"tenant {caller.tenant}"
 
 
 def _speaker(owner: str) -> str:
-    """Return a caller as one of 4,096: what a rollout keeps of callers stays small, however many there are."""
+    """Return a hash of a caller with 4,096 values, which bounds what a rollout keeps of callers."""
     return hashlib.sha256(owner.encode()).hexdigest()[:3]
 
 

@@ -1,4 +1,4 @@
-"""The requests that were answered, where no table of them outlives the process or is read by another."""
+"""Recently answered requests in memory, where no table of them outlives the process or is shared."""
 
 from __future__ import annotations
 

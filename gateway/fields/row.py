@@ -1,4 +1,4 @@
-"""A row of the table of fields: what a field means, and what becomes of it in each dialect."""
+"""A row of the table of fields: what a field means, and how each dialect treats it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OWN_NAMES: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """What becomes of a field: in the dialects that are named, and in all others (None: these cannot meet it)."""
+    """How dialects treat a field: those named, and all others (None: the field cannot occur there)."""
 
     named: Mapping[str, Status]
     otherwise: Status | None = None
@@ -39,7 +39,7 @@ class Support:
 
 
 def says(served: str = "", refused: str = "", reported: str = "", *, otherwise: Status | None = None) -> Support:
-    """Return what each dialect does with a field. Each argument names dialects, with blanks between."""
+    """Return how each dialect treats a field. Each argument names dialects, separated by blanks."""
     given: Mapping[Status, str] = {"served": served, "refused": refused, "reported": reported}
     return Support({name: status for status, names in given.items() for name in names.split()}, otherwise)
 
@@ -96,7 +96,7 @@ class SamplingRow(Row):
 
 
 def asks(row: Row | None, value: Any) -> bool:
-    """Return whether a value asks for anything. 1 and 1.0 are the same, 1 and true are not."""
+    """Return whether a value requests anything. 1 and 1.0 are the same, 1 and true are not."""
     if value is None:
         return False
     return row is None or not any(

@@ -1,4 +1,4 @@
-"""The table as a whole, and the rows that concern one dialect."""
+"""The whole table of fields, and the rows of one dialect."""
 
 from __future__ import annotations
 

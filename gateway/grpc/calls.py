@@ -74,7 +74,7 @@ class OpenCalls:
         self._stopping = False
 
     async def run(self, context: Context, route: str, work: Work) -> bytes | None:
-        """Do `work` for one call. Whatever goes wrong ends it with a status of ours."""
+        """Run `work` for one call. Any error ends the call with a status."""
         call = Call(self.runtime, context, route)
         try:
             self._check_room()
@@ -113,7 +113,7 @@ class OpenCalls:
 
 
 class Call:
-    """One call, while it runs."""
+    """One call while it runs: its caller, deadline, size limits and error status."""
 
     def __init__(self, runtime: Runtime, context: Context, route: str) -> None:
         self.disconnect = Disconnect()
@@ -147,7 +147,7 @@ class Call:
             raise route_refused(self.route, self._caller)
 
     async def _turn_away(self) -> None:
-        """Have the pipeline refuse a stranger, so that the refusal is recorded as one over HTTP is."""
+        """Have the pipeline refuse an unknown caller, so that the refusal is recorded as over HTTP."""
         pipeline = self._runtime.pipeline
         nothing = Request(id=f"call-{uuid.uuid4().hex}", model="", messages=(), api_key=self.key, n=0, cache=False)
         await pipeline.close(await pipeline.enter(nothing, self.parent, route=self.route))
@@ -215,13 +215,13 @@ class Call:
             self._runtime.bodies.give_back(self._whose, self._weight)
 
     def _about(self) -> list[tuple[str, str]]:
-        """Return the metadata of a call: its id, and what is left of the caller's limits."""
+        """Return the metadata of the response: its id, and what is left of the caller's limits."""
         left = left_of(self._runtime.accounts, self._caller) if self._caller is not None else []
         return [("x-request-id", self._id), *((name.decode(), value.decode()) for name, value in left)]
 
 
 def headers_of(metadata: Metadata | None) -> dict[str, str]:
-    """Return the first value of each name; values that are bytes are nobody's header here."""
+    """Return the first value of each name; binary values are skipped."""
     found: dict[str, str] = {}
     for name, value in metadata or ():
         if isinstance(value, str):

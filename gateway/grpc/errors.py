@@ -100,7 +100,7 @@ def _details(error: SluicegateError, message: str) -> list[any_pb2.Any]:
 
 
 def _facts(detail: Mapping[str, Any]) -> dict[str, str]:
-    """Return what the body of an error over HTTP holds besides its message, in one level."""
+    """Return the fields of an HTTP error body except its message, flattened to one level."""
     flat = {**detail, **{f"review_{name}": value for name, value in detail.get("review", {}).items()}}
     wanted = {name: value for name, value in flat.items() if name not in ("message", "review") and value is not None}
     return {name: shortened(str(value), FACT) for name, value in wanted.items()}

@@ -1,6 +1,7 @@
-"""Send a stream, joining what is ready while something is on its way: a write costs gRPC three times what a chunk does.
+"""Send a stream, joining messages that are ready while one is being sent: a write costs gRPC three times what a chunk
+does.
 
-Messages of protobuf that are joined byte by byte are one message, with the entries of all of them.
+Protobuf messages joined byte by byte are one message with the entries of all.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class StreamSender:
             await self._sent()
 
     async def _sent(self) -> None:
-        """Wait for what is on its way. Raises what `write` raised."""
+        """Wait for the write under way. Raises what `write` raised."""
         if self._sending is not None:
             await self._sending
 

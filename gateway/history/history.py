@@ -95,7 +95,8 @@ class History:
         return (Trouble(self._reason),) if self._reason else ()
 
     def write(self) -> None:
-        """Bring what has ended into the store. A failure is kept as a trouble, and loses the lines at hand."""
+        """Write the ended requests into the store. On a failure their rows are lost, and the failure is reported as a
+        trouble."""
         with self._writing:
             self._gather()
             lines, counts = list(self._lines), self._counts
@@ -114,7 +115,7 @@ class History:
                 self._reason = f"the console's history ([telemetry] history) cannot be written: {fault}"
 
     def _gather(self) -> None:
-        """Make lines of what has ended."""
+        """Make rows of the requests that have ended."""
         batch = [self._pending.popleft() for _ in range(len(self._pending))]
         self._lines.extend(line for line in map(self._line, batch) if line is not None)
         self._counts.update(self._rails.of(batch))
@@ -159,7 +160,8 @@ class History:
         return self._asked(lambda: self._figures.of(wanted, time.time()))
 
     def rails(self, last_s: float, most: int) -> dict[str, Any]:
-        """Return what rails decided and found in the last seconds: in at most `most` slices, and in all."""
+        """Return the rails' verdicts and findings of the last `last_s` seconds: in at most `most` slices, and in
+        all."""
         self.write()
         now_s = time.time()
         wide_s, first_s = bounds_of(last_s, most, now_s)

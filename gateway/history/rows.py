@@ -1,4 +1,4 @@
-"""One line of the list of requests; nothing in it is content."""
+"""One row of the list of requests; it holds no content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator looks for, as a condition in SQL: every value is a parameter."""
+"""An operator's filter of requests, as an SQL condition whose values are all parameters."""
 
 from __future__ import annotations
 

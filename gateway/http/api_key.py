@@ -1,4 +1,4 @@
-"""The key that a request shows."""
+"""The API key in a request's headers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def api_key_of(request: HTTPConnection) -> str | None:
 
 
 def key_in_scope(scope: Scope) -> str | None:
-    """Return the key in headers as they came, as `key_in`. Of a header that comes twice the first counts."""
+    """Return the key in a scope's raw headers, as `key_in`. Of a repeated header the first counts."""
     authorization = key = None
     for name, value in scope["headers"]:
         if name == b"authorization" and authorization is None:
@@ -36,6 +36,6 @@ def _key(authorization: str, key: str | None) -> str | None:
 
 
 def key_of_head(head: Mapping[bytes, bytes]) -> str | None:
-    """Return the key in headers as they came, where none comes twice."""
+    """Return the key in raw headers, none of which is repeated."""
     named = (b"authorization", b"x-api-key")
     return key_in({name.decode(): head[name].decode("latin-1") for name in named if name in head})

@@ -1,8 +1,8 @@
-"""When a request arrived: under load it waits in the kernel until the event loop reads it, which no clock of the
+"""The arrival time of a request: under load it waits in the kernel until the event loop reads it, which no clock of the
 gateway sees.
 
-Linux says how long ago a connection's last bytes came (`tcp_info`, in steps of its clock tick, some milliseconds). Of a
-request in several packets that is the last of those that were there: it waited at least so long.
+Linux reports how long ago a connection's last bytes came (`tcp_info`, in steps of its clock tick, some milliseconds).
+For a request in several packets that is the last one present: it waited at least so long.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KNOWN = sys.platform == "linux"
 
 
 def unread_s(connection: socket.socket | None) -> float:
-    """Return how long ago the last bytes came; 0 where nobody says."""
+    """Return the seconds since the connection's last bytes came; 0 where the system does not report them."""
     if connection is None or not KNOWN or connection.family not in (socket.AF_INET, socket.AF_INET6):
         return 0.0
     try:
@@ -32,13 +32,13 @@ def unread_s(connection: socket.socket | None) -> float:
 
 
 def note_arrival(scope: Scope, connection: socket.socket | None) -> None:
-    """Note in `scope` when its request arrived, now that its head is read."""
+    """Store in `scope` when its request arrived, now that its head is read."""
     scope["extensions"][ARRIVED] = time.perf_counter() - unread_s(connection)
 
 
 def note_reading(scope: Scope) -> float:
-    """Note how long the request of `scope` has waited until somebody turns to it, and return that. What its client
-    takes to send the rest is no part of it."""
+    """Store, and return, the seconds that the request of `scope` waited before it was read. The time that its client
+    takes to send the rest is not included."""
     extensions = scope.get("extensions", {})
     arrived = extensions.get(ARRIVED)
     if arrived is None:
@@ -49,11 +49,11 @@ def note_reading(scope: Scope) -> float:
 
 
 def is_noted(scope: Scope) -> bool:
-    """Return whether somebody has turned to the request."""
+    """Return whether `note_reading` was called for the request."""
     return WAITED in scope.get("extensions", {})
 
 
 def waited_s(scope: Scope) -> float:
-    """Return what was noted; 0 where nothing was."""
+    """Return the seconds that `note_reading` stored; 0 where it was not called."""
     waited: float = scope.get("extensions", {}).get(WAITED, 0.0)
     return waited

@@ -25,7 +25,8 @@ class ClientDisconnected(Exception):
 
 
 class Disconnect:
-    """Ends what runs for one connection. Used on the event loop; one piece of work at a time."""
+    """Cancels the work of one connection when its client disconnects or the gateway stops. Used on the event loop; one
+    piece of work at a time."""
 
     __slots__ = ("_stop", "arrived", "gone", "over")
 
@@ -44,7 +45,7 @@ class Disconnect:
             self._stop()
 
     def end(self) -> None:
-        """Stop the work: the client is there, but the gateway stops and has waited long enough."""
+        """Stop the work because the gateway stops and has waited long enough; the client is still connected."""
         self.over = True
         if self._stop is not None:
             self._stop()
@@ -99,7 +100,7 @@ async def _listen(receive: Receive, disconnect: Disconnect) -> None:
 
 
 async def ended(task: asyncio.Future[Any]) -> None:
-    """Cancel a task and wait until it is over."""
+    """Cancel a task and wait until it has ended."""
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError, Exception):
         await task

@@ -91,7 +91,7 @@ def client_left(request: Request) -> Response:
 
 
 def _instead(request: Request, error: HTTPException) -> str:
-    """Return what to send where a path, or its method, is not served."""
+    """Return the hint to append to the error for a path, or a method, that is not served; it may be empty."""
     path, methods = request.scope["path"], (error.headers or {}).get("Allow")
     if hint := hint_at(path):
         return hint

@@ -1,4 +1,4 @@
-"""Which interface of another server a path belongs to, or which path here it nearly is: for who gets a 404."""
+"""Hints for a 404: the other server's interface that a path belongs to, or the similar path that is served here."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LONGEST = 500
 
 
 def hint_at(path: str) -> str:
-    """Return what follows `Not Found`: nothing where the path is no interface that is known."""
+    """Return the hint after `Not Found`; empty where the path belongs to no known interface."""
     for pattern, whose, instead in _PATTERNS:
         if len(path) <= LONGEST and pattern.fullmatch(path.rstrip("/") or "/"):
             return f"; that is {whose} interface, which is not served here: {instead}"
@@ -45,8 +45,10 @@ def hint_at(path: str) -> str:
 
 
 def nearly(path: str, served: Iterable[str]) -> str:
-    """Return what follows `Not Found` for a path that is none of `served`: the one that was meant, or where all stand.
-    A client given a wrong base URL asks for a path with `/v1` missing, or with a part of it twice."""
+    """Return the hint after `Not Found` for a path that is none of `served`: the similar one, or where all are listed.
+
+    A client given a wrong base URL asks for a path with `/v1` missing, or with a part of it twice.
+    """
     known = [one for one in served if one.startswith("/v1/") and "{" not in one] if len(path) <= LONGEST else []
     if f"/v1{path}" in known:
         return f"; did you mean /v1{path}? Put /v1 at the end of the client's base URL"

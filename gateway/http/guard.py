@@ -20,7 +20,7 @@ SCOPE = "admin"
 
 
 def operator_of(runtime: Runtime, request: HTTPConnection, *scopes: str) -> Caller:
-    """Return whoever calls with the scope `admin`, or one of `scopes`. Raises `AuthenticationError` or
+    """Return the caller, who must have the scope `admin` or one of `scopes`. Raises `AuthenticationError` or
     `PermissionDenied`."""
     if not runtime.keyed:
         _check_local(request)
@@ -33,7 +33,7 @@ def operator_of(runtime: Runtime, request: HTTPConnection, *scopes: str) -> Call
 
 
 def name_of(caller: Caller) -> str:
-    """Say who acts, for logs."""
+    """Return the caller's name for logs."""
     return caller.key_id or "this machine"
 
 
@@ -67,8 +67,8 @@ def check_route(path: str, caller: Caller) -> None:
 
 
 def counted_for(runtime: Runtime, key: str | None, address: str) -> str:
-    """Name whoever the bodies sent with `key` from `address` count for: a tenant, or, without keys, an address. Where
-    keys are needed all who show none that is known count as one."""
+    """Return the name under which bodies sent with `key` from `address` are counted: the tenant, or, without keys, the
+    address. Where keys are required, all senders without a valid one count as one."""
     if not runtime.keyed:
         return f"address {address}"
     try:

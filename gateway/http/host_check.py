@@ -36,7 +36,7 @@ Headers = dict[bytes, list[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class OwnNames:
-    """Names besides loopback: (name, port), where no port stands for any; and (scheme, name, port) of pages."""
+    """The gateway's names besides loopback: (name, port; None = any) of hosts, and (scheme, name, port) of pages."""
 
     hosts: frozenset[tuple[str, int | None]]
     origins: frozenset[tuple[str, str, int | None]]
@@ -199,7 +199,8 @@ def _several(name: str) -> RequestError:
 
 
 def _misposted(scope: Scope, found: Headers) -> RequestError | None:
-    """Refuse what any page may send without asking first: a form, plain text, what a browser fetches for a page."""
+    """Return the error for a request that any page may send without a preflight (a form, plain text, a navigation);
+    else None."""
     if scope["type"] != "http" or scope["path"] in PROBES:
         return None
     site, mode = found[b"sec-fetch-site"], found[b"sec-fetch-mode"]

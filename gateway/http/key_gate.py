@@ -69,7 +69,7 @@ class KeyGate:
         return known_caller(self._accounts, key_in_scope(scope))
 
     def _telling(self, send: Send, caller: Caller | None) -> Send:
-        """Return `send`, with what is left of the caller's limits in the head of the answer."""
+        """Return a `send` that adds the caller's remaining limits to the head of the answer."""
         if caller is None or not self._accounts.meters.of(caller):
             return send
 
@@ -82,7 +82,7 @@ class KeyGate:
 
 
 def known_caller(accounts: Accounts, key: str | None) -> Caller | None:
-    """Return whose key it is; None for one that is not known, and where nobody needs one."""
+    """Return the caller of a key; None for an unknown key, and where no key is required."""
     if key is None or not accounts.keyring.required:
         return None
     try:
@@ -92,7 +92,7 @@ def known_caller(accounts: Accounts, key: str | None) -> Caller | None:
 
 
 def left_of(accounts: Accounts, caller: Caller) -> RawHeaders:
-    """Return the headers that say what is left of the caller's limits now."""
+    """Return the headers with the caller's remaining limits."""
     now_s = time.time()
     meters = accounts.meters.of(caller)
     return rate_headers([meter.standing(now_s) for meter in meters]) if meters else []

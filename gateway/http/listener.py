@@ -1,4 +1,4 @@
-"""Take an address to listen on, or say why it cannot be had."""
+"""Bind a listening address, or explain why that fails."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def bind(
 def no_listening(
     host: str, port: int, error: OSError, options: tuple[str, str] = ("--host", "--port")
 ) -> ConfigurationError:
-    """Return an error that says what to do instead."""
+    """Return the error for an address that cannot be bound, with what to do instead."""
     place = place_of(host, port)
     host_option, port_option = options
     advice = {

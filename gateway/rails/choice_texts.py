@@ -1,4 +1,4 @@
-"""The texts of a choice, each as a client will join it, and what was released of each."""
+"""The texts of a choice, each as a client joins it, and what was released of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sluicegate.safety import HoldbackWindow, JsonWindow, Redaction
 
 @dataclass(slots=True)
 class WindowedText:
-    """What a client joins to one text, and its window. `number`: which call of its choice; `fed`: characters."""
+    """One text as a client joins it, with its window. `number`: of the call in its choice; `fed`: characters fed."""
 
     channel: Channel
     window: HoldbackWindow | JsonWindow
@@ -28,7 +28,7 @@ class WindowedText:
 
     @property
     def settled(self) -> bool:
-        """Return whether nothing waits. For the arguments of a call: whether they are a whole JSON value."""
+        """Return whether no text is held. For arguments of a call: whether they are a complete JSON value."""
         if self.closed:
             return True
         if self.call is not None and isinstance(self.window, JsonWindow):
@@ -36,7 +36,7 @@ class WindowedText:
         return not self.window.held
 
     def joined(self, *, whole: bool) -> str:
-        """Join what was released. `whole`: with what waits for a person."""
+        """Return the released text; `whole`: with the text that waits for review."""
         return "".join([*self.released, *(self.withheld if whole else ())])
 
 
@@ -70,17 +70,17 @@ class ChoiceTexts:
         return [text for text in self.texts.values() if not text.closed]
 
     def stand_in(self, text: WindowedText) -> None:
-        """Move the stream to `text`; what the text before holds stays held."""
+        """Make `text` the current one; text held in the previous window stays held."""
         if text is not self.at:
             self.behind += (self.at.window.held if self.at is not None else 0) - text.window.held
             self.at = text
 
     def answer(self) -> Answer:
-        """Return the answer as far as it got. One that never ended counts as cancelled."""
+        """Return the released answer. A choice that has not ended counts as cancelled."""
         return self._answer(self.finish_reason or "cancelled", tuple(self.logprobs), self.refusal, whole=False)
 
     def withheld(self) -> Answer:
-        """Return the answer with what waits for a person, which leaves if that person agrees."""
+        """Return the whole answer, including the text that waits for review and leaves on approval."""
         return self._answer(self.ended, (), None, whole=True) if self.ended else self.answer()
 
     def _answer(

@@ -1,4 +1,5 @@
-"""What output rails say of one answer: the gravest outcome of each, what it found and replaced, and why it stopped."""
+"""What output rails found in one answer: the gravest outcome of each rail, its findings and replacements, and why it
+stopped."""
 
 from __future__ import annotations
 
@@ -20,10 +21,10 @@ GRAVITY = ("pass", "shadow redact", "shadow escalate", "shadow block", "redact",
 
 
 class Findings:
-    """Of all choices of one request."""
+    """Findings in all choices of one request."""
 
     def __init__(self, rails: Iterable[str]) -> None:
-        """Begin with nothing found by any of `rails`."""
+        """Begin without findings of `rails`."""
         self.outcomes = dict.fromkeys(rails, "pass")
         self.asked: list[tuple[str, str]] = []
         """(rail, reason) of every place that a person is to look at."""
@@ -49,7 +50,7 @@ class Findings:
         return {what: dict(counts) for what, counts in found.items() if counts}
 
     def note(self, step: Released) -> None:
-        """Take in what rails say of one step of a text."""
+        """Add the rails' verdicts on one step of a text."""
         for redaction in step.redactions:
             self._redacted.setdefault(redaction.rail, Counter())[redaction.reason] += 1
             self._found(redaction.rail, redaction.reason)
@@ -73,7 +74,7 @@ class Findings:
             self.reasons.setdefault(step.rail, step.blocked or "")
 
     def _found(self, rail: str, reason: str) -> None:
-        """Count a finding. A reason may go on with a place or a score behind its category."""
+        """Count a finding by its category. A reason may continue with a place or a score."""
         self._categories.setdefault(rail, Counter())[category_of(reason)] += 1
 
     def _worsen(self, rail: str, outcome: str) -> None:

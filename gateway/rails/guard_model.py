@@ -1,4 +1,4 @@
-"""A served model as a guard: what judges of answers ask, run by this gateway's own engine."""
+"""Served models as guards: judges of answers run by this gateway's own engine."""
 
 from __future__ import annotations
 

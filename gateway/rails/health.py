@@ -70,8 +70,8 @@ class RailHealth:
     async def failed_at_work(
         self, slot: RailSlot, rail: str, rail_policy: RailPolicy, sound: Callable[[], Coroutine[Any, Any, bool]]
     ) -> None:
-        """Count a failure on some caller's text, unless `sound` says that the rail reads harmless texts: then it was
-        the text, and no reason to open the breaker."""
+        """Count a failure on a caller's text. Where it would open the breaker, `sound` first tests the rail on a
+        harmless text: if that succeeds, the caller's text was at fault, and the breaker stays closed."""
         breaker = self._breakers[slot, rail]
         if breaker.would_open(rail_policy) and await sound():
             breaker.excused()
@@ -79,7 +79,7 @@ class RailHealth:
         self.failed(slot, rail, rail_policy)
 
     def failed_writing(self, name: str, rail: OutputRail, rail_policy: RailPolicy) -> None:
-        """Note a failure of an output rail; otherwise as `failed_at_work`."""
+        """Count a failure of an output rail, as `failed_at_work`; returns at once."""
         breaker = self._breakers["moderate", name]
         if offers(rail, JudgingRail) and breaker.would_open(rail_policy):
             trial = asyncio.create_task(
@@ -94,7 +94,7 @@ class RailHealth:
         self.failed("moderate", name, rail_policy)
 
     def failed(self, slot: RailSlot, rail: str, rail_policy: RailPolicy) -> None:
-        """Count a failure, whatever the text."""
+        """Count a failure of the rail; the caller's text is not considered."""
         if self._breakers[slot, rail].failed(rail_policy):
             log.error("rail %s of slot %s failed %d times in a row", rail, slot, rail_policy.failures_to_open)
 
@@ -115,7 +115,7 @@ class RailHealth:
         ]
 
     def stats(self) -> Mapping[str, float]:
-        """Open breakers, and failures so far."""
+        """Return the number of open breakers, and of failures so far."""
         found = self._breakers.values()
         return {
             "rails_open": float(sum(breaker.is_open for breaker in found)),

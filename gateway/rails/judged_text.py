@@ -1,7 +1,7 @@
-"""One text of an answer in front of its window: pieces wait here until every judge is content with what they say.
+"""One text of an answer before its window: pieces are held until every judge has cleared them.
 
-The outcome depends on the text alone: where an answer is stopped, and what has left by then, are the same however the
-text came in pieces, and however long the judges took.
+The outcome depends on the text alone: where an answer stops, and what has left by then, do not depend on how the text
+was cut into pieces, nor on how long the judges took.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PART = 64
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What judges say of a text at this place, between its pieces."""
+    """The judges' verdict on a text at this place, between its pieces."""
 
     index: int
     channel: Channel
@@ -37,7 +37,7 @@ Step = Piece | Told
 
 @dataclass(slots=True)
 class ActiveJudge:
-    """One judge at work on one text. Offsets are of the text as a reader has it."""
+    """One judge at work on one text. Offsets are of the text as the client reads it."""
 
     name: str
     session: AwaitedSession
@@ -54,7 +54,7 @@ class ActiveJudge:
     scores: dict[str, float] = field(default_factory=dict)
 
     def look(self, size: int, probed: Sequence[Mapping[str, float]]) -> None:
-        """Tell it what probes say of the next `size` characters, before it is asked about them."""
+        """Pass the probe scores of the next `size` characters to the judge, before it is asked about them."""
         if self.reads_states and isinstance(self.session, JudgeSession):
             self.session.look(size, probed)
 
@@ -75,8 +75,8 @@ class ActiveJudge:
 
 
 async def _in_time(budget_s: float, call: Coroutine[Any, Any, Verdict]) -> Verdict:
-    """Return what `call` answers, within `budget_s`. Nearly every call only notes a token and answers at once: it runs
-    up to where it waits before a timer is made, which would take longer than such a call."""
+    """Return the verdict of `call`, within `budget_s` seconds. Most calls only store a token and return without
+    waiting, so the timer, which costs more than such a call, is made only once the call waits."""
     try:
         awaited = call.send(None)
     except StopIteration as done:
@@ -101,7 +101,7 @@ async def _answers(asked: Sequence[Coroutine[Any, Any, Verdict]]) -> list[Verdic
 
 
 class ReadableJson:
-    """A JSON text as its reader has it: escapes decoded."""
+    """A JSON text as the client reads it, with escapes decoded."""
 
     def __init__(self) -> None:
         self._escape = ""
@@ -144,7 +144,7 @@ class ReadableJson:
 
 @dataclass(slots=True)
 class JudgedText:
-    """Mutable, for one text; used by one task. `spelling` None: the text is read as it is."""
+    """Mutable, for one text; used by one task. `spelling` None: the text is judged as written."""
 
     index: int
     channel: Channel
@@ -172,7 +172,7 @@ class JudgedText:
         return self._came - self._at
 
     async def feed(self, piece: Piece) -> list[Step]:
-        """Return what may go on to the window, in order, and what judges say."""
+        """Return the pieces that may go on to the window, in order, and the judges' verdicts."""
         self._pieces.append(piece)
         self._came += len(piece.text)
         read = piece.text if self.spelling is None else self.spelling.feed(piece.text)
@@ -187,7 +187,7 @@ class JudgedText:
         return steps if read else self._release(self._clear, None)
 
     async def close(self) -> list[Step]:
-        """Tell the judges that the text is whole. Return what is left, or a block."""
+        """Close the judges' sessions, as the text is complete. Return the rest of it, or a block."""
         self.closed = True
         steps = await self._ask_all(None)
         return steps if self.stopped or self.failed else [*steps, *self._rest()]

@@ -1,8 +1,8 @@
-"""Rails that judge in their own time, in front of the windows of an answer.
+"""Asynchronous judges, before the windows of an answer.
 
-Every text of an answer is judged by every such rail that acts; its pieces go on to their window once all are content.
-A rail in shadow judges beside the stream and holds nothing. One that fails closed ends the request with an error: what
-was not judged has not left.
+Every text of an answer is judged by every enforcing judge; its pieces go on to their window once all have cleared them.
+A judge in shadow mode runs beside the stream and holds nothing. One that fails closed ends the request with an error:
+text that was not judged has not left.
 
 Not covered: choices are judged one after the other, as their pieces come.
 """
@@ -44,7 +44,7 @@ _Shown = tuple[str, Sequence[Mapping[str, float]]]
 
 @dataclass(slots=True)
 class _Shadow:
-    """A judge in shadow at work on one text."""
+    """A judge in shadow mode at work on one text."""
 
     judge: ActiveJudge
     spelling: ReadableJson | None
@@ -56,7 +56,8 @@ class _Shadow:
 
 
 class Judging:
-    """All texts of one request. Used by one task, which calls `cancel` at the end, however that comes."""
+    """The judging of all texts of one request. Used by one task, which must call `cancel` at the end, however it
+    ends."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class Judging:
         limits: WindowLimits = WindowLimits(),
         lead: str = "",
     ) -> None:
-        """Prepare to judge the answers to `request`. Of `rails` only those count that are a `JudgingRail`."""
+        """Prepare to judge the answers to `request`. `rails` that are no `JudgingRail` are ignored."""
         self._rails: list[tuple[str, JudgingRail]] = [(name, rail) for name, rail in rails if offers(rail, JudgingRail)]
         self._request = request
         self._caller = caller
@@ -83,11 +84,11 @@ class Judging:
         return bool(self._rails)
 
     def held(self, index: int) -> int:
-        """Return how many characters of a choice wait for a judge."""
+        """Return how many characters of a choice wait for judges."""
         return sum([text.held for text in self._choices[index].values()])
 
     def seconds(self) -> dict[str, float]:
-        """Return for how many seconds each rail was waited for."""
+        """Return the seconds spent waiting for each rail, by name."""
         found = dict.fromkeys((name for name, _ in self._rails), 0.0)
         for judge in self._judges:
             found[judge.name] += judge.seconds
@@ -103,7 +104,7 @@ class Judging:
         return found
 
     async def feed(self, piece: Piece) -> list[Step]:
-        """Return what may go on to the windows, in order, and what judges say of it."""
+        """Return the pieces that may go on to the windows, in order, and the judges' verdicts."""
         if self._stopped[piece.index] or self.failure is not None:
             return []
         ending = piece.finish_reason is not None or piece.ends
@@ -116,7 +117,7 @@ class Judging:
         return steps
 
     async def finish(self) -> list[Told]:
-        """Return what judges in shadow found, once they are through; every text has ended."""
+        """Wait for the judges in shadow mode and return their verdicts; every text has ended."""
         found: list[Told] = []
         for (index, channel, call), shadows in self._shadows.items():
             for shadow in shadows:
@@ -126,14 +127,13 @@ class Judging:
         return found
 
     def cancel(self) -> None:
-        """Stop what still judges. Idempotent."""
+        """Cancel the judges in shadow mode. Idempotent."""
         for shadows in self._shadows.values():
             for shadow in shadows:
                 shadow.task.cancel()
 
     async def _end(self, text: JudgedText, piece: Piece) -> list[Step]:
-        """Close a text that is whole. Where the choice has ended, close all its texts, in the order in which they
-        began."""
+        """Close a complete text; where the choice has ended, all its texts, in the order in which they began."""
         steps: list[Step] = []
         whole = self._choices[piece.index].values() if piece.finish_reason is not None else (text,)
         for one in whole:
@@ -223,7 +223,7 @@ class _Unmade:
 
 
 async def _watched(shadow: _Shadow) -> list[Released]:
-    """Judge beside the stream, and return what would have been done about it."""
+    """Judge beside the stream, and return the steps that enforcing would have taken."""
     judge, fed = shadow.judge, 0
     found: list[Released] = []
     try:
@@ -255,7 +255,7 @@ def _would(judge: ActiveJudge, verdict: Verdict) -> list[Released]:
 
 
 def _why(error: Exception) -> str:
-    """Return what went wrong, for the caller, and never what a judge said of the answer."""
+    """Return the kind of failure for the caller, without the judge's words about the answer."""
     if isinstance(error, TimeoutError):
         return "its judgement of the answer took too long"
     return f"it could not judge the answer ({type(error).__name__})"

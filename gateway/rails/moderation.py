@@ -111,17 +111,17 @@ class Moderation:
 
     @property
     def held(self) -> bool:
-        """Return whether some choice has all its text, and part of it waits for a person."""
+        """Return whether a choice has all its text, and part of it waits for review."""
         return any(choice.asked and choice.refusal == PENDING for choice in self._choices)
 
     @property
     def irreplaceable(self) -> tuple[str, ...]:
-        """Return the texts that had to go and could not be replaced where they stood. They ended their choices."""
+        """Return the texts that were refused and could not be replaced in place. They ended their choices."""
         return tuple(text.window.irreplaceable for text in self._texts() if text.window.irreplaceable)
 
     def is_settled(self, index: int, channel: Channel, call: int = 0) -> bool:
-        """Return whether nothing of that text waits. For the arguments of a call: whether they are a whole JSON
-        value."""
+        """Return whether no text of that channel and call is held. For arguments of a call: whether they are a complete
+        JSON value."""
         text = self._choices[index].texts.get((channel, call))
         return text is None or text.settled
 
@@ -130,8 +130,8 @@ class Moderation:
         return self._windows.passes(text)
 
     def feed(self, piece: Piece) -> list[Delta]:
-        """Return what may leave now; nothing for a choice that has ended. Raises `GenerationFailed` for a piece that no
-        generator may give."""
+        """Return the text that may leave now; nothing for a choice that has ended. Raises `GenerationFailed` for a
+        piece that breaks the generator's contract."""
         choice = self._choices[piece.index]
         if choice.finish_reason is not None:
             return []
@@ -154,7 +154,7 @@ class Moderation:
         return deltas
 
     def told(self, told: Told) -> list[Delta]:
-        """Take in what judges say of a text at this place; return the end of the choice, where they end it."""
+        """Apply the judges' verdict on a text; return the delta that ends the choice, where it does."""
         choice, step = self._choices[told.index], told.released
         if choice.finish_reason is not None and step.blocked is not None:
             return []
@@ -166,7 +166,7 @@ class Moderation:
         return [delta if text.channel != "tool_name" else replace(delta, channel="content", call=0)]
 
     def waits(self, index: int, held: int) -> None:
-        """Note how many characters of a choice wait for a judge."""
+        """Record how many characters of a choice wait for a judge."""
         choice = self._choices[index]
         choice.in_front = held
         within = choice.behind + (choice.at.window.held if choice.at is not None else 0)
@@ -174,11 +174,11 @@ class Moderation:
             self._watch(choice, held + within, time.perf_counter())
 
     def judged(self, seconds: Mapping[str, float], scores: Mapping[str, Mapping[str, float]]) -> None:
-        """Take over how many seconds each judge was waited for, and the worst scores that it gave."""
+        """Record the seconds spent waiting for each judge, and its worst scores."""
         self._judging_s, self._findings.scores = seconds, scores
 
     def _turn(self, choice: ChoiceTexts, piece: Piece, deltas: list[Delta]) -> WindowedText | None:
-        """Move to another text, which may be one that the stream was in before."""
+        """Switch to another text, new or begun before."""
         number = piece.call if piece.channel == "tool_arguments" else 0
         text = choice.texts.get((piece.channel, number)) or self._open(choice, piece, number, deltas)
         if text is not None:
@@ -186,7 +186,7 @@ class Moderation:
         return text
 
     def _open(self, choice: ChoiceTexts, piece: Piece, number: int, deltas: list[Delta]) -> WindowedText | None:
-        """Begin a text with its first piece. None where a rail stops the name of a call."""
+        """Begin a text with its first piece. Return None where a rail stops the call's name."""
         if piece.channel in ("content", "reasoning"):
             return self._begin(choice, piece.channel)
         if piece.channel != "tool_arguments":
@@ -271,11 +271,11 @@ class Moderation:
         return self._delta(choice, text, "".join([self._take(choice, text, s) for s in steps]), steps[-1], reason)
 
     def answers(self) -> list[Answer]:
-        """Return the choices as far as they got; one that never ended counts as cancelled."""
+        """Return the choices as released; one that has not ended counts as cancelled."""
         return [choice.answer() for choice in self._choices]
 
     def withheld(self) -> list[Answer]:
-        """Return the choices with what waits for a person: what leaves if that person agrees."""
+        """Return the choices including the text that waits for review and leaves on approval."""
         return [choice.withheld() for choice in self._choices]
 
     def decisions(self, began_s: float = 0.0) -> list[Decision]:
@@ -303,7 +303,7 @@ class Moderation:
         choice.waiting_since = None
 
     def _take(self, choice: ChoiceTexts, text: WindowedText, step: Released) -> str:
-        """Return what may leave of a step; the rest waits for a person."""
+        """Return the part of a step that may leave; the rest waits for review."""
         if step.redactions:
             text.redactions += step.redactions
         self._findings.note(step)
@@ -328,7 +328,7 @@ class Moderation:
 
 
 def refusal(last: Released) -> str:
-    """Say in plain words what was refused: which check, and never what it found or how sure it is."""
+    """Return the refusal message: it names the check, and neither its finding nor its confidence."""
     finding = "The answer was stopped by the safety check {rail!r}: what came next is not allowed here."
     if last.rail is None and last.blocked != "not_json":
         return REFUSAL

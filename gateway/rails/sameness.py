@@ -1,4 +1,4 @@
-"""A served model as the judge of whether two questions are one: what the semantic cache asks, run by this engine."""
+"""A served model as the judge of whether two questions mean the same, for the semantic cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ MOST_TOKENS = 4
 
 
 def bind_sameness(where: str, judge: ServedSameness, generator: Generator) -> None:
-    """Give the judge its model. Raises `ConfigurationError` for one that this gateway's engine does not serve."""
+    """Bind the judge to its model. Raises `ConfigurationError` for a model that this gateway's engine does not
+    serve."""
     local = [name for name, model in generator.models.items() if not model.remote]
     model = judge.model or next(iter(local), "")
     if model not in local:

@@ -1,4 +1,4 @@
-"""Which rails go by the hidden states of the model that answers, and which models show theirs to probes."""
+"""Rails that read the model's hidden states, and the models whose probes they need."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def shows_states(model: ServedModel) -> bool:
 
 
 def judged_by_states(rails: Iterable[tuple[str, object]], policy: Policy) -> bool:
-    """Return whether a rail that acts goes by states of the model."""
+    """Return whether an active rail reads states of the model."""
     return any(reads_states(rail) and policy.rail_policy("moderate", name).mode == "enforce" for name, rail in rails)
 
 
 def check_probes(rails: Iterable[tuple[str, object]], generator: Generator) -> None:
-    """Raise `ConfigurationError` for a rail that no served model shows anything to, or names a label that none has."""
+    """Raise `ConfigurationError` for a rail that no served model has probes for, or that names a label no probe has."""
     known: set[str] = set()
     for model in generator.models.values():
         known.update(model.probe_labels if isinstance(model, ProbedModel) else ())

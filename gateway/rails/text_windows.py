@@ -1,4 +1,4 @@
-"""Windows for the texts of an answer: what the rails read of each, and what may replace a part of it."""
+"""Make the windows of an answer's texts: how the rails read each, and how parts of it may be replaced."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Windows:
         return JsonWindow(*opened, redactor=redactor_for(schema), lead=self._lead)
 
     def of_name(self) -> HoldbackWindow:
-        """Open the window for the name of a call, which stays as it is or does not leave."""
+        """Open the window for the name of a call, which is released unchanged or not at all."""
         return UnchangedWindow(*self._opened("tool_name"))
 
     def passes(self, text: str) -> bool:
@@ -64,7 +64,7 @@ class Windows:
         return window.blocked is None and "".join([step.text for step in steps]) == text
 
     def clearing(self, channel: Channel) -> Callable[[str], bool] | None:
-        """Return a test whether no rail that acts objects to a text; None: no rail acts."""
+        """Return a predicate: whether every enforcing rail clears a text. None: no rail enforces."""
         if self._whole:
             return lambda text: False
         acting = [rail for rail in self._rails if self._limits.rail_policy(rail.name).mode == "enforce"]

@@ -1,4 +1,4 @@
-"""Wait for what a rail answers, no longer than it may take, whatever it raises."""
+"""Run a rail's call within a time limit, containing whatever it raises."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 async def within(budget_s: float | None, work: Coroutine[Any, Any, T]) -> T:
-    """Return what `work` answers. Raises `TimeoutError` after `budget_s`, even if `work` ignores its cancellation, and
-    where it kept the event loop to itself for longer. What others kept the loop for is not counted against it: its
-    answer was there by the time that anybody could look."""
+    """Return the result of `work`. Raises `TimeoutError` after `budget_s` seconds, even if `work` ignores its
+    cancellation, and where it blocked the event loop for longer itself. Time in which others blocked the loop is not
+    counted."""
     if budget_s is None:
         return await work
     held = _Held(work)
@@ -80,8 +80,8 @@ class Resumed(Generic[T]):
 
 
 async def contained(call: Callable[[], Awaitable[T]], named: str) -> T:
-    """Return what `call` answers. What would stop the event loop (`SystemExit`) becomes a `RuntimeError` about `named`,
-    and so does a call that cancels itself."""
+    """Return the result of `call`. Turn an exception that would stop the event loop (`SystemExit`), and a call that
+    cancels itself, into a `RuntimeError` about `named`."""
     try:
         return await call()
     except (Exception, GeneratorExit):

@@ -35,7 +35,8 @@ class _Spelled:
 
 
 class TokenProbabilities:
-    """Of one text; fed as its window is. `clears`: whether the rails pass a text whole; None: no rail acts."""
+    """Log probabilities of one text, fed as its window is. `clears`: whether the rails pass a text whole; None: no rail
+    acts."""
 
     def __init__(self, clears: Callable[[str], bool] | None, lead: str = "") -> None:
         """Begin an empty text. `lead` is the text that it continues."""
@@ -63,7 +64,7 @@ class TokenProbabilities:
                 self._place(self._waiting.popleft())
 
     def release(self, clear_to: int, redactions: Sequence[Redaction]) -> tuple[TokenLogprob, ...]:
-        """Return entries of characters before `clear_to` that no redaction touched."""
+        """Return the entries of characters before `clear_to` that no redaction overlaps."""
         found: list[TokenLogprob] = []
         while self._placed and self._placed[0].end <= clear_to:
             placed = self._placed.popleft()
@@ -74,7 +75,7 @@ class TokenProbabilities:
         return tuple(found)
 
     def drop(self) -> None:
-        """Release nothing more of the text."""
+        """Drop all entries of the text, now and later."""
         self._placed.clear()
         self._lose()
 

@@ -1,7 +1,7 @@
-"""Check and bound what an input rail answers: a rail may be anybody's plug-in.
+"""Validate and bound the result of an input rail, which may be a third party's plug-in.
 
-A rail may refuse, and replace texts; it changes nothing else of a request. A wrong answer raises `TypeError` or
-`ValueError`, which the pipeline takes for a failure of the rail (`StageFailed`).
+A rail may refuse, and replace texts; it changes nothing else of a request. An invalid result raises `TypeError` or
+`ValueError`, which the pipeline treats as a failure of the rail (`StageFailed`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ MAX_RESTORE, MAX_PLACEHOLDER = 10_000, 200
 
 
 def checked(found: Any, request: Request) -> ScreenResult:
-    """Return `found` with its words cut to a bearable length. Raises `TypeError`, `ValueError`."""
+    """Return `found` with `reason` and `told` cut to `MAX_REASON` and `MAX_TOLD` characters. Raises `TypeError`,
+    `ValueError`."""
     if not isinstance(found, ScreenResult) or found.action not in ACTIONS:
         raise TypeError(f"screen() answered {type(found).__name__}")
     if not isinstance(found.reason, str) or not isinstance(found.told, str):
@@ -63,7 +64,7 @@ def _check_messages(found: Any, request: Request) -> None:
 
 
 def _frame(message: Any) -> Message:
-    """Return the message without what a rail may replace."""
+    """Return the message without the parts that a rail may replace."""
     if not isinstance(message, Message) or not isinstance(message.content, str):
         raise TypeError(f"a message came back as {type(message).__name__}")
     if not all(isinstance(call.arguments, str) for call in message.tool_calls):
@@ -112,7 +113,7 @@ def _check_marks(marks: Any) -> None:
 
 
 def category_of(reason: str) -> str:
-    """Return what a reason begins with: its category, without the place, target or score that may follow."""
+    """Return the category at the beginning of a reason, without the place, target or score that may follow."""
     return reason.partition(":")[0][:MAX_CATEGORY].strip() or "other"
 
 
@@ -146,7 +147,7 @@ def own_copy(request: Request) -> Request:
 
 
 def joined(first: ScreenResult, second: ScreenResult, texts: list[Text]) -> ScreenResult:
-    """Join two answers: one about the messages, one about `texts`, which the rail read as messages."""
+    """Combine two results of a rail: on the messages, and on `texts`, which it read as messages."""
     worst = max(first, second, key=lambda one: WORST[one.action])
     after = [text.text for text in texts] if second.messages is None else [m.content for m in second.messages]
     changes = {text.path: new for text, new in zip(texts, after, strict=True) if new != text.text}

@@ -1,4 +1,5 @@
-"""Whether to send requests here, and what does not work beside: for `/readyz`, `/metrics` and alerts."""
+"""Readiness: whether to send requests to this gateway, and its current troubles, for `/readyz`, `/metrics` and
+alerts."""
 
 from sluicegate.gateway.readiness.disk_space import DiskSpace
 from sluicegate.gateway.readiness.readiness import Readiness, Source, TroubleList, TroubleMetrics

@@ -1,4 +1,4 @@
-"""Collect what does not work, part by part, and say whether requests should come here nevertheless."""
+"""Collect the troubles of all parts, and decide whether the gateway should still get requests."""
 
 from __future__ import annotations
 
@@ -54,21 +54,21 @@ class TroubleList:
         self._more: list[Callable[[], Iterable[tuple[str, Source]]]] = []
 
     def watch(self, part: str, source: Source) -> None:
-        """Ask `source` from now on."""
+        """Include the troubles that `source` reports for `part`."""
         self._fixed[part] = source
 
     def watch_all(self, sources: Callable[[], Iterable[tuple[str, Source]]]) -> None:
-        """Ask whatever (part, source) `sources` then yields, for parts that come and go."""
+        """Include parts that come and go: `sources` yields the current (part, source) pairs."""
         self._more.append(sources)
 
     def levels(self) -> dict[str, Sequence[Trouble]]:
-        """Return the troubles of every part, none for those that are well."""
+        """Return the troubles of every part; none for those without trouble."""
         found = {**self._fixed, **{part: source for more in self._more for part, source in more()}}
         return {part: _safely(part, source) for part, source in found.items()}
 
     def assess(self, *, stopping: str, starting: str) -> Readiness:
-        """Judge the troubles of all parts. `stopping`, `starting`: why nothing should come here, whatever the parts
-        report; empty where it may."""
+        """Return the readiness. `stopping`, `starting`: why no request should come, whatever the parts report; empty =
+        none."""
         troubles = {part: found for part, found in self.levels().items() if found}
         refusing = [(part, one) for part, found in troubles.items() for one in found if one.refuses]
         if stopping or starting:

@@ -1,1 +1,1 @@
-"""Requests that are kept, where the operator asks for it, to be asked again."""
+"""Recorded requests, kept where the operator asks for it, to be replayed."""

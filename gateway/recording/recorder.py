@@ -1,4 +1,4 @@
-"""Which requests are kept, and as what: those of callers that were answered, or refused, drawn by lot."""
+"""Record a random sample of answered or refused requests."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def facts_of(exchange: Exchange, cost: Costs) -> dict[str, Any]:
 
 
 def verdict_of(exchange: Exchange) -> str:
-    """Return what became of the request: an error's code, `review`, `refused`, `redacted` or `passed`."""
+    """Return the outcome of the request: an error's code, `review`, `refused`, `redacted` or `passed`."""
     if exchange.error is not None:
         return exchange.error
     if exchange.review is not None:
@@ -183,7 +183,7 @@ def verdict_of(exchange: Exchange) -> str:
 
 
 def said(exchange: Exchange) -> list[dict[str, Any]]:
-    """Return the answers, with placeholders where only the caller may see a value."""
+    """Return the answers, with placeholders for values that only the caller may see."""
     return [_said(answer, exchange.safety.restore) for answer in exchange.answers]
 
 

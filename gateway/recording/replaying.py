@@ -1,4 +1,4 @@
-"""Ask a recorded request again, and tell what is different."""
+"""Replay a recorded request, and compare the answers."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def difference(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str,
 
 
 def changed_fields(before: Any, after: Any) -> Iterator[dict[str, Any]]:
-    """Yield the leaves by path (RFC 6901) that are new, gone or changed."""
+    """Yield the leaves that are new, gone or changed, each by its JSON pointer (RFC 6901)."""
     old, new = dict(leaves(before)), dict(leaves(after))
     for path in sorted({*old, *new}):
         if path not in new:

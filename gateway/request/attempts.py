@@ -1,4 +1,4 @@
-"""Attempts at an answer: by another model where one cannot, and again where an answer is not fit to leave."""
+"""Attempts at an answer: with a fallback model where one fails, and again where an answer may not leave."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Attempts:
         self._breaches = breaches
 
     async def begin(self, exchange: Exchange) -> None:
-        """Prepare until a generation runs, at another model where the first cannot."""
+        """Prepare a running generation, with a fallback model where the first one fails."""
         while True:
             try:
                 await self.prepare(exchange)
@@ -57,7 +57,8 @@ class Attempts:
         await self._generate(exchange)
 
     async def collect(self, exchange: Exchange) -> None:
-        """Collect whole, valid answers. Nothing has left yet, so another model may answer where this one breaks."""
+        """Collect complete, valid answers. Nothing has left yet, so a fallback model may answer where this one
+        fails."""
         while True:
             try:
                 return await self.collect_valid(exchange)
@@ -99,8 +100,8 @@ class Attempts:
         await slots.generate(exchange)
 
     async def _avoids(self, exchange: Exchange) -> bool:
-        """Generate again under a grammar that cannot write what had to go and could not be replaced where it stood.
-        False where there is no such text, or no such grammar: the answer then stays refused."""
+        """Generate again under a grammar that excludes the refused texts. Return False where there is no such text, or
+        no such grammar: the answer then stays refused."""
         texts = exchange.moderation.irreplaceable if exchange.moderation is not None else ()
         tighter = None if exchange.served.remote else _without(exchange.request, texts)
         attempt = exchange.attempt
@@ -126,7 +127,7 @@ class Attempts:
 
 
 def _turn_elsewhere(exchange: Exchange, error: ServiceError) -> None:
-    """Give up the attempt and name the next model. Raises `error` again where nobody else can answer."""
+    """Give up the attempt and select the next model. Raises `error` again where there is none."""
     exchange.failed.append(exchange.served.name)
     stages = exchange.stages
     models = stages.generate[1].models
@@ -155,5 +156,5 @@ def _without(request: Request, texts: Sequence[str]) -> Request | None:
 
 
 def _refused(answer: Answer) -> Answer:
-    """Return `answer` refused as a whole, because a redaction left something in it that breaks the schema."""
+    """Return `answer` refused as a whole, because a redaction in it breaks the schema."""
     return dataclasses.replace(answer, finish_reason="content_filter", refusal=REFUSAL, logprobs=(), tool_calls=())

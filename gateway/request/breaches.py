@@ -1,4 +1,4 @@
-"""Report an answer that breaks what was asked: a bug of ours where our masks drew it, else its server's."""
+"""Report invalid answers: our bug where our masks constrained them, else the upstream's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Breaches:
 
     @staticmethod
     def error(exchange: Exchange, message: str) -> ServiceError:
-        """Return the error for a caller who gets nothing better. `message` is used where the bug is ours."""
+        """Return the error for a caller whose answer stays invalid. `message` is used where the bug is ours."""
         return UpstreamFailed(_of_another(exchange)) if exchange.served.remote else GenerationFailed(message)
 
     def check_streamed(self, exchange: Exchange, index: int) -> None:

@@ -92,7 +92,7 @@ class Attempt:
     generation: Generation | None = None
 
     def give_up(self) -> None:
-        """Stop the generation, and give back the seat, the ticket and the wait for a first text. Idempotent."""
+        """Cancel the generation, and release the seat, the ticket and the wait for a first text. Idempotent."""
         if self.generation is not None:
             self.generation.cancel()
         if self.seat is not None:
@@ -213,7 +213,7 @@ class Exchange:
 
     @property
     def kept_usage(self) -> Usage:
-        """Return what making the kept answer cost."""
+        """Return the tokens that generating the kept answer cost."""
         hit, seat = self.attempt.hit, self.attempt.seat
         if hit is not None:
             return hit.usage
@@ -251,7 +251,7 @@ class Exchange:
         return (*(() if grammar is None else grammar.notes), *self.safety.unenforced)
 
     def released(self) -> None:
-        """Note that text leaves now."""
+        """Record that text leaves now."""
         now, delivery = time.perf_counter(), self.delivery
         if delivery.first_at is None:
             delivery.first_at = now
@@ -262,7 +262,7 @@ class Exchange:
         delivery.last_at = now
 
     def supersede(self) -> None:
-        """Make room for another generation in place of this one. What another server was asked stays charged."""
+        """Discard this generation for another one. Usage of upstream servers stays charged."""
         generation = self.attempt.generation
         if generation is not None and self.served.remote:
             self.spent = added(self.spent, generation.usage)

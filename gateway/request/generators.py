@@ -31,7 +31,8 @@ from sluicegate.plugins import (
 
 
 class Generators:
-    """A `Generator` over `parts`; the first that serves a name has it. Optional abilities are those of the part."""
+    """A `Generator` over `parts`; a model belongs to the first part that serves it. Optional Protocols are delegated to
+    that part."""
 
     def __init__(self, parts: Sequence[tuple[str, Generator]]) -> None:
         self._parts = list(parts)
@@ -71,8 +72,8 @@ class Generators:
         return part.health(model) if offers(part, HealthReporter) else ()
 
     def capacity(self) -> Capacity:
-        """Return the capacity of the first part that reports one. What other servers run is not counted: they place it
-        themselves."""
+        """Return the capacity of the first part that reports one. Models on other servers are not counted: those
+        servers report their own."""
         found = [part.capacity() for _, part in self._parts if offers(part, CapacityReporter)]
         return found[0] if found else Capacity(0, 0)
 

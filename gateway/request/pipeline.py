@@ -195,7 +195,7 @@ class Pipeline:
             return [await judge(exchange, message.content) for message in request.messages]
 
     async def count(self, request: Request, parent: otel.Context | None = None, *, route: str = "") -> Exchange:
-        """Put the prompt together as for an answer; nothing is generated, so no rail is asked. The exchange is over."""
+        """Assemble the prompt as for an answer, and close the exchange; nothing is generated, so no rail is asked."""
         exchange = self._live.begin(request, parent, self.stages, route=route, operation=semconv.OPERATION_COUNT)
         async with self._until_over(exchange):
             await slots.admit(exchange)
@@ -221,8 +221,8 @@ class Pipeline:
     async def elsewhere(
         self, request: Request, parent: otel.Context | None = None, *, route: str = "", by: str = ""
     ) -> AsyncIterator[Exchange]:
-        """Admit a request whose work `by` does, and record it when that is over; texts are shown to the rails by
-        `screen_again` and `moderate_answer`."""
+        """Admit a request that `by` carries out, and record it when that is over. `screen_again` and `moderate_answer`
+        show its texts to the rails."""
         exchange = self._live.begin(request, parent, self.stages, route=route)
         exchange.elsewhere = by
         async with self._until_over(exchange):
@@ -248,7 +248,7 @@ class Pipeline:
         return exchange.answers[0]
 
     async def look_at(self, request: Request, caller: Caller, *, route: str = "") -> Request:
-        """Show texts of an operator's own to the input rails; nobody is charged. Raises as `screen_again`."""
+        """Screen an operator's own texts with the input rails; nobody is charged. Raises as `screen_again`."""
         exchange = self._live.begin(request, None, self.stages, route=route)
         exchange.caller = caller
         try:
@@ -304,8 +304,8 @@ class Pipeline:
 
 
 class _UntilOver:
-    """What happens inside ends the exchange, and how it ended is recorded. A class: a generator costs a request more
-    than all that is done here."""
+    """Context manager that closes and records an exchange at its end. A class, because a generator would cost more than
+    this work."""
 
     __slots__ = ("_exchange", "_pipeline")
 

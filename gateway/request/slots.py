@@ -87,8 +87,8 @@ def check_tools(request: Request, caller: Caller) -> None:
 
 
 async def expand(exchange: Exchange, *, retrieving: bool = False) -> None:
-    """Refuse what no model here could read; then templates and documents become messages. `retrieving`: `retrieve`
-    follows, so that more documents may come."""
+    """Refuse requests that no model here could read; then turn templates and documents into messages. `retrieving`:
+    more documents may come, from `retrieve`."""
     stages, request = exchange.stages, exchange.request
     more = retrieving and wants_documents(exchange)
     if more:
@@ -103,8 +103,7 @@ async def expand(exchange: Exchange, *, retrieving: bool = False) -> None:
 
 
 async def screen(exchange: Exchange, holding: Holding) -> None:
-    """Ask the input rails about the request. Raises `ContentBlocked`, or `PendingReview` where a person has to look
-    first."""
+    """Run the input rails. Raises `ContentBlocked`, or `PendingReview` where a review is needed first."""
     asked_for, screening = exchange.request, Screening(exchange)
     for name, rail in exchange.stages.screen:
         rail_policy = exchange.safety.policy.rail_policy("screen", name)
@@ -214,8 +213,8 @@ async def _grammars_of_tools(exchange: Exchange) -> dict[str, CompiledGrammar]:
 
 
 def shed(exchange: Exchange) -> None:
-    """Let the request in, or refuse it before its schema is compiled. Raises `Overloaded`. Not asked where an answer is
-    kept, or generated once more."""
+    """Refuse a request whose first text would come too late, before its schema is compiled: raises `Overloaded`. Else
+    register its wait. Skipped for kept answers and repeated generations."""
     attempt, request, tenant = exchange.attempt, exchange.request, exchange.caller.tenant
     (name, generator), queues = exchange.stages.generate, exchange.stages.queues
     if attempt.cached is not None:
@@ -321,7 +320,7 @@ async def moderate(exchange: Exchange) -> AsyncGenerator[Delta, None]:
 
 
 async def _judged(judging: Judging, moderation: Moderation, piece: Piece) -> list[Delta]:
-    """Return what leaves once the judges have read `piece`."""
+    """Return the deltas that may leave after the judges have read `piece`."""
     deltas: list[Delta] = []
     for step in await judging.feed(piece):
         deltas += moderation.feed(step) if isinstance(step, Piece) else moderation.told(step)
@@ -330,7 +329,7 @@ async def _judged(judging: Judging, moderation: Moderation, piece: Piece) -> lis
 
 
 async def record(exchange: Exchange, live: LiveRequests) -> None:
-    """Tell the trace sink and every recorder; a failure of one is logged."""
+    """Report the exchange to the trace sink and every recorder; failures are logged."""
     outcome = exchange.outcome()
     try:
         live.finish(exchange)

@@ -25,8 +25,8 @@ class Address:
         self._client = httpx.AsyncClient(headers=headers, timeout=None, follow_redirects=False, trust_env=False)
 
     async def ask(self, body: Any) -> Any:
-        """Return the JSON that it answers. Raises `httpx.HTTPError`, and `ValueError` for a status other than 200, too
-        many bytes, or what is no JSON. Time is the caller's to limit."""
+        """Post `body` and return the JSON of the response. Raises `httpx.HTTPError`, and `ValueError` for a status
+        other than 200, too many bytes, or invalid JSON. The caller must limit the time."""
         async with self._client.stream("POST", self._url, json=body) as answer:
             if answer.status_code != 200:
                 raise ValueError(f"it answered status {answer.status_code}")

@@ -1,4 +1,4 @@
-"""What retrieval found for a request, and what became of it."""
+"""The result of retrieval for a request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class RetrievedDocument:
-    """As the rails left it. `score`: the reranker's, else the retriever's; `cut`: its end was too much."""
+    """A document after screening. `score`: the reranker's, else the retriever's; `cut`: it was truncated."""
 
     text: str
     source: str
@@ -20,8 +20,8 @@ class RetrievedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """`dropped`: what the answer says of documents that were found and not used; `failed`: retrievers, or `rerank`,
-    without which it was answered."""
+    """`dropped`: the answer's notes on documents that were found and not used; `failed`: retrievers, or `rerank`, that
+    failed."""
 
     documents: tuple[RetrievedDocument, ...] = ()
     dropped: tuple[Mapping[str, Any], ...] = ()

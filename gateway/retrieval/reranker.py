@@ -37,7 +37,7 @@ class ServedReranker:
         self._generator: Generator | None = None
 
     def bind(self, generator: Generator) -> None:
-        """Let `generator` score from now on."""
+        """Set the generator that scores."""
         self._generator = generator
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:

@@ -1,4 +1,4 @@
-"""Facts about what is held, and the form in which its text is kept."""
+"""Held items and reports, and the JSON form of a held request."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A false positive that somebody told of; its text is kept for the regression set."""
+    """A false positive reported by a caller; its text is kept for the regression set."""
 
     id: str
     tenant: str

@@ -244,14 +244,14 @@ class Rollouts:
                 await self._change(route, lambda old, now: old.supersede(by, now))
 
     def _changed_by(self, found: Rollout) -> str:
-        """Return who changed the weights from those of the rollout; empty where nobody did."""
+        """Return who changed the weights away from the rollout's; empty where nobody did."""
         last = self._routes.routes[found.route].history[-1] if found.route in self._routes.routes else None
         if last is None:
             return "the configuration"
         return "" if dict(last.weights) == _weights(found.settings, found.share) else last.by
 
     async def _apply(self, found: Rollout, made: RolloutDecision) -> None:
-        """Put a decision into force; what fails is tried again at the next tick, from the beginning."""
+        """Put a decision into force; a failure is tried again from the beginning at the next tick."""
         route, weights = found.route, _weights(found.settings, made.share)
         facts = {
             "canary": found.settings.canary,

@@ -82,7 +82,7 @@ class RolloutStore:
         return result
 
     def fold(self, route: str) -> Rollout | None:
-        """Take what was seen since, and decide; None where another gateway leads now."""
+        """Add the observations made since, and decide; None where another gateway leads now."""
         with self._tables.transaction() as db:
             if not self._leadership.claim(db):
                 return None
@@ -104,7 +104,7 @@ class RolloutStore:
         return found
 
     def drop_strays(self, routes: Sequence[str]) -> None:
-        """Forget what was seen for rollouts that are none."""
+        """Delete observations that belong to no rollout."""
         with self._tables.transaction() as db:
             for [route] in db.execute("select distinct route from sluicegate.observations").fetchall():
                 if route not in routes:

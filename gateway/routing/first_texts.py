@@ -30,10 +30,10 @@ what each of them taught, and every second would have its late ones."""
 
 
 class FirstTexts:
-    """Of one model. Used on the event loop."""
+    """The waits for first texts of one model. Used on the event loop."""
 
     def __init__(self, most_s: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin without experience. `most_s`: the longest wait for a first text that callers bear."""
+        """Begin without data. `most_s`: the longest acceptable wait for a first text, in seconds."""
         self._most_s = most_s
         self._clock = clock
         self._tenants: Counter[str] = Counter()
@@ -57,7 +57,7 @@ class FirstTexts:
 
     @property
     def aim_s(self) -> float:
-        """Return the longest expected wait, in seconds, with which a request is let in."""
+        """Return the longest expected wait, in seconds, with which a request is still admitted."""
         return self.aim * self._most_s
 
     def expect(self, tenant: str) -> Awaited:
@@ -69,8 +69,8 @@ class FirstTexts:
 
     @property
     def rests(self) -> bool:
-        """Return whether none was let in for as long as callers bear. Then one has to be let in, or no text would ever
-        come in time and raise the aim again."""
+        """Return whether no request was admitted for `most_s` seconds and none waits. One must then be admitted, or no
+        text could come in time and raise the aim again."""
         return not self._tenants and self._clock() - self._let_in_s >= self._most_s
 
     def wait_s(self, tenant: str) -> float:
@@ -85,12 +85,12 @@ class FirstTexts:
         return (before + 1) * self._pace_s()
 
     def _may_double(self) -> bool:
-        """Return whether more may be let in than the pace says, up to half as many again as lately waited. They may
-        where first texts came soon: while few wait, the pace is that of the few and not the most that is possible."""
+        """Return whether up to half as many more as lately waited may be admitted, whatever the pace. They may where
+        first texts came soon: while few wait, the pace is that of the few and below the possible one."""
         return self._recent_s <= self._most_s / 2 and self.waiting < GROWS * self._beside + 1
 
     def _pace_s(self) -> float:
-        """Return the seconds from one first text to the next, those included for which the next is awaited already."""
+        """Return the mean seconds from one first text to the next, the current gap included."""
         silent_s = self._clock() - self._since_s
         return max(self._busy_s / self._came, (self._busy_s + silent_s) / (self._came + 1))
 
@@ -119,7 +119,7 @@ class FirstTexts:
 
 
 class Awaited:
-    """One request's first text."""
+    """The wait of one request for its first text."""
 
     __slots__ = ("_beside", "_tenant", "_texts")
 
@@ -129,11 +129,11 @@ class Awaited:
         self._beside = beside
 
     def came(self, took_s: float) -> None:
-        """Note that the first text came, `took_s` seconds after the request arrived."""
+        """Record that the first text came, `took_s` seconds after the request arrived."""
         self._settle(took_s)
 
     def gave_up(self) -> None:
-        """Note that the request ended without a first text. Idempotent, and without effect once the text came."""
+        """Record that the request ended without a first text. Idempotent; does nothing once the text came."""
         self._settle(None)
 
     def _settle(self, took_s: float | None) -> None:

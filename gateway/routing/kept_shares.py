@@ -1,4 +1,4 @@
-"""Share of a tenant's requests whose answer was at hand, so that under load they are not refused unread."""
+"""Share of a tenant's requests that were answered from the cache, so that under load they are not refused unread."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ class KeptShares:
             self._shares[tenant] = share * (1 - NEWEST)
 
     def often(self, tenant: str) -> bool:
-        """Return whether reading a request of `tenant` is worth it although nothing more can be generated."""
+        """Return whether a request of `tenant` is worth reading although nothing more can be generated."""
         return self._shares.get(tenant, 0.0) >= OFTEN

@@ -60,7 +60,7 @@ class Queue:
                 return
 
     def wait_s(self) -> float:
-        """Estimate the seconds until a place is free for one that comes now."""
+        """Estimate the seconds until a new request gets a place."""
         return self._seconds * (self.waiting + 1) / max(1, self._settings.max_running)
 
     def _next(self) -> asyncio.Future[None] | None:
@@ -70,7 +70,7 @@ class Queue:
         return None
 
     def _leave(self, priority: int, mine: asyncio.Future[None]) -> None:
-        """Give up this place in the queue. A ticket that was just given is passed on."""
+        """Leave the queue. A ticket that was just assigned is passed on."""
         if mine.done() and not mine.cancelled():
             self.give_back(self._seconds)
         elif mine in self._waiting[priority]:
@@ -128,7 +128,7 @@ class ModelQueues:
             raise self._busy(f"model {model!r} is busy", over_s)
 
     def served_kept(self, tenant: str) -> None:
-        """Count an answer that was at hand, so that nobody had to generate it."""
+        """Count an answer that came from the cache."""
         if self.shed_s:
             self._kept.hit(tenant)
 
@@ -151,8 +151,7 @@ class ModelQueues:
             raise self._busy("the gateway is busy", over_s)
 
     def _over_s(self, generator: Generator, model: str, tenant: str, waited_s: float) -> float:
-        """Return by how many seconds a first text would come later than is aimed at. It is 0 or less where the request
-        is let in."""
+        """Return by how many seconds a first text would exceed the aim; 0 or less admits the request."""
         if waited_s >= self.shed_s:
             return waited_s
         texts = self._first_texts[model]
@@ -168,8 +167,8 @@ class ModelQueues:
         )
 
     def expect(self, model: str, priority: int, tenant: str) -> Awaited | None:
-        """Register a request whose first text is awaited. Return None where nobody is ever shed, or where this one is
-        behind all who could be."""
+        """Register the wait for a request's first text. Return None where load is never shed, or where the request
+        comes after all that could be shed."""
         return self._first_texts[model].expect(tenant) if self.shed_s and priority <= 0 else None
 
     def stats(self) -> Mapping[str, float]:

@@ -26,12 +26,11 @@ class Routing:
         return found.version
 
     def drawn(self, request_id: str) -> Draw | None:
-        """Return how the version was drawn that `route` just gave; None where there was no choice. May be called
-        once."""
+        """Return how `route` just drew the version; None where there was no choice. May be called once."""
         return self._draws.pop(request_id, None)
 
     def reach(self, name: str) -> tuple[str, ...] | None:
-        """Return all that may answer where `name` is asked for; None where only the inner router could tell."""
+        """Return all models that may answer a request for `name`; None where only the inner router knows."""
         if not offers(self._inner, RenamingRouter) or self._inner.decides(name):
             return None
         return self.table.reach(name)

@@ -1,6 +1,6 @@
-"""What keeps changes of weights: nothing, a file of this machine, or a PostgreSQL that several gateways share.
+"""Stores of changed weights: memory, a file of this machine, or a PostgreSQL that several gateways share.
 
-Calls block; they are made beside the event loop.
+Calls block; callers run them on threads.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class RouteTable:
             self._put(self._store.load())
 
     async def refresh(self) -> None:
-        """Read what other gateways changed."""
+        """Read the changes of other gateways."""
         self._put(await self._call(self._store.load))
 
     def _put(self, found: Mapping[str, History]) -> None:
@@ -114,13 +114,13 @@ class RouteTable:
         return Draw(name, version, present[version] / sum(present.values()))
 
     def fallbacks(self, name: str) -> tuple[str, ...]:
-        """Return what answers where `name`, or the name that it is a version of, cannot."""
+        """Return the fallbacks of `name`, or of the public name that it is a version of."""
         if name in self._routes:
             return self._routes[name].settings.fallback
         return next((r.settings.fallback for r in self._routes.values() if name in r.weights), ())
 
     def reach(self, name: str) -> tuple[str, ...]:
-        """Return all that may answer where `name` is asked for: its versions, and what answers where those cannot."""
+        """Return all models that may answer a request for `name`: its versions, and their fallbacks."""
         if not self._routes:
             return (name,)
         versions = self._versions(name)

@@ -53,7 +53,7 @@ class Watched(Collector):
 
 
 class Aliased(Collector):
-    """The generator's numbers once more, as vLLM spells them. `model`: the name that the label says."""
+    """The generator's metrics under vLLM's names. `model`: the value of the model label."""
 
     def __init__(self, stats: Stats, model: Callable[[], str], capacity: Callable[[], Capacity] | None) -> None:
         self._stats = stats
@@ -123,7 +123,7 @@ class Buckets(Collector):
         """The newest of a bucket."""
 
     def trace(self, value: float, trace_id: str, *labels: str) -> None:
-        """Observe a value of a request that has a trace, "" for one that has none."""
+        """Observe a value, with its request's trace id as exemplar ("" = none)."""
         row = self._rows.get(labels) or self._begun(labels)
         at = bisect_left(self._bounds, value)
         row[at] += 1

@@ -1,6 +1,6 @@
-"""What is left of a request once it has ended: the facts that traces and the console are made of.
+"""The facts of an ended request, from which traces and the console are made.
 
-No prompt, answer or key is in it, unless the operator opted in: then `content` holds what the rails left.
+They hold no prompt, answer or key, unless the operator opted in: then `content` holds the text after the rails.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ LEFT = "cancelled"
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Text of a choice waited for a rail. Seconds are as `time.perf_counter` reads; `characters`: the most at once."""
+    """One wait of a choice's text for a rail. Seconds are as `time.perf_counter` reads; `characters`: the most held at
+    once."""
 
     choice: int
     began_s: float
@@ -41,7 +42,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class ToldFailure:
-    """What the caller was told. No error message holds content."""
+    """The error that the caller got. Its message holds no content."""
 
     status: int
     message: str
@@ -50,7 +51,8 @@ class ToldFailure:
 @quick
 @dataclass(frozen=True, slots=True)
 class Particulars:
-    """What an operator looks for a request by, and what explains it; `cost_nanos` is in billionths of the currency."""
+    """Attributes by which an operator searches and explains a request; `cost_nanos` is in billionths of the
+    currency."""
 
     route: str = ""
     feature: str = ""
@@ -65,7 +67,7 @@ class Particulars:
 @quick
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Of the request, what is not content."""
+    """The parameters of the request, without content."""
 
     id: str
     model: str
@@ -134,6 +136,6 @@ class Finished:
 
     @property
     def failed(self) -> bool:
-        """Return whether the gateway failed. Neither what a caller has to mend nor a caller's leaving is an error of a
-        server (OpenTelemetry's conventions for HTTP servers)."""
+        """Return whether the gateway failed. Neither a caller's mistake nor its disconnecting is a server error
+        (OpenTelemetry's conventions for HTTP servers)."""
         return self.error not in (None, LEFT) and not self.by_caller

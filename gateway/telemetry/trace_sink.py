@@ -1,4 +1,4 @@
-"""Take every finished request: into the console's ring, and to the exporter if it was sampled."""
+"""Take every finished request: into the ring that the console reads, and to the exporter if it was sampled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tries to get an answer from another server: one span each."""
+"""Attempts at upstream servers: one span each."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Try:
 
 @runtime_checkable
 class TryReporter(Protocol):
-    """A generation that tells of its tries."""
+    """A generation that reports its upstream attempts."""
 
     @property
     def tries(self) -> Sequence[Try]: ...

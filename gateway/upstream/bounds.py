@@ -1,4 +1,4 @@
-"""Bounds of every field that is read of an upstream answer; other fields are not read."""
+"""Limits of every field that is read from an upstream answer; other fields are not read."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Bounds:
 
     @property
     def answer_bytes(self) -> int:
-        """Return the most bytes of all that comes after the head, comments and blank lines included."""
+        """Return the most bytes of an answer's body, including comments and blank lines."""
         entries = 0 if self.logprobs is None else 1 + self.logprobs
         return SPARE_BYTES + self.choices * self.tokens * (ENVELOPE_BYTES + entries * LOGPROB_BYTES)
 

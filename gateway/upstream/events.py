@@ -17,21 +17,22 @@ MARKED = BOM + b"data:"
 
 
 class Broken(SluicegateError):
-    """The answer cannot be used: cut, not a stream, or against its schema. It may be requested again."""
+    """The answer cannot be used: it is cut, not a stream, or violates its schema. It may be requested again."""
 
     code = "upstream_failed"
 
 
 class Severed(Broken):
-    """The stream was cut, fell silent or is no stream: that says something about the server, whatever it was asked."""
+    """The stream was cut, fell silent or is no stream: the server is at fault, whatever the request."""
 
 
 class Malformed(Broken):
-    """A field past a bound or of a wrong type: hostile or broken. The answer is not requested again."""
+    """A field exceeds a bound or has a wrong type: the server is hostile or broken. The answer is not requested
+    again."""
 
 
 class TimeUp(Exception):
-    """The time that the request was given is over."""
+    """The request's time limit is over."""
 
 
 async def alone(pieces: AsyncIterator[bytes], bounds: Bounds) -> dict[str, Any]:

@@ -31,7 +31,7 @@ BREATH = 64
 @quick
 @dataclass(frozen=True, slots=True)
 class UpstreamCall:
-    """What is asked of whom. `context`: the model's length there."""
+    """What to send to which server. `context`: the model's length there."""
 
     job: Job
     client: Client
@@ -63,7 +63,7 @@ class UpstreamGeneration:
 
     @property
     def usage(self) -> Usage:
-        """Return what was used. It is never more than one answer can use, which is what was reserved."""
+        """Return the tokens used; never more than one answer can use, which is what was reserved."""
         now = self._now()[0]
         if self._spent == NOTHING:
             return now

@@ -43,7 +43,7 @@ def upstream_model(name: str, settings: UpstreamModelSettings) -> UpstreamModel:
 
 
 def judged(constraint: Constraint | None) -> Constraint | None:
-    """Return the constraint as it is checked against an upstream answer."""
+    """Return the constraint by which an upstream answer is checked."""
     if constraint is None or constraint.kind not in ("json_schema", "json_object"):
         return constraint
     return replace(constraint, options={**JUDGED_AS, **constraint.options})

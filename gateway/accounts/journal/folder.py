@@ -1,4 +1,4 @@
-"""Where a journal lies, and how a command keeps gateways from it."""
+"""The folder of the journal, and how a command excludes gateways from it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def folder_of(settings: AccountSettings) -> Path | None:
 
 @contextmanager
 def without_gateway(folder: Path | None) -> Iterator[None]:
-    """Let no gateway take the journal meanwhile, if there is one. Raises `ConfigurationError` where one has it."""
+    """Hold the journal's lock, if there is one, so that no gateway uses it. Raises `ConfigurationError` where one
+    does."""
     if folder is None or not (folder / LOCK).is_file():
         yield
         return

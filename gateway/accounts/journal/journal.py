@@ -158,7 +158,7 @@ class Journal:
         self._health.end("journal")
 
     def _failed(self, error: OSError) -> str:
-        """Note that lines are not taken, and return the message."""
+        """Mark the journal as failing, and return the message."""
         return self._note("journal", "takes no lines", error)
 
     def _note(self, part: Part, what: str, error: OSError) -> str:
@@ -169,7 +169,7 @@ class Journal:
         return f"the journal {what}: {error.strerror}"
 
     def _named(self) -> str:
-        """Read or make the name of this journal in stores that several gateways share."""
+        """Read or create the journal's name, which identifies it in stores that several gateways share."""
         path = self._folder / "name"
         with contextlib.suppress(FileNotFoundError):
             found = path.read_bytes()[:64].decode("ascii", "replace").strip()

@@ -41,11 +41,11 @@ class LeaseStore(Protocol):
         """Return whether this gateway's seats are certainly still its own."""
 
     async def beat(self) -> None:
-        """Say that this gateway lives."""
+        """Renew this gateway's presence, on which its seats depend."""
 
     async def ask(self, limit: str, question: LeaseQuestion) -> LeaseReply:
-        """Send one question about `limit`. Raises `Overloaded` where the store does not answer: what cannot be checked
-        is not let in."""
+        """Send one question about `limit`. Raises `Overloaded` where the store does not answer: a request is refused
+        where its limit cannot be checked."""
 
     async def close(self) -> None:
         """Give up all seats."""
@@ -53,7 +53,7 @@ class LeaseStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """By the clock of the database."""
+    """A moment by the clock of the database."""
 
     ms: int
 
@@ -141,7 +141,7 @@ class DatabaseLeases:
             return self._grant(db, limit, question, now)
 
     def _note(self, db: Connection, limit: str, question: LeaseQuestion, *, known: bool) -> None:
-        """Take what is given back; of a gateway that is not known here take what it has."""
+        """Apply what the gateway returns; for a gateway unknown here record its holdings."""
         if known:
             for label, amount in question.returns:
                 db.execute(
@@ -176,7 +176,7 @@ class DatabaseLeases:
 
 
 class SplitLeases:
-    """A `LeaseStore`: money from one that lasts, all else from one that is fast."""
+    """A `LeaseStore` of two: money is leased from the durable one, everything else from the fast one."""
 
     def __init__(self, fast: LeaseStore, lasting: LeaseStore) -> None:
         self._fast, self._lasting = fast, lasting
@@ -224,7 +224,7 @@ def _add(db: Connection, limit: str, label: str, gateway: str, amount: int) -> N
 
 
 def _forget(db: Connection, limit: str, question: LeaseQuestion, me: str, now: Moment) -> None:
-    """Remove what counts no more: old slots, old periods, seats of gateways that are gone."""
+    """Delete expired rows: old slots, old periods, seats of gateways that are gone."""
     if question.mode == "rate":
         gone, value = "label::bigint < %s", str(now.slot - COUNTED_SLOTS)
     elif question.mode == "money":

@@ -90,7 +90,7 @@ class DatabaseRuns:
 
 
 def _locked(db: Connection, owner: str) -> int:
-    """Return the time in ms, once nobody else counts runs of `owner`; what was not heard of for long is forgotten."""
+    """Lock the runs of `owner`, delete those unused for long, and return the time in ms."""
     db.execute("select pg_advisory_xact_lock(hashtextextended(%s, 3))", (owner,))
     [(ms,)] = db.execute("select (extract(epoch from clock_timestamp()) * 1000)::bigint").fetchall()
     now = int(ms)
@@ -100,7 +100,7 @@ def _locked(db: Connection, owner: str) -> int:
 
 
 def _ticket(db: Connection, share: RunShare) -> Outcome | None:
-    """Return what became of a share that is known already."""
+    """Return the state of a share whose ticket is known."""
     found = db.execute(
         "select gone from sluicegate.run_shares where owner = %s and run = %s and ticket = %s",
         (share.owner, share.run, share.ticket),

@@ -39,7 +39,7 @@ class Shared:
         return time.monotonic() < self._alive_until
 
     async def beat(self) -> None:
-        """Say that this gateway lives; its seats are its own for another `ALIVE_S`."""
+        """Renew this gateway's presence; its seats stay its own for another `ALIVE_S` seconds."""
         sent = time.monotonic()
         await self.client.set(self._alive + self.name, 1, px=int(ALIVE_S * 1000))
         self._alive_until = sent + ALIVE_S
@@ -51,8 +51,8 @@ class Shared:
         return self._client
 
     async def ask(self, limit: str, question: LeaseQuestion) -> LeaseReply:
-        """Send one question about `limit`. Raises `Overloaded` where the store does not answer: what cannot be checked
-        is not let in."""
+        """Send one question about `limit`. Raises `Overloaded` where the store does not answer: a request is refused
+        where its limit cannot be checked."""
         sent = time.monotonic()
         try:
             reply = read_reply(await self._sent(limit, question), question)

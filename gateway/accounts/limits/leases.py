@@ -133,8 +133,8 @@ class SharedMeter:
         return found[0], found[1]
 
     async def give_back(self, now_s: float) -> None:
-        """Settle what is open, and return what settled requests did not use and leases that nobody uses now. Raises
-        `Overloaded` where the store does not answer: it is all still to be done then."""
+        """Settle the open question, and return unused amounts: of settled requests, and of idle leases. Raises
+        `Overloaded` where the store does not answer; everything then remains to be returned."""
         for what, lease in self._leases.items():
             if not lease.asking.locked():
                 async with lease.asking:
@@ -233,7 +233,7 @@ class SharedMeter:
         await self._settle(what, lease, now_s)
 
     async def _settle(self, what: str, lease: Lease, now_s: float) -> None:
-        """Get the answer to the open question, asked before or not."""
+        """Get the answer to the open question, sending it again if needed."""
         assert lease.open is not None
         sent = time.monotonic()
         try:
@@ -288,7 +288,7 @@ def _label(what: str, now_s: float) -> str:
 
 
 async def covered(meters: list[SharedMeter], need: Need, clock: Callable[[], float] = time.time) -> None:
-    """Lease what `meters` lack for a request. Others may take it in between: who comes too late asks again."""
+    """Refill the leases that a request needs. Another request may use them meanwhile; then they are refilled again."""
     for meter in meters:
         meter.awaited += 1
     try:

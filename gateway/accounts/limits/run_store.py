@@ -65,8 +65,8 @@ class RunStanding:
 
 @dataclass(frozen=True, slots=True)
 class RunSettlement:
-    """What a share has used. `dropped`: nothing, as its request was not let in; `lost`: and nobody knows whether it was
-    taken, so that its ticket must count no more."""
+    """The usage of a share. `dropped`: none, as its request was not admitted; `lost`: and it is unknown whether the
+    share was reserved, so its ticket must not count any more."""
 
     share: RunShare
     tokens: int = 0
@@ -111,7 +111,7 @@ def read_standing(parts: object) -> RunStanding:
 
 @contextmanager
 def answering(health: Health) -> Iterator[None]:
-    """Turn whatever goes wrong inside into `Overloaded`: what cannot be checked is not let in."""
+    """Turn any error inside into `Overloaded`: a request is refused where its limit cannot be checked."""
     try:
         yield
     except Exception as error:

@@ -58,7 +58,7 @@ def mark_of_headers(headers: Mapping[bytes, bytes]) -> RunMark:
 
 @dataclass(slots=True)
 class RunUse:
-    """`reserved_...`: of requests that have not ended."""
+    """Usage of one run. `reserved_...`: of requests that have not ended."""
 
     began_s: float
     used_s: float
@@ -108,7 +108,7 @@ class Runs:
                 raise over(name, limits, mark, need, what, standing)
 
     def take(self, name: str, limits: Limits, mark: RunMark, need: Need) -> RunUse | None:
-        """Count what `check` let pass; None where nothing is counted."""
+        """Count a request that `check` admitted; None where no run is counted."""
         if not limits_runs(limits):
             return None
         now = time.monotonic()
@@ -134,7 +134,8 @@ def check_depth(name: str, limits: Limits, mark: RunMark) -> None:
 
 
 def over(name: str, limits: Limits, mark: RunMark, need: Need, what: Outcome, used: RunStanding) -> RequestError:
-    """Return what a caller is told of a run, or of one run too many, that `used` says of."""
+    """Return the error for a run that exceeds the limit `what`, or for one run too many. `used`: the run's usage
+    before."""
     if what == "runs":
         return RateLimited(f"{name} has {MOST_RUNS} runs at a time; end some", retry_after_s=60.0)
     said = {

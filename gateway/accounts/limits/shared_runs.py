@@ -1,4 +1,5 @@
-"""Runs of agents that several gateways count together: ask before a request is let in, and tell what it used after."""
+"""Agent runs that several gateways count together: reserve before a request is admitted, report its usage
+afterwards."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ log = logging.getLogger("sluicegate.accounts")
 
 
 class SharedRuns:
-    """Used on the event loop. A request costs a question for its key and one for its team, where they limit runs; what
-    it used is told behind its answer, again until the store has it."""
+    """Used on the event loop. A request costs one question for its key and one for its team, where they limit runs. Its
+    usage is reported after its answer, and repeated until the store has it."""
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
@@ -63,7 +64,7 @@ class SharedRuns:
             raise over(meter.name, meter.limits, mark, need, standing.outcome, standing)
 
     def drop(self, shares: Iterable[RunShare]) -> None:
-        """Give shares back whose request was not let in after all."""
+        """Return the shares of a request that was not admitted after all."""
         self._give_back(shares, lost=False)
 
     def settle(self, shares: Iterable[RunShare], tokens: int, nanos: int) -> None:
@@ -71,14 +72,14 @@ class SharedRuns:
         self._tell_soon(RunSettlement(share, tokens, nanos) for share in shares)
 
     async def tell(self) -> None:
-        """Tell the store all that waits. Raises `Overloaded`; what was not told still waits."""
+        """Report all pending usage to the store. Raises `Overloaded`; what was not reported stays pending."""
         async with self._telling:
             while self._waiting:
                 await self._store.settle(self._waiting[0])
                 self._waiting.popleft()
 
     async def close(self) -> None:
-        """Tell what waits, as far as the store takes it now; what it does not take stays counted as reserved."""
+        """Report pending usage, as far as the store accepts it now; the rest stays counted as reserved."""
         with suppress(Overloaded):
             await self.tell()
         if self._waiting:

@@ -46,7 +46,7 @@ class SlidingSum:
 
     def left(self, now_s: float) -> tuple[int, float]:
         """Return (what is left of the limit, the seconds until all of it is free again). The latter equals
-        `wait_s(limit)`, which walks from the oldest slot to this one."""
+        `wait_s(limit)`."""
         used = self.total(now_s)
         return max(0, self.limit - used), self._free_s(now_s) if used else 0.0
 

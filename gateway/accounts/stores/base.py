@@ -1,4 +1,4 @@
-"""What keeps keys and usage: the Protocol, and the one that forgets."""
+"""Protocol of the stores of keys and usage, and the one in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Spent = Mapping[tuple[str, str], tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What tells a reader of keys whether to read again."""
+    """The version of a store's keys; unchanged means that they need not be read again."""
 
     origin: str
     """Made with the store and kept in it: another one, or none, means that the store was lost or replaced."""
@@ -26,7 +26,7 @@ class Version:
 
 @dataclass(slots=True)
 class SetAside:
-    """Names of rows that the last reading did not believe. A row stays where it is, for a person to look at."""
+    """Names of implausible rows found by the last reading. The rows stay in the store for a person to look at."""
 
     keys: frozenset[str] = frozenset()
     teams: frozenset[str] = frozenset()
@@ -71,7 +71,7 @@ class AccountStore(Protocol):
 
 
 class MemoryAccountStore:
-    """No store: what is counted is forgotten at the end, and there are no keys but those of the configuration."""
+    """A store that keeps nothing: usage is lost at the end, and only the configuration has keys."""
 
     def __init__(self) -> None:
         self.set_aside = SetAside()
@@ -120,7 +120,7 @@ class MemoryAccountStore:
 
 
 class KeyRevoked(RequestError):
-    """A change that was made from an older reading of the key."""
+    """A change was based on an outdated reading of the key, and would undo its revocation."""
 
     code = "key_revoked"
 
@@ -129,7 +129,7 @@ class KeyRevoked(RequestError):
 
 
 def check_revoked(before: KeyRecord | None, after: KeyRecord) -> None:
-    """Raise `KeyRevoked` where `after` would let in again what `before` refuses."""
+    """Raise `KeyRevoked` where `before` is revoked and `after` is not."""
     if before is not None and before.revoked_at_s is not None and after.revoked_at_s is None:
         raise KeyRevoked(after.id)
 

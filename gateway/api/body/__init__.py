@@ -1,1 +1,1 @@
-"""Reading a request's body: its bounds, its shared fields and the fields that nobody knows."""
+"""Read a request's body: limits, shared fields, unknown fields."""

@@ -1,4 +1,4 @@
-"""Bound how deep a body may nest, where it is read: what comes later recurses, and some of it cannot report that."""
+"""Limit the nesting of a body when it is parsed: later code is recursive, and some of it cannot report an overflow."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def more_marks(text: bytes | str, marks: str, most: int) -> bool:
 
 
 def check_values_inside(text: str) -> str:
-    """Return `text`, JSON that stands in a string, where `[server] max_values` does not count. Raises `ValueError`."""
+    """Return `text`, JSON inside a string, which `[server] max_values` does not count. Raises `ValueError` beyond a
+    limit."""
     if more_marks(text, ",[{", MAX_VALUES):
         raise ValueError(f"JSON inside a string may have at most {MAX_VALUES} values; send less")
     return text

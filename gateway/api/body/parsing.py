@@ -24,7 +24,7 @@ Tree = Mapping[str, Any]
 @quick
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A `Request`, and what only the wire needs to know of it."""
+    """A `Request`, and facts that only the HTTP layer needs."""
 
     request: Request
     explain: bool = False
@@ -115,7 +115,7 @@ def checked(kind: type[M], tree: Any) -> M:
 
 
 def first_complaint(error: ValidationError) -> RequestError:
-    """Return what is wrong; where several shapes are possible, with the nearest of them."""
+    """Return the first validation error; where several shapes are possible, that of the nearest."""
     found = error.errors(include_url=False)
     if kind := _kind_not_served(found):
         return kind
@@ -126,8 +126,8 @@ def first_complaint(error: ValidationError) -> RequestError:
 
 
 def _of_nearest_shapes(found: list[ErrorDetails]) -> list[ErrorDetails]:
-    """Return what is wrong with the nearest of several objects that a place could hold: the one whose `type` is right,
-    then the one of which the fewest fields are wrong."""
+    """Return the errors of the nearest of several possible objects: the one whose `type` matches, else the one with the
+    fewest wrong fields."""
     shapes: dict[tuple[int | str, ...], dict[tuple[int | str, ...], list[ErrorDetails]]] = {}
     for one in found:
         loc = one["loc"]
@@ -144,17 +144,17 @@ def _of_nearest_shapes(found: list[ErrorDetails]) -> list[ErrorDetails]:
 
 
 def _is_object(part: int | str) -> bool:
-    """Return whether a part of a place is the name of a model, checked by a function of its own or not."""
+    """Return whether a part of an error's location is the name of a model."""
     return isinstance(part, str) and (part[:1].isupper() or part.startswith("function-after["))
 
 
 def _is_no_word(one: ErrorDetails) -> bool:
-    """Return whether an object stands where one of several words could."""
+    """Return whether the error is an object in place of one of several strings."""
     return one["type"] == "literal_error" and isinstance(one["input"], dict)
 
 
 def _told(one: ErrorDetails) -> str:
-    """Return pydantic's sentence in the words of JSON, with what was found."""
+    """Return pydantic's message in terms of JSON, with the value found."""
     kind = one["type"]
     if kind == "value_error":
         return one["msg"].removeprefix("Value error, ")
@@ -171,7 +171,8 @@ _LONGEST_SHOWN = 40
 
 
 def _shown(value: Any) -> str:
-    """Return a value as a caller wrote it, where it is short; what it is, where it is not."""
+    """Return a value as JSON for a message; an object, an array or a long string is only named, other long JSON is
+    cut."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "an array"
     if isinstance(value, str) and len(value) > _LONGEST_SHOWN:

@@ -84,7 +84,7 @@ class StreamOptions(Wire):
 
 
 class Repetition(BaseModel):
-    """When an answer counts as going round in circles; `max_pattern_size` 0 = never."""
+    """Repetition detection; `max_pattern_size` 0 = never."""
 
     model_config = ConfigDict(extra="forbid")
     max_pattern_size: Annotated[int, Field(ge=0, le=LONGEST_PATTERN)] = 0
@@ -120,8 +120,8 @@ class SharedFields(Wire):
 
 
 def sampling_of(wire: Wire, fields: BodyFields[Any], *, on_length: str, logprobs: int | None, **fixed: Any) -> Sampling:
-    """Make `Sampling` of what `wire` has set; `fixed`: attributes where it has not. Raises `RequestError` for two
-    fields that say different things of one attribute."""
+    """Make the `Sampling` of the options in `wire`; `fixed` gives attributes that it leaves out. Raises `RequestError`
+    for two fields that contradict each other."""
     found, bias, rows = fixed, None, fields.sampling
     names: dict[str, str] = {}
     values = wire.__dict__
@@ -173,7 +173,7 @@ def check_stream(stream: bool | None, options: StreamOptions | None) -> None:
 
 
 def check_combination(wire: SharedFields, fields: BodyFields[Any]) -> None:
-    """Refuse fields that would have no effect beside the rest: raises `RequestError`."""
+    """Refuse fields without effect in this combination. Raises `RequestError`."""
     check_stream(wire.stream, wire.stream_options)
     values = wire.__dict__
     if values.get("use_beam_search") and wire.sluicegate.on_length == "close":
@@ -185,7 +185,7 @@ def check_combination(wire: SharedFields, fields: BodyFields[Any]) -> None:
 
 
 class Wishes(TypedDict):
-    """Attributes of a `Request` that our own object sets alike in every dialect."""
+    """`Request` attributes that our extension object sets in every dialect."""
 
     cache: bool
     reuse: Reuse
@@ -224,8 +224,8 @@ def reasoning_of(wishes: Mapping[str, bool | None]) -> bool:
 
 
 def check_extension(asked: Extension, constraint: Constraint | None, *, shaped: bool) -> None:
-    """Refuse an extension that has nothing to act on in this request: raises `RequestError`. `shaped`: the output has a
-    shape even where the answer is free, by tools or thoughts."""
+    """Refuse an extension without effect in this request. Raises `RequestError`. `shaped`: tools or thoughts give the
+    output a shape even where the answer is free."""
     if not asked.__pydantic_fields_set__:
         return
     for given, name, needs in (

@@ -1,4 +1,4 @@
-"""Tools on the wire, in OpenAI's spelling and in what the spellings of others become."""
+"""Tool fields of requests, in OpenAI's form, to which the other dialects are converted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CustomFormat(Wire):
 
 
 class TextTool(Wire):
-    """It takes a text, perhaps under a grammar."""
+    """A custom tool: it takes a text, perhaps under a grammar."""
 
     name: str
     description: str | None = None

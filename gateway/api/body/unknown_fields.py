@@ -1,9 +1,8 @@
-"""What becomes of the fields that a body has and its model does not: refused where they could change the answer, else
-reported.
+"""Unknown and unsupported fields of a body: rejected where they could change the answer, else reported.
 
-Nothing that a caller sends is dropped in silence. A field of the table is served, refused by name, or named in the
-answer (`sluicegate.ignored`, header `x-sluicegate-ignored`). So is one that no table knows, unless it looks like a
-known one mistyped: then it is refused.
+Nothing that a caller sends is dropped silently. A field of the table is served, rejected by name, or reported in the
+answer (`sluicegate.ignored`, header `x-sluicegate-ignored`). A field outside the table is reported too, unless it looks
+like a misspelled known one: then it is rejected.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ _PLAIN = frozenset({str, int, float, bool, dict, type(None)})
 
 
 class Wire(BaseModel):
-    """Part of a body. Unknown fields are kept, to be reported; a model that takes them all says so by `takes_all`, one
-    that says what an answer looks like by `shapes`: what it does not know could be a shape too."""
+    """Part of a body. Unknown fields are kept, to be reported. `takes_all`: the model accepts any field; `shapes`: the
+    model constrains the answer, so an unknown field may do so too."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())
 
@@ -71,7 +70,8 @@ class BodyFields(Generic[W]):
         return Nearest({*self._served, *(path for path in self.rows if path.isidentifier())})
 
     def status_of(self, row: Row) -> Status | None:
-        """Return what becomes of a row's field here; None where a body has no place for it, or another row says."""
+        """Return how this dialect treats a row's field; None where the body has no such field, or another row
+        decides."""
         if self.rows.get(row.path, row) is not row:
             return None
         named = row.support.named.get(self._dialect)

@@ -67,7 +67,7 @@ class BlockWriter(ABC):
         return b"".join(written)
 
     def _turn(self, key: Key, delta: Delta) -> bytes:
-        """Go on in another block, which may be open already."""
+        """Continue in another block, opening it if needed."""
         self._here = key
         done = [other for other in self._open if other != key and self._is_settled(delta.index, *other)]
         written = b"".join([self._close(other) for other in done])
@@ -105,7 +105,7 @@ class BlockWriter(ABC):
         return self._closed(block)
 
     def _told(self, complete: dict[str, Any]) -> bytes:
-        """Write an event of ours: values that are complete."""
+        """Write an extension event with completed JSON values."""
         return event("sluicegate.partial", complete)
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""What keeps the records of files and batches, and says which gateway runs which batch."""
+"""Protocols of the stores that keep the records of files and batches, and assign each batch to one gateway."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sluicegate.gateway.batches.records import BatchRecord, FileRecord, LineResu
 
 
 class BatchMoved(Exception):
-    """Another has the batch now, or has moved it on: read it again. Nothing was written."""
+    """Another gateway runs the batch now, or its status has changed: read it again. Nothing was written."""
 
 
 class BatchStore(Protocol):
@@ -62,7 +62,7 @@ class BatchStore(Protocol):
         """Forget a batch; return False, and do nothing, where it is open or there is none."""
 
     def move(self, before: BatchRecord, after: BatchRecord) -> None:
-        """Replace the record. Raises `BatchMoved` where the status is not that of `before` any more, or another gateway
+        """Replace the record. Raises `BatchMoved` where its status is no longer that of `before`, or another gateway
         runs the batch."""
 
     def end(self, before: BatchRecord, after: BatchRecord) -> None:
@@ -74,18 +74,18 @@ class BatchStore(Protocol):
     # --- who runs them ---
 
     def take(self, held: Collection[str]) -> list[BatchRecord]:
-        """Return open batches that nobody runs, oldest first: they are the caller's now, beside those in `held`."""
+        """Take open batches that no gateway runs, in addition to those in `held`, and return them, oldest first."""
 
     def renew(self, held: Collection[str]) -> Mapping[str, Status]:
-        """Say that the caller lives. Return the status of those in `held` that are still its own."""
+        """Renew the caller's leases. Return the status of those in `held` that are still its own."""
 
     def give_back(self) -> None:
-        """Let others run what the caller has not ended."""
+        """Release the batches that the caller has not ended, for other gateways to run."""
 
     # --- results ---
 
     def add_result(self, batch_id: str, result: LineResult) -> None:
-        """Keep the answer to a line; one that is there stays. Raises `BatchMoved`."""
+        """Store the answer to a line; an answer that exists stays. Raises `BatchMoved`."""
 
     def results(self, batch_id: str) -> Iterator[LineResult]:
         """Yield results in the order of the lines. Read a page at a time: together they may be larger than memory."""

@@ -1,1 +1,1 @@
-"""One connection, below every request: what a client may do with it, and how bytes are read and written."""
+"""A client connection: its limits, and how bytes are read and written."""

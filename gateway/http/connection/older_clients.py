@@ -1,4 +1,4 @@
-"""What clients do that speak more or less than HTTP/1.1: offer another protocol, or know no chunks."""
+"""Compatibility with clients that offer a protocol upgrade, or speak HTTP/1.0 without chunked encoding."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _OFFER = frozenset((b"upgrade", b"http2-settings"))
 
 
 def head_without_offer(method: bytes, target: bytes, version: str, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Return the head of a request without its offer to go on in another protocol. `headers`: names in lower case.
+    """Return the head of a request without its `Upgrade` offer. `headers`: names in lower case.
 
     A server that does not accept an offer answers as if there were none. Java's HTTP client makes one (`Upgrade: h2c`)
     with its first request to every server without TLS.
@@ -23,10 +23,10 @@ def head_without_offer(method: bytes, target: bytes, version: str, headers: Iter
 
 
 class UntilClose(int):
-    """Stands for the bytes that are still to come of an answer that ends with its connection: any number is right.
+    """A `content-length` for an answer that ends with its connection: compares as enough for any number of bytes.
 
-    uvicorn counts what is sent of an answer against its `content-length`, and cuts an answer without one into chunks,
-    which HTTP/1.0 does not have.
+    uvicorn counts what is sent against `content-length`, and cuts an answer without one into chunks, which HTTP/1.0
+    lacks.
     """
 
     __slots__ = ()

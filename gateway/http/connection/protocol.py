@@ -43,7 +43,7 @@ Door = Callable[[bytes, Scope], HeadRefusal | None]
 
 
 class _Refused:
-    """Stands for uvicorn's cycle of a request that was answered at its head: what comes of its body is passed over."""
+    """Stands in for uvicorn's cycle of a request that was answered at its head: its body is discarded."""
 
     response_complete = more_body = True
 
@@ -65,8 +65,8 @@ AT_ONCE = 8
 
 
 class _InTurn(FlowControl):
-    """Reads nothing more while requests that were read wait for their turn. uvicorn alone reads on after each answer,
-    so that all that a client sends ahead is kept for it."""
+    """Pauses reading while requests that were read wait for their turn. uvicorn alone resumes after each answer, and so
+    buffers everything that a client sends ahead."""
 
     def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
         super().__init__(transport)
@@ -78,7 +78,7 @@ class _InTurn(FlowControl):
 
 
 class _StallLimit(asyncio.Protocol):
-    """Aborts a connection whose client takes nothing of what it is sent for `stall_s`."""
+    """Aborts a connection whose client reads nothing of its answer for `stall_s` seconds."""
 
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
@@ -158,7 +158,8 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
         self._again = head_without_offer(method, self.url, version, self.headers) + self._read[upgrade.args[0] :]
 
     def _offers_another(self) -> bool:
-        """Return whether the upgrade that the request offers is to no protocol of ours: HTTP/1.1 will do."""
+        """Return whether the request offers an upgrade to a protocol that this server lacks, so that HTTP/1.1 goes
+        on."""
         return self.parser.get_method() != b"CONNECT" and not self._should_upgrade()
 
     def _read_again(self) -> None:
@@ -211,7 +212,7 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
             self.cycle.chunked_encoding, self.cycle.expected_content_length = False, UntilClose()
 
     def _is_plain(self) -> bool:
-        """Return whether the request needs nothing of the server but an answer, and the connection takes one."""
+        """Return whether the request needs only an answer, and the connection can take one now."""
         parser = self.parser
         return (
             parser.get_method() == b"POST"
@@ -262,7 +263,7 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
             self._rest = self.loop.call_later(self.limits.body_s, self.transport.abort)
 
     def end_work(self) -> None:
-        """End what runs here with an error: the server stops and waits no longer."""
+        """Cancel the running requests with an error: the server stops."""
         self._disconnect.end()
 
     def _expect_head(self) -> None:

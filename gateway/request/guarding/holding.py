@@ -1,4 +1,4 @@
-"""Put a request or an answer aside for a person; what cannot be put aside is refused."""
+"""Hold a request or an answer for review; where no review is possible it is refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Asked = Sequence[tuple[str, str]]
 
 
 class Holding:
-    """`reviews` None: nobody can be asked. `render` makes the body of a finished answer, as a caller gets it."""
+    """`reviews` None: no review is possible. `render` makes the body of a finished answer, as a caller gets it."""
 
     def __init__(self, reviews: ReviewQueue | None = None, render: Callable[[Exchange], bytes] | None = None) -> None:
         self._reviews = reviews
@@ -33,8 +33,8 @@ class Holding:
             self._reviews.remember(request, caller.tenant, rail)
 
     async def hold_request(self, exchange: Exchange, request: Request, asked: Asked) -> PendingReview | None:
-        """Hold the request for review and return the error to raise. Return None where nobody can be asked. `request`
-        is as it came, before rails changed it."""
+        """Hold the request for review and return the error to raise; None where no review is possible. `request` is the
+        original, before rails changed it."""
         if self._reviews is None:
             return None
         rails, reason = [name for name, _ in asked], "; ".join(reason for _, reason in asked)
@@ -43,7 +43,7 @@ class Holding:
         return None if item is None else PendingReview(item.id, item.rail, url_of(item))
 
     async def hand_over(self, exchange: Exchange, validator: Validator) -> None:
-        """Put the answers aside that wait for a person; where nobody can be asked they are refused."""
+        """Hold the answers that wait for review; where no review is possible they are refused."""
         moderation = exchange.moderation
         if moderation is None or not moderation.held:
             return
@@ -58,8 +58,8 @@ class Holding:
     async def _hold_answer(
         self, exchange: Exchange, answers: Sequence[Answer], asked: Asked
     ) -> Mapping[str, str] | None:
-        """Hold the answer for review and return where the caller fetches it once a person agreed. Return None where
-        nobody can be asked. `answers` are whole."""
+        """Hold the answer for review and return where the caller fetches it once approved; None where no review is
+        possible. `answers` are whole."""
         if self._reviews is None or self._render is None:
             return None
         whole = dataclasses.replace(exchange, answers=list(answers))

@@ -1,4 +1,4 @@
-"""Put back what pseudonyms stand for, last of all: behind rails, validator, cache and records."""
+"""Replace pseudonyms by the original values, last of all: after rails, validator, cache and records."""
 
 from __future__ import annotations
 

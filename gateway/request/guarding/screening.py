@@ -40,7 +40,7 @@ LONG_LIST = 65_536
 
 
 class Screening:
-    """The input rails of one request. `asked` are those that want a person to look, with their reasons."""
+    """Runs the input rails on one request. `asked`: the rails that want a review, with their reasons."""
 
     def __init__(self, exchange: Exchange) -> None:
         self.asked: list[tuple[str, str]] = []
@@ -49,7 +49,7 @@ class Screening:
         self._listed = Listed(exchange)
 
     async def ask(self, name: str, rail: InputRail, rail_policy: RailPolicy, note: Note) -> None:
-        """Run one rail. Raises `ContentBlocked`, or what the rail raised where that closes the request."""
+        """Run one rail. Raises `ContentBlocked`, or the rail's own error where that closes the request."""
         if not self._watch.runs("screen", name, rail_policy):
             self._passed_over(name, "out of the way after repeated failures", note)
             return
@@ -91,7 +91,7 @@ class Screening:
             self.asked.append((name, reason))
 
     def _replace(self, name: str, result: ScreenResult, note: Note) -> None:
-        """Put new texts in place. Raises `ContentBlocked` where a replaced text would mean another thing."""
+        """Replace texts of the request. Raises `ContentBlocked` for a text that must not be replaced (`fixed`)."""
         try:
             self._exchange.request = applied(result, self._exchange.request)
         except ValueError as error:
@@ -114,7 +114,8 @@ class Listed:
         self._texts: list[Text] = []
 
     async def of(self, request: Request) -> list[Text]:
-        """List them, in a thread where they may be many. Raises `RequestError` for texts that nobody can read."""
+        """Return the texts of `request`; long requests are listed in a thread. Raises `RequestError` for texts that
+        cannot be read."""
         if request is not self._request:
             self._texts = await self._list(request)
             self._request = request
@@ -179,8 +180,8 @@ async def _one_answer(rail: InputRail, request: Request, caller: Caller, limit_s
 
 
 async def sound(rail: InputRail, rail_policy: RailPolicy) -> bool:
-    """Return whether the rail answers a short harmless text that it cannot have seen. If it does, it failed because of
-    the callers' texts, which is no reason to open its breaker."""
+    """Return whether the rail handles a short harmless text that it has not seen. If it does, the callers' texts made
+    it fail, which is no reason to open its breaker."""
     probe = Request("probe", "probe", (Message("user", f"Hello {secrets.token_hex(4)}"),))
     try:
         limit_s = min(rail_policy.budget_s or PROBE_S, PROBE_S)

@@ -1,4 +1,4 @@
-"""Which rails run on a request, by its policy and their health, and how the output rails did."""
+"""Select the rails of a request by its policy and their health, and record how the output rails did."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def settle_states(exchange: Exchange) -> None:
 
 
 def settle_output_rails(exchange: Exchange, moderation: Moderation) -> None:
-    """Tell the breakers, after the last piece, which output rails failed, and note it for the answer."""
+    """Report to the breakers, after the last piece, which output rails failed, and note it for the answer."""
     health, failed = exchange.stages.rail_health, set(moderation.failures)
     for name, rail in exchange.safety.output_rails:
         rail_policy = exchange.safety.policy.rail_policy("moderate", name)

@@ -16,7 +16,7 @@ log = logging.getLogger("sluicegate.review")
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """In place of the body of a row that does not open, so that one such row hides no other."""
+    """Stands for the body of a row that cannot be opened, so that one such row hides no other."""
 
     reason: str = "sealed under another [review] secret than this gateway's, or damaged"
 
@@ -60,7 +60,7 @@ class ReviewStore(Protocol):
         it."""
 
     def release(self, id: str, who: str) -> None:
-        """Let others claim what `who` has."""
+        """Release the claim of `who`, so that another gateway can answer."""
 
     def expire(self, now_s: float, keep_s: float) -> int:
         """Deny what nobody decided in time; forget what was decided `keep_s` ago."""

@@ -1,7 +1,7 @@
-"""Finished traces leave in batches from a thread of their own: the event loop appends to a bounded queue and goes on.
+"""Export finished traces in batches on a thread: the event loop only appends to a bounded queue.
 
-A collector that is down, slow or refusing costs traces, never requests and never more memory: what does not fit into
-the queue, and batches that could not be sent after a few tries, are dropped and counted.
+A collector that is down, slow or refusing costs traces, never requests and never more memory: traces beyond the queue,
+and batches that could not be sent after a few tries, are dropped and counted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CLOSING_S = 3.0
 
 @dataclass(slots=True)
 class ExportCounts:
-    """Traces by what became of them."""
+    """Number of traces by outcome."""
 
     sent: int = 0
     dropped: int = 0

@@ -105,7 +105,7 @@ class Sender:
         raise Refused(f"{reason} after {TRIES} tries")
 
     def hurry(self, limit_s: float) -> None:
-        """Bound all waiting from now on by `limit_s` in all, what is under way included."""
+        """Limit all further waiting to `limit_s` seconds in total, including the send under way."""
         self._deadline = time.monotonic() + limit_s
         self._hurried.set()
         loop = self._loop
@@ -119,8 +119,8 @@ class Sender:
         self._runner.close()
 
     def _try(self, body: bytes) -> str:
-        """Try to send once. Return "" when the body was taken, else why not, where another try may help. The answer's
-        body is not read."""
+        """Try to send once. Return "" when the body was accepted, else the reason, where a retry may help. The
+        response's body is not read."""
         import httpx
 
         try:

@@ -11,8 +11,8 @@ GRAIN_S = 0.001
 
 
 class Alarm:
-    """Calls a function once `set`'s moment has come. Most limits are taken back in time: the timer of an earlier one
-    then looks, when it rings, what is due."""
+    """Calls a function at the moment given to `set`. Most limits are lifted in time, so that the timer of an earlier
+    one is kept, and checks when it fires whether anything is due."""
 
     __slots__ = ("_at", "_call", "_loop", "_timer")
 
@@ -23,7 +23,7 @@ class Alarm:
         self._timer: asyncio.TimerHandle | None = None
 
     def set(self, at: float) -> None:
-        """Call the function at `at`, in the loop's time, in place of whenever it was to be called."""
+        """Call the function at `at`, in the loop's time, instead of at the moment set before."""
         self._at = at
         timer = self._timer
         if timer is not None and timer.when() <= at:
@@ -36,7 +36,7 @@ class Alarm:
         self._at = math.inf
 
     def close(self) -> None:
-        """Let go of the timer."""
+        """Cancel the timer."""
         self._at = math.inf
         if self._timer is not None:
             self._timer.cancel()

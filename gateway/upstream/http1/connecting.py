@@ -28,8 +28,8 @@ class Connector:
     def __init__(
         self, address: ServerAddress, *, connect_s: float, only_public: bool, tls: ssl.SSLContext | None
     ) -> None:
-        """Note where to connect to. `only_public`: to no address that is loopback, private or link-local. `tls`: the
-        terms of an address of https."""
+        """Store the target. `only_public`: refuse loopback, private and link-local addresses. `tls`: the context for
+        https."""
         self._address = address
         self._connect_s = connect_s
         self._only_public = only_public
@@ -72,7 +72,8 @@ class Connector:
 
 
 def tls_terms() -> ssl.SSLContext:
-    """Return what a server's certificate is judged by: the system's authorities, or those of `SSL_CERT_FILE`."""
+    """Return the TLS context that verifies servers' certificates: the system's authorities, or those of
+    `SSL_CERT_FILE`."""
     found = ssl.create_default_context()
     found.set_alpn_protocols(["http/1.1"])
     return found

@@ -31,8 +31,8 @@ class HttpConnection(asyncio.Protocol):
     """Serves one request at a time. The callbacks of the parser are `on_...`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, over: Callable[[HttpConnection, bool], None]) -> None:
-        """Note whom to tell. `over` is called after each whole answer with True where another request may follow, and
-        once with False when the connection is closed."""
+        """Make an unconnected protocol. `over` is called after each whole answer with True where another request may
+        follow, and once with False when the connection is closed."""
         self._loop = loop
         self._over = over
         self._alarm = Alarm(loop, self._late)
@@ -57,8 +57,8 @@ class HttpConnection(asyncio.Protocol):
     # --- a request ---------------------------------------------------------------------------------------------
 
     async def ask(self, request: bytes, written: Written, until: float) -> Response:
-        """Return an answer when its head has come. `written` is called when the whole request left. Raises
-        `HttpFailure`, `TimeoutError` at `until`, in the loop's time."""
+        """Send a request and return its answer when the head has come. `written` is called when the whole request has
+        been sent. Raises `HttpFailure`, `TimeoutError` at `until`, in the loop's time."""
         if self.is_closed:
             raise HungUp("the server closed the connection")
         head: asyncio.Future[Response] = self._loop.create_future()
@@ -84,7 +84,7 @@ class HttpConnection(asyncio.Protocol):
             self._balance()
 
     def abort(self) -> None:
-        """Close at once. An answer that is not whole fails."""
+        """Close at once. An incomplete answer fails."""
         self._fail(HungUp("the connection was given up"))
 
     def _late(self) -> None:
@@ -131,7 +131,7 @@ class HttpConnection(asyncio.Protocol):
             self._fail(HungUp("the server closed the connection"))
 
     def _balance(self) -> None:
-        """Read on where what came was taken, else not."""
+        """Resume reading where the received bytes were taken, else pause it."""
         waits = bool(self._rest) or (self._response is not None and self._response.held >= AT_ONCE)
         if waits == self._is_paused or self._transport.is_closing():
             return
@@ -212,7 +212,7 @@ class HttpConnection(asyncio.Protocol):
     # --- ends --------------------------------------------------------------------------------------------------
 
     def _end(self) -> None:
-        """End the exchange: the answer is whole."""
+        """End the exchange: the answer is complete."""
         response = self._response
         assert response is not None
         keeps = self._keeps and self._written is None and not self._rest and not self.is_closed
@@ -249,6 +249,6 @@ class HttpConnection(asyncio.Protocol):
 
 
 def _reason(error: HttpParserError) -> BadResponse:
-    """Return our own error where a callback raised it."""
+    """Return our own error where a callback raised it, else the parser's."""
     found = error.__context__
     return found if isinstance(found, BadResponse) else BadResponse(f"the server sent no HTTP/1.1: {error}")

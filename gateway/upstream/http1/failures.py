@@ -1,4 +1,4 @@
-"""Why a request to another server came to nothing.
+"""Failures of a request to another server.
 
 OSError
   HttpFailure
@@ -12,11 +12,11 @@ from __future__ import annotations
 
 
 class HttpFailure(OSError):
-    """No answer came, or not all of it."""
+    """No answer came, or an incomplete one."""
 
 
 class ConnectFailed(HttpFailure):
-    """No connection was made: no address, nobody who listens, or a certificate that is not believed."""
+    """No connection was made: no address, a refused connection, or an untrusted certificate."""
 
 
 class ConnectTimedOut(ConnectFailed, TimeoutError):
@@ -28,4 +28,4 @@ class HungUp(HttpFailure):
 
 
 class BadResponse(HttpFailure):
-    """What came is no HTTP/1.1, or past a bound of ours."""
+    """The response is no HTTP/1.1, or exceeds a limit."""

@@ -1,4 +1,4 @@
-"""The connections to one server: kept for the next request, bounded in number, closed when nobody needs them."""
+"""The connections to one server: kept for reuse, bounded in number, closed when idle."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEPT_S = 15.0
 
 
 class Pool:
-    """Used on one event loop. Who waits for a connection gets one in the order of asking."""
+    """Connections of one server. Used on one event loop; waiting requests get one in the order of asking."""
 
     def __init__(self, connector: Connector, most: int) -> None:
         self._loop = asyncio.get_running_loop()
@@ -32,7 +32,7 @@ class Pool:
         self._is_closed = False
 
     async def ask(self, request: bytes, written: Written, until: float) -> Response:
-        """Return an answer when its head has come, as `HttpConnection.ask`."""
+        """Send a request on a free connection and return its answer when the head has come, as `HttpConnection.ask`."""
         connection = self._newest()
         if connection is None:
             async with asyncio.timeout_at(until):
@@ -48,7 +48,8 @@ class Pool:
             connection.abort()
 
     def _newest(self) -> HttpConnection | None:
-        """Return the connection that was used last, unless it was kept for too long: others were for longer."""
+        """Return the connection used last; None where there is none, or it was idle too long (all others were idle for
+        longer)."""
         if not self._idle:
             return None
         connection = self._idle.pop()
@@ -76,7 +77,7 @@ class Pool:
         return connection
 
     async def _made(self) -> HttpConnection:
-        """Make one for which there is room, and give the room back where that fails."""
+        """Connect, for which a place is reserved; on failure pass the place on."""
         try:
             connection = await self._connector.connect(lambda: HttpConnection(self._loop, self._over))
             if self._is_closed or connection.is_closed:
@@ -98,7 +99,7 @@ class Pool:
             self._pass_on(None)
 
     def _pass_on(self, connection: HttpConnection | None) -> None:
-        """Give a connection, or the room for one, to whoever waits longest; else keep it."""
+        """Give a connection (None: a place for one) to the longest waiting request; else keep it."""
         if connection is not None and connection.is_closed:
             return  # its room was passed on when it closed
         while self._waiting:

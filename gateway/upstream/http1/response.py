@@ -1,4 +1,4 @@
-"""An answer whose head has come; its body comes in pieces."""
+"""A response whose head has come; its body comes in pieces."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ turn after so many, however fast a server sends."""
 
 
 class ResponseSource(Protocol):
-    """The connection that an answer comes by."""
+    """The connection that delivers a response."""
 
     def taken(self) -> None:
-        """Note that all that was held was taken."""
+        """Report that all held bytes were taken."""
 
     def expect(self, until: float) -> None:
-        """Fail the answer with `TimeoutError` at `until`, in the loop's time; `inf`: never mind."""
+        """Fail the response with `TimeoutError` at `until`, in the loop's time; `inf`: no limit."""
 
     def abort(self) -> None: ...
 
 
 class Response:
-    """`status` and `headers` are there from the beginning: names in lower case, values of one name joined by commas. A
-    body without a known length is as long as its connection; a known one that is cut raises."""
+    """`headers`: names in lower case, repeated ones joined by commas. A body of unknown length ends with the
+    connection; one of known length that is cut raises."""
 
     __slots__ = ("_end", "_failure", "_pieces", "_source", "_waiter", "headers", "held", "status")
 
@@ -46,11 +46,11 @@ class Response:
 
     @property
     def at_end(self) -> bool:
-        """Return whether all of the body was taken, or no more of it comes."""
+        """Return whether the whole body was taken, or no more of it can come."""
         return self._source is None and not self._pieces
 
     def take(self) -> bytes:
-        """Return what came and was not taken, without waiting; it may be nothing."""
+        """Return the bytes received and not yet taken, without waiting; may be empty."""
         pieces = self._pieces
         if not pieces:
             return b""
@@ -62,8 +62,8 @@ class Response:
         return found
 
     async def read(self, until: float) -> bytes:
-        """Return what comes next, b"" at the end. Raises `HttpFailure` where the answer breaks off, `TimeoutError` at
-        `until`, in the loop's time, after which nothing more comes."""
+        """Return the next bytes, b"" at the end. Raises `HttpFailure` where the response breaks off, and `TimeoutError`
+        at `until`, in the loop's time, after which no more bytes come."""
         while not self._pieces:
             if self._failure is not None:
                 raise self._failure
@@ -83,7 +83,7 @@ class Response:
                 source.expect(math.inf)
 
     def close(self) -> None:
-        """Close the connection, unless the whole answer came: it serves the next request then."""
+        """Close the connection, unless the whole response came, after which it may serve the next request."""
         if self._source is not None:
             self._source.abort()
 
@@ -95,12 +95,12 @@ class Response:
         self._wake()
 
     def end(self) -> None:
-        """Note that all has come."""
+        """Mark the response as complete."""
         self._source = None
         self._wake()
 
     def fail(self, failure: OSError) -> None:
-        """Note that no more comes. What came before is read first."""
+        """Mark the response as failed. Bytes received before are read first."""
         self._failure, self._source = failure, None
         self._wake()
 

@@ -1,1 +1,1 @@
-"""Reading what another server answers, each field against its bound."""
+"""Read upstream answers, checking each field against its bound."""

@@ -16,7 +16,7 @@ _LOOK_EVERY = 8
 
 
 class Spare:
-    """CPU time in seconds that the texts of one choice may still take beyond their allowance a byte."""
+    """CPU seconds that the texts of one choice may still use beyond their allowance per byte."""
 
     __slots__ = ("left_s",)
 

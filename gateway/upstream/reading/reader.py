@@ -1,6 +1,6 @@
-"""Parse chunks of another server into facts, each field checked against its bound.
+"""Parse upstream chunks into facts, checking each field against its bound.
 
-Not covered: what the texts say, which rails and grammars judge. Fields that are not named here are ignored.
+Not covered: the texts' content, which rails and grammars judge. Fields that are not named here are ignored.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NOTHING: Mapping[str, Any] = {}
 
 @dataclass(slots=True)
 class CallPart:
-    """Of one call: what a chunk adds to its name and arguments."""
+    """The part of one call's name and arguments that a chunk adds."""
 
     index: int
     name: str
@@ -46,7 +46,7 @@ class CallPart:
 
 @dataclass(slots=True)
 class Said:
-    """What a chunk adds to one choice."""
+    """The part of one choice that a chunk adds."""
 
     index: int
     text: str
@@ -63,7 +63,7 @@ class Said:
 @quick
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What the server says was used."""
+    """The usage that the server reports."""
 
     prompt: int
     completion: int

@@ -1,4 +1,4 @@
-"""Client of the servers of one model: which one is asked, retries, and what is told where none answers."""
+"""Client of the servers of one model: server choice, retries, and the error where none answers."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ class Client:
         """Tries at a server that had read the beginning of the prompt before."""
 
     def disbelieve(self, request_id: str) -> None:
-        """Count an answer whose usage cannot be true. A server that claims such a thing does so with every answer, so
-        it is said at most once a minute."""
+        """Count an answer with implausible usage. A server that reports it does so with every answer, so it is logged
+        at most once a minute."""
         self.disbelieved += 1
         now_s = time.monotonic()
         if now_s >= self._said_again_s:
@@ -89,7 +89,7 @@ class Client:
 
     @property
     def left_alone(self) -> Sequence[UpstreamServer]:
-        """Return the servers that are not asked now."""
+        """Return the servers that are not called now."""
         usable = self._usable()
         return [server for server in self.servers if server not in usable]
 
@@ -208,8 +208,8 @@ class Client:
         return any(server.number not in tries.avoid for server in self._usable())
 
     def _told(self, failed: Mapping[int, TryFailed]) -> SluicegateError:
-        """Return the error that names what was tried. Servers are numbered as they are configured: their addresses are
-        the operator's."""
+        """Return the error after the failed attempts. Servers are numbered as configured: their addresses are the
+        operator's secret."""
         name, count = self._name, len(self.servers)
         if count == 1:
             if failed:

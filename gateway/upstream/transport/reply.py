@@ -34,19 +34,19 @@ class Reply(Protocol):
         of a stream between two things that belong to the answer."""
 
     def progressed(self) -> None:
-        """Restart the silence timer: something that belongs to the answer arrived."""
+        """Restart the silence timer: bytes of the answer arrived."""
 
     def failed(self, why: str) -> None:
-        """Report that the body was cut or is none: that counts against the server."""
+        """Report that the body was cut or is malformed; counts against the server."""
 
     async def finish(self) -> None:
-        """Return the connection to the pool if the server ends the response at once; all that matters was read."""
+        """Return the connection to the pool if the server ends the response at once; everything needed was read."""
 
     def drop(self) -> None: ...
 
 
 class Answering(Protocol):
-    """The server that a reply is of."""
+    """The server that a reply comes from."""
 
     number: int
     running: int

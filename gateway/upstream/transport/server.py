@@ -50,7 +50,7 @@ class Tries:
     """Servers that failed at this answer already; others are asked first."""
 
     def next(self, failed: int | None) -> Tries:
-        """Return the count for the next answer to the same request, after one of server `failed` was no good."""
+        """Return the count for another answer to the same request, after server `failed` gave a bad one."""
         return Tries(0, self.made, self.avoid | (set() if failed is None else {failed}))
 
 
@@ -122,7 +122,7 @@ class UpstreamServer:
 
     @property
     def load(self) -> float:
-        """Return how many requests run there: ours, and what it reported beside them."""
+        """Return how many requests run on the server: ours, and the others that it reported."""
         others = 0.0 if self.report.requests is None else max(0.0, self.report.requests - self.running_then)
         return self.running + others
 
@@ -147,8 +147,7 @@ class UpstreamServer:
         self.breaker.succeeded()
 
     def broke_off(self) -> None:
-        """Note that an answer was cut or is none. With no other server to ask, that does not keep anybody from
-        asking."""
+        """Record that an answer was cut or malformed. Where no other server exists, this one is still called."""
         if not self._alone:
             self._failed()
 
@@ -212,7 +211,7 @@ class UpstreamServer:
             answer.close()
 
     async def _turned_down(self, answer: Response, attempt: Try, reading: _BegunTry, until: float | None) -> Exception:
-        """Return what an answer means that is none, and let go of it."""
+        """Return the error for a response that is no answer, and release its connection."""
         try:
             if answer.status < 500 or answer.status in NOT_BEGUN:
                 reading.refused()
@@ -261,8 +260,8 @@ class UpstreamServer:
         return self._turned_away(as_error(name, status, said) if status in OF_THE_REQUEST else None, status)
 
     def _turned_away(self, error: SluicegateError | None, status: int) -> Exception:
-        """Return what a status means that no further try at this server changes. What it says about the server, not
-        about the request, is no reason not to ask another."""
+        """Return the error for a status that a retry at this server would not change. A fault of the server, not of the
+        request, allows another server."""
         if error is None and not self._alone:
             self._failed()
         else:
@@ -279,7 +278,7 @@ class UpstreamServer:
 
 
 def _nothing() -> None:
-    """Note nothing of a request without a body."""
+    """Do nothing: the sending of a GET is not counted."""
 
 
 class _BegunTry:
@@ -296,5 +295,5 @@ class _BegunTry:
         self._written = True
 
     def refused(self) -> None:
-        """Take the attempt back: the server did not begin."""
+        """Uncount the written prompt: the server refused to begin."""
         self._tries.read -= self._written

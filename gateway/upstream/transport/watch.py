@@ -1,4 +1,4 @@
-"""Ask several servers of a model, again and again, whether they live and how busy they are."""
+"""Probe the servers of a model periodically for health and load."""
 
 from __future__ import annotations
 
