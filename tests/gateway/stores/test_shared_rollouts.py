@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,18 +33,21 @@ def quick_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollouts, "LEASE_S", 1.0)
 
 
+Script = Callable[[Job], list[str]]
+
+
 def said_by(job: Job) -> list[str]:
     return ["rubbish" if job.model == NEW else "sense"]
 
 
 @contextmanager
-def rolling(url: str, audit: Path) -> Iterator[TestApp]:
+def rolling(url: str, audit: Path, script: Script = said_by) -> Iterator[TestApp]:
     settings: dict[str, Any] = {
         "database": {"url": url, "look_s": 0.05, "patience_s": 1.0},
         "routing": {"models": {"m": {"sticky": "none", "rollout": ROLLOUT}}},
         "audit": {"path": str(audit)},
     }
-    with TestApp(script=said_by, names=(GOOD, NEW), settings=settings, keys=OPERATOR) as app:
+    with TestApp(script=script, names=(GOOD, NEW), settings=settings, keys=OPERATOR) as app:
         app.client.headers["authorization"] = "Bearer operator"
         yield app
 
@@ -119,7 +122,9 @@ def test_a_write_that_is_kept_though_its_answer_is_lost_counts_once(
             lost.pop()
             raise DatabaseUnavailable(errno.ETIMEDOUT, "no answer came")
 
-    with rolling(url, tmp_path / "audit.jsonl") as first, rolling(url, tmp_path / "audit.jsonl") as second:
+    # Both versions answer alike: a rollout that is held stops all the same for a version that is worse.
+    path = tmp_path / "audit.jsonl"
+    with rolling(url, path, lambda _: ["sense"]) as first, rolling(url, path, lambda _: ["sense"]) as second:
         until(lambda: look(first)["pending"] is None and look(second)["pending"] is None)
         first.client.post("/admin/rollouts/m/hold", json={})
         until(lambda: look(second)["state"] == "held")
