@@ -5,7 +5,8 @@ and the alphabet of look-alike letters; a phrase begins and ends at a word borde
 also found with digits for letters, with emphasis marks inside, and with all letters spaced out.
 
 Not covered: other words for the same thing, inflected forms, spelling mistakes, hyphenation at a line's end, phrases
-across two JSON strings, and look-alikes beyond `confusables.py`.
+across two JSON strings, letters spelled by percent signs, HTML entities or base64, and look-alikes beyond
+`confusables.py`.
 """
 
 from __future__ import annotations
