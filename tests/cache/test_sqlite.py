@@ -85,6 +85,9 @@ async def test_a_file_that_is_locked_costs_its_deadline_and_heals(tmp_path: Path
         await cache.purge(Caller("acme"), tenant="acme")
     locker.rollback()
     locker.close()
-    recall = await cache.recall(asked())
-    assert await cache.remember(asked(), ANSWERS, recall)
+    for _ in range(20):  # on a busy machine a write may take longer than its deadline
+        if await cache.remember(asked(), ANSWERS, await cache.recall(asked())):
+            break
+    else:
+        pytest.fail("nothing is kept after the lock was given up")
     await cache.close()

