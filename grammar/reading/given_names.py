@@ -8,6 +8,8 @@ from collections.abc import Container, Iterable, Iterator
 _MANY = 32
 """More names with one beginning are looked through once and remembered."""
 _REMEMBERED = 64
+_FEW = 8
+"""Names of an object that are looked through one by one."""
 
 
 class NameSet:
@@ -52,30 +54,41 @@ class NameSet:
 
 
 class GivenNames:
-    """Immutable. Sets of falling sizes, each at least twice the next: one name more copies few of them, while every
-    state on the way is kept (Bentley and Saxe, "Decomposable searching problems", 1980)."""
+    """Immutable. The last few names as they came, since most objects have no more and are asked about rarely; before
+    them sets of falling sizes, each at least twice the next: one name more copies few of them, while every state on the
+    way is kept (Bentley and Saxe, "Decomposable searching problems", 1980)."""
 
-    __slots__ = ("_parts",)
+    __slots__ = ("_last", "_parts")
 
-    def __init__(self, parts: tuple[NameSet, ...] = ()) -> None:
+    def __init__(self, parts: tuple[NameSet, ...] = (), last: tuple[str, ...] = ()) -> None:
         self._parts = parts
+        self._last = last
 
     def plus(self, name: str) -> GivenNames:
-        parts, last = self._parts, [name]
-        while parts and len(parts[-1]) < 2 * len(last):
-            last += parts[-1]
+        last = (*self._last, name)
+        if len(last) < _FEW:
+            return GivenNames(self._parts, last)
+        parts, names = self._parts, [*last]
+        while parts and len(parts[-1]) < 2 * len(names):
+            names += parts[-1]
             parts = parts[:-1]
-        return GivenNames((*parts, NameSet(last)))
+        return GivenNames((*parts, NameSet(names)))
 
     def all(self) -> frozenset[str]:
-        return frozenset().union(*self._parts)
+        return frozenset(self._last).union(*self._parts)
 
     def rests(self, begun: str, among: Container[str]) -> list[str]:
-        """Return `NameSet.rests` of all sets together."""
-        return [rest for part in self._parts for rest in part.rests(begun, among)]
+        """Return `NameSet.rests` of all names together."""
+        size = len(begun)
+        found = [rest for name in self._last if name.startswith(begun) and (rest := name[size:]) in among]
+        for part in self._parts:
+            found += part.rests(begun, among)
+        return found
 
     def __contains__(self, name: object) -> bool:
-        return any(name in part for part in self._parts)
+        return name in self._last or any(name in part for part in self._parts)
 
     def __iter__(self) -> Iterator[str]:
-        return (name for part in self._parts for name in part)
+        yield from self._last
+        for part in self._parts:
+            yield from part
