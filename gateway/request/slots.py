@@ -38,6 +38,7 @@ from sluicegate.plugins import (
     Constraint,
     ContentBlocked,
     FairConstrainer,
+    GenerationFailed,
     GrammarError,
     Job,
     Overloaded,
@@ -299,6 +300,8 @@ async def moderate(exchange: Exchange) -> AsyncGenerator[Delta, None]:
     try:
         async for piece in pieces:
             for delta in moderation.feed(piece) if judging is None else await _judged(judging, moderation, piece):
+                if delta.finish_reason == "error":  # dialects have no word for it: it would look like a whole answer
+                    raise GenerationFailed("the model's generation ended in an error before the answer was whole")
                 exchange.released()
                 yield delta
             if judging is not None and judging.failure is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 from sluicegate.gateway.upstream.bounds import (
     ENDS,
@@ -20,18 +20,28 @@ from sluicegate.gateway.upstream.bounds import (
     MOST_TOKEN_CHARS,
     Bounds,
 )
-from sluicegate.gateway.upstream.events import Malformed
+from sluicegate.gateway.upstream.events import Broken, Malformed, Severed
 from sluicegate.plugins import FinishReason, TokenLogprob
 from sluicegate.plugins.frozen import quick
 
-REASONS: Mapping[str, FinishReason] = {r: r for r in get_args(FinishReason)} | {
-    "function_call": "tool_calls",
-    "max_tokens": "length",
-    "model_length": "length",
+REASONS: Mapping[str, FinishReason] = {
+    "stop": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
     "end_turn": "stop",
     "stop_sequence": "stop",
-    "eos": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "repetition": "length",  # of vLLM, where `repetition_detection` cut a loop
+    "tool_calls": "tool_calls",
+    "tool_use": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
 }
+"""How other servers name the end of a choice. Every other word is no end: the answer is not used."""
+GIVEN_UP = frozenset({"abort", "cancelled", "error", "insufficient_system_resource"})
+"""The server stopped by itself, whatever it was asked."""
 NOTHING: Mapping[str, Any] = {}
 
 
@@ -72,7 +82,7 @@ class Claim:
 
 
 def said(chunk: Mapping[str, Any], bounds: Bounds) -> Iterator[Said]:
-    """Yield what `chunk` adds, choice by choice. Raises `Malformed`."""
+    """Yield what `chunk` adds, choice by choice. Raises `Broken`."""
     choices = chunk.get("choices")
     if choices is None:
         return
@@ -123,12 +133,19 @@ def _choice(sent: Mapping[str, Any], bounds: Bounds) -> Said:
 
 
 def _reason(sent: Any) -> FinishReason | None:
-    """Map a finish reason; an unknown one means that something went wrong there."""
+    """Map a finish reason. Raises `Severed` where the server gave the choice up, `Broken` for an unknown word: what
+    stands there so far may be cut anywhere, and no dialect has a word that would say so. The word itself is not
+    repeated: it is the server's."""
     if sent is None or sent == "":
         return None
     if type(sent) is not str or len(sent) > MOST_REASON:
         raise Malformed(f"`finish_reason` of the server is no text of at most {MOST_REASON} characters")
-    return REASONS.get(sent, "error")
+    reason = REASONS.get(sent)
+    if reason is not None:
+        return reason
+    if sent in GIVEN_UP:
+        raise Severed("the server gave up on it before it was whole")
+    raise Broken("its `finish_reason` is none of an answer that is whole, too long or refused")
 
 
 def _calls(sent: Any) -> list[CallPart]:

@@ -26,6 +26,11 @@ from tests.waiting import until
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 AS_JSON: dict[str, Any] = {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}}
+ASKED_BY: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"messages": [{"role": "user", "content": "hi"}]},
+    "/v1/messages": {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 20},
+    "/v1/responses": {"input": "hi"},
+}
 BAD, GOOD = '{"a": "one"}', '{"a": 1}'
 
 
@@ -178,6 +183,41 @@ def test_a_stream_that_fails_never_looks_like_an_answer(act: Act, stream: bool) 
         reply = asked(app, stream=stream)
         assert error(reply)["code"] == "upstream_failed"
         assert "secret detail" not in str(reply)
+
+
+@pytest.mark.parametrize(
+    "reason", ["abort", "error", "cancelled", "insufficient_system_resource", "STOP", "secret detail"]
+)
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("text", ["Hello", ""])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/responses"])
+def test_an_answer_that_ends_for_another_reason_is_a_failure(reason: str, stream: bool, text: str, path: str) -> None:
+    """The server stopped in the middle. No dialect has a word for that: `end_turn` and `completed` would lie."""
+    body = {"model": "far", "stream": stream, **ASKED_BY[path]}
+    with running(ScriptedServer(says(text, reason=reason))) as url, gateway(url) as app:
+        reply = app.client.post(path, json=body)
+        assert "upstream_failed" in reply.text
+        assert reply.status_code == (200 if stream else 502)
+        assert "secret detail" not in reply.text
+        assert not any(word in reply.text for word in ("end_turn", "response.completed", '"finish_reason":"'))
+
+
+def test_half_a_structured_answer_of_a_server_that_gave_up_is_none() -> None:
+    """Half an object under a schema would leave with a 200; instead it is asked for again."""
+    server = ScriptedServer(says('{"a": ', reason="abort"), says(GOOD))
+    with running(server) as url, gateway(url) as app:
+        assert asked(app, stream=False, **AS_JSON).text == GOOD
+    assert len(server.bodies) == 2
+
+
+@pytest.mark.parametrize(
+    ("reason", "shown"),
+    [("eos_token", "stop"), ("repetition", "length"), ("model_length", "length"), ("content_filter", "content_filter")],
+)
+@pytest.mark.parametrize("stream", [True, False])
+def test_ends_have_one_name_whatever_a_server_calls_them(reason: str, shown: str, stream: bool) -> None:
+    with running(ScriptedServer(says("Hello", reason=reason))) as url, gateway(url) as app:
+        assert asked(app, stream=stream).finish_reason == shown
 
 
 def test_a_cut_stream_is_asked_for_again_while_nothing_has_left() -> None:
