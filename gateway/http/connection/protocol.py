@@ -109,6 +109,10 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._head_bytes = 0
+        self._silent_bytes = 0
+        """Behind the head, since the last of its body: of trailers and of what stands beside the sizes of chunks."""
+        self._why = ""
+        """What the parser is told to refuse."""
         self._ended = False
         self._refused = 0
         """In this turn."""
@@ -142,11 +146,29 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
         if self.cycle is REFUSED:
             self._expect_rest()
         # Of bytes behind another request nobody says how many are of this head; the next ones are.
-        if self._head is None or self._ended or self.transport.is_closing():
+        if self._ended or self.transport.is_closing():
+            return
+        if self._head is None:
+            self._expect_end(len(data))
             return
         self._head_bytes += len(data)
         if self._head_bytes > self.limits.max_head_bytes:
             self.send_400_response(f"The head of the request is larger than {self.limits.max_head_bytes} bytes.")
+
+    def _expect_end(self, arrived: int) -> None:
+        """Count what came and is no body: the parser keeps a trailer until it is whole, however long it gets."""
+        self._silent_bytes += arrived
+        if self._silent_bytes > self.limits.max_head_bytes + arrived:
+            self.transport.abort()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer as uvicorn, in our own words where it was we who refused."""
+        super().send_400_response(self._why or msg)
+
+    def _refusal(self, why: str) -> ValueError:
+        """Return what makes httptools end the parsing, and uvicorn answer with a 400."""
+        self._why = why
+        return ValueError(why)
 
     def _unsupported_upgrade_warning(self) -> None:
         """Keep the request to be read again, without its offer: the parser takes what follows the head, a body too,
@@ -177,15 +199,24 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
         self._expect_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._head is None:  # a trailer: what a proxy let nobody say in the head would be said behind its back
+            return
         if len(self.headers) >= self.limits.max_headers:
-            raise ValueError("too many headers")  # httptools makes it a parser error, uvicorn a 400
+            raise self._refusal(f"The request has more than {self.limits.max_headers} headers; send fewer.")
         if len(name) == len(TRANSFER) and name.lower() == TRANSFER and value.lower() != b"chunked":
-            raise ValueError("the body is packed on its way")  # the parser would hand it on as it came
+            raise self._refusal("The body is packed on its way; send it as it is.")  # it would be handed on as it came
         super().on_header(name, value)
 
+    def on_body(self, body: bytes) -> None:
+        self._silent_bytes = 0
+        super().on_body(body)
+
     def on_headers_complete(self) -> None:
+        if len(self._read) > self.limits.max_head_bytes and self._is_too_large():
+            raise self._refusal(f"The head of the request is larger than {self.limits.max_head_bytes} bytes.")
         _stop(self._head)
         self._head = None
+        self._silent_bytes = 0
         self._offers = self.parser.should_upgrade() and self._offers_another()
         if self._offers:
             return
@@ -198,6 +229,11 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
         else:
             note_arrival(self.scope, self.transport.get_extra_info("socket"))  # type: ignore[arg-type]
             copy_context().run(self._at_door)  # what is found out about the key is forgotten with the request
+
+    def _is_too_large(self) -> bool:
+        """Measure a head that came, whole, in a read that is larger than heads may be."""
+        lines = sum([len(name) + len(value) + len(": \r\n") for name, value in self.headers])
+        return len(self.url) + lines > self.limits.max_head_bytes
 
     def _at_door(self) -> None:
         refusal = self.door(self.url, self.scope) if self._is_plain() else None  # type: ignore[arg-type]
