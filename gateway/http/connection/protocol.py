@@ -110,7 +110,9 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
         super().__init__(*arguments, **options)
         self._head_bytes = 0
         self._silent_bytes = 0
-        """Behind the head, since the last of its body: of trailers and of what stands beside the sizes of chunks."""
+        """Of reads behind the head without any of its body: of trailers and of what stands beside sizes of chunks."""
+        self._has_body = False
+        """The last read has."""
         self._why = ""
         """What the parser is told to refuse."""
         self._ended = False
@@ -157,8 +159,11 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
 
     def _expect_end(self, arrived: int) -> None:
         """Count what came and is no body: the parser keeps a trailer until it is whole, however long it gets."""
+        if self._has_body:
+            self._has_body, self._silent_bytes = False, 0
+            return
         self._silent_bytes += arrived
-        if self._silent_bytes > self.limits.max_head_bytes + arrived:
+        if self._silent_bytes > self.limits.max_head_bytes:
             self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
@@ -208,7 +213,7 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:
-        self._silent_bytes = 0
+        self._has_body = True
         super().on_body(body)
 
     def on_headers_complete(self) -> None:
@@ -216,7 +221,7 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
             raise self._refusal(f"The head of the request is larger than {self.limits.max_head_bytes} bytes.")
         _stop(self._head)
         self._head = None
-        self._silent_bytes = 0
+        self._silent_bytes, self._has_body = 0, True  # of the read with the end of the head nobody says how much it is
         self._offers = self.parser.should_upgrade() and self._offers_another()
         if self._offers:
             return

@@ -61,6 +61,22 @@ def test_a_body_of_many_small_chunks_is_read(gateway: Served) -> None:
     assert gateway.raw(head(CHUNKED), pieces, b"0\r\n\r\n").startswith(b"HTTP/1.1 200")
 
 
+def test_sizes_of_chunks_that_come_by_themselves_are_no_trailers(gateway: Served) -> None:
+    """Many clients write the size of a chunk apart from it, after a read that is larger than a head may be."""
+    body = BODY[:-1] + b" " * (8 * LIMITS["max_head_bytes"]) + b"}"  # type: ignore[operator, arg-type]
+    half = len(body) // 2
+    pieces = [
+        b"%x\r\n" % half,
+        body[:half],
+        b"\r\n%x\r" % (len(body) - half),
+        b"\n",
+        body[half:],
+        b"\r\n0",
+        b"\r\n\r\n",
+    ]
+    assert gateway.raw(head(CHUNKED), *pieces, pause_s=0.02).startswith(b"HTTP/1.1 200")
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [(b"x: " + b"a" * 8300, b"larger than 8192 bytes"), (b"\r\n".join([b"x: 1"] * 60), b"more than 50 headers")],
