@@ -81,13 +81,13 @@ class Generators:
         for _, part in self._parts:
             if isinstance(part, TextEmbedder) and (model is None or model in part.models):
                 return await part.embed(texts, model=model)
-        raise RequestError("no model that is served here embeds texts", param="model", code="model_not_found")
+        raise _unable(model, "embeds texts")
 
     async def score(self, query: str, texts: Sequence[str], *, model: str | None = None) -> Scores:
         for _, part in self._parts:
             if isinstance(part, TextScorer) and (model is None or model in part.models):
                 return await part.score(query, texts, model=model)
-        raise RequestError("no model that is served here scores texts", param="model", code="model_not_found")
+        raise _unable(model, "scores texts")
 
     def open_reading(self, model: str, tenant: str) -> TokenReading:
         part = self.part_of(model)
@@ -108,3 +108,9 @@ class Generators:
         if not isinstance(part, ModelHost):
             raise RequestError(f"the generator of model {name!r} cannot let it go", param="model")
         await part.remove_model(name, drain_s=drain_s)
+
+
+def _unable(model: str | None, what: str) -> RequestError:
+    """Say that `model` cannot do what another one that is served may well do. None: no model can."""
+    who = "no model that is served here" if model is None else f"model {model!r} is none that"
+    return RequestError(f"{who} {what}; name another one", param="model", code="unsupported_model")

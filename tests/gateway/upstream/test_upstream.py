@@ -220,6 +220,19 @@ def test_ends_have_one_name_whatever_a_server_calls_them(reason: str, shown: str
         assert asked(app, stream=stream).finish_reason == shown
 
 
+@pytest.mark.parametrize(
+    ("path", "more"), [("/v1/embeddings", {"input": "a"}), ("/v1/score", {"text_1": "a", "text_2": "b"})]
+)
+def test_a_model_that_cannot_is_named_and_not_said_to_stand_for_all(path: str, more: dict[str, Any]) -> None:
+    """Another model of the same gateway may embed: that none does would be untrue."""
+    stages = {"generate": ["upstream", "scripted"], "constrain": ["unconstrained"]}
+    with running(ScriptedServer(says("x"))) as url, gateway(url, pipeline=stages) as app:
+        answer = app.client.post(path, json={"model": "far", **more})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "unsupported_model"
+    assert "'far'" in answer.json()["error"]["message"]
+
+
 def test_a_cut_stream_is_asked_for_again_while_nothing_has_left() -> None:
     server = ScriptedServer(streams(cut=True), says("Hello"))
     with running(server) as url, gateway(url) as app:
