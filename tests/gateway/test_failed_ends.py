@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from sluicegate.gateway.testing import MODEL, TestApp
+from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import RegistryLike
 from sluicegate.plugins.testing import ScriptedModel
+from sluicegate.plugins.testing.doubles import MODEL
 
 ASKED: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": {"messages": [{"role": "user", "content": "hi"}]},
