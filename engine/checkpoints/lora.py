@@ -7,6 +7,7 @@ other kinds of adapters, magnitudes (DoRA), trained biases, tokens of its own, f
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sluicegate.engine.checkpoints.fitting import refuse_no_numbers
+from sluicegate.engine.checkpoints.stored_tensors import stored_tensors
 from sluicegate.plugins import ModelLoadError
 
 _PREFIX = "base_model.model."
@@ -79,7 +82,12 @@ def _config(folder: Path) -> dict[str, Any]:
         raise ModelLoadError(
             f"{str(folder)!r} is no adapter: expected adapter_config.json and adapter_model.safetensors"
         )
-    config: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    try:
+        config: Any = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise ModelLoadError(f"adapter_config.json of the adapter {str(folder)!r} is not JSON: {error}") from error
+    if not isinstance(config, dict):
+        raise ModelLoadError(f"adapter_config.json of the adapter {str(folder)!r} is no JSON object")
     if config.get("peft_type") != "LORA":
         raise ModelLoadError(f"the adapter {str(folder)!r} is of type {config.get('peft_type')}; only LORA is served")
     refused = {
@@ -99,7 +107,26 @@ def _config(folder: Path) -> dict[str, Any]:
             f"the adapter {str(folder)!r} uses {', '.join(found)}, which plain LoRA does not express; "
             "merge it into the checkpoint with peft first"
         )
+    _check_numbers(config, folder)
     return config
+
+
+def _check_numbers(config: dict[str, Any], folder: Path) -> None:
+    """Raise `ModelLoadError` for ranks and scales that are none. A pattern's value counts for the layers it names."""
+    alphas, ranks = (config.get(name) or {} for name in ("alpha_pattern", "rank_pattern"))
+    if not (isinstance(alphas, dict) and isinstance(ranks, dict)):
+        raise ModelLoadError(f"the adapter {str(folder)!r}: alpha_pattern and rank_pattern are objects of numbers")
+    for name, value in (("lora_alpha", config.get("lora_alpha")), *alphas.items()):
+        if type(value) not in (int, float) or not math.isfinite(value):
+            raise ModelLoadError(f"the adapter {str(folder)!r} has the scale {name} = {value!r}; expected a number")
+    for name, value in (("r", config.get("r", 1)), *ranks.items()):
+        if type(value) is not int or value < 1:
+            raise ModelLoadError(f"the adapter {str(folder)!r} has the rank {name} = {value!r}; expected 1 or more")
+    for pattern in (*alphas, *ranks):
+        try:
+            re.compile(_layers(pattern))
+        except re.error as error:
+            raise ModelLoadError(f"the adapter {str(folder)!r} names layers by {pattern!r}: {error}") from error
 
 
 def _changes_the_base(config: dict[str, Any]) -> bool:
@@ -111,8 +138,11 @@ def _factors(module: Any, folder: Path) -> dict[str, dict[str, Tensor]]:
     """Return module name -> its A [r, in] and B [out, r]."""
     from safetensors.torch import load_file
 
+    path = folder / "adapter_model.safetensors"
+    stored_tensors([path], str(folder))  # says what is wrong with a file that is not whole
     found: dict[str, dict[str, Tensor]] = {}
-    for name, tensor in load_file(folder / "adapter_model.safetensors").items():
+    for name, tensor in load_file(path).items():
+        refuse_no_numbers(name, tensor, str(folder))
         if _is_the_models_own(module, name.removeprefix(_PREFIX), tensor):
             continue
         match = _FACTOR.fullmatch(name.removeprefix(_PREFIX))
@@ -150,6 +180,12 @@ def _pair(module: Any, name: str, pair: dict[str, Tensor], config: dict[str, Any
             f"the adapter {str(folder)!r} changes {name!r} in shape {(down.shape[1], len(up))}, with ranks "
             f"{len(down)} and {up.shape[1]}; the model has {widths}: it is for another model"
         )
+    said = _of_layer(config.get("rank_pattern"), name, config.get("r", len(down)))
+    if said != len(down):
+        raise ModelLoadError(
+            f"the adapter {str(folder)!r} changes {name!r} with rank {len(down)}, and its adapter_config.json says "
+            f"{said}: one of its two files is another adapter's"
+        )
     return LowRank(down.contiguous(), up.contiguous())
 
 
@@ -174,8 +210,16 @@ def _refuse_shared(module: Any, name: str, folder: Path) -> None:
 
 
 def _scale(name: str, rank: int, config: dict[str, Any]) -> float:
-    """Return alpha / rank, with the rank of the factors. The first matching entry of `alpha_pattern` replaces alpha."""
-    patterns: dict[str, float] = config.get("alpha_pattern") or {}
-    own = (alpha for pattern, alpha in patterns.items() if re.fullmatch(rf"(.*\.)?({pattern})", name))
-    alpha = float(next(own, config["lora_alpha"]))
+    """Return alpha / rank, with the rank of the factors."""
+    alpha = float(_of_layer(config.get("alpha_pattern"), name, config["lora_alpha"]))
     return alpha / (rank**0.5 if config.get("use_rslora") else rank)
+
+
+def _of_layer(patterns: dict[str, Any] | None, name: str, otherwise: Any) -> Any:
+    """Return the value of the first pattern that names the layer."""
+    found = (value for pattern, value in (patterns or {}).items() if re.fullmatch(_layers(pattern), name))
+    return next(found, otherwise)
+
+
+def _layers(pattern: str) -> str:
+    return rf"(.*\.)?({pattern})"

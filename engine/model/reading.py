@@ -39,6 +39,7 @@ from sluicegate.engine.model.kept_load import KeptLoad
 from sluicegate.engine.parallel.share import Share
 from sluicegate.engine.parallel.split import refuse_unsplittable
 from sluicegate.engine.settings import GgufKind, WeightsKind
+from sluicegate.engine.text.chat_rendering import refuse_malformed
 from sluicegate.engine.text.fast_tokenizer import FastTokenizer
 from sluicegate.plugins import ModelLoadError
 
@@ -94,6 +95,7 @@ def read_pretrained(
             scale_positions(config, file)
             size_experts(config, file)
         tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False, **more)
+        refuse_malformed(tokenizer.chat_template, where)
         kind = _dtype(dtype, device)
         known: dict[str, Packed] = {}
         wide = as_read and kind == torch.float32 and device.type == "cpu"

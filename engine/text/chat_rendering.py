@@ -1,4 +1,4 @@
-"""Render chat templates as `transformers` does, importing nothing but jinja2.
+"""Render chat templates as `transformers` does, importing little but jinja2.
 
 Templates come with checkpoints and are not trusted: they run in jinja2's sandbox and see plain JSON values alone.
 """
@@ -14,6 +14,8 @@ from typing import Any
 import jinja2
 from jinja2.ext import Extension, loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from sluicegate.plugins import ModelLoadError
 
 _OPEN = "CONTINUE_FINAL_MESSAGE_TAG "
 """Stands where the last message ends, until what the template writes after it is cut off."""
@@ -55,6 +57,21 @@ def render(
         **{name: _plain(value) for name, value in variables.items()},
     )
     return text if last is None else _left_open(text, last)
+
+
+def refuse_malformed(templates: Any, where: str) -> None:
+    """Raise `ModelLoadError` for a chat template that cannot be parsed: else each caller would be refused for it.
+    `templates`: one, several by name, or none."""
+    named = templates if isinstance(templates, Mapping) else {"chat_template": templates}
+    for name, template in named.items():
+        try:
+            if template:
+                _compiled(template)
+        except jinja2.TemplateSyntaxError as error:
+            raise ModelLoadError(
+                f"{where!r}: line {error.lineno} of its chat template {name!r} is no Jinja: {error.message}. Fetch it "
+                "anew, or correct it"
+            ) from error
 
 
 def _left_open(text: str, last: str) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from sluicegate.engine import load_model
+from sluicegate.engine.checkpoints.lora import read_adapter
 from sluicegate.plugins import ModelLoadError
 from tests.engine.driving import a_job, run, serving
 from tests.engine.lora import TARGETS, beside, write_adapter
@@ -45,6 +48,14 @@ async def test_a_merged_adapter_computes_what_stands_beside_the_layers(
         ({"init_lora_weights": "pissa_niter_4"}, TARGETS["llama"], "init_lora_weights = 'pissa_niter_4'"),
         ({"target_parameters": ["experts.gate_up_proj"]}, TARGETS["llama"], "target_parameters"),
         ({"alora_invocation_tokens": [3]}, TARGETS["llama"], "alora_invocation_tokens"),
+        ({"lora_alpha": "x"}, TARGETS["llama"], "the scale lora_alpha = 'x'"),
+        ({"lora_alpha": float("nan")}, TARGETS["llama"], "the scale lora_alpha = nan"),
+        ({"alpha_pattern": {"q_proj": None}}, TARGETS["llama"], "the scale q_proj = None"),
+        ({"alpha_pattern": {"(": 2}}, TARGETS["llama"], "names layers by"),
+        ({"alpha_pattern": [2]}, TARGETS["llama"], "objects of numbers"),
+        ({"r": 9}, TARGETS["llama"], "with rank 4, and its adapter_config.json says 9"),
+        ({"r": 0}, TARGETS["llama"], "the rank r = 0"),
+        ({"rank_pattern": {"v_proj": 2}}, TARGETS["llama"], "v_proj' with rank 4, and its adapter_config.json says 2"),
     ],
 )
 def test_what_a_merge_cannot_express_is_refused(
@@ -53,6 +64,46 @@ def test_what_a_merge_cannot_express_is_refused(
     adapter = write_adapter(tmp_path / "adapter", tiny_folder("llama"), targets, **config)
     with pytest.raises(ModelLoadError, match=message):
         load_model(tiny_folder("llama"), adapter=str(adapter))
+
+
+def read_beside(base: Path, adapter: Path) -> Any:
+    return read_adapter(load_model(base).module, adapter)
+
+
+def _cut(adapter: Path) -> None:
+    path = adapter / "adapter_model.safetensors"
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def _with_nan(adapter: Path) -> None:
+    path = adapter / "adapter_model.safetensors"
+    tensors = load_file(path)
+    next(iter(tensors.values()))[0, 0] = float("nan")
+    save_file(tensors, path)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (_cut, "adapter_model.safetensors is no whole safetensors file"),
+        (_with_nan, "holds numbers that are NaN"),
+        (lambda adapter: (adapter / "adapter_config.json").write_text("{"), "is not JSON"),
+        (lambda adapter: (adapter / "adapter_config.json").write_text("[]"), "is no JSON object"),
+    ],
+    ids=["cut", "nan", "no json", "a list"],
+)
+@pytest.mark.parametrize("merged", [True, False])
+def test_a_damaged_adapter_is_refused_and_named(
+    damage: Callable[[Path], Any], message: str, merged: bool, tiny_folder: Folder, tmp_path: Path
+) -> None:
+    """Beside the layers nothing else would notice: callers would get an error for each answer."""
+    base = tiny_folder("llama")
+    adapter = write_adapter(tmp_path / "adapter", base, TARGETS["llama"])
+    damage(adapter)
+    read = partial(load_model, base, adapter=str(adapter)) if merged else partial(read_beside, base, adapter)
+    with pytest.raises(ModelLoadError, match=message) as refused:
+        read()
+    assert str(adapter) in str(refused.value)
 
 
 def test_an_adapter_of_another_model_is_refused(tiny_folder: Folder, tmp_path: Path) -> None:

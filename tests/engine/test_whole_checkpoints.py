@@ -178,3 +178,14 @@ def test_code_that_lies_in_a_checkpoint_is_not_run(model_type: str, tiny_folder:
         with pytest.raises(ModelLoadError, match="brings Python code of its own"):
             load_model(folder)
     assert not ran.exists()
+
+
+@pytest.mark.parametrize("template", ["{% for", "{{ messages", "{% endif %}", "{% zork %}"])
+def test_a_chat_template_that_cannot_be_parsed_is_refused_at_load(
+    template: str, tiny_folder: Folder, tmp_path: Path
+) -> None:
+    """Else each caller would be told that the template refused the messages."""
+    folder = Path(shutil.copytree(tiny_folder("llama"), tmp_path / "folder"))
+    (folder / "chat_template.jinja").write_text(template)
+    with pytest.raises(ModelLoadError, match=r"line 1 of its chat template .* is no Jinja"):
+        load_model(folder)
