@@ -1,4 +1,4 @@
-"""Render chat templates as `transformers` does, importing little but jinja2.
+"""Render chat templates as `transformers` does, importing little more than jinja2.
 
 Templates come with checkpoints and are not trusted: they run in jinja2's sandbox and see plain JSON values alone.
 """
