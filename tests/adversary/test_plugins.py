@@ -190,7 +190,7 @@ class Fragile:
         self.dead = False
 
     async def screen(self, request: Request, caller: Any) -> ScreenResult:
-        if self.dead or "bad" in request.messages[0].content:
+        if self.dead or "rude" in request.messages[0].content:  # no word of the random hexadecimal digits of a trial
             raise RuntimeError("cannot read this")
         return ScreenResult()
 
@@ -199,7 +199,7 @@ def test_a_callers_texts_open_no_breaker_and_a_dead_rail_does() -> None:
     rail = Fragile()
     terms = {"default": {"screen": {"bad": {"failures_to_open": 2, "pause_s": 60}}}}
     with around(rail, policies=terms) as app:
-        assert [app.ask(f"bad {i}", stream=False).status for i in range(8)] == [500] * 8
+        assert [app.ask(f"rude {i}", stream=False).status for i in range(8)] == [500] * 8
         assert app.ask("good", stream=False).text == "Hello back"
         rail.dead = True
         assert [app.ask("good", stream=False).status for _ in range(4)] == [500, 500, 503, 503]
