@@ -170,7 +170,7 @@ class ToolCalls:
         size = len(texts.shown)
         exchange.read = Usage(exchange.read.prompt_tokens, -(-size // CHARS_PER_TOKEN))
         await self._judged_output(exchange, definition, result, size)
-        left = await screened(self._pipeline, exchange, server, tool, texts.texts) if texts.texts else []
+        left = await screened(self._pipeline, exchange, server, tool, texts) if texts.texts else []
         found = await self._rebuilt(exchange, definition, texts, left)
         memory.remember(server, tool, "\n".join(left), self._settings.carried_chars)
         notes = [*exchange.not_enforced, *(note for note in texts.left_out if "unread" in note)]

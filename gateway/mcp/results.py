@@ -47,6 +47,12 @@ class ResultTexts:
         return cls(tuple(blocks), tuple(texts), structured, bool(result.get("isError")), tuple(left_out))
 
     @property
+    def joined(self) -> tuple[str, ...]:
+        """Return the texts of several blocks of content as agents put them together; nothing where there is one."""
+        count = len(self.texts) - (self.structured is not None)
+        return joined(self.texts[:count]) if count > 1 else ()
+
+    @property
     def shown(self) -> str:
         """Return all of it as one text, for what is remembered of a run."""
         return "\n".join(self.texts)
@@ -67,6 +73,11 @@ class ResultTexts:
                 raise ValueError("what is structured is another kind of value")
             found["structuredContent"] = again
         return found
+
+
+def joined(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return `texts` as one, with nothing and with a line's end between them."""
+    return "".join(texts), "\n".join(texts)
 
 
 def _as_json(structured: Mapping[str, Any]) -> str:

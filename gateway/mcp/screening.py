@@ -11,6 +11,7 @@ from typing import Any
 from sluicegate.gateway.mcp.definitions import ToolDefinition
 from sluicegate.gateway.mcp.errors import UntrustedTarget
 from sluicegate.gateway.mcp.flows import RunMemory
+from sluicegate.gateway.mcp.results import ResultTexts, joined
 from sluicegate.gateway.mcp.settings import BETWEEN
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.pipeline import Pipeline
@@ -85,8 +86,10 @@ async def moderated(
     return found
 
 
-async def screened(pipeline: Pipeline, exchange: Exchange, server: str, tool: str, texts: Sequence[str]) -> list[str]:
-    """Return the `texts` of a result after the input rails. Raises `ContentBlocked`, whose reason names the source."""
+async def screened(pipeline: Pipeline, exchange: Exchange, server: str, tool: str, result: ResultTexts) -> list[str]:
+    """Return the texts of a result after the input rails, which also read what several blocks of content make together.
+    Raises `ContentBlocked`, whose reason names the source."""
+    texts = (*result.texts, *result.joined)
     asked = dataclasses.replace(
         exchange.request, messages=messages_of(server, tool, texts), tools=(), nbytes=sum(map(len, texts))
     )
@@ -99,4 +102,9 @@ async def screened(pipeline: Pipeline, exchange: Exchange, server: str, tool: st
             "allowed here"
         )
         raise told from error
-    return [message.content for message in seen.messages]
+    found = [message.content for message in seen.messages]
+    left, together = found[: len(result.texts)], found[len(result.texts) :]
+    if together and together != list(joined(left[: len(left) - (result.structured is not None)])):
+        reason = f"a rail would replace what stands across several blocks of a result of {server}/{tool}"
+        raise ContentBlocked("redaction", reason, reason)
+    return left

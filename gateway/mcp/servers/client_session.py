@@ -53,4 +53,7 @@ async def called(
     result = await session.send_request(types.CallToolRequest(params=params), RESULT)
     if isinstance(result, types.InputRequiredResult):
         raise ValueError("the server wants to ask a person, which this gateway does not pass on")
-    return result.model_dump(by_alias=True, mode="json", exclude_none=True)  # type: ignore[no-any-return]
+    found: dict[str, Any] = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+    if result.structured_content is not None:
+        found["structuredContent"] = result.structured_content  # as it came: the dump writes NaN and infinity as null
+    return found

@@ -102,14 +102,21 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ("test_arguments_are_judged_by_the_whole_draft",),
     ),
     (
-        "injection in results: text, errors, structure, names, links, resources",
+        "injection in results: text, errors, structure, names, links, resources, in pieces over several blocks",
         "`content_filter` with the source",
-        ("test_no_text_of_a_result_escapes_the_rails", "test_orders_in_a_result_are_found_by_the_rail_for_injections"),
+        (
+            "test_no_text_of_a_result_escapes_the_rails",
+            "test_what_a_rail_replaces_may_not_stand_across_blocks",
+            "test_orders_in_a_result_are_found_by_the_rail_for_injections",
+        ),
     ),
     (
         "keys and passwords in results",
         "replaced in text and structure",
-        ("test_secrets_in_a_result_are_replaced_in_text_and_structure",),
+        (
+            "test_secrets_in_a_result_are_replaced_in_text_and_structure",
+            "test_blocks_with_something_to_replace_in_each_are_passed_on",
+        ),
     ),
     (
         "results that break the tool's own schema",

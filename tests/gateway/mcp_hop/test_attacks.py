@@ -319,6 +319,8 @@ def test_secrets_in_arguments_are_replaced_before_they_are_sent() -> None:
         types.CallToolResult(content=[types.TextContent(type="text", text=f"a {CANARY}")], is_error=True),
         types.CallToolResult(content=[], structured_content={"deep": [{"note": f"a {CANARY}"}]}),
         types.CallToolResult(content=[], structured_content={f"a {CANARY}": 1}),
+        types.CallToolResult(content=[types.TextContent(type="text", text=part) for part in (CANARY[:5], CANARY[5:])]),
+        types.CallToolResult(content=[types.TextContent(type="text", text=letter) for letter in f"a {CANARY}"]),
         types.CallToolResult(
             content=[types.ResourceLink(type="resource_link", uri="https://x.example/", name=f"a {CANARY}")]
         ),
@@ -330,7 +332,7 @@ def test_secrets_in_arguments_are_replaced_before_they_are_sent() -> None:
             ]
         ),
     ],
-    ids=["text", "error", "structured", "name", "link", "resource"],
+    ids=["text", "error", "structured", "name", "two blocks", "letters", "link", "resource"],
 )
 def test_no_text_of_a_result_escapes_the_rails(answer: Any) -> None:
     tools = Tools().add("read", lambda a: answer)
@@ -341,6 +343,26 @@ def test_no_text_of_a_result_escapes_the_rails(answer: Any) -> None:
         assert CANARY not in str(error)
         [decision] = [d for d in app.wait_for_outcomes(1)[0].decisions if d.outcome == "block"]
         assert decision.stage == "blocklist"
+
+
+@pytest.mark.parametrize("parts", [("orange-", "tugboat"), ("an orange-tug", "boat sails", "on")])
+def test_what_a_rail_replaces_may_not_stand_across_blocks(parts: tuple[str, ...]) -> None:
+    """Agents put blocks together; in none of them is there anything to replace."""
+    blocks = [types.TextContent(type="text", text=part) for part in parts]
+    tools = Tools().add("read", lambda a: types.CallToolResult(content=list(blocks)))
+    redact: dict[str, Any] = {**BLOCK, "stages": {"screen": {"blocklist": {"phrases": [CANARY], "action": "redact"}}}}
+    with upstream(tools) as url, gateway({"s": {"url": url}}, **redact) as app:
+        assert refused(app, "read", server="s")["code"] == "content_filter"
+
+
+def test_blocks_with_something_to_replace_in_each_are_passed_on() -> None:
+    blocks = [types.TextContent(type="text", text=f"{number} {CANARY} {number}") for number in range(3)]
+    tools = Tools().add("read", lambda a: types.CallToolResult(content=list(blocks), structured_content={"a": CANARY}))
+    redact: dict[str, Any] = {**BLOCK, "stages": {"screen": {"blocklist": {"phrases": [CANARY], "action": "redact"}}}}
+    with upstream(tools) as url, gateway({"s": {"url": url}}, **redact) as app:
+        answer = call(app, "read", server="s")
+    assert len(answer.content) == 3
+    assert CANARY not in str(answer)
 
 
 def test_orders_in_a_result_are_found_by_the_rail_for_injections() -> None:

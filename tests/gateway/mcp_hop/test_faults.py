@@ -23,7 +23,7 @@ from tests.waiting import until
 PROGRAM = """
 import json, os, sys, time
 TOOLS = [{"name": name, "description": name, "inputSchema": {"type": "object"}} for name in
-         ("fine", "dies", "silent", "babbles", "huge", "wrong", "env", "ask")]
+         ("fine", "dies", "silent", "babbles", "huge", "wrong", "env", "ask", "nan")]
 def say(message): sys.stdout.write(json.dumps(message) + "\\n"); sys.stdout.flush()
 def text(id, said): say({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": said}]}})
 for line in sys.stdin:
@@ -45,6 +45,9 @@ for line in sys.stdin:
         elif name == "huge":
             while True: sys.stdout.write("x" * 65536)
         elif name == "wrong": say({"jsonrpc": "2.0", "id": id, "result": {"content": "a text"}})
+        elif name == "nan":
+            far = message["params"]["arguments"]["far"]
+            say({"jsonrpc": "2.0", "id": id, "result": {"content": [], "structuredContent": {"a": float(far)}}})
         elif name == "env": text(id, ",".join(sorted(os.environ)))
         elif name == "ask":
             say({"jsonrpc": "2.0", "id": "q", "method": "sampling/createMessage", "params": {"maxTokens": 5, "messages":
@@ -157,6 +160,13 @@ def _ignored(work: Callable[[], object]) -> None:
         work()
     except Exception:
         return
+
+
+@pytest.mark.parametrize("far", ["nan", "inf", "-inf"])
+def test_a_number_that_json_does_not_have_is_refused_and_not_made_null(program: dict[str, Any], far: str) -> None:
+    """The reader of the protocol writes it as null again, which the tool did not say."""
+    with gateway({"s": program}) as app:
+        assert refused(app, "nan", {"far": far}, server="s")["code"] == "invalid_result"
 
 
 def _raw(status: int, kind: str, body: bytes, headers: dict[str, str] | None = None) -> Any:
