@@ -52,11 +52,9 @@ def connect(url: str, tls: Tls, *, patience_s: float = 1.0, retries: int = 1) ->
     try:
         check_redis_address("url", url)
         if scheme.endswith("+sentinel"):
-            shared = options | {
-                "max_connections": SHARED_CONNECTIONS,
-                "connection_pool_class": _pools().SharedSentinelPool,
-            }
-            return _sentinel(library, rest, shared | ({"ssl": True} if scheme.startswith("rediss") else {}))
+            shared = options | {"max_connections": SHARED_CONNECTIONS}
+            shared |= {"ssl": True} if scheme.startswith("rediss") else {}
+            return _sentinel(library, rest, shared, connection_pool_class=_pools().SharedSentinelPool)
         if scheme.endswith("+cluster"):
             return _cluster(library, rest, options | ({"ssl": True} if scheme.startswith("rediss") else {}))
         pool = _pools().SharedPool.from_url(url, **options | {"max_connections": SHARED_CONNECTIONS})
@@ -98,12 +96,11 @@ def _options(library: str, patience_s: float, retries: int) -> dict[str, Any]:
     }
 
 
-def _sentinel(library: Any, rest: str, options: dict[str, Any]) -> Any:
+def _sentinel(library: Any, rest: str, options: dict[str, Any], **pool: Any) -> Any:
     login, hosts, path = _parts(rest)
     service, _, db = path.partition("/")
     if not service:
         raise ValueError("the name of the service is missing; write redis+sentinel://host:port/service")
-    pool = {"connection_pool_class": found} if (found := options.pop("connection_pool_class", None)) else {}
     sentinels = importlib.import_module(f"{library.__name__}.sentinel").Sentinel(
         hosts, sentinel_kwargs=options, **options, **login
     )

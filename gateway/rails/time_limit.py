@@ -33,50 +33,49 @@ async def within(budget_s: float | None, work: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
-class _Held(Generic[T]):
-    """Run a coroutine, and add up the seconds for which it has the event loop."""
-
-    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
-        self._work = work
-        self.seconds = 0.0
-
-    def __await__(self) -> Generator[Any, None, T]:
-        thrown: BaseException | None = None
-        while True:
-            began = time.perf_counter()
-            try:
-                awaited = self._work.send(None) if thrown is None else self._work.throw(thrown)
-            except StopIteration as ended:
-                return cast(T, ended.value)
-            finally:
-                self.seconds += time.perf_counter() - began
-            try:
-                thrown = None
-                yield awaited
-            except BaseException as error:
-                thrown = error
-
-
 class Resumed(Generic[T]):
     """Go on with a coroutine that waits for `awaited`, which it yielded to its first `send`."""
 
-    def __init__(self, work: Coroutine[Any, Any, T], awaited: Any) -> None:
+    def __init__(self, work: Coroutine[Any, Any, T], awaited: Any = None) -> None:
         self._work = work
         self._awaited = awaited
 
     def __await__(self) -> Generator[Any, None, T]:
-        awaited = self._awaited
         thrown: BaseException | None = None
         while True:
             try:
-                yield awaited
+                yield self._awaited
             except BaseException as error:
                 thrown = error
             try:
-                awaited = self._work.send(None) if thrown is None else self._work.throw(thrown)
+                self._awaited = self._step(thrown)
             except StopIteration as ended:
                 return cast(T, ended.value)
             thrown = None
+
+    def _step(self, thrown: BaseException | None) -> Any:
+        """Run the coroutine up to where it waits next, and return for what. Raises `StopIteration` with its answer."""
+        return self._work.send(None) if thrown is None else self._work.throw(thrown)
+
+
+class _Held(Resumed[T]):
+    """Run a coroutine from its beginning, and add up the seconds for which it has the event loop."""
+
+    seconds = 0.0
+
+    def __await__(self) -> Generator[Any, None, T]:
+        try:
+            self._awaited = self._step(None)
+        except StopIteration as ended:
+            return cast(T, ended.value)
+        return (yield from super().__await__())
+
+    def _step(self, thrown: BaseException | None) -> Any:
+        began = time.perf_counter()
+        try:
+            return super()._step(thrown)
+        finally:
+            self.seconds += time.perf_counter() - began
 
 
 async def contained(call: Callable[[], Awaitable[T]], named: str) -> T:

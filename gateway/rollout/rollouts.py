@@ -60,8 +60,8 @@ class Rollouts:
         self._ticking: asyncio.Task[None] | None = None
         self._flushing: asyncio.Task[None] | None = None
         self._number = 0
-        self._batch: list[Observation] = []
-        """The beginning of `_waiting` that was sent under that number and not answered: it is sent again as it is."""
+        self._sent = 0
+        """How many of `_waiting` were sent under that number and not answered: the same ones are sent again."""
 
     @property
     def found(self) -> Mapping[str, Rollout]:
@@ -294,12 +294,12 @@ class Rollouts:
     async def _write(self) -> None:
         if not self._waiting:
             return
-        if not self._batch:
-            self._number, self._batch = self._number + 1, self._waiting[:]
-        number, batch = self._number, self._batch
+        if not self._sent:
+            self._number, self._sent = self._number + 1, len(self._waiting)
+        number, batch = self._number, self._waiting[: self._sent]
         await self._tables.call(lambda: self._store.add(number, batch))
-        del self._waiting[: len(batch)]
-        self._batch = []
+        del self._waiting[: self._sent]
+        self._sent = 0
 
     async def _read(self) -> None:
         found = await self._tables.call(self._store.load)
