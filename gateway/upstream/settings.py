@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from sluicegate.gateway.upstream.dialects import Dialect
 from sluicegate.plugins import ConfigurationError
+from sluicegate.plugins.addresses import without_login
 from sluicegate.plugins.settings import Count, Positive, Share
 
 TAIL = "/chat/completions"
@@ -114,16 +115,16 @@ def _parts(url: str) -> SplitResult:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        raise ValueError(f"url is no address ({error}): {url!r}") from error
+        raise ValueError(f"url is no address ({error}): {without_login(url)!r}") from error
     return parts
 
 
 def _check_address(url: str, allow_private: bool) -> None:
     parts = _parts(url)
     if parts.path.rstrip("/").endswith(TAIL):
-        raise ValueError(f"url must end before {TAIL}, which is added; found {url!r}")
+        raise ValueError(f"url must end before {TAIL}, which is added; found {without_login(url)!r}")
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise ValueError(f"url must be http:// or https:// without query, found {url!r}")
+        raise ValueError(f"url must be http:// or https:// without query, found {without_login(url)!r}")
     if parts.username or parts.password:
         raise ValueError("url must not hold a password; use api_key_env")
     if not allow_private and not is_public_literal(parts.hostname):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
-from urllib.parse import urlsplit
 
 from sluicegate.plugins import Channel
+from sluicegate.plugins.addresses import check_address, without_login
 from sluicegate.plugins.settings import Count, Positive
 from sluicegate.safety.detection.settings import WEIGHTS, GuardForm
 
@@ -155,12 +155,12 @@ class GuardServiceSettings(JudgingSettings):
     def __post_init__(self) -> None:
         JudgingSettings.__post_init__(self)
         try:
-            url = urlsplit(self.url)
-            named = bool(url.hostname) and url.scheme in ("http", "https") and url.port != 0
-        except ValueError:
-            named = False
-        if not named or "@" in self.url or "?" in self.url or "#" in self.url:
-            raise ValueError(f"url must be like https://guard.example.com/v1, without a password, found {self.url!r}")
+            check_address("url", self.url)
+        except ValueError as error:
+            raise ValueError(f"url must be like https://guard.example.com/v1; {error}") from error
+        if any(mark in self.url for mark in "@?#"):
+            shown = without_login(self.url)
+            raise ValueError(f"url must be like https://guard.example.com/v1, without a password, found {shown!r}")
         if self.form != "moderations" and not self.model:
             raise ValueError("model names the guard at that address; only form = 'moderations' can do without")
 

@@ -70,3 +70,25 @@ def test_a_password_is_never_shown(url: str) -> None:
     with pytest.raises(ValueError, match="port") as failed:
         check_address("url", url, ("redis", "http"))
     assert "hunter2" not in str(failed.value) + without_login(url)
+
+
+LOGINS = {
+    '[pipeline]\nmoderate = ["guard-service"]\n[stages.moderate.guard-service]\nform = "moderations"\nurl = "{}"': (
+        "https://root:hunter2@a/v1",
+        "https://root:hunter2@a:99999/v1",
+    ),
+    '[pipeline]\ngenerate = ["upstream"]\n[stages.generate.upstream.models.a]\nurl = "{}"': (
+        "https://root:hunter2@a/v1",
+        "https://root:hunter2@a:99999/v1",
+        "https://root:hunter2@a/v1?key=1",
+        "ftp://root:hunter2@a/v1",
+    ),
+}
+
+
+@pytest.mark.parametrize(("table", "url"), [(table, url) for table, urls in LOGINS.items() for url in urls])
+def test_config_check_shows_no_password(tmp_path: Path, table: str, url: str) -> None:
+    (tmp_path / "gateway.toml").write_text(table.format(url))
+    refused, _ = mistakes(read_tree(tmp_path / "gateway.toml", {}))
+    assert refused
+    assert "hunter2" not in "".join(refused)
