@@ -29,8 +29,8 @@ from sluicegate.engine.model.loading import checkpoint_folder, load_lora, load_m
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import LoadedModel, describe
 from sluicegate.engine.model.mtp import MTP, mtp_note, read_mtp
-from sluicegate.engine.parallel.messages import LoadShare
-from sluicegate.engine.parallel.team import SharingTeam
+from sluicegate.engine.parallel.group import TensorParallelGroup
+from sluicegate.engine.parallel.messages import LoadShard
 from sluicegate.engine.probes.probe import ProbeSet, read_probe
 from sluicegate.engine.sequences.delivery import Outbox
 from sluicegate.engine.settings import EngineSettings, GgufKind, ModelSettings, WeightsKind, thread_count
@@ -93,9 +93,9 @@ def load_for(settings: EngineSettings, wanted: ModelSettings, on_progress: OnPro
     if refusal := settings.refusal_to_share(wanted):
         raise ModelLoadError(refusal)
     size, name = wanted.tensor_parallel, wanted.served_name
-    begin = LoadShare(0, size, wanted.path, wanted.dtype, wanted.device, settings.threads)
+    begin = LoadShard(0, size, wanted.path, wanted.dtype, wanted.device, settings.threads)
     place = _first_device(wanted)
-    team = SharingTeam(begin, name, place, min(PATIENCE_S, (settings.watchdog_s or inf) / 2))
+    group = TensorParallelGroup(begin, name, place, min(PATIENCE_S, (settings.watchdog_s or inf) / 2))
     try:
         model = load_model(
             wanted.path,
@@ -104,16 +104,16 @@ def load_for(settings: EngineSettings, wanted: ModelSettings, on_progress: OnPro
             dtype=wanted.dtype,
             device=str(place),
             on_progress=_logged(on_progress),
-            share=team.share,
+            shard=group.shard,
         )
-        team.confirm(model.version.removeprefix(f"{wanted.version}+"))
+        group.confirm(model.version.removeprefix(f"{wanted.version}+"))
         if wanted.draft is not None:
             model.draft = load_model(wanted.draft, dtype=wanted.dtype, device=str(place))
             refuse_unfit_draft(model, model.draft)
     except BaseException:
-        team.close()
+        group.close()
         raise
-    model.team = team
+    model.group = group
     _LOG.info("loaded %s, shared by %d processes", describe(model), size)
     return model
 
@@ -207,7 +207,7 @@ def make_core(
         drafts = 0 if model.states else settings.draft_tokens
         drafter = _batch_drafter(model, settings, num_blocks, runner) if drafts else None
         runner.warm_up_graphs()
-        has_program = not model.is_shared and program_kernels(model.module, model.layers)
+        has_program = not model.is_sharded and program_kernels(model.module, model.layers)
         later = runner.expected() if not compiled and has_program else None
     reuse, states = settings.prefix_caching, None
     if runner.recurrent is not None:  # blocks alone do not say what a recurrent layer has seen
@@ -275,7 +275,7 @@ def _runner(
         probes=model.probes,
         watched=() if model.chain is None or not settings.draft_tokens else sorted({*model.chain.layers}),
     )
-    if model.device.type == "cuda" and settings.graphs and runner.can_capture and not model.is_shared:
+    if model.device.type == "cuda" and settings.graphs and runner.can_capture and not model.is_sharded:
         runner.capture(CudaCapture(model.device), _tokens_of_a_graph(settings))
     return runner
 

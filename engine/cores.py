@@ -79,8 +79,8 @@ class Cores:
         self._dropped = totals(self.registry.cores, self._dropped)
         for core in self.registry.cores:
             core.give_up_device()
-            if core.model.team is not None:
-                core.model.team.lose(reason)
+            if core.model.group is not None:
+                core.model.group.fail(reason)
         self.registry.renew(lambda core: self.make(core.model))
         for core in self.registry.cores:
             self.worker.adopt(core)

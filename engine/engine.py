@@ -178,7 +178,9 @@ class Engine:
             return (Trouble("the engine thread has died; it is replaced, or start the gateway again", refuses=True),)
         if stuck_s > limit_s:
             return (Trouble(f"the engine computes one step for {stuck_s:.0f} s; the watchdog ends it", refuses=True),)
-        lost = [core.model for core in self._registry.cores if core.model.team is not None and core.model.team.fate]
+        lost = [
+            core.model for core in self._registry.cores if core.model.group is not None and core.model.group.end_reason
+        ]
         all_of_them = len(lost) == len(self._registry.cores)
         return tuple(
             Trouble(f"model {one.name}: its processes ended and are started again", refuses=all_of_them) for one in lost
@@ -265,7 +267,7 @@ def _reload_adapters(adapters: list[Adapter], model: LoadedModel) -> list[Adapte
 
 
 def _refuse_lost(core: EngineCore) -> None:
-    if core.model.team is not None and core.model.team.fate is not None:
+    if core.model.group is not None and core.model.group.end_reason is not None:
         raise Overloaded(
             f"the processes of model {core.model.name!r} have ended and are started again; send the request again",
             retry_after_s=5.0,

@@ -33,7 +33,7 @@ def kernels_of(model: LoadedModel, settings: EngineSettings) -> list[Kernel]:
 def _forward_kernels(model: LoadedModel, settings: EngineSettings) -> list[Kernel]:
     if settings.attention != "auto":
         return []
-    whole = settings.forward == "auto" and not model.is_shared
+    whole = settings.forward == "auto" and not model.is_sharded
     found = program_kernels(model.module, model.layers) if whole else []
     if settings.kv == "full" and str(model.dtype) == "torch.float32":
         gathers = any(layer.needs_reference for layer in model.layers)

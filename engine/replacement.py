@@ -12,7 +12,7 @@ from typing import Any
 from sluicegate.engine.cores import Cores
 from sluicegate.engine.loop.core import EngineCore
 from sluicegate.engine.model.model import LoadedModel
-from sluicegate.engine.parallel.team import SharingTeam
+from sluicegate.engine.parallel.group import TensorParallelGroup
 from sluicegate.engine.settings import EngineSettings
 from sluicegate.plugins.compiled.beside import BESIDE
 
@@ -111,8 +111,8 @@ class CoreReplacement:
 
     def _await_loss(self, core: EngineCore) -> None:
         """Restart the processes of a tensor-parallel model when one of them ends."""
-        if (team := core.model.team) is not None:
-            team.watch(self._begin_soon(lambda: self._regroup(core.model)))
+        if (group := core.model.group) is not None:
+            group.watch(self._begin_soon(lambda: self._regroup(core.model)))
 
     async def _regroup(self, model: LoadedModel) -> None:
         """Restart the processes of `model`, retrying until it succeeds, with new KV pools. Running requests have failed
@@ -121,11 +121,11 @@ class CoreReplacement:
         while True:
             async with self._cores.changing:
                 core = next((one for one in self._cores.registry.cores if one.model is model), None)
-                if core is None or model.team is None or model.team.fate is None:
+                if core is None or model.group is None or model.group.end_reason is None:
                     return
-                _LOG.error("model %s: %s; its processes are started again", model.name, model.team.fate)
+                _LOG.error("model %s: %s; its processes are started again", model.name, model.group.end_reason)
                 try:
-                    made = await asyncio.to_thread(self._renewed, model, model.team)
+                    made = await asyncio.to_thread(self._renewed, model, model.group)
                     break
                 except Exception:
                     _LOG.exception("model %s: its processes could not be started", model.name)
@@ -135,8 +135,8 @@ class CoreReplacement:
         self._regroupings += 1
         await self._cores.let_go(core, inf)
 
-    def _renewed(self, model: LoadedModel, team: SharingTeam) -> EngineCore:
-        team.restart(model.version.rpartition("+")[2])
+    def _renewed(self, model: LoadedModel, group: TensorParallelGroup) -> EngineCore:
+        group.restart(model.version.rpartition("+")[2])
         return self._cores.make(model)
 
     # --- the watchdog ------------------------------------------------------------------------------------------

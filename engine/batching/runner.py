@@ -23,8 +23,8 @@ from sluicegate.engine.cuda.staging import Staging, to_device
 from sluicegate.engine.memory.kv import KVPool
 from sluicegate.engine.memory.states import StatePool
 from sluicegate.engine.model.model import LoadedModel, raw_logits
+from sluicegate.engine.parallel.group import ShardedPool
 from sluicegate.engine.parallel.messages import OpenPool
-from sluicegate.engine.parallel.team import Mirror
 from sluicegate.engine.probes.probe import ProbeSet
 from sluicegate.engine.probes.states import LayerStates
 from sluicegate.engine.settings import AttentionKind, ForwardKind, KVKind
@@ -82,18 +82,18 @@ class ModelRunner:
         self._layer_states: list[Tensor] = []
         self._trial_length = min(24, block_size * num_blocks, model.context_length, max_tokens)
         self._uses_compiled = compiled
-        self._mirror: Mirror | None = None
-        if model.team is not None:
-            self._mirror = model.team.open(
+        self._mirror: ShardedPool | None = None
+        if model.group is not None:
+            self._mirror = model.group.open(
                 OpenPool(
                     0, model.layers, num_blocks, block_size, attention if compiled else "reference", kv, max_tokens
                 )
             )
         if in_place:
             self._warm_up()
-        if self._captures and forward == "auto" and self._watched is None and not model.is_shared:
+        if self._captures and forward == "auto" and self._watched is None and not model.is_sharded:
             self._fused = self._fitting_pass()
-        if attention == "auto" and forward == "auto" and not model.is_shared:
+        if attention == "auto" and forward == "auto" and not model.is_sharded:
             rounds = self.pool.is_small or rounds_activations(model.module)
             if compiled:
                 made = decoder_for(

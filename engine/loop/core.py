@@ -99,7 +99,7 @@ class EngineCore:
             repetition,
         )
         self._passes = ForwardPasses(model, runner, self.requests, self._proposer, self.counters)
-        can_go_ahead = batch_drafter is None and not model.states and not model.is_shared
+        can_go_ahead = batch_drafter is None and not model.states and not model.is_sharded
         self._ahead = StepAhead(
             runner,
             scheduler,

@@ -283,7 +283,7 @@ class Worker:
 
     def _use_threads(self) -> None:
         largest = max((core.model.parameter_count for core in self._cores), default=0)
-        sharers = max((1 if core.model.team is None else core.model.team.size for core in self._cores), default=1)
+        sharers = max((1 if core.model.group is None else core.model.group.size for core in self._cores), default=1)
         torch.set_num_threads(self.settings.threads or max(1, thread_count(largest) // sharers))
 
 

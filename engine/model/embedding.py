@@ -28,7 +28,7 @@ def read_texts(model: LoadedModel, texts: Texts) -> list[list[int]]:
     """Return the token ids of each text, with the tokenizer's special tokens; ids are passed through. Raises
     `RequestError` for an empty text, ids outside the vocabulary or a model that cannot embed, `ContextLengthExceeded`
     for a text longer than the context."""
-    if model.is_shared:
+    if model.is_sharded:
         raise RequestError(
             f"model {model.name!r} is shared by processes (tensor_parallel) and embeds no texts; name another, or an "
             "encoder",

@@ -35,7 +35,7 @@ from sluicegate.engine.cpu import (
     shrink_module,
 )
 from sluicegate.engine.model.dense import DenseConfig, DenseDecoder, DenseHeads
-from sluicegate.engine.parallel.share import Share
+from sluicegate.engine.parallel.shard import Shard
 from sluicegate.engine.parallel.split import split_head, split_layers
 
 _WHOLE = "model.safetensors"
@@ -57,11 +57,11 @@ def module_of(
     dtype: torch.dtype | str,
     where: str,
     form: int | None,
-    share: Share | None = None,
+    shard: Shard | None = None,
     halves: bool = False,
 ) -> Any:
     """Return a model with the tensors of `files`; `form`: weights are rounded so (`engine.cpu`) as they are read;
-    `share`: only this share of its layers is read; `halves`: weights in half precision may stay so. Raises
+    `shard`: only this shard of its layers is read; `halves`: weights in half precision may stay so. Raises
     `ModelLoadError` where tensors are not the model's."""
     from transformers import GenerationConfig
 
@@ -75,8 +75,8 @@ def module_of(
         del config.quantization_config
     guard = take_guard(tensors, config, where) if is_token_guard(config) else None
     kind = _dtype(dtype, config, tensors)
-    if share is not None:
-        module = _shared(tensors, config, kind, where, share)
+    if shard is not None:
+        module = _sharded(tensors, config, kind, where, shard)
     else:
         early = form if guard is None else None  # a guard's head comes last, and all of it is rounded alike
         halves = halves and guard is None and has_halves(tensors)
@@ -307,12 +307,12 @@ def _as_stored(
     return module
 
 
-def _shared(tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, where: str, share: Share) -> Any:
+def _sharded(tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, where: str, shard: Shard) -> Any:
     """Return the model with this process's shard of its layers. `transformers` merges experts, which are then split."""
     module, promises = _with_promises(tensors, config, dtype, where, experts=False)
-    split_layers(module, share, promises.runs)
+    split_layers(module, shard, promises.runs)
     promises.keep(module)
-    split_head(module, share)
+    split_head(module, shard)
     return module
 
 

@@ -45,7 +45,7 @@ from sluicegate.engine.model.kept_load import KeptLoad, keep_load, load_key, loa
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import GuardModel, LoadedModel
 from sluicegate.engine.model.reading import read_kept, read_pretrained
-from sluicegate.engine.parallel.share import Share
+from sluicegate.engine.parallel.shard import Shard
 from sluicegate.engine.settings import GgufKind, WeightsKind
 from sluicegate.engine.text.detokenizer import Detokenizer
 from sluicegate.plugins import ModelLoadError
@@ -66,7 +66,7 @@ def load_model(
     weights: WeightsKind = "full",
     gguf: GgufKind = "blocks",
     on_progress: OnProgress | None = None,
-    share: Share | None = None,
+    shard: Shard | None = None,
     proves: bool = True,
 ) -> LoadedModel:
     """Load a checkpoint: a local folder, a name on the Hugging Face hub, or `"bundled"`.
@@ -75,7 +75,7 @@ def load_model(
     `gguf`: on a CPU in float32, whether a GGUF file's matrices stay in their blocks; of no effect beside `weights`.
     `adapter`: a LoRA adapter, merged into the weights.
     `version` comes before the digest in the model's version; `on_progress` is called on this thread.
-    `share`: load only this process's share of the layers; not `proves`: another process has compared it with itself,
+    `shard`: load only this process's shard of the layers; not `proves`: another process has compared it with itself,
     and `layers` are for the caller to fill in.
 
     `dtype` defaults to float32 on CPU (bfloat16 products are slower there without matrix extensions) and to the
@@ -86,7 +86,7 @@ def load_model(
     where = _bundled() if str(path_or_name) == BUNDLED else str(path_or_name)
     name = name or (BUNDLED if str(path_or_name) == BUNDLED else Path(where).name)
     asked = _Asked(
-        where, name, version, dtype, usable_device(device, where), adapter, weights, gguf, on_progress, share, proves
+        where, name, version, dtype, usable_device(device, where), adapter, weights, gguf, on_progress, shard, proves
     )
     with fitting(f"{where!r}"), threads_for(least_parameters(Path(where))):
         if (key := _key_of_load(asked)) is None:
@@ -113,7 +113,7 @@ class _Asked:
     weights: WeightsKind
     gguf: GgufKind
     on_progress: OnProgress | None
-    share: Share | None
+    shard: Shard | None
     proves: bool
 
 
@@ -122,7 +122,7 @@ def _key_of_load(asked: _Asked) -> str | None:
     float32 on CPUs, from safetensors files in a folder."""
     where, folder = asked.where, Path(asked.where)
     as_float = asked.place.type == "cpu" and asked.dtype in (None, "float32")
-    if not as_float or asked.share is not None or not asked.proves or not folder.is_dir():
+    if not as_float or asked.shard is not None or not asked.proves or not folder.is_dir():
         return None
     try:
         said = json.loads((folder / "config.json").read_text("utf-8"))
@@ -144,7 +144,7 @@ def _loaded(
     if kept is None:
         with reporting(name, asked.on_progress):
             config, tokenizer, module, known = read_pretrained(
-                where, asked.dtype, asked.place, weights, asked.adapter is None, asked.share, asked.gguf
+                where, asked.dtype, asked.place, weights, asked.adapter is None, asked.shard, asked.gguf
             )
     else:
         with watching(name, asked.on_progress):
@@ -152,8 +152,8 @@ def _loaded(
     rounded = rounds_activations(module)
     merged = _merged(module, asked.adapter)
     text_config = config.get_text_config(decoder=True)
-    if asked.share is not None:
-        asked.share.meet()
+    if asked.shard is not None:
+        asked.shard.wait_for_peers()
     logits = kept.logits if kept is not None else own_logits(module, text_config, where) if asked.proves else None
     layers, rowwise, states = (
         verify(module, text_config, where, rounded=rounded, expected=logits) if asked.proves else trusted(module)
@@ -163,7 +163,7 @@ def _loaded(
     kept_as = str(module.dtype)
     kind, vocab_size = _kind(module)
     temperature, defaults = draw_defaults(module.generation_config, where)
-    heads = load_heads(checkpoint_folder(where), module) if asked.share is None else None
+    heads = load_heads(checkpoint_folder(where), module) if asked.shard is None else None
     notes: tuple[str, ...] = what_is_in_blocks(module) if where.endswith(".gguf") and weights == "full" else ()
     if weights != "full":
         if not rounded:
@@ -193,7 +193,7 @@ def _loaded(
         detokenizer=Detokenizer(tokenizer),
         heads=heads,
         rowwise=rowwise,
-        is_shared=asked.share is not None,
+        is_sharded=asked.shard is not None,
     )
 
 
@@ -292,7 +292,7 @@ def checkpoint_folder(where: str) -> Path:
 
 def load_lora(model: LoadedModel, path: str, name: str, version: str | None = None) -> Adapter:
     """Load the adapter at `path` to serve beside `model`; `version`: the operator's label. Raises `ModelLoadError`."""
-    if model.is_shared:
+    if model.is_sharded:
         raise ModelLoadError(
             f"model {model.name!r} is shared by processes (tensor_parallel), beside which no adapter is computed; "
             "merge it into a checkpoint of its own"

@@ -18,7 +18,7 @@ from sluicegate.engine.memory.kv import LayerShape
 from sluicegate.engine.memory.states import StateShape, state_bytes
 from sluicegate.engine.model.chain_head import ChainHead
 from sluicegate.engine.model.lora_batch import LoraBatch
-from sluicegate.engine.parallel.team import SharingTeam
+from sluicegate.engine.parallel.group import TensorParallelGroup
 from sluicegate.engine.probes.probe import ProbeSet
 from sluicegate.engine.text.detokenizer import Detokenizer
 
@@ -56,10 +56,10 @@ class LoadedModel:
     """Draft heads that read states of its layers and then their own, to guess with."""
     probes: ProbeSet | None = field(default=None, repr=False)
     """What looks at the states of its answers."""
-    team: SharingTeam | None = field(default=None, repr=False)
-    """All processes that compute it, where they are several: `module` is then this one's share."""
-    is_shared: bool = False
-    """Whether `module` is one process's share of it."""
+    group: TensorParallelGroup | None = field(default=None, repr=False)
+    """All processes that compute it, where they are several: `module` is then this one's shard."""
+    is_sharded: bool = False
+    """Whether `module` is one process's shard of it."""
     rowwise: frozenset[str] = field(default=frozenset(), repr=False)
     """Names of layers that are given one row a token: only these can have an adapter."""
     states: tuple[StateShape, ...] = field(default=(), repr=False)

@@ -36,7 +36,7 @@ from sluicegate.engine.model.dense import DenseConfig, DenseDecoder
 from sluicegate.engine.model.files import dense_module_of, module_from, module_of, weight_files
 from sluicegate.engine.model.gguf_tensors import gguf_tensors
 from sluicegate.engine.model.kept_load import KeptLoad
-from sluicegate.engine.parallel.share import Share
+from sluicegate.engine.parallel.shard import Shard
 from sluicegate.engine.parallel.split import refuse_unsplittable
 from sluicegate.engine.settings import GgufKind, WeightsKind
 from sluicegate.engine.text.chat_rendering import refuse_malformed
@@ -74,7 +74,7 @@ def read_pretrained(
     device: torch.device,
     weights: WeightsKind,
     as_read: bool,
-    share: Share | None = None,
+    shard: Shard | None = None,
     gguf: GgufKind = "full",
 ) -> tuple[Any, Any, Any, dict[str, Packed]]:
     """Return (configuration, tokenizer, model, layers of a quantised checkpoint that fit our 4-bit format).
@@ -88,8 +88,8 @@ def read_pretrained(
         refuse_missing_files(Path(place), where)
         config = config_of(place, **more)
         refuse_config(config, where)
-        if share is not None:
-            _refuse_unshared(config, where, share.size)
+        if shard is not None:
+            _refuse_unsharded(config, where, shard.size)
         file = GgufFile(Path(where), where) if where.endswith(".gguf") else None
         if file is not None:
             scale_positions(config, file)
@@ -104,7 +104,7 @@ def read_pretrained(
             module, known = _from_packed(where, config, scheme, kind, weights == "int4")
         elif files := _files(where, config):
             form, halves = (form, halves) if config.model_type != "bloom" else (None, False)
-            module = module_of(files, config, kind, where, form, share, halves)
+            module = module_of(files, config, kind, where, form, shard, halves)
         elif file is not None and (tensors := gguf_tensors(file, config)) is not None:
             module = module_from(tensors, config, kind, where, form, wide and gguf == "blocks", halves)
         else:
@@ -167,7 +167,7 @@ def config_of(place: str, **more: str) -> Any:
     return AutoConfig.from_pretrained(place, trust_remote_code=False, **more)
 
 
-def _refuse_unshared(config: Any, where: str, size: int) -> None:
+def _refuse_unsharded(config: Any, where: str, size: int) -> None:
     """Raise `ModelLoadError` if a model cannot be split among `size` processes."""
     if is_token_guard(config):
         raise ModelLoadError(

@@ -1,6 +1,6 @@
 """Run a worker process of a tensor-parallel model: it holds one shard of the weights and of the KV pool, and follows
-the messages it receives. Started by `engine.parallel.crew`, with two file descriptors: a socket for messages, and a
-pipe at whose end of file it exits."""
+the messages it receives. Started by `engine.parallel.worker_group`, with two file descriptors: a socket for messages,
+and a pipe at whose end of file it exits."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from sluicegate.engine.parallel.messages import (
     ComputeStep,
     CopyBlocks,
     DropPool,
-    LoadShare,
-    MeetAt,
+    JoinGroup,
+    LoadShard,
     OpenPool,
     PoolOpened,
     ScrubBlocks,
-    ShareFailed,
-    ShareLoaded,
-    ShareReady,
+    ShardLoaded,
+    ShardReady,
+    WorkerFailed,
 )
-from sluicegate.engine.parallel.share import Share
+from sluicegate.engine.parallel.shard import Shard
 
 
 def main(link: int, alive: int) -> None:
@@ -59,24 +59,24 @@ def follow(link: Connection[Any, Any]) -> None:
     try:
         model = _load(begin, link)
     except Exception as error:
-        link.send(ShareFailed(f"process {begin.rank} of {begin.size}: {error}"))
+        link.send(WorkerFailed(f"process {begin.rank} of {begin.size}: {error}"))
         raise
-    link.send(ShareReady(model.version))
+    link.send(ShardReady(model.version))
     with torch.inference_mode():
         _serve(link, model)
 
 
-def _load(begin: LoadShare, link: Connection[Any, Any]) -> LoadedModel:
+def _load(begin: LoadShard, link: Connection[Any, Any]) -> LoadedModel:
     device = torch.device(begin.device, begin.rank) if begin.device == "cuda" else torch.device(begin.device)
 
-    def meet() -> None:
+    def wait_for_peers() -> None:
         torch.set_num_threads(begin.threads or max(1, (os.cpu_count() or 2) - 1) // begin.size or 1)
-        link.send(ShareLoaded())
-        place: MeetAt = link.recv()
-        share.connect(place.path, device, place.timeout_s)
+        link.send(ShardLoaded())
+        place: JoinGroup = link.recv()
+        shard.connect(place.path, device, place.timeout_s)
 
-    share = Share(begin.rank, begin.size, meet)
-    return load_model(begin.path, dtype=begin.dtype, device=str(device), share=share, proves=begin.proves)
+    shard = Shard(begin.rank, begin.size, wait_for_peers)
+    return load_model(begin.path, dtype=begin.dtype, device=str(device), shard=shard, proves=begin.proves)
 
 
 def _serve(link: Connection[Any, Any], model: LoadedModel) -> None:
@@ -99,7 +99,7 @@ def _answer(link: Connection[Any, Any], act: Callable[[], None]) -> None:
     try:
         act()
     except Exception as error:
-        link.send(ShareFailed(f"another process of the model has no room for its KV cache: {first_line(error)}"))
+        link.send(WorkerFailed(f"another process of the model has no room for its KV cache: {first_line(error)}"))
     else:
         link.send(PoolOpened())
 

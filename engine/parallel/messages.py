@@ -15,7 +15,7 @@ I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class LoadShare:
+class LoadShard:
     """Load shard `rank` of a model. Not `proves`: skip the comparison at load, which the first process has already
     made."""
 
@@ -29,12 +29,12 @@ class LoadShare:
 
 
 @dataclass(frozen=True, slots=True)
-class ShareLoaded:
+class ShardLoaded:
     """Answer: the weights are in memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class MeetAt:
+class JoinGroup:
     """Connect to the group through the file `path`."""
 
     path: str
@@ -42,24 +42,24 @@ class MeetAt:
 
 
 @dataclass(frozen=True, slots=True)
-class ShareReady:
+class ShardReady:
     """Answer: ready for steps; `version` is the digest of the loaded files."""
 
     version: str
 
 
 @dataclass(frozen=True, slots=True)
-class ShareFailed:
+class WorkerFailed:
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class OpenPool:
-    """Make KV pool `pool`; answered by `PoolOpened` or `ShareFailed`."""
+    """Make KV pool `pool`; answered by `PoolOpened` or `WorkerFailed`."""
 
     pool: int
     layers: Any
-    """As the first process has them: all shares are equal."""
+    """As the first process has them: all shards are equal."""
     num_blocks: int
     block_size: int
     attention: AttentionKind

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sluicegate.engine.parallel.share import Share
+from sluicegate.engine.parallel.shard import Shard
 from sluicegate.plugins import ModelLoadError
 
 Runs = Callable[[Tensor], Iterator[tuple[int, Tensor]]]
@@ -40,26 +40,26 @@ def refuse_unsplittable(config: Any, size: int, where: str) -> None:
         )
 
 
-def split_layers(module: Any, share: Share, runs: Runs) -> None:
+def split_layers(module: Any, shard: Shard, runs: Runs) -> None:
     """Cut each layer of `module` to its shard, and sum the results of all shards."""
     for part in module.modules():
         if hasattr(part, "q_proj"):
-            _split_attention(part, share, runs)
+            _split_attention(part, shard, runs)
         elif isinstance(getattr(part, "gate_up_proj", None), nn.Parameter):
-            _split_experts(part, share)
+            _split_experts(part, shard)
         elif isinstance(getattr(part, "gate_proj", None), nn.Linear):
-            width = share.of(part.down_proj.in_features)
+            width = shard.slice_of(part.down_proj.in_features)
             _keep_outputs(part.gate_proj, width, runs)
             _keep_outputs(part.up_proj, width, runs)
-            _keep_inputs(part.down_proj, width, share, runs)
+            _keep_inputs(part.down_proj, width, shard, runs)
 
 
-def split_head(module: Any, share: Share) -> None:
+def split_head(module: Any, shard: Shard) -> None:
     """Cut the vocabulary matrix to its shard, and join the shards' logits. Call it after the weights are in memory: a
     matrix tied to the embeddings stays a view of them."""
     head, total = module.get_output_embeddings(), module.get_output_embeddings().out_features
-    each = -(-total // share.size)
-    first = min(share.rank * each, total)
+    each = -(-total // shard.size)
+    first = min(shard.rank * each, total)
     whole, tied = head.weight, head.weight is module.get_input_embeddings().weight
     own = whole.detach()[first : first + each]
     if len(own) < each:  # exchanges are of equal sizes
@@ -70,34 +70,34 @@ def split_head(module: Any, share: Share) -> None:
         head.bias = nn.Parameter(torch.cat([bias, bias.new_zeros(each - len(bias))]), requires_grad=False)
 
     def join(_: Any, __: Any, logits: Tensor) -> Tensor:
-        return share.joined(logits)[..., :total]
+        return shard.all_gather(logits)[..., :total]
 
     head.register_forward_hook(join)
 
 
-def _split_attention(attention: Any, share: Share, runs: Runs) -> None:
+def _split_attention(attention: Any, shard: Shard, runs: Runs) -> None:
     dim = attention.head_dim
     heads, kv_heads = attention.q_proj.out_features // dim, attention.k_proj.out_features // dim
-    queries = share.of(heads)
-    keys = share.of(kv_heads)
-    if kv_heads % share.size:  # fewer than processes: each keeps the one that its queries look at
-        keys = slice(share.rank * kv_heads // share.size, share.rank * kv_heads // share.size + 1)
+    queries = shard.slice_of(heads)
+    keys = shard.slice_of(kv_heads)
+    if kv_heads % shard.size:  # fewer than processes: each keeps the one that its queries look at
+        keys = slice(shard.rank * kv_heads // shard.size, shard.rank * kv_heads // shard.size + 1)
     wide, narrow = (slice(one.start * dim, one.stop * dim) for one in (queries, keys))
     _keep_outputs(attention.q_proj, wide, runs)
     _keep_outputs(attention.k_proj, narrow, runs)
     _keep_outputs(attention.v_proj, narrow, runs)
-    _keep_inputs(attention.o_proj, wide, share, runs)
+    _keep_inputs(attention.o_proj, wide, shard, runs)
     attention.num_key_value_groups = (queries.stop - queries.start) // (keys.stop - keys.start)
 
 
-def _split_experts(experts: Any, share: Share) -> None:
+def _split_experts(experts: Any, shard: Shard) -> None:
     """Cut every expert to its shard: `gate_up_proj` [E, 2 * I, d] and `down_proj` [E, d, I]."""
     inner = experts.down_proj.shape[2]
-    mine = share.of(inner)
+    mine = shard.slice_of(inner)
     gate, up = experts.gate_up_proj.detach().split(inner, 1)
     experts.gate_up_proj = nn.Parameter(torch.cat([gate[:, mine], up[:, mine]], 1), requires_grad=False)
     experts.down_proj = nn.Parameter(experts.down_proj.detach()[:, :, mine].contiguous(), requires_grad=False)
-    _sum_results(experts, share)
+    _sum_results(experts, shard)
 
 
 def _keep_outputs(layer: nn.Linear, kept: slice, runs: Runs) -> None:
@@ -112,16 +112,16 @@ def _keep_outputs(layer: nn.Linear, kept: slice, runs: Runs) -> None:
         layer.bias = nn.Parameter(layer.bias.detach()[kept].clone(), requires_grad=False)
 
 
-def _keep_inputs(layer: nn.Linear, kept: slice, share: Share, runs: Runs) -> None:
+def _keep_inputs(layer: nn.Linear, kept: slice, shard: Shard, runs: Runs) -> None:
     weight = torch.empty(layer.out_features, kept.stop - kept.start, dtype=layer.weight.dtype)
     for first, rows in runs(layer.weight):
         weight[first : first + len(rows)] = rows[:, kept]
     layer.weight = nn.Parameter(weight, requires_grad=False)
     layer.in_features = weight.shape[1]
-    if layer.bias is not None and share.rank > 0:  # it is added once
+    if layer.bias is not None and shard.rank > 0:  # it is added once
         layer.register_parameter("bias", None)
-    _sum_results(layer, share)
+    _sum_results(layer, shard)
 
 
-def _sum_results(part: nn.Module, share: Share) -> None:
-    part.register_forward_hook(lambda _, __, found: share.summed(found))
+def _sum_results(part: nn.Module, shard: Shard) -> None:
+    part.register_forward_hook(lambda _, __, found: shard.all_reduce(found))

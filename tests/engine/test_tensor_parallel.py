@@ -19,7 +19,7 @@ from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.model.embedding import read_texts
 from sluicegate.engine.model.loading import load_lora
 from sluicegate.engine.parallel import split
-from sluicegate.engine.parallel.share import Share
+from sluicegate.engine.parallel.shard import Shard
 from sluicegate.engine.settings import ModelSettings
 from sluicegate.plugins import ConfigurationError, GenerationFailed, ModelLoadError, Overloaded, RequestError
 from tests.engine.driving import a_job, collect, prompts, run
@@ -31,20 +31,20 @@ IDS = np.array(prompts([40])[0])
 
 
 def shared(folder: Path, size: int, place: Path) -> list[LoadedModel]:
-    """Load all shares of a model, each on a thread of its own, as the processes of a team do."""
+    """Load all shards of a model, each on a thread of its own, as the processes of a group do."""
     loading = threading.Lock()  # `transformers` keeps a setting of loading in the environment
 
-    def share(rank: int) -> LoadedModel:
-        def meet() -> None:
+    def shard(rank: int) -> LoadedModel:
+        def wait_for_peers() -> None:
             loading.release()
             own.connect(str(place), torch.device("cpu"), 300.0)
 
-        own = Share(rank, size, meet)
+        own = Shard(rank, size, wait_for_peers)
         loading.acquire()
-        return load_model(folder, share=own)
+        return load_model(folder, shard=own)
 
     with ThreadPoolExecutor(size) as threads:
-        return list(threads.map(share, range(size)))
+        return list(threads.map(shard, range(size)))
 
 
 def scores(*models: LoadedModel, **settings: Any) -> list[torch.Tensor]:
@@ -67,7 +67,7 @@ def test_shares_of_a_model_compute_what_the_whole_model_does(
         torch.testing.assert_close(found, whole, atol=2e-4, rtol=1e-4)
     assert models[0].version == tiny(family).version
     weights = [sum(p.numel() for p in one.module.model.layers.parameters()) for one in (*models, tiny(family))]
-    assert weights[0] < 0.6 * weights[2], "a share holds about half of the layers"
+    assert weights[0] < 0.6 * weights[2], "a shard holds about half of the layers"
     heads = [layer.kv_heads for layer in tiny(family).layers]
     assert [layer.kv_heads for layer in models[1].layers] == [count // 2 for count in heads]
 
@@ -122,11 +122,11 @@ async def test_two_processes_answer_as_one_and_are_started_again_when_one_is_kil
     model: Any = engine.models["shared"]
     try:
         assert await answers(engine) == expected
-        (member,) = model.team._crew._members
-        member.process.send_signal(signal.SIGSTOP)  # the next pass waits for it
+        (process,) = model.group._workers._processes
+        process.popen.send_signal(signal.SIGSTOP)  # the next pass waits for it
         waiting = await engine.generate(a_job(model, prompts([9])[0]))
         await soon(lambda: engine.stats()["requests_running"] == 1)
-        member.process.kill()
+        process.popen.kill()
         with pytest.raises(GenerationFailed, match=r"process 1 of the 2 .* ended killed by SIGKILL.* send the request"):
             await collect(waiting)
         assert [trouble.refuses for trouble in engine.troubles()] == [True]
@@ -135,10 +135,10 @@ async def test_two_processes_answer_as_one_and_are_started_again_when_one_is_kil
         await soon(lambda: engine.stats()["shared_model_restarts_total"] == 1)
         assert not engine.troubles()
         assert await answers(engine) == expected
-        (member,) = model.team._crew._members
+        (process,) = model.group._workers._processes
     finally:
         await engine.close()
-    assert member.process.poll() is not None, "no process is left behind"
+    assert process.popen.poll() is not None, "no process is left behind"
 
 
 @pytest.mark.parametrize(
@@ -169,12 +169,12 @@ def test_a_model_that_cannot_be_split_is_refused(
     tmp_path: Path, family: str, changes: dict[str, Any], size: int, told: str
 ) -> None:
     with pytest.raises(ModelLoadError, match=told):
-        load_model(save_tiny(tmp_path, family, **changes), share=Share(0, size))
+        load_model(save_tiny(tmp_path, family, **changes), shard=Shard(0, size))
 
 
 def test_a_shared_model_embeds_nothing_and_takes_no_adapter(tmp_path: Path) -> None:
     model = load_model(save_tiny(tmp_path))
-    model.is_shared = True
+    model.is_sharded = True
     with pytest.raises(RequestError, match=r"shared by processes .* embeds no texts"):
         read_texts(model, ["a text"])
     with pytest.raises(ModelLoadError, match=r"shared by processes .* no adapter"):
@@ -183,7 +183,7 @@ def test_a_shared_model_embeds_nothing_and_takes_no_adapter(tmp_path: Path) -> N
 
 async def test_a_process_that_cannot_start_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = save_tiny(tmp_path, "llama")
-    monkeypatch.setattr("sluicegate.engine.parallel.crew._FOLLOWER", "sluicegate.no_such_module")
+    monkeypatch.setattr("sluicegate.engine.parallel.worker_group._FOLLOWER", "sluicegate.no_such_module")
     engine = Engine(settings_of(folder, tensor_parallel=2))
     with pytest.raises(ModelLoadError, match="process 1 of the 2 that compute it ended with status 1"):
         await engine.start()
@@ -192,16 +192,16 @@ async def test_a_process_that_cannot_start_is_told(tmp_path: Path, monkeypatch: 
 
 def test_a_group_is_not_freed_while_a_thread_waits_in_it(tmp_path: Path) -> None:
     """As when the engine's thread hangs in an exchange and is replaced: gloo would abort this process."""
-    shares = [Share(rank, 2) for rank in range(2)]
+    shards = [Shard(rank, 2) for rank in range(2)]
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda share: share.connect(str(tmp_path / "group"), torch.device("cpu"), 3.0), shares))
-        list(pool.map(lambda share: share.summed(torch.ones(4)), shares))
-        waits = pool.submit(shares[0].summed, torch.ones(4))  # for another that never comes
+        list(pool.map(lambda shard: shard.connect(str(tmp_path / "group"), torch.device("cpu"), 3.0), shards))
+        list(pool.map(lambda shard: shard.all_reduce(torch.ones(4)), shards))
+        waits = pool.submit(shards[0].all_reduce, torch.ones(4))  # for another that never comes
         while not waits.running():
             time.sleep(0.01)
-        shares[0].abort()
+        shards[0].abort()
         assert not waits.done(), "freeing it waits for the exchange"
         with pytest.raises(RuntimeError):
             waits.result(LIMIT_S)
         with pytest.raises(RuntimeError, match="not connected"):
-            shares[0].summed(torch.ones(4))
+            shards[0].all_reduce(torch.ones(4))

@@ -18,28 +18,28 @@ from torch import Tensor
 _C10D: Any = torch.distributed  # its stubs leave out most of what it offers
 
 
-class Share:
+class Shard:
     """Shard `rank` of `size`, and its process group. For one thread at a time. The group is not the process-wide
     default, so several models can be sharded at once."""
 
-    def __init__(self, rank: int, size: int, meet: Callable[[], None] | None = None) -> None:
-        """Become process `rank` of `size`. `meet` is called once the weights are in memory, before the first pass: it
-        waits for the other processes and connects."""
+    def __init__(self, rank: int, size: int, wait_for_peers: Callable[[], None] | None = None) -> None:
+        """Become process `rank` of `size`. `wait_for_peers` is called once the weights are in memory, before the first
+        pass: it waits for the other processes and connects."""
         self.rank, self.size = rank, size
-        self._meet = meet
+        self._wait_for_peers = wait_for_peers
         self._group: Any = None
         self._ended: Any = None
         """The last group: a thread may still wait in it, and gloo aborts the process where it is freed meanwhile."""
 
-    def of(self, total: int) -> slice:
+    def slice_of(self, total: int) -> slice:
         """Return this shard's slice of `total` rows; `total` must be a multiple of `size`."""
         each = total // self.size
         return slice(self.rank * each, (self.rank + 1) * each)
 
-    def meet(self) -> None:
+    def wait_for_peers(self) -> None:
         """Wait until all processes have loaded their weights."""
-        if self._meet is not None:
-            self._meet()
+        if self._wait_for_peers is not None:
+            self._wait_for_peers()
 
     def connect(self, path: str, device: torch.device, timeout_s: float) -> None:
         """Form the group of all processes that pass the same new file `path`, by gloo on CPUs and NCCL on CUDA devices.
@@ -67,14 +67,14 @@ class Share:
         if group is not None and group.name() == "nccl":  # gloo's notices by itself that a connection was closed
             group.abort()
 
-    def summed(self, part: Tensor) -> Tensor:
+    def all_reduce(self, part: Tensor) -> Tensor:
         """Return the sum of `part` over all processes (all-reduce); overwrites `part`."""
         part = part.contiguous()
         group = self._live()  # held until the exchange is over, whoever aborts it
         group.allreduce([part]).wait()
         return part
 
-    def joined(self, part: Tensor) -> Tensor:
+    def all_gather(self, part: Tensor) -> Tensor:
         """Concatenate `part` [..., w] of all processes, in order of rank, to [..., size * w] (all-gather)."""
         part = part.contiguous()
         parts = [torch.empty_like(part) for _ in range(self.size)]

@@ -16,7 +16,7 @@ from signal import Signals
 from typing import Any
 
 from sluicegate.engine.failures import first_line
-from sluicegate.engine.parallel.messages import LoadShare, ShareFailed
+from sluicegate.engine.parallel.messages import LoadShard, WorkerFailed
 from sluicegate.plugins import ModelLoadError
 
 _FOLLOWER = "sluicegate.engine.parallel.follower"
@@ -24,13 +24,13 @@ _EXIT_S = 2.0
 """How long a broken pass waits for the process that broke it to be seen as ended."""
 
 
-class Crew:
+class WorkerGroup:
     """One group of worker processes. When one ends, all are ended, and `on_lost` is called on its own thread."""
 
-    def __init__(self, tasks: list[LoadShare], name: str, abort: Callable[[], None]) -> None:
+    def __init__(self, tasks: list[LoadShard], name: str, abort: Callable[[], None]) -> None:
         """Start one worker per task. `abort` must end a pass of this process that waits for a dead worker."""
         self.name, self.size = name, len(tasks) + 1
-        self.fate: str | None = None
+        self.end_reason: str | None = None
         """Why there is no group any more."""
         self.on_lost: Callable[[], None] | None = None
         self._abort = abort
@@ -38,69 +38,70 @@ class Crew:
         self._noticed = threading.Event()
         self._folder = Path(tempfile.mkdtemp(prefix="sluicegate-"))
         """Of the file at which the processes meet; open to this user alone."""
-        self._members = [_Member(task) for task in tasks]
-        for member in self._members:
-            threading.Thread(target=self._watch, args=(member,), name="shared-model", daemon=True).start()
+        self._processes = [_WorkerProcess(task) for task in tasks]
+        for process in self._processes:
+            threading.Thread(target=self._watch, args=(process,), name="shared-model", daemon=True).start()
 
     @property
-    def meeting_place(self) -> str:
+    def rendezvous_path(self) -> str:
         return str(self._folder / "group")
 
     def tell(self, message: Any) -> None:
         """Send a message to every worker. Raises `OSError` if one is gone."""
-        for member in self._members:
-            member.link.send(message)
+        for process in self._processes:
+            process.link.send(message)
 
-    def hear(self, kind: type[Any]) -> list[Any]:
+    def receive(self, kind: type[Any]) -> list[Any]:
         """Return one answer of type `kind` per worker. Raises `ModelLoadError` if one reports a failure or is gone."""
-        return [self._hear(member, kind) for member in self._members]
+        return [self._receive(process, kind) for process in self._processes]
 
-    def _hear(self, member: _Member, kind: type[Any]) -> Any:
+    def _receive(self, process: _WorkerProcess, kind: type[Any]) -> Any:
         try:
-            said = member.link.recv()
+            answer = process.link.recv()
         except (EOFError, OSError) as error:
             raise ModelLoadError(f"{self.name!r}: {self.explain(error)}") from error
-        if isinstance(said, ShareFailed):
-            raise ModelLoadError(said.reason)
-        assert isinstance(said, kind), f"{said} instead of {kind}"
-        return said
+        if isinstance(answer, WorkerFailed):
+            raise ModelLoadError(answer.reason)
+        assert isinstance(answer, kind), f"{answer} instead of {kind}"
+        return answer
 
     def explain(self, error: Exception) -> str:
         """Return why the group ended, after a pass or an answer failed with `error`. Waits up to 2 s for a worker's
         exit to be noticed."""
         self._noticed.wait(_EXIT_S)
-        return self.fate or f"a pass of its {self.size} processes failed with {type(error).__name__}: " + first_line(
-            error
+        return (
+            self.end_reason
+            or f"a pass of its {self.size} processes failed with {type(error).__name__}: " + first_line(error)
         )
 
-    def end(self, fate: str, *, lost: bool = True) -> None:
+    def end(self, end_reason: str, *, lost: bool = True) -> None:
         """End all workers, and call `on_lost` if `lost`. Only the first call has an effect. From any thread."""
         with self._ending:
-            if self.fate is not None:
+            if self.end_reason is not None:
                 return
-            self.fate = fate
+            self.end_reason = end_reason
         self._noticed.set()
-        for member in self._members:
-            member.end()
+        for process in self._processes:
+            process.end()
         self._abort()
         shutil.rmtree(self._folder, ignore_errors=True)
         if lost and self.on_lost is not None:
             self.on_lost()
 
-    def _watch(self, member: _Member) -> None:
-        code = member.process.wait()
+    def _watch(self, process: _WorkerProcess) -> None:
+        code = process.popen.wait()
         how = f"killed by {Signals(-code).name}" if code < 0 else f"with status {code}"
-        self.end(f"process {member.rank} of the {self.size} that compute it ended {how}")
+        self.end(f"process {process.rank} of the {self.size} that compute it ended {how}")
 
 
-class _Member:
+class _WorkerProcess:
     """A worker process and the pipes to it. It exits when the second pipe closes, however this process ends."""
 
-    def __init__(self, task: LoadShare) -> None:
+    def __init__(self, task: LoadShard) -> None:
         self.rank = task.rank
         mine, theirs = socket.socketpair()
         ending, self._alive = os.pipe()
-        self.process = subprocess.Popen(
+        self.popen = subprocess.Popen(
             [sys.executable, "-m", _FOLLOWER, str(theirs.fileno()), str(ending)],
             pass_fds=(theirs.fileno(), ending),
             stdin=subprocess.DEVNULL,
@@ -112,6 +113,6 @@ class _Member:
         self.link.send(task)
 
     def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
+        self.popen.kill()
+        self.popen.wait()
         os.close(self._alive)

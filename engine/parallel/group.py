@@ -17,21 +17,21 @@ from weakref import finalize
 
 import torch
 
-from sluicegate.engine.parallel.crew import Crew
 from sluicegate.engine.parallel.messages import (
     I64,
     ComputeStep,
     CopyBlocks,
     DropPool,
-    LoadShare,
-    MeetAt,
+    JoinGroup,
+    LoadShard,
     OpenPool,
     PoolOpened,
     ScrubBlocks,
-    ShareLoaded,
-    ShareReady,
+    ShardLoaded,
+    ShardReady,
 )
-from sluicegate.engine.parallel.share import Share
+from sluicegate.engine.parallel.shard import Shard
+from sluicegate.engine.parallel.worker_group import WorkerGroup
 from sluicegate.plugins import GenerationFailed, ModelLoadError
 
 
@@ -50,13 +50,13 @@ class PassInputs(Protocol):
     def cut(self, block_size: int) -> list[Any]: ...
 
 
-class SharingTeam:
+class TensorParallelGroup:
     """All processes of one tensor-parallel model."""
 
-    def __init__(self, begin: LoadShare, name: str, device: torch.device, timeout_s: float) -> None:
+    def __init__(self, begin: LoadShard, name: str, device: torch.device, timeout_s: float) -> None:
         """Start the workers. `begin`: the load message, as for rank 0; `timeout_s`: longest wait for another process
         within a pass."""
-        self.share = Share(0, begin.size, self._meet)
+        self.shard = Shard(0, begin.size, self._connect)
         self._begin, self._name, self._device, self._timeout_s = begin, name, device, timeout_s
         self._on_lost: Callable[[], None] | None = None
         self._passing = threading.Lock()
@@ -65,27 +65,27 @@ class SharingTeam:
         self._pools: set[int] = set()
         self._starting: str | None = None
         """What ended the last group, until the next has a pool."""
-        self._crew = self._start(proves=True)
+        self._workers = self._start(proves=True)
 
     @property
     def size(self) -> int:
-        return self.share.size
+        return self.shard.size
 
     @property
-    def fate(self) -> str | None:
+    def end_reason(self) -> str | None:
         """Return why the group is not available; None while it is."""
-        return self._crew.fate or self._starting
+        return self._workers.end_reason or self._starting
 
     def watch(self, on_lost: Callable[[], None]) -> None:
         """Call `on_lost` when the group is lost, on another thread; at once if it already is."""
-        self._on_lost = self._crew.on_lost = on_lost
-        if self._crew.fate is not None:
+        self._on_lost = self._workers.on_lost = on_lost
+        if self._workers.end_reason is not None:
             on_lost()
 
     def confirm(self, version: str) -> None:
         """Wait until all workers are ready. Raises `ModelLoadError` if one could not load its shard, or loaded other
         files than `version`."""
-        found = {ready.version for ready in self._crew.hear(ShareReady)}
+        found = {ready.version for ready in self._workers.receive(ShardReady)}
         if found != {version}:
             self.close()
             raise ModelLoadError(
@@ -95,55 +95,55 @@ class SharingTeam:
     def restart(self, version: str) -> None:
         """Start a new group, whose pools must be opened again; until then passes raise. Raises `ModelLoadError`, after
         which it may be called again."""
-        self._starting = self.fate or "its processes are started again"
+        self._starting = self.end_reason or "its processes are started again"
         with self._passing:
-            self._crew.end("the group is started again", lost=False)
+            self._workers.end("the group is started again", lost=False)
             self._pools.clear()
-            crew = self._crew = self._start(proves=False)
+            workers = self._workers = self._start(proves=False)
             try:
-                self._meet()
+                self._connect()
                 self.confirm(version)
             except ModelLoadError:
-                crew.end("the group could not be started", lost=False)
+                workers.end("the group could not be started", lost=False)
                 raise
-            crew.on_lost = self._on_lost
+            workers.on_lost = self._on_lost
 
-    def lose(self, fate: str) -> None:
+    def fail(self, end_reason: str) -> None:
         """End a group that hangs, and report it as lost."""
-        self._crew.end(fate)
+        self._workers.end(end_reason)
 
     def close(self) -> None:
         """End all workers."""
-        self._crew.end("the model was removed", lost=False)
+        self._workers.end("the model was removed", lost=False)
 
-    def _start(self, *, proves: bool) -> Crew:
+    def _start(self, *, proves: bool) -> WorkerGroup:
         begin = self._begin
         tasks = [replace(begin, rank=rank, proves=proves) for rank in range(1, begin.size)]
-        crew = Crew(tasks, self._name, self.share.abort)
-        finalize(self, crew.end, "nobody holds on to the model", lost=False)
-        return crew
+        workers = WorkerGroup(tasks, self._name, self.shard.abort)
+        finalize(self, workers.end, "nobody holds on to the model", lost=False)
+        return workers
 
-    def _meet(self) -> None:
+    def _connect(self) -> None:
         try:
-            self._crew.hear(ShareLoaded)
-            self._crew.tell(MeetAt(self._crew.meeting_place, self._timeout_s))
-            self.share.connect(self._crew.meeting_place, self._device, self._timeout_s)
+            self._workers.receive(ShardLoaded)
+            self._workers.tell(JoinGroup(self._workers.rendezvous_path, self._timeout_s))
+            self.shard.connect(self._workers.rendezvous_path, self._device, self._timeout_s)
         except (OSError, RuntimeError) as error:
-            raise ModelLoadError(f"{self._name!r}: {self._crew.explain(error)}") from error
+            raise ModelLoadError(f"{self._name!r}: {self._workers.explain(error)}") from error
 
     # --- pools and passes --------------------------------------------------------------------------------------
 
-    def open(self, facts: OpenPool) -> Mirror:
+    def open(self, facts: OpenPool) -> ShardedPool:
         """Open a copy of a KV pool in every worker. If the group is lost, passes over it raise. Raises `ModelLoadError`
         if a worker lacks the memory."""
-        mirror = Mirror(self, next(self._numbers), facts.block_size)
+        pool = ShardedPool(self, next(self._numbers), facts.block_size)
         with self._passing:
-            if self._crew.fate is None:
-                self._pools.add(mirror.number)
-                self._crew.tell(replace(facts, pool=mirror.number))
-                self._crew.hear(PoolOpened)
+            if self._workers.end_reason is None:
+                self._pools.add(pool.number)
+                self._workers.tell(replace(facts, pool=pool.number))
+                self._workers.receive(PoolOpened)
                 self._starting = None
-        return mirror
+        return pool
 
     def drop(self, number: int) -> None:
         """Free a pool in all workers; dropping the last one ends them."""
@@ -152,59 +152,59 @@ class SharingTeam:
         with self._passing:
             if number in self._pools:
                 self._pools.discard(number)
-                self._crew.tell(DropPool(number)) if self._pools else self.close()
+                self._workers.tell(DropPool(number)) if self._pools else self.close()
 
     def tell(self, message: Any, number: int) -> None:
         """Send `message` to all workers, to be handled before the next pass. Does nothing if the group, and so its
         pools, are gone."""
-        if self.fate is not None:
+        if self.end_reason is not None:
             return
         with self._passing:
-            if self._crew.fate is None and number in self._pools:
+            if self._workers.end_reason is None and number in self._pools:
                 try:
-                    self._crew.tell(message)
+                    self._workers.tell(message)
                 except OSError as error:
-                    self._crew.end(self._crew.explain(error))
+                    self._workers.end(self._workers.explain(error))
 
     @contextmanager
     def computing(self, step: ComputeStep) -> Iterator[None]:
         """Have all workers compute `step` while this process computes its own shard."""
         with self._together(step.pool):
-            self._crew.tell(step)
+            self._workers.tell(step)
             yield
 
     @contextmanager
     def _together(self, number: int) -> Iterator[None]:
         """Guard a pass against the loss of the group. Raises `GenerationFailed` if it is lost before or during the
         pass, and at once while a group is being started."""
-        if (fate := self.fate) is not None:
-            raise self._lost(fate)
+        if (end_reason := self.end_reason) is not None:
+            raise self._lost(end_reason)
         with self._passing:
-            crew = self._crew
-            if crew.fate is not None or number not in self._pools:
-                raise self._lost(crew.fate or "its processes were started again")
+            workers = self._workers
+            if workers.end_reason is not None or number not in self._pools:
+                raise self._lost(workers.end_reason or "its processes were started again")
             try:
                 yield
             except torch.OutOfMemoryError:
-                crew.end("a pass ran out of the device's memory")
+                workers.end("a pass ran out of the device's memory")
                 raise
             except Exception as error:
-                fate = crew.explain(error)
-                crew.end(fate)
-                raise self._lost(fate) from error
+                end_reason = workers.explain(error)
+                workers.end(end_reason)
+                raise self._lost(end_reason) from error
 
-    def _lost(self, fate: str) -> GenerationFailed:
+    def _lost(self, end_reason: str) -> GenerationFailed:
         return GenerationFailed(
-            f"model {self._name!r}: {fate}; its {self.size} processes are started again, send the request again"
+            f"model {self._name!r}: {end_reason}; its {self.size} processes are started again, send the request again"
         )
 
 
-class Mirror:
+class ShardedPool:
     """A pool of this process that exists in all workers too."""
 
-    def __init__(self, team: SharingTeam, number: int, block_size: int) -> None:
+    def __init__(self, group: TensorParallelGroup, number: int, block_size: int) -> None:
         self.number = number
-        self._team = team
+        self._group = group
         self._block_size = block_size
 
     @contextmanager
@@ -212,14 +212,14 @@ class Mirror:
         """Have all workers compute this pass over their pools."""
         stretches = [(one.start, one.count, one.table) for one in inputs.cut(self._block_size)]
         step = ComputeStep(self.number, inputs.ids, inputs.positions, inputs.slots, inputs.wanted, stretches)
-        with self._team.computing(step):
+        with self._group.computing(step):
             yield
 
     def scrub(self, blocks: list[int]) -> None:
-        self._team.tell(ScrubBlocks(self.number, blocks), self.number)
+        self._group.tell(ScrubBlocks(self.number, blocks), self.number)
 
     def copy(self, copies: list[tuple[int, int]]) -> None:
-        self._team.tell(CopyBlocks(self.number, copies), self.number)
+        self._group.tell(CopyBlocks(self.number, copies), self.number)
 
     def close(self) -> None:
-        self._team.drop(self.number)
+        self._group.drop(self.number)
