@@ -15,7 +15,7 @@ from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.registry import ModelRegistry
 from sluicegate.engine.settings import EngineSettings
 from sluicegate.plugins import GenerationFailed
-from sluicegate.plugins.compiled.beside import BESIDE, Compilable
+from sluicegate.plugins.compiled.compile_mode import COMPILE_MODE, Compilable
 
 _LOG = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Cores:
 
     def make(self, model: LoadedModel) -> EngineCore:
         """Build a core; one without kernels while these are still being compiled in the background. On any thread."""
-        compiled = BESIDE.builder is None or all(one.load() for one in self.kernels(model))
+        compiled = COMPILE_MODE.builder is None or all(one.load() for one in self.kernels(model))
         return make_core(model, self._settings, self.worker.outbox, compiled=compiled)
 
     def kernels(self, model: LoadedModel) -> Sequence[Compilable]:

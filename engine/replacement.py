@@ -14,7 +14,7 @@ from sluicegate.engine.loop.core import EngineCore
 from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.parallel.group import TensorParallelGroup
 from sluicegate.engine.settings import EngineSettings
-from sluicegate.plugins.compiled.beside import BESIDE
+from sluicegate.plugins.compiled.compile_mode import COMPILE_MODE
 
 _LOG = logging.getLogger(__name__)
 LONGEST_PAUSE_S = 60.0
@@ -78,7 +78,7 @@ class CoreReplacement:
 
     def _await_compiled(self, core: EngineCore) -> None:
         """Compile the kernels of an uncompiled core in the background, then switch to a compiled core."""
-        if core.is_compiled or BESIDE.builder is None:
+        if core.is_compiled or COMPILE_MODE.builder is None:
             return
         switch = self._begin_soon(lambda: self._switch(core))
 
@@ -86,7 +86,7 @@ class CoreReplacement:
             if not failed:
                 switch()
 
-        BESIDE.builder.want_all(self._cores.kernels(core.model), then)
+        COMPILE_MODE.builder.request_all(self._cores.kernels(core.model), then)
 
     async def _switch(self, core: EngineCore) -> None:
         """Send new requests of a model to a compiled core.

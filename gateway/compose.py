@@ -51,7 +51,7 @@ from sluicegate.gateway.telemetry.metrics import Objectives
 from sluicegate.gateway.telemetry.push import pusher_of
 from sluicegate.gateway.workers import Workers
 from sluicegate.plugins import CapacityReporter, ModelHost, RequestError, Trouble, TroubleReporter, offers
-from sluicegate.plugins.compiled.beside import BESIDE
+from sluicegate.plugins.compiled.compile_mode import COMPILE_MODE
 
 
 def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequence[Register] = ()) -> Runtime:
@@ -227,7 +227,7 @@ def _of_books(accounts: Accounts, part: Part) -> Sequence[Trouble]:
 
 
 def _uncompiled() -> Sequence[Trouble]:
-    reason = BESIDE.builder.trouble if BESIDE.builder is not None else ""
+    reason = COMPILE_MODE.builder.trouble if COMPILE_MODE.builder is not None else ""
     return (Trouble(reason),) if reason else ()
 
 
@@ -270,6 +270,6 @@ def _expose(runtime: Runtime) -> None:
         metrics.watch(runtime.mcp.stats, "mcp_")
     metrics.watch(runtime.audit.stats, "audit_")
     metrics.watch(runtime.workers.stats)
-    if BESIDE.builder is not None:
-        metrics.watch(BESIDE.builder.stats, "compile_")
+    if COMPILE_MODE.builder is not None:
+        metrics.watch(COMPILE_MODE.builder.stats, "compile_")
     metrics.watch(runtime.bodies.stats)

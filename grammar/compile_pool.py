@@ -22,7 +22,7 @@ WAITING = 64
 """Jobs of one tenant that may wait; further ones are refused."""
 LONG_S = 0.1
 """A job that takes longer gives up its seat."""
-BESIDE = 16
+EXTRA_THREADS = 16
 """Jobs that may go on without a seat."""
 SLICE_S = 0.002
 """Work of a job without a seat between two rests: a thread that computes in Python leaves the interpreter to others
@@ -69,9 +69,9 @@ class CompilePool:
 
     def __init__(self, threads: int, name: str) -> None:
         self._share = max(1, threads // 2)
-        self._pool = ThreadPoolExecutor(threads + BESIDE, thread_name_prefix=name)
+        self._pool = ThreadPoolExecutor(threads + EXTRA_THREADS, thread_name_prefix=name)
         self._queue: FairQueue[CompileJob] = FairQueue(threads, self._share)
-        self._beside: set[CompileJob] = set()
+        self._extra: set[CompileJob] = set()
         self._usual_s = 0.05
 
     @property
@@ -129,14 +129,14 @@ class CompilePool:
         self._pool.submit(work)
 
     def _set_aside(self, job: CompileJob) -> None:
-        if len(self._beside) < BESIDE and not job.done.done():
-            self._beside.add(job)
+        if len(self._extra) < EXTRA_THREADS and not job.done.done():
+            self._extra.add(job)
             self._queue.give_place_up()
             self._dispatch()
 
     def _ended(self, job: CompileJob, found: Any, error: BaseException | None, took_s: float) -> None:
-        self._queue.ended(job.tenant, had_place=job not in self._beside)
-        self._beside.discard(job)
+        self._queue.ended(job.tenant, had_place=job not in self._extra)
+        self._extra.discard(job)
         self._usual_s += 0.1 * (took_s - self._usual_s)
         if not job.done.done():
             job.done.set_result(found) if error is None else job.done.set_exception(error)

@@ -32,7 +32,7 @@ from sluicegate.grammar.tags import compile_structural_tags
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins import Constraint, ServedModel
 from sluicegate.plugins.cache_folder import default_folder
-from sluicegate.plugins.compiled.beside import BESIDE
+from sluicegate.plugins.compiled.compile_mode import COMPILE_MODE
 from sluicegate.plugins.errors import ConfigurationError, GrammarLimit, InvalidGrammar
 
 
@@ -66,8 +66,8 @@ class GrammarConstrainer:
         self._grammars: OrderedDict[tuple[str, str], CompileJob] = OrderedDict()
         self._vocabularies = Vocabularies(_folder(settings))
         self._lock = threading.Lock()
-        if BESIDE.builder is not None:
-            BESIDE.builder.want_all(GRAMMAR_KERNELS, lambda failed: None)  # whoever builds says what failed
+        if COMPILE_MODE.builder is not None:
+            COMPILE_MODE.builder.request_all(GRAMMAR_KERNELS, lambda failed: None)  # whoever builds says what failed
         self._compiled = 0
         self._compile_s = 0.0
 

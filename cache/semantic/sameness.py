@@ -20,7 +20,7 @@ import orjson
 from sluicegate.cache.entries import Counts
 from sluicegate.cache.semantic.fact_guard import signature
 from sluicegate.cache.semantic.protected import what_differs
-from sluicegate.cache.stores.guarded_calls import GuardedCalls
+from sluicegate.cache.stores.resilient_calls import ResilientCalls
 from sluicegate.plugins.errors import Overloaded
 
 MOST_VERDICTS = 20_000
@@ -64,7 +64,7 @@ class Sameness:
         self.judge = judge
         names = ("asked", "said_yes", "protected", "remembered", "errors", "timeouts", "skipped", "opened")
         self._counts = Counts({f"{name}_total": 0.0 for name in names})
-        self._calls = GuardedCalls(
+        self._calls = ResilientCalls(
             "the judge of sameness",
             lambda: self._verdict(*PROBE, ""),
             self._counts,

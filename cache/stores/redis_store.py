@@ -26,7 +26,7 @@ from typing import Any
 from sluicegate.cache.entries import GENERATION, Counts, Feed, HeldEntries, IndexRow, Kept, Look, Near
 from sluicegate.cache.stores.codec import HEAD_BYTES, EntrySealer, decode_row, encode, encode_row, has_label, mark, read
 from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, Damaged
-from sluicegate.cache.stores.guarded_calls import GuardedCalls
+from sluicegate.cache.stores.resilient_calls import ResilientCalls
 from sluicegate.cache.stores.memory import keepable
 from sluicegate.cache.stores.redis_client import Tls, connect
 from sluicegate.cache.stores.vector_sets import VectorSets
@@ -78,12 +78,12 @@ class RedisStore:
             "skipped",
         )
         self._counts = Counts({f"{name}_total": 0.0 for name in (*names, "opened")})
-        self._guarded = GuardedCalls("Redis", self._client.ping, self._counts, deadline_s=deadline_s)
+        self._calls = ResilientCalls("Redis", self._client.ping, self._counts, deadline_s=deadline_s)
 
     # --- what a request needs ----------------------------------------------------------------------------------
 
     async def get(self, key: CacheKey, feed: Feed | None = None) -> Look:
-        look = await self._guarded.call(lambda: self._get(key, feed), Look(cursor=feed.cursor if feed else ""))
+        look = await self._calls.call(lambda: self._get(key, feed), Look(cursor=feed.cursor if feed else ""))
         self._counts.add("misses_total" if look.kept is None else "hits_total")
         return look
 
@@ -93,12 +93,12 @@ class RedisStore:
         if not keepable(kept.answers):
             self._counts.add("refused_total")
             return False
-        stored = await self._guarded.call(lambda: self._put(key, kept, epochs, scope, row), False)
+        stored = await self._calls.call(lambda: self._put(key, kept, epochs, scope, row), False)
         self._counts.add("stored_total" if stored else "refused_total")
         return stored
 
     async def drop(self, key: CacheKey) -> None:
-        await self._guarded.call(lambda: self._client.unlink(self._entry(key)), 0)
+        await self._calls.call(lambda: self._client.unlink(self._entry(key)), 0)
 
     async def look_up(self, key: CacheKey) -> tuple[Answer, ...] | None:
         kept = (await self.get(key)).kept
@@ -115,12 +115,12 @@ class RedisStore:
         sets = self._sets
         assert sets is not None
         name = self._set(tenant, scope)
-        return await self._guarded.call(lambda: sets.nearest(name, probe.vector, probe.facts, floor, count), [])
+        return await self._calls.call(lambda: sets.nearest(name, probe.vector, probe.facts, floor, count), [])
 
     async def forget(self, tenant: str, scope: str, digest: str) -> None:
         sets = self._sets
         assert sets is not None
-        await self._guarded.call(lambda: sets.remove(self._set(tenant, scope), digest), None)
+        await self._calls.call(lambda: sets.remove(self._set(tenant, scope), digest), None)
 
     # --- what an operator needs --------------------------------------------------------------------------------
 
@@ -129,10 +129,10 @@ class RedisStore:
         purge: nothing was withdrawn then, and it must be asked for again. Deleting what was withdrawn goes on for
         `SWEEP_DEADLINE_S` at most; the rest dies of age."""
         tags = [_tag(tenant)] if tenant is not None else None
-        withdrawn = await self._guarded.call(lambda: self._withdraw(tags, label), None, PURGE_DEADLINE_S)
+        withdrawn = await self._calls.call(lambda: self._withdraw(tags, label), None, PURGE_DEADLINE_S)
         if withdrawn is None:
             raise Overloaded("Redis did not take the purge, nothing was withdrawn; ask again", retry_after_s=1)
-        sweeps = [await self._guarded.call(partial(self._sweep, tag, label), 0, SWEEP_DEADLINE_S) for tag in withdrawn]
+        sweeps = [await self._calls.call(partial(self._sweep, tag, label), 0, SWEEP_DEADLINE_S) for tag in withdrawn]
         self._counts.add("purged_total", sum(sweeps))
         return sum(sweeps)
 
@@ -140,26 +140,26 @@ class RedisStore:
         """Return the entries by tenant alone: the names of entries hold nothing else. Return None where the server did
         not answer in time."""
         names = {_tag(name): name for name in tenants}
-        return await self._guarded.call(lambda: self._held(names), None, SWEEP_DEADLINE_S)
+        return await self._calls.call(lambda: self._held(names), None, SWEEP_DEADLINE_S)
 
     def stats(self) -> Mapping[str, float]:
-        state = {"open": float(self._guarded.is_open), "vector_sets": float(self.searches)}
+        state = {"open": float(self._calls.is_open), "vector_sets": float(self.searches)}
         return {**self._counts.values, **state}
 
     def troubles(self) -> Sequence[Trouble]:
         """Report a server that is not called after failures in a row."""
-        if not self._guarded.is_open:
+        if not self._calls.is_open:
             return ()
         return (Trouble("Redis fails again and again; answers are made anew until it is back"),)
 
     async def start(self) -> None:
         """Connect ahead of the first request. An unreachable server does not prevent the start."""
-        await self._guarded.call(self._client.ping, None, 1.0)
+        await self._calls.call(self._client.ping, None, 1.0)
         if self._sets is not None:
-            await self._guarded.call(self._sets.detect, None, 1.0)
+            await self._calls.call(self._sets.detect, None, 1.0)
 
     async def close(self) -> None:
-        await self._guarded.close()
+        await self._calls.close()
         await self._client.aclose()
 
     # --- the calls ---------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from typing import TypeVar
 from sluicegate.cache.entries import GENERATION, Counts, Feed, HeldEntries, IndexRow, Kept, Look
 from sluicegate.cache.stores.codec import HEAD_BYTES, EntrySealer, decode_row, encode, encode_row, has_label, mark, read
 from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, Damaged
-from sluicegate.cache.stores.guarded_calls import GuardedCalls
+from sluicegate.cache.stores.resilient_calls import ResilientCalls
 from sluicegate.cache.stores.memory import keepable
 from sluicegate.plugins import Answer, CacheKey
 from sluicegate.plugins.errors import Overloaded
@@ -74,7 +74,7 @@ class SqliteStore:
         self._puts = 0
         names = ("hits", "misses", "stored", "refused", "damaged", "withdrawn", "purged", "evicted", "reset")
         self._counts = Counts({f"{name}_total": 0 for name in (*names, "errors", "timeouts", "skipped", "opened")})
-        self._guarded = GuardedCalls(f"SQLite at {path.name}", self._ping, self._counts, deadline_s=deadline_s)
+        self._calls = ResilientCalls(f"SQLite at {path.name}", self._ping, self._counts, deadline_s=deadline_s)
 
     async def get(self, key: CacheKey, feed: Feed | None = None) -> Look:
         look = await self._call(lambda db: self._get(db, key, feed), Look(cursor=feed.cursor if feed else ""))
@@ -114,14 +114,14 @@ class SqliteStore:
         await self.put(key, Kept(answers, self._clock()), None)
 
     def stats(self) -> Mapping[str, float]:
-        return {**self._counts.values, "open": float(self._guarded.is_open)}
+        return {**self._counts.values, "open": float(self._calls.is_open)}
 
     async def start(self) -> None:
         """Open the file ahead of the first request."""
-        await self._guarded.call(self._ping, None, 5.0)
+        await self._calls.call(self._ping, None, 5.0)
 
     async def close(self) -> None:
-        await self._guarded.close()
+        await self._calls.close()
         await asyncio.to_thread(self._thread.shutdown)
         if self._database is not None:
             self._database.close()
@@ -237,7 +237,7 @@ class SqliteStore:
         async def run() -> T:
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._work, work)
 
-        return await self._guarded.call(run, otherwise, deadline_s)
+        return await self._calls.call(run, otherwise, deadline_s)
 
     async def _ping(self) -> None:
         def ask(db: sqlite3.Connection) -> None:

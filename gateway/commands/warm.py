@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sluicegate.gateway.settings import Settings
 from sluicegate.plugins import ReadingModel, ServedModel
-from sluicegate.plugins.compiled.beside import Compilable
+from sluicegate.plugins.compiled.compile_mode import Compilable
 from sluicegate.plugins.errors import ConfigurationError
 
 

@@ -13,7 +13,7 @@ from sluicegate.gateway.rails.moderation import Moderation
 from sluicegate.gateway.rails.policy import Policy
 from sluicegate.gateway.request.stages import Stages
 from sluicegate.gateway.retrieval.found import Retrieved
-from sluicegate.gateway.routing.first_texts import Awaited
+from sluicegate.gateway.routing.first_texts import FirstTextWait
 from sluicegate.gateway.routing.queues import QueueTicket
 from sluicegate.gateway.routing.table import Draw
 from sluicegate.gateway.telemetry import ToldFailure, TraceIds, semconv
@@ -82,7 +82,7 @@ class Attempt:
     """Among equal requests that run at the same time."""
     ticket: QueueTicket | None = None
     """At the model, where that has a queue."""
-    awaited: Awaited | None = None
+    awaited: FirstTextWait | None = None
     """The first text, where load is shed by how those come."""
     shape: Shape = PLAIN
     """Of the whole output, thoughts and calls of tools included."""

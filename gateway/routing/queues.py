@@ -8,7 +8,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 
-from sluicegate.gateway.routing.first_texts import Awaited, FirstTexts
+from sluicegate.gateway.routing.first_texts import FirstTextWait, FirstTextEstimate
 from sluicegate.gateway.routing.kept_shares import KeptShares
 from sluicegate.gateway.settings import QueueSettings
 from sluicegate.plugins import Generator, LoadReporter, Overloaded, ReadingModel, offers, shows
@@ -106,7 +106,7 @@ class ModelQueues:
         first text are refused; 0 means never."""
         self._queues = {name: Queue(name, one) for name, one in settings.items()}
         self.shed_s = shed_s
-        self._first_texts: defaultdict[str, FirstTexts] = defaultdict(lambda: FirstTexts(shed_s, clock))
+        self._first_texts: defaultdict[str, FirstTextEstimate] = defaultdict(lambda: FirstTextEstimate(shed_s, clock))
         self._kept = KeptShares()
         self._shed = 0
         self._turned_away = 0
@@ -157,7 +157,7 @@ class ModelQueues:
         texts = self._first_texts[model]
         place_s = generator.load(model).wait_s if offers(generator, LoadReporter) else 0.0
         wait_s = max(place_s, texts.wait_s(tenant))
-        return 0.0 if not wait_s and texts.rests else wait_s + waited_s - texts.aim_s
+        return 0.0 if not wait_s and texts.is_idle else wait_s + waited_s - texts.target_s
 
     def _busy(self, what: str, over_s: float) -> Overloaded:
         return Overloaded(
@@ -166,7 +166,7 @@ class ModelQueues:
             retry_after_s=over_s,
         )
 
-    def expect(self, model: str, priority: int, tenant: str) -> Awaited | None:
+    def expect(self, model: str, priority: int, tenant: str) -> FirstTextWait | None:
         """Register the wait for a request's first text. Return None where load is never shed, or where the request
         comes after all that could be shed."""
         return self._first_texts[model].expect(tenant) if self.shed_s and priority <= 0 else None
@@ -179,7 +179,7 @@ class ModelQueues:
             "places_taken": float(running),
             "places_awaited": float(waiting),
             "first_texts_awaited": float(first),
-            "shed_aim_ratio": min((texts.aim for texts in self._first_texts.values()), default=1.0),
+            "shed_aim_ratio": min((texts.target for texts in self._first_texts.values()), default=1.0),
             "shed_total": float(self._shed),
             "turned_away_total": float(self._turned_away),
         }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from sluicegate.plugins import Within
-from sluicegate.plugins.compiled.beside import CompileKind
+from sluicegate.plugins.compiled.compile_mode import CompileKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from sluicegate.grammar.parsing.gathering import gather
 from sluicegate.grammar.parsing.kernels import walk_known
 from sluicegate.grammar.parsing.rewriting.subsets import add_network, group_alike
 from sluicegate.grammar.parsing.walks import moved, settle, slot_of
-from sluicegate.plugins.compiled.beside import BESIDE
+from sluicegate.plugins.compiled.compile_mode import COMPILE_MODE
 from sluicegate.plugins.compiled.kernels import Kernel
 
 NETWORK_KERNELS: tuple[Kernel, ...] = (add_network, group_alike, nullable_of, followers_of, closed_of)
@@ -16,6 +16,6 @@ MASK_KERNELS: tuple[Kernel, ...] = (slot_of, moved, settle, gather, walk_known)
 
 def load(*loops: Kernel) -> None:
     """Load or compile loops, unless somebody else does."""
-    if BESIDE.builder is None and not all(loop.overloads for loop in loops):
+    if COMPILE_MODE.builder is None and not all(loop.overloads for loop in loops):
         for loop in loops:
             loop.build()

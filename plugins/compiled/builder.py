@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import BinaryIO, cast
 
-from sluicegate.plugins.compiled.beside import BESIDE, Compilable, CompileKind, KernelBuilder, Types
+from sluicegate.plugins.compiled.compile_mode import COMPILE_MODE, Compilable, CompileKind, KernelBuilder, Types
 from sluicegate.plugins.compiled.child import NICENESS
 from sluicegate.plugins.compiled.request import KernelReply, KernelRequest, receive, send
 
@@ -33,8 +33,8 @@ class CompileState(IntEnum):
 
 
 @dataclass(slots=True, eq=False)
-class Wish:
-    """One `want_all` request: the numbers of the kernels still outstanding. `then` is called once, on the builder's
+class BuildBatch:
+    """One `request_all` request: the numbers of the kernels still outstanding. `then` is called once, on the builder's
     thread, with the failures by kernel name."""
 
     then: Callable[[Mapping[str, str]], None]
@@ -50,7 +50,7 @@ class BackgroundBuilder:
         self._lock = threading.Condition()
         self._requests: dict[int, tuple[KernelRequest, Compilable]] = {}
         """By number, those that are not served yet."""
-        self._wishes: list[Wish] = []
+        self._batches: list[BuildBatch] = []
         self._numbers: dict[tuple[str, str, object, Types], int] = {}
         self._failures: dict[int, tuple[str, str]] = {}
         self._count = 0
@@ -65,25 +65,25 @@ class BackgroundBuilder:
 
     # --- for whoever wants something -----------------------------------------------------------------------------
 
-    def want(self, kernel: Compilable, types: Types) -> None:
+    def request(self, kernel: Compilable, types: Types) -> None:
         with self._lock:
             self._add(kernel, types)
             self._lock.notify_all()
 
-    def want_all(self, kernels: Iterable[Compilable], then: Callable[[Mapping[str, str]], None]) -> None:
+    def request_all(self, kernels: Iterable[Compilable], then: Callable[[Mapping[str, str]], None]) -> None:
         """Request code for all declared types of `kernels`. Calls `then` once, on another thread, with the failures by
         kernel name."""
-        wish = Wish(then)
+        batch = BuildBatch(then)
         with self._lock:
             for kernel in kernels:
                 for types in kernel.declared:
-                    wish.left.add(self._add(kernel, types))
-            self._wishes.append(wish)
+                    batch.left.add(self._add(kernel, types))
+            self._batches.append(batch)
             self._lock.notify_all()
 
     @property
     def state(self) -> CompileState:
-        if self._requests or self._wishes:
+        if self._requests or self._batches:
             return CompileState.COMPILING
         return CompileState.FAILED if self._failures else CompileState.DONE
 
@@ -139,7 +139,7 @@ class BackgroundBuilder:
         while True:
             with self._lock:
                 self._tell()
-                while not self._requests and not self._wishes and not self._closed:
+                while not self._requests and not self._batches and not self._closed:
                     self._lock.wait()
                 if self._closed:
                     return
@@ -157,11 +157,11 @@ class BackgroundBuilder:
 
     def _tell(self) -> None:
         """Call those whose wishes came true, or will not."""
-        for wish in [wish for wish in self._wishes if not wish.left & self._requests.keys()]:
-            self._wishes.remove(wish)
-            failed = dict(self._failures[number] for number in wish.left & self._failures.keys())
+        for batch in [batch for batch in self._batches if not batch.left & self._requests.keys()]:
+            self._batches.remove(batch)
+            failed = dict(self._failures[number] for number in batch.left & self._failures.keys())
             try:
-                wish.then(failed)
+                batch.then(failed)
             except Exception:
                 log.exception("what waited for compiled loops raised")
 
@@ -284,10 +284,10 @@ class NoBuilder:
     def trouble(self) -> str | None:
         return None
 
-    def want(self, kernel: Compilable, types: Types) -> None:
+    def request(self, kernel: Compilable, types: Types) -> None:
         """Do nothing: the kernel goes on in its Python form."""
 
-    def want_all(self, kernels: Iterable[Compilable], then: Callable[[Mapping[str, str]], None]) -> None:
+    def request_all(self, kernels: Iterable[Compilable], then: Callable[[Mapping[str, str]], None]) -> None:
         """Do nothing; `then` is never called."""
 
     def stats(self) -> Mapping[str, float]:
@@ -304,11 +304,11 @@ def compiling(kind: CompileKind) -> Iterator[None]:
         yield
         return
     builder: KernelBuilder = BackgroundBuilder() if kind == "background" else NoBuilder()
-    BESIDE.builder = builder
+    COMPILE_MODE.builder = builder
     try:
         yield
     finally:
-        BESIDE.builder = None
+        COMPILE_MODE.builder = None
         builder.close()
 
 

@@ -4,7 +4,7 @@ numba caches code by the path and the time of one file, and looks at no other. H
 (`digest_of`), with the argument types, the CPU and the versions of Python, numba and LLVM. So it survives a move or an
 upgrade of other files, and stale code is never loaded.
 
-A kernel is compiled at its first call. Where `BESIDE.builder` is set, a kernel with a Python form is not compiled in
+A kernel is compiled at its first call. Where `COMPILE_MODE.builder` is set, a kernel with a Python form is not compiled in
 this process: it runs that form, with the same result, until the builder delivers its code.
 """
 
@@ -31,7 +31,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
 
-from sluicegate.plugins.compiled.beside import BESIDE, Types
+from sluicegate.plugins.compiled.compile_mode import COMPILE_MODE, Types
 from sluicegate.plugins.compiled.digest import digest_of
 from sluicegate.plugins.compiled.folder import CompiledFolder, compiled_folder
 
@@ -141,7 +141,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
 
     def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
         """Return the callable for these arguments. numba calls this where it has no code for their types."""
-        builder = BESIDE.builder
+        builder = COMPILE_MODE.builder
         if builder is None or self.python_form is None:
             return super()._compile_for_args(*args, **kws)
         try:
@@ -152,7 +152,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
             if self.load(types):
                 return self.overloads[types].entry_point
             self._asked.add(types)
-            builder.want(self, types)
+            builder.request(self, types)
         return self._run_as_python
 
     def _run_as_python(self, *args: Any) -> Any:

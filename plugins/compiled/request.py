@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from sluicegate.plugins.compiled.beside import Compilable, Types
+from sluicegate.plugins.compiled.compile_mode import Compilable, Types
 from sluicegate.plugins.compiled.kernels import Kernel
 
 _LENGTH = struct.Struct("<Q")

@@ -10,7 +10,7 @@ import pytest
 from sluicegate.engine import LoadedModel, cores
 from sluicegate.engine.kernel_list import kernels_of
 from sluicegate.engine.settings import EngineSettings
-from sluicegate.plugins.compiled.beside import BESIDE, Compilable, Types
+from sluicegate.plugins.compiled.compile_mode import COMPILE_MODE, Compilable, Types
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, collect, run, serving
 from tests.waiting import soon
@@ -21,7 +21,7 @@ class Missing:
 
     def __init__(self) -> None:
         self.is_there = False
-        self._wishes: list[Callable[[Mapping[str, str]], None]] = []
+        self._batches: list[Callable[[Mapping[str, str]], None]] = []
         self.trouble: str | None = None
 
     def load(self) -> bool:
@@ -30,24 +30,24 @@ class Missing:
     def stats(self) -> Mapping[str, float]:
         return {}
 
-    def want(self, kernel: Compilable, types: Types) -> None:
+    def request(self, kernel: Compilable, types: Types) -> None:
         raise AssertionError("a core without compiled loops calls one")
 
-    def want_all(self, kernels: Iterable[Compilable], then: Callable[[Mapping[str, str]], None]) -> None:
-        self._wishes.append(then)
+    def request_all(self, kernels: Iterable[Compilable], then: Callable[[Mapping[str, str]], None]) -> None:
+        self._batches.append(then)
 
     def close(self) -> None: ...
 
     def come(self, failed: Mapping[str, str] | None = None) -> None:
         self.is_there = not failed
-        for then in self._wishes:
+        for then in self._batches:
             then(failed or {})
 
 
 @pytest.fixture
 def missing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Missing]:
     found = Missing()
-    monkeypatch.setattr(BESIDE, "builder", found)
+    monkeypatch.setattr(COMPILE_MODE, "builder", found)
     monkeypatch.setattr(cores, "kernels_of", lambda *_: [found])
     return found
 

@@ -15,7 +15,7 @@ import pytest
 
 from sluicegate.plugins.compiled import builder as builders
 from sluicegate.plugins.compiled import kernels
-from sluicegate.plugins.compiled.beside import BESIDE
+from sluicegate.plugins.compiled.compile_mode import COMPILE_MODE
 from sluicegate.plugins.compiled.builder import BackgroundBuilder, CompileState, compiling
 from sluicegate.plugins.compiled.folder import CompiledFolder, compiled_folder
 from sluicegate.plugins.compiled.request import KernelReply
@@ -183,8 +183,8 @@ def test_old_files_make_room(tmp_path: Path) -> None:
 @pytest.fixture
 def builder(folder: CompiledFolder) -> Iterator[BackgroundBuilder]:
     with compiling("background"):
-        assert isinstance(BESIDE.builder, BackgroundBuilder)
-        yield BESIDE.builder
+        assert isinstance(COMPILE_MODE.builder, BackgroundBuilder)
+        yield COMPILE_MODE.builder
 
 
 class Told:
@@ -207,7 +207,7 @@ def test_python_answers_until_the_code_is_there(builder: BackgroundBuilder) -> N
     told, numbers = Told(), np.arange(4)
     assert loops.squares(numbers) == 14
     assert not loops.squares.signatures
-    builder.want_all([loops.squares], told)
+    builder.request_all([loops.squares], told)
     assert told.wait() == {}
     assert loops.squares.signatures
     assert loops.squares(numbers) == 14
@@ -219,7 +219,7 @@ def test_what_is_wanted_for_other_types_comes_too(builder: BackgroundBuilder) ->
     numbers = np.arange(4, dtype=np.float32)
     assert loops.cubes(numbers) == 36
     told = Told()
-    builder.want_all([loops.cubes], told)
+    builder.request_all([loops.cubes], told)
     told.wait()
     assert {str(types[0].dtype) for types in loops.cubes.signatures} == {"float32", "int64"}
 
@@ -227,7 +227,7 @@ def test_what_is_wanted_for_other_types_comes_too(builder: BackgroundBuilder) ->
 def test_code_comes_even_where_nothing_can_be_kept(folder: CompiledFolder, builder: BackgroundBuilder) -> None:
     folder.path.write_text("no folder")
     told = Told()
-    builder.want_all([loops.halves], told)
+    builder.request_all([loops.halves], told)
     assert told.wait() == {}
     assert loops.halves(np.arange(4)) == 3
 
@@ -239,11 +239,11 @@ def test_what_is_wanted_while_others_are_compiled_comes_as_well(
     told, later, take = Told(), Told(), builder._take
 
     def take_and_want_more(reply: KernelReply) -> None:
-        builder.want_all([loops.sevenths], later)
+        builder.request_all([loops.sevenths], later)
         take(reply)
 
     monkeypatch.setattr(builder, "_take", take_and_want_more)
-    builder.want_all([loops.fifths], told)
+    builder.request_all([loops.fifths], told)
     assert told.wait() == {}
     assert later.wait() == {}
     assert loops.sevenths.signatures
@@ -252,7 +252,7 @@ def test_what_is_wanted_while_others_are_compiled_comes_as_well(
 
 def test_a_kernel_that_cannot_be_compiled_is_named_and_python_goes_on(builder: BackgroundBuilder) -> None:
     told = Told()
-    builder.want_all([loops.broken, loops.thirds], told)
+    builder.request_all([loops.broken, loops.thirds], told)
     assert list(told.wait()) == ["tests.plugins.loops.broken"]
     assert loops.broken(np.arange(4)) == 6
     assert loops.thirds.signatures
@@ -275,7 +275,7 @@ def test_a_process_that_dies_is_started_again_and_given_up_in_the_end(
         return replies
 
     monkeypatch.setattr(builder, "_begin", begin_and_kill)
-    builder.want_all([loops.slow], told)
+    builder.request_all([loops.slow], told)
     assert "signal 9" in told.wait()["tests.plugins.loops.slow"]
     assert len(killed) == builders.MOST_STARTS
     assert loops.slow(np.arange(4)) == 14
@@ -293,7 +293,7 @@ def test_a_process_that_dies_once_is_not_missed(builder: BackgroundBuilder, monk
         return replies
 
     monkeypatch.setattr(builder, "_begin", begin_and_kill_once)
-    builder.want_all([loops.once], told)
+    builder.request_all([loops.once], told)
     assert told.wait() == {}
     assert loops.once.signatures
 
@@ -303,4 +303,4 @@ def test_where_nothing_is_to_be_compiled_nothing_is(folder: CompiledFolder) -> N
         made = loops.fresh()
         assert made(np.arange(4)) == 14
         assert not made.signatures
-    assert BESIDE.builder is None
+    assert COMPILE_MODE.builder is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluicegate.gateway.routing.first_texts import BACK, FIRST_AIM, LEAST_AIM, FirstTexts
+from sluicegate.gateway.routing.first_texts import DECREASE, INITIAL_TARGET, MIN_TARGET, FirstTextEstimate
 
 
 class Clock:
@@ -20,7 +20,7 @@ def clock() -> Clock:
     return Clock()
 
 
-def served(texts: FirstTexts, clock: Clock, count: int, each_s: float) -> None:
+def served(texts: FirstTextEstimate, clock: Clock, count: int, each_s: float) -> None:
     """Serve so many requests, one after the other."""
     for _ in range(count):
         one = texts.expect("a")
@@ -30,14 +30,14 @@ def served(texts: FirstTexts, clock: Clock, count: int, each_s: float) -> None:
 
 
 def test_who_comes_when_nobody_waits_waits_for_nobody(clock: Clock) -> None:
-    texts = FirstTexts(1.0, clock)
+    texts = FirstTextEstimate(1.0, clock)
     assert texts.wait_s("a") == 0
     served(texts, clock, 5, 10.0)
     assert texts.wait_s("a") == 0
 
 
 def test_the_wait_is_that_of_all_before_at_the_rate_they_come(clock: Clock) -> None:
-    texts = FirstTexts(1.0, clock)
+    texts = FirstTextEstimate(1.0, clock)
     served(texts, clock, 20, 0.5)
     for _ in range(10):
         texts.expect("a")
@@ -46,7 +46,7 @@ def test_the_wait_is_that_of_all_before_at_the_rate_they_come(clock: Clock) -> N
 
 def test_sixteen_that_are_read_together_count_as_long_as_they_took(clock: Clock) -> None:
     """Places for all, and all first texts 12 s after sixteen came at once: the next sixteen would wait as long."""
-    texts = FirstTexts(1.0, clock)
+    texts = FirstTextEstimate(1.0, clock)
     sixteen = [texts.expect("a") for _ in range(16)]
     clock.now_s += 12.0
     for one in sixteen:
@@ -57,7 +57,7 @@ def test_sixteen_that_are_read_together_count_as_long_as_they_took(clock: Clock)
 
 
 def test_a_stranger_waits_for_a_turn_and_not_for_all_of_anothers(clock: Clock) -> None:
-    texts = FirstTexts(1.0, clock)
+    texts = FirstTextEstimate(1.0, clock)
     served(texts, clock, 20, 0.5)
     for _ in range(30):
         texts.expect("many")
@@ -68,7 +68,7 @@ def test_a_stranger_waits_for_a_turn_and_not_for_all_of_anothers(clock: Clock) -
 
 
 def test_who_gave_up_is_waited_for_no_more_and_counts_as_nothing(clock: Clock) -> None:
-    texts = FirstTexts(1.0, clock)
+    texts = FirstTextEstimate(1.0, clock)
     served(texts, clock, 3, 0.5)
     left, stays = texts.expect("a"), texts.expect("a")
     left.gave_up()
@@ -81,7 +81,7 @@ def test_who_gave_up_is_waited_for_no_more_and_counts_as_nothing(clock: Clock) -
 
 def test_a_silence_counts_before_it_has_ended(clock: Clock) -> None:
     """First texts came ten a second; now nothing has come for 20 s, and nobody is let in as if it still did."""
-    texts = FirstTexts(1.0, clock)
+    texts = FirstTextEstimate(1.0, clock)
     served(texts, clock, 20, 0.1)
     for _ in range(3):
         texts.expect("a")
@@ -91,17 +91,17 @@ def test_a_silence_counts_before_it_has_ended(clock: Clock) -> None:
 
 
 def test_late_first_texts_lower_the_aim_and_those_in_time_raise_it_again(clock: Clock) -> None:
-    texts = FirstTexts(1.0, clock)
+    texts = FirstTextEstimate(1.0, clock)
     served(texts, clock, 20, 3.0)
-    assert texts.aim_s == LEAST_AIM
+    assert texts.target_s == MIN_TARGET
     served(texts, clock, 2000, 0.1)
-    assert texts.aim_s == 1.0
+    assert texts.target_s == 1.0
 
 
 def test_all_that_one_jam_made_late_lower_the_aim_once(clock: Clock) -> None:
-    texts = FirstTexts(1.0, clock)
+    texts = FirstTextEstimate(1.0, clock)
     thirty = [texts.expect("a") for _ in range(30)]
     clock.now_s += 3.0
     for one in thirty:
         one.came(3.0)
-    assert texts.aim_s == pytest.approx(FIRST_AIM * BACK)
+    assert texts.target_s == pytest.approx(INITIAL_TARGET * DECREASE)

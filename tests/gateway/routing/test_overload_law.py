@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 
 import pytest
 
-from sluicegate.gateway.routing.first_texts import Awaited, FirstTexts
+from sluicegate.gateway.routing.first_texts import FirstTextWait, FirstTextEstimate
 
 SLO_S = 1.0
 SECONDS = 120.0
@@ -31,17 +31,17 @@ class Plant:
     tenants: int = 1
     slows_at_s: float = SECONDS
     slower: float = 1.0
-    texts: FirstTexts = field(init=False)
+    texts: FirstTextEstimate = field(init=False)
     now_s: float = 0.0
     firsts: list[float] = field(default_factory=list)
     by_tenant: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.texts = FirstTexts(SLO_S, lambda: self.now_s)
+        self.texts = FirstTextEstimate(SLO_S, lambda: self.now_s)
 
     def run(self, rate: float) -> Plant:
         """Offer `rate` requests a second."""
-        dice, queue, events, free = random.Random(5), deque[tuple[float, str, Awaited]](), [(0.0, 0, "come", None)], 0
+        dice, queue, events, free = random.Random(5), deque[tuple[float, str, FirstTextWait]](), [(0.0, 0, "come", None)], 0
         free, number = self.seats, 0
         while events:
             self.now_s, _, what, about = heappop(events)
@@ -50,7 +50,7 @@ class Plant:
                 if self.now_s < SECONDS:
                     heappush(events, (self.now_s + dice.expovariate(rate), number, "come", None))
                 tenant = f"t{dice.randrange(self.tenants)}"
-                if self.texts.wait_s(tenant) <= self.texts.aim_s:
+                if self.texts.wait_s(tenant) <= self.texts.target_s:
                     queue.append((self.now_s, tenant, self.texts.expect(tenant)))
             elif what == "first" and about is not None:
                 came_s, tenant, awaited = about

@@ -48,10 +48,10 @@ class KernelBuilder(Protocol):
     def stats(self) -> Mapping[str, float]:
         """Return gauges and counters for `/metrics`, by name."""
 
-    def want(self, kernel: Compilable, types: Types) -> None:
+    def request(self, kernel: Compilable, types: Types) -> None:
         """Request code for a kernel with these argument types; returns at once."""
 
-    def want_all(self, kernels: Iterable[Compilable], then: Callable[[Mapping[str, str]], None]) -> None:
+    def request_all(self, kernels: Iterable[Compilable], then: Callable[[Mapping[str, str]], None]) -> None:
         """Request code for all declared types of `kernels`. Calls `then` once, on another thread, with the failures by
         kernel name."""
 
@@ -60,11 +60,11 @@ class KernelBuilder(Protocol):
 
 
 @dataclass(slots=True)
-class Beside:
+class CompileMode:
     """The compile mode of this process. Process-wide, because compiled code is shared by everything in the process."""
 
     builder: KernelBuilder | None = None
     """None = kernels are compiled where they are called."""
 
 
-BESIDE = Beside()
+COMPILE_MODE = CompileMode()

@@ -1,5 +1,5 @@
-"""Calls to a store or model that may be slow, full, gone or malformed: bounded in time, counted, behind a circuit
-breaker."""
+"""Call a store or model that may be slow, full, unreachable or broken: with a deadline, a bound on calls in flight and a
+circuit breaker."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ log = logging.getLogger("sluicegate.cache")
 LAST_TURNS = 6
 
 
-class GuardedCalls:
-    """A deadline for each call and a circuit breaker over all.
+class ResilientCalls:
+    """A deadline for each call and a circuit breaker over all. Unlike `plugins.circuit_breaker.CircuitBreaker`, whose
+    trial calls are requests of callers, it probes in the background.
 
     A call that runs out of time is not cancelled, only no longer waited for: cancelling would throw its connection away
     half way through a reply, and let a slow TLS handshake never succeed. At most `max_in_flight` calls are under way;
@@ -46,15 +47,15 @@ class GuardedCalls:
         self._failures_to_open = failures_to_open
         self._first_pause_s = first_pause_s
         self._max_pause_s = max_pause_s
-        self._places = asyncio.Semaphore(max_in_flight)
+        self._slots = asyncio.Semaphore(max_in_flight)
         self._failures = 0
         self._running: set[asyncio.Task[Any]] = set()
-        self._healing: asyncio.Task[None] | None = None
+        self._recovery: asyncio.Task[None] | None = None
 
     @property
     def is_open(self) -> bool:
         """Return whether the breaker is open: calls are skipped until a probe has succeeded."""
-        return self._healing is not None and not self._healing.done()
+        return self._recovery is not None and not self._recovery.done()
 
     async def call(self, make: Callable[[], Coroutine[Any, Any, T]], otherwise: T, deadline_s: float = 0) -> T:
         """Return the call's result; `otherwise` where it fails, is skipped or exceeds the deadline (`deadline_s`; 0 =
@@ -66,7 +67,7 @@ class GuardedCalls:
         ends = time.monotonic() + limit_s
         try:
             async with asyncio.timeout(limit_s):
-                await self._places.acquire()
+                await self._slots.acquire()
         except TimeoutError:
             self._counts.add("skipped_total")
             return otherwise
@@ -85,7 +86,7 @@ class GuardedCalls:
 
     async def close(self) -> None:
         """Cancel the running calls and the probe."""
-        tasks = [*self._running, *([self._healing] if self._healing else [])]
+        tasks = [*self._running, *([self._recovery] if self._recovery else [])]
         for task in tasks:
             task.cancel()
         for task in tasks:
@@ -94,7 +95,7 @@ class GuardedCalls:
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
-        self._places.release()
+        self._slots.release()
         if task.cancelled():
             return
         error = task.exception()
@@ -107,9 +108,9 @@ class GuardedCalls:
         if self._failures >= self._failures_to_open and not self.is_open:
             self._counts.add("opened_total")
             log.warning("%s is left alone after %d failures, the last: %s", self._name, self._failures, error)
-            self._healing = asyncio.create_task(self._heal())
+            self._recovery = asyncio.create_task(self._recover())
 
-    async def _heal(self) -> None:
+    async def _recover(self) -> None:
         pause, opened = self._first_pause_s, time.monotonic()
         while True:
             await asyncio.sleep(pause)
