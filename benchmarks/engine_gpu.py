@@ -37,7 +37,7 @@ import torch
 from benchmarks.common import machine
 from benchmarks.device_models import SHAPES, Ceilings, make_model, seconds, submit
 from sluicegate.engine import EngineSettings, LoadedModel
-from sluicegate.engine.attention.paged import Scoring, Stretch
+from sluicegate.engine.attention.paged import Scoring, TokenSpan
 from sluicegate.engine.construction import make_core
 from sluicegate.engine.cuda.memory import usable_device
 from sluicegate.engine.loop.core import EngineCore
@@ -240,7 +240,7 @@ def _attention_shares(
         for tensor in (*pool.keys, *pool.values):
             tensor.normal_()
         tables = np.random.default_rng(0).permutation(batch * blocks).reshape(batch, blocks)
-        stretches = [Stretch(args.context - 1, 1, table) for table in tables]
+        stretches = [TokenSpan(args.context - 1, 1, table) for table in tables]
         nowhere = torch.full((batch,), -1, dtype=torch.int64, device=model.device)
         layout, shape = TritonLayout(pool, stretches, nowhere), model.layers[0]
         query, key, value = (

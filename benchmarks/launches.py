@@ -22,7 +22,7 @@ from triton.runtime.jit import JITFunction
 
 from benchmarks.device_models import make_model
 from sluicegate.engine import LoadedModel
-from sluicegate.engine.attention.paged import Stretch
+from sluicegate.engine.attention.paged import TokenSpan
 from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.batching.step_inputs import StepInputs
 from sluicegate.engine.settings import WeightsKind
@@ -137,7 +137,7 @@ def _single_tokens(batch: int, blocks: int) -> StepInputs:
     position = _BLOCK + 2
     tables = np.arange(batch * blocks).reshape(batch, blocks)
     slots = tables[:, position // _BLOCK] * _BLOCK + position % _BLOCK
-    stretches = [Stretch(position, 1, table) for table in tables]
+    stretches = [TokenSpan(position, 1, table) for table in tables]
     return StepInputs(np.arange(5, 5 + batch), np.full(batch, position), slots, np.arange(batch), stretches)
 
 

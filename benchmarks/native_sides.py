@@ -62,7 +62,7 @@ class Ours:
     def _run(self, ids: Any, parts: list[tuple[int, int, int]]) -> None:
         import torch
 
-        from sluicegate.engine.attention.paged import Stretch
+        from sluicegate.engine.attention.paged import TokenSpan
         from sluicegate.engine.batching.step_inputs import StepInputs
 
         each = AT // 16 + 1
@@ -72,7 +72,7 @@ class Ours:
             [table[at // 16] * 16 + at % 16 for table, (_, start, count) in zip(tables, parts, strict=True)
              for at in [np.arange(start, start + count)]]
         )  # fmt: skip
-        stretches = [Stretch(start, count, table) for table, (_, start, count) in zip(tables, parts, strict=True)]
+        stretches = [TokenSpan(start, count, table) for table, (_, start, count) in zip(tables, parts, strict=True)]
         wanted = np.cumsum([count for _, _, count in parts]) - 1
         with torch.inference_mode():
             self._runner.compute(StepInputs(ids, positions, slots, wanted, stretches))

@@ -19,7 +19,7 @@ from sluicegate.cache import MemoryStore, TieredCache, question_of
 from sluicegate.cache.semantic import HashedNgrams, signature
 from sluicegate.cache.semantic.sameness import Sameness
 from sluicegate.cache.semantic.tier import SemanticTier
-from sluicegate.cache.semantic.verified import Verified
+from sluicegate.cache.semantic.verified import VerifiedMode
 from sluicegate.plugins import Answer, Message, Request, Sampling
 
 Meaning = dict[str, int]
@@ -107,7 +107,7 @@ def tiers(known: Meaning) -> dict[str, SemanticTier]:
         return right(one, other) is (random.random() >= 0.1)
 
     def judged(judges: Callable[[str, str], bool], bound: float = 0.0) -> SemanticTier:
-        verified = Verified(bound, random=Random(3)) if bound else None
+        verified = VerifiedMode(bound, random=Random(3)) if bound else None
         sameness = Sameness(ScriptedJudge(judges), budget_s=60)
         return SemanticTier(HashedNgrams(), sameness=sameness, verified=verified)
 

@@ -29,7 +29,7 @@ from benchmarks.common import machine
 from benchmarks.scale_model import Arrival, Fleet, Objective, RequestClass, Simulated, arrivals, fewest, most_per_s
 from benchmarks.scale_node import MODEL
 from sluicegate.gateway.commands.bench.arrivals import ask, shot_of
-from sluicegate.gateway.commands.bench.load import BenchLoad, Shot, spread
+from sluicegate.gateway.commands.bench.load import BenchLoad, RequestTiming, spread
 from sluicegate.gateway.commands.size.capacity import DAY_S, DailyDemand, NodeFigures
 
 CLOCK = NodeFigures(prefill_tokens_per_s=4000, step_s=0.2, step_each_s=0.02, places=8)
@@ -99,9 +99,9 @@ async def measured(url: str, model: str, *, places: int, tenth: float, long: int
     may hold texts back, so that the times of pieces are not those of steps.
     `tenth`: which quantile counts; 0.5 where nothing else disturbs."""
 
-    async def shots(count: int, at_once: int, prompt: int, tokens: int) -> list[Shot]:
+    async def shots(count: int, at_once: int, prompt: int, tokens: int) -> list[RequestTiming]:
         load = BenchLoad(url, tuple(_body(model, f"{prompt}-{n}", prompt, tokens, None) for n in range(count)), "a")
-        found: list[Shot] = []
+        found: list[RequestTiming] = []
         for begin in range(0, count, at_once):
             due = time.perf_counter()
             asked = [ask(load, number, due) for number in range(begin, begin + at_once)]
@@ -158,7 +158,7 @@ async def _run(url: str, asked: Sequence[Arrival]) -> dict[str, Any]:
     load = BenchLoad(url, bodies, "a", timeout_s=600)
     began = time.perf_counter()
 
-    async def later(number: int, at_s: float) -> Shot:
+    async def later(number: int, at_s: float) -> RequestTiming:
         await asyncio.sleep(max(0.0, began + at_s - time.perf_counter()))
         return shot_of(await ask(load, number, began + at_s))
 

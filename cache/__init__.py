@@ -5,9 +5,18 @@ from typing import TYPE_CHECKING
 from sluicegate.plugins.lazy import lazily
 
 if TYPE_CHECKING:
-    from sluicegate.cache.entries import LABEL_KINDS, MAX_LABEL_CHARS, MAX_TAGS, Kept, Look, Store, label, labels_of
+    from sluicegate.cache.entries import (
+        LABEL_KINDS,
+        MAX_LABEL_CHARS,
+        MAX_TAGS,
+        CacheEntry,
+        LookupResult,
+        Store,
+        label,
+        labels_of,
+    )
     from sluicegate.cache.key import cache_key, canonical, fingerprint
-    from sluicegate.cache.lookup import CacheHit, CacheQuestion, Made, Recall, question_of
+    from sluicegate.cache.lookup import CacheHit, CacheQuestion, Recall, SharedResult, question_of
     from sluicegate.cache.single_flight import Seat, SingleFlight
     from sluicegate.cache.stage import register
     from sluicegate.cache.stores.memory import MemoryCache
@@ -22,16 +31,16 @@ __all__ = [
     "LABEL_KINDS",
     "MAX_LABEL_CHARS",
     "MAX_TAGS",
+    "CacheEntry",
     "CacheHit",
     "CacheQuestion",
-    "Kept",
-    "Look",
-    "Made",
+    "LookupResult",
     "MemoryCache",
     "MemoryStore",
     "Recall",
     "RedisStore",
     "Seat",
+    "SharedResult",
     "SingleFlight",
     "SqliteStore",
     "Store",
@@ -52,12 +61,12 @@ __getattr__ = lazily(
     __name__,
     {
         "CacheHit": "lookup",
-        "Kept": "entries",
+        "CacheEntry": "entries",
         "LABEL_KINDS": "entries",
-        "Look": "entries",
+        "LookupResult": "entries",
         "MAX_LABEL_CHARS": "entries",
         "MAX_TAGS": "entries",
-        "Made": "lookup",
+        "SharedResult": "lookup",
         "MemoryCache": "stores.memory",
         "MemoryStore": "stores.memory_store",
         "CacheQuestion": "lookup",

@@ -12,7 +12,7 @@ from sluicegate.cache.semantic.embedder import Embedder, HashedNgrams
 from sluicegate.cache.semantic.model_embedders import FolderEmbedder, ServedEmbedder, UpstreamEmbedder
 from sluicegate.cache.semantic.sameness import Sameness, ServedSameness, UpstreamSameness
 from sluicegate.cache.semantic.tier import SemanticTier
-from sluicegate.cache.semantic.verified import Verified
+from sluicegate.cache.semantic.verified import VerifiedMode
 from sluicegate.cache.settings import MemorySettings, RedisSettings, SemanticSettings, SqliteSettings
 from sluicegate.cache.stores.codec import EntrySealer
 from sluicegate.cache.stores.memory_store import MemoryStore
@@ -57,7 +57,7 @@ def _semantic(where: str, own: SemanticSettings | None) -> SemanticTier | None:
         make_embedder(f"{where}.semantic", own.embedder, os.environ.get(own.embedder_key_env)),
         threshold=own.threshold or None,
         guard=own.guard,
-        verified=Verified(own.error_bound) if own.error_bound else None,
+        verified=VerifiedMode(own.error_bound) if own.error_bound else None,
         sameness=_sameness(f"{where}.semantic", own),
         max_rows_a_scope=own.max_rows,
         models=own.models,

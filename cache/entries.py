@@ -43,7 +43,7 @@ def labels_of(model_version: str, template_version: str, rails: str, tags: Itera
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CacheEntry:
     """A cache entry. `stored_at_s`: Unix time; `usage`: tokens that generating the answers cost, which a hit saves."""
 
     answers: tuple[Answer, ...]
@@ -66,7 +66,7 @@ class IndexRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
+class IndexPoll:
     """A request for the rows of `scope` that other gateways added after `cursor`."""
 
     scope: str
@@ -74,11 +74,11 @@ class Feed:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LookupResult:
     """The result of a look-up in a store. `epochs`: the tenant's epochs now, to be passed to `put`; None means that the
     store did not answer and nothing should be put."""
 
-    kept: Kept | None = None
+    kept: CacheEntry | None = None
     epochs: Mapping[str, str] | None = None
     rows: tuple[IndexRow, ...] = ()
     cursor: str = ""
@@ -87,7 +87,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
+class SimilarEntry:
     """A kept answer to a similar prompt; `score` is the cosine."""
 
     digest: str
@@ -95,7 +95,7 @@ class Near:
 
 
 @runtime_checkable
-class Searching(Protocol):
+class SearchingStore(Protocol):
     """For stores that search the semantic index themselves. Neither call raises into a request."""
 
     @property
@@ -103,7 +103,7 @@ class Searching(Protocol):
         """Return whether the store searches. Where its server cannot, it feeds rows to the gateways, as other stores
         do."""
 
-    async def nearest(self, tenant: str, scope: str, probe: IndexRow, floor: float, count: int) -> list[Near]:
+    async def nearest(self, tenant: str, scope: str, probe: IndexRow, floor: float, count: int) -> list[SimilarEntry]:
         """Return at most `count` rows with the facts of `probe` and a cosine of at least `floor`, nearest first."""
 
     async def forget(self, tenant: str, scope: str, digest: str) -> None:
@@ -111,7 +111,7 @@ class Searching(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class HeldEntries:
+class StoreTotals:
     """How much a store holds of one tenant and model. `bytes` None: unknown; `model` "": all models."""
 
     tenant: str
@@ -124,20 +124,25 @@ class HeldEntries:
 class CountingStore(Protocol):
     """For stores that can count their entries by tenant."""
 
-    async def held(self, tenants: Iterable[str]) -> list[HeldEntries] | None:
+    async def held(self, tenants: Iterable[str]) -> list[StoreTotals] | None:
         """Return the entries by tenant and model; None where they cannot be counted now. `tenants`: known names, for a
         store that keeps only digests of names; entries of any other tenant are reported under its digest."""
 
 
 @runtime_checkable
 class Store(Protocol):
-    """A cache store. `get`, `put` and `drop` never raise into a request: a store that fails returns an empty `Look` or
-    False, and counts the failure."""
+    """A cache store. `get`, `put` and `drop` never raise into a request: a store that fails returns an empty
+    `LookupResult` or False, and counts the failure."""
 
-    async def get(self, key: CacheKey, feed: Feed | None = None) -> Look: ...
+    async def get(self, key: CacheKey, feed: IndexPoll | None = None) -> LookupResult: ...
 
     async def put(
-        self, key: CacheKey, kept: Kept, epochs: Mapping[str, str] | None, scope: str = "", row: IndexRow | None = None
+        self,
+        key: CacheKey,
+        kept: CacheEntry,
+        epochs: Mapping[str, str] | None,
+        scope: str = "",
+        row: IndexRow | None = None,
     ) -> bool:
         """Store an entry and return whether it was stored. `epochs` are those of the look-up; where a label's epoch has
         moved on since, nothing is stored. `row`, if any, is added to the rows of `scope`."""

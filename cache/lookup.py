@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sluicegate.cache.entries import Kept, labels_of
+from sluicegate.cache.entries import CacheEntry, labels_of
 from sluicegate.cache.key import cache_key
 from sluicegate.cache.semantic.tier import Probe, Trial
 from sluicegate.plugins import Answer, CacheKey, Caller, Request, Usage
@@ -28,7 +28,7 @@ class CacheQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class SharedResult:
     """The result of one generation, shared with the equal requests that waited for it."""
 
     answers: tuple[Answer, ...]
@@ -104,6 +104,6 @@ def question_of(
     return CacheQuestion(key, labels, cache_key(rest, caller, **parts).digest, last.content, threshold)
 
 
-def found_in(kept: Kept, now_s: float, entry: str, score: float | None = None) -> CacheHit:
+def found_in(kept: CacheEntry, now_s: float, entry: str, score: float | None = None) -> CacheHit:
     kind: Literal["exact", "semantic"] = "exact" if score is None else "semantic"
     return CacheHit(kept.answers, kind, now_s - kept.stored_at_s, entry, 1.0 if score is None else score, kept.usage)

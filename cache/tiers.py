@@ -15,19 +15,19 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from sluicegate.cache.entries import (
+    CacheEntry,
     CountingStore,
     Counts,
-    Feed,
-    HeldEntries,
+    IndexPoll,
     IndexRow,
-    Kept,
-    Look,
-    Near,
-    Searching,
+    LookupResult,
+    SearchingStore,
+    SimilarEntry,
     Store,
+    StoreTotals,
     label,
 )
-from sluicegate.cache.lookup import CacheHit, CacheQuestion, Made, Recall, found_in
+from sluicegate.cache.lookup import CacheHit, CacheQuestion, Recall, SharedResult, found_in
 from sluicegate.cache.semantic.model_embedders import ServedEmbedder
 from sluicegate.cache.semantic.sameness import ServedSameness
 from sluicegate.cache.semantic.tier import Place, Probe, SemanticTier, Trial
@@ -64,7 +64,7 @@ class TieredCache:
         patience_s: float = 30.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.flights: SingleFlight[Made] = SingleFlight(patience_s)
+        self.flights: SingleFlight[SharedResult] = SingleFlight(patience_s)
         self._store = store
         self._semantic = semantic
         self._clock = clock
@@ -118,7 +118,7 @@ class TieredCache:
             row = IndexRow(question.key.digest, recall.probe.facts, recall.probe.vector)
         judged = row is not None and self._semantic is not None and self._semantic.sameness is not None
         text = question.text or "" if judged else ""
-        kept = Kept(answers, self._clock(), question.labels, usage or Usage(), text)
+        kept = CacheEntry(answers, self._clock(), question.labels, usage or Usage(), text)
         stored = await self._store.put(question.key, kept, recall.epochs, place[1] if place else "", row)
         self._counts.add("stored_total" if stored else "refused_total")
         if stored and row is not None and place is not None and self._semantic is not None and self._searcher is None:
@@ -153,7 +153,7 @@ class TieredCache:
         return None if found is None else found.answers
 
     async def store(self, key: CacheKey, answers: tuple[Answer, ...]) -> None:
-        await self._store.put(key, Kept(answers, self._clock()), None)
+        await self._store.put(key, CacheEntry(answers, self._clock()), None)
 
     def stats(self) -> Mapping[str, float]:
         flights = {f"flights_{name}": value for name, value in self.flights.stats().items()}
@@ -165,7 +165,7 @@ class TieredCache:
             **self._counts.values,
         }
 
-    async def held(self, tenants: Iterable[str]) -> list[HeldEntries] | None:
+    async def held(self, tenants: Iterable[str]) -> list[StoreTotals] | None:
         """Return the entries by tenant and model; None where the store cannot count them."""
         return await self._store.held(tenants) if isinstance(self._store, CountingStore) else None
 
@@ -209,7 +209,7 @@ class TieredCache:
                 await self._forget(place, near.digest)
         return recalled
 
-    async def _candidates(self, place: Place, probe: Probe, floor: float) -> AsyncIterator[Near]:
+    async def _candidates(self, place: Place, probe: Probe, floor: float) -> AsyncIterator[SimilarEntry]:
         """Yield similar kept answers, nearest first, at most `CANDIDATES`."""
         if self._searcher is not None:
             for near in await self._searcher.nearest(
@@ -230,8 +230,8 @@ class TieredCache:
             await self._searcher.forget(*place, digest)
 
     @property
-    def _searcher(self) -> Searching | None:
-        return self._store if isinstance(self._store, Searching) and self._store.searches else None
+    def _searcher(self) -> SearchingStore | None:
+        return self._store if isinstance(self._store, SearchingStore) and self._store.searches else None
 
     async def _probe(self, question: CacheQuestion, place: Place) -> Probe | None:
         try:
@@ -247,11 +247,11 @@ class TieredCache:
             return None
         return question.key.tenant, self._semantic.scope(question.scope)
 
-    def _feed(self, place: Place | None) -> Feed | None:
+    def _feed(self, place: Place | None) -> IndexPoll | None:
         here = place is not None and self._semantic is not None and self._searcher is None
         return self._semantic.feed(place) if here else None  # type: ignore[union-attr,arg-type]
 
-    def _absorb(self, place: Place | None, look: Look, key: CacheKey) -> None:
+    def _absorb(self, place: Place | None, look: LookupResult, key: CacheKey) -> None:
         """Add the rows of other gateways. A long backlog is read in the background."""
         if place is None or self._semantic is None:
             return
@@ -287,19 +287,24 @@ def front(stage: ResponseCache | Store) -> TieredCache:
         return stage
     if isinstance(stage, Store):
         return TieredCache(stage)
-    return TieredCache(_Stranger(stage))
+    return TieredCache(_CacheAsStore(stage))
 
 
-class _Stranger:
+class _CacheAsStore:
     def __init__(self, cache: ResponseCache) -> None:
         self._cache = cache
 
-    async def get(self, key: CacheKey, feed: Feed | None = None) -> Look:
+    async def get(self, key: CacheKey, feed: IndexPoll | None = None) -> LookupResult:
         answers = await self._cache.look_up(key)
-        return Look(None if answers is None else Kept(answers, time.time()), {})
+        return LookupResult(None if answers is None else CacheEntry(answers, time.time()), {})
 
     async def put(
-        self, key: CacheKey, kept: Kept, epochs: Mapping[str, str] | None, scope: str = "", row: IndexRow | None = None
+        self,
+        key: CacheKey,
+        kept: CacheEntry,
+        epochs: Mapping[str, str] | None,
+        scope: str = "",
+        row: IndexRow | None = None,
     ) -> bool:
         await self._cache.store(key, kept.answers)
         return True

@@ -108,7 +108,7 @@ async def grpc_beside(runtime: Runtime) -> AsyncIterator[None]:
         await door.close()
 
 
-def _grpc_door(runtime: Runtime) -> GrpcDoor:
+def _grpc_door(runtime: Runtime) -> GrpcListener:
     try:
         from sluicegate.gateway.grpc.door import GrpcServer
     except ImportError as error:
@@ -118,7 +118,7 @@ def _grpc_door(runtime: Runtime) -> GrpcDoor:
     return GrpcServer(runtime)
 
 
-class GrpcDoor(Protocol):
+class GrpcListener(Protocol):
     async def open(self) -> None: ...
 
     async def close(self) -> None: ...

@@ -10,7 +10,7 @@ from typing import get_args
 
 from sluicegate.gateway.accounts import Accounts
 from sluicegate.gateway.accounts.health import Part
-from sluicegate.gateway.accounts.limits.estimates import UNKNOWN_CONTEXT, Reach
+from sluicegate.gateway.accounts.limits.estimates import UNKNOWN_CONTEXT, CandidateModels
 from sluicegate.gateway.accounts.metrics import AccountMetrics
 from sluicegate.gateway.api.body.reader import Reader
 from sluicegate.gateway.api.dialects.chat_answer import completion
@@ -19,6 +19,7 @@ from sluicegate.gateway.batches import Batches
 from sluicegate.gateway.database import Database, tables_of
 from sluicegate.gateway.deployment import Deployment
 from sluicegate.gateway.feedback import feedback_book
+from sluicegate.gateway.file_watcher import FileWatcher
 from sluicegate.gateway.history import History
 from sluicegate.gateway.http.body_budget import BodyBudget
 from sluicegate.gateway.mcp.hop import McpHop
@@ -28,11 +29,10 @@ from sluicegate.gateway.readiness import DiskSpace, Source, TroubleList, Trouble
 from sluicegate.gateway.recording.recorder import recorder_of
 from sluicegate.gateway.registry import Register, registry_of
 from sluicegate.gateway.reload import Reloader
-from sluicegate.gateway.renewal import Renewal
 from sluicegate.gateway.request.guarding.holding import Holding
 from sluicegate.gateway.request.pipeline import Pipeline
-from sluicegate.gateway.request.shadow import Shadows
-from sluicegate.gateway.request.tracing.capture import Capturing, wanted
+from sluicegate.gateway.request.shadow_traffic import ShadowTraffic
+from sluicegate.gateway.request.tracing.capture import OutputCapture, wanted
 from sluicegate.gateway.request.tracing.live import LiveRequests
 from sluicegate.gateway.retrieval.reranker import make_reranker
 from sluicegate.gateway.review import review_queue, sealer_of
@@ -68,7 +68,7 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
     shows_content = wanted(environ, telemetry.content)
     history = History(telemetry, sink.recent, sealer_of(telemetry.history_secret, "[telemetry] history_secret"))
     sink.keep = history.take
-    live = LiveRequests(sink, Capturing() if shows_content else None, accounts.feature_of, accounts.cost_nanos)
+    live = LiveRequests(sink, OutputCapture() if shows_content else None, accounts.feature_of, accounts.cost_nanos)
     reviews = review_queue(settings.review, environ, database)
     routes = RouteTable(settings.routing, database)
     routing = Routing(stage_set.router[1], routes)
@@ -87,7 +87,7 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
     )
     holding = Holding(reviews, lambda exchange: completion(exchange, explain=False))
     pipeline = Pipeline(stages, metrics, live, holding)
-    shadows = Shadows(pipeline, routes)
+    shadows = ShadowTraffic(pipeline, routes)
     pipeline.when_begun(shadows.consider)
     audit = AuditTrail(writer_of(settings.audit))
     rollouts = Rollouts(
@@ -144,7 +144,7 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
         metrics=metrics,
         troubles=TroubleList(),
         disks=DiskSpace(written_folders(settings), settings.server.min_free_bytes),
-        renewal=Renewal(settings.server.renew_s),
+        renewal=FileWatcher(settings.server.renew_s),
         trace_sink=sink,
         history=history,
         lag=LoopLag(semconv.METRIC_LOOP_LAG),
@@ -231,13 +231,13 @@ def _uncompiled() -> Sequence[Trouble]:
     return (Trouble(reason),) if reason else ()
 
 
-def _reach(routing: Routing, name: str, pipeline: Pipeline) -> Reach:
+def _reach(routing: Routing, name: str, pipeline: Pipeline) -> CandidateModels:
     """Return who may come to answer where `name` is asked for, as the routes are now."""
     if name.startswith(TOOL_SERVER):
-        return Reach((name,))
+        return CandidateModels((name,))
     found, served = routing.reach(name), pipeline.stages.generate[1].models
     lengths = [served[n].context_length for n in (served if found is None else found) if n in served]
-    return Reach(found, max(lengths, default=UNKNOWN_CONTEXT))
+    return CandidateModels(found, max(lengths, default=UNKNOWN_CONTEXT))
 
 
 def _expose(runtime: Runtime) -> None:

@@ -34,7 +34,7 @@ SLOTS: tuple[SlotName, ...] = ("admit", "screen", "moderate")
 
 
 @dataclass(frozen=True, slots=True)
-class Reloaded:
+class ReloadReport:
     """`rails`: (slot, name, version) of what runs now. `restart`: what changed elsewhere and did not count."""
 
     rails: tuple[tuple[str, str, str], ...]
@@ -60,7 +60,7 @@ class Reloader:
         self._turn = asyncio.Lock()
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def reload(self) -> Reloaded:
+    async def reload(self) -> ReloadReport:
         """Read the configuration again. Raises `ConfigurationError`, `PluginError`, or what a rail's `start` raises;
         nothing has changed then."""
         if self.source is None:
@@ -88,7 +88,7 @@ class Reloader:
         self._close_later(health, old)
         found = tuple((slot, name, version_of(stage)) for slot in SLOTS[1:] for name, stage in built[slot])
         log.info("reloaded; rails: %s", ", ".join(f"{slot} {name}" for slot, name, _ in found) or "none")
-        return Reloaded(found, _needs_restart(settings, wanted))
+        return ReloadReport(found, _needs_restart(settings, wanted))
 
     async def close(self) -> None:
         for task in self._closing:

@@ -14,15 +14,15 @@ from sluicegate.gateway.batches import Batches
 from sluicegate.gateway.database import Database
 from sluicegate.gateway.deployment import Deployment
 from sluicegate.gateway.feedback import FeedbackBook
+from sluicegate.gateway.file_watcher import FileWatcher
 from sluicegate.gateway.history import History
 from sluicegate.gateway.http.body_budget import BodyBudget
 from sluicegate.gateway.mcp.hop import McpHop
 from sluicegate.gateway.readiness import DiskSpace, Readiness, TroubleList
 from sluicegate.gateway.recording.recorder import RequestRecorder
 from sluicegate.gateway.reload import Reloader
-from sluicegate.gateway.renewal import Renewal
 from sluicegate.gateway.request.pipeline import Pipeline
-from sluicegate.gateway.request.shadow import Shadows
+from sluicegate.gateway.request.shadow_traffic import ShadowTraffic
 from sluicegate.gateway.request.tracing.live import LiveRequests
 from sluicegate.gateway.review import ReviewQueue
 from sluicegate.gateway.rollout.rollouts import Rollouts
@@ -75,7 +75,7 @@ class Runtime:
     audit: AuditTrail
     routes: RouteTable
     queues: ModelQueues
-    shadows: Shadows
+    shadows: ShadowTraffic
     rollouts: Rollouts
     feedback: FeedbackBook | None
     recorder: RequestRecorder | None
@@ -86,7 +86,7 @@ class Runtime:
     metrics: Metrics
     troubles: TroubleList
     disks: DiskSpace
-    renewal: Renewal
+    renewal: FileWatcher
     trace_sink: TraceSink
     history: History
     lag: LoopLag

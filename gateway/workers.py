@@ -33,7 +33,7 @@ SWITCH_S = 0.0002
 millisecond each time to get it back, one busy thread would double the length of a step."""
 
 
-class _Switching:
+class _SwitchInterval:
     """The switch interval of the interpreter, one for the whole process: short while any `Workers` are busy."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class _Switching:
                 sys.setswitchinterval(self._usual_s)
 
 
-_SWITCHING = _Switching()
+_SWITCHING = _SwitchInterval()
 
 
 @dataclass(slots=True, eq=False)

@@ -31,7 +31,7 @@ REST = 0.5
 """Length of a rest, as a share of the time worked."""
 
 
-class Abandoned(Exception):
+class JobAbandoned(Exception):
     """Nobody waits for the job any more."""
 
 
@@ -51,9 +51,9 @@ class CompileJob:
 
     def pause(self) -> None:
         """Give up the seat after a while, and rest. The working thread calls this every millisecond or so. Raises
-        `Abandoned` where nobody waits any more."""
+        `JobAbandoned` where nobody waits any more."""
         if self.waiters == 0:
-            raise Abandoned
+            raise JobAbandoned
         now = time.perf_counter()
         if not self.aside:
             if now - (self.began or now) > LONG_S:

@@ -20,7 +20,7 @@ from sluicegate.grammar.compile import (
     compile_regex,
     compile_text,
 )
-from sluicegate.grammar.compile_pool import Abandoned, CompileJob, CompilePool
+from sluicegate.grammar.compile_pool import CompileJob, CompilePool, JobAbandoned
 from sluicegate.grammar.kernel_list import GRAMMAR_KERNELS
 from sluicegate.grammar.lark import compile_lark
 from sluicegate.grammar.matching.grammar import LazyGrammar
@@ -96,7 +96,7 @@ class GrammarConstrainer:
             self._grammars.move_to_end(key)
             try:
                 return await self._pool.wait(found)  # type: ignore[no-any-return]
-            except Abandoned:  # by others, just before
+            except JobAbandoned:  # by others, just before
                 continue
 
     def _keep(self, key: tuple[str, str], found: CompileJob) -> None:

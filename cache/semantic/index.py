@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sluicegate.cache.entries import IndexRow, Near, Vector
+from sluicegate.cache.entries import IndexRow, SimilarEntry, Vector
 from sluicegate.plugins.compiled.kernels import kernel
 
 ROUNDING = 1e-3
@@ -89,7 +89,7 @@ class Partition:
         self._count = last
         self._oldest = self._oldest % max(last, 1)
 
-    def nearest(self, vector: Vector, facts: int, floor: float, without: Iterable[str] = ()) -> Near | None:
+    def nearest(self, vector: Vector, facts: int, floor: float, without: Iterable[str] = ()) -> SimilarEntry | None:
         """Return the row of the highest cosine among those whose facts are equal and whose cosine is at least
         `floor`."""
         query = (vector @ rotation(self._dim)).astype(np.float32)
@@ -103,7 +103,7 @@ class Partition:
         best = int(cosines.argmax())
         if float(cosines[best]) < floor:
             return None
-        return Near(self._digests[int(places[best])], min(float(cosines[best]), 1.0))
+        return SimilarEntry(self._digests[int(places[best])], min(float(cosines[best]), 1.0))
 
     def _upper_bounds(self, query: Vector, facts: int, floor: float, excluded: list[int]) -> Vector:
         """Return the upper bound of the cosine of every row that may be the nearest, and -2 for all others."""

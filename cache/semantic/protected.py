@@ -120,7 +120,7 @@ DIRECTION = re.compile(r"\b(from|to|into|before|after|than|against|with|without|
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _PreparedText:
     """A text prepared for comparison: canonical words, words with numbers, every word as written, names, quotations."""
 
     words: list[str]
@@ -139,13 +139,13 @@ class _Said:
         return [(number, known.UNITS.get(unit, unit)) for number, unit in UNIT.findall(self.counted)]
 
 
-def _read(text: str) -> _Said:
+def _read(text: str) -> _PreparedText:
     words = canonical_words(text)
     every = EVERY.findall(text.lower())
     counts_nothing = "one" in every  # "a new one", "can one use"
     counted = " ".join(word for word in words if word != "1" or not counts_nothing)
     bare = frozenset(word.removesuffix("'s") for word in every)
-    return _Said(words, frozenset(words), counted, bare, names_of(text) - COMMON, quotations_of(text))
+    return _PreparedText(words, frozenset(words), counted, bare, names_of(text) - COMMON, quotations_of(text))
 
 
 def judged_digest(text: str, scope: str) -> int | None:

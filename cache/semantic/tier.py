@@ -8,13 +8,13 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sluicegate.cache.entries import Counts, Feed, IndexRow, Look, Near, Vector
+from sluicegate.cache.entries import Counts, IndexPoll, IndexRow, LookupResult, SimilarEntry, Vector
 from sluicegate.cache.semantic.embedder import Embedder
 from sluicegate.cache.semantic.fact_guard import Guard, facts_digest, signature
 from sluicegate.cache.semantic.index import Partition, warm_up
 from sluicegate.cache.semantic.protected import judged_digest
 from sluicegate.cache.semantic.sameness import Sameness
-from sluicegate.cache.semantic.verified import Judge, Verified, same_answers
+from sluicegate.cache.semantic.verified import Judge, VerifiedMode, same_answers
 from sluicegate.plugins import Answer, Lifecycle
 
 DECIDED_THRESHOLD = 0.0
@@ -38,7 +38,7 @@ class Probe:
 class Trial:
     """A near answer that was not served, to be compared with the fresh one."""
 
-    near: Near
+    near: SimilarEntry
     answers: tuple[Answer, ...]
 
 
@@ -51,7 +51,7 @@ class SemanticTier:
         *,
         threshold: float | None = None,
         guard: Guard = "words",
-        verified: Verified | None = None,
+        verified: VerifiedMode | None = None,
         judge: Judge = same_answers,
         sameness: Sameness | None = None,
         max_rows_a_scope: int = 100_000,
@@ -106,10 +106,10 @@ class SemanticTier:
             return None
         return Probe(await self._embedder.embed(text), facts)
 
-    def feed(self, place: Place) -> Feed:
-        return Feed(place[1], self._cursors.get(place, ""))
+    def feed(self, place: Place) -> IndexPoll:
+        return IndexPoll(place[1], self._cursors.get(place, ""))
 
-    def absorb(self, place: Place, look: Look) -> None:
+    def absorb(self, place: Place, look: LookupResult) -> None:
         """Add rows from other gateways and advance the cursor."""
         for row in look.rows:
             self.add(place, row)
@@ -126,18 +126,18 @@ class SemanticTier:
             gone, _ = self._partitions.popitem(last=False)
             self._cursors.pop(gone, None)
 
-    def nearest(self, place: Place, probe: Probe, floor: float, without: list[str]) -> Near | None:
+    def nearest(self, place: Place, probe: Probe, floor: float, without: list[str]) -> SimilarEntry | None:
         partition = self._partitions.get(place)
         if partition is None:
             return None
         self._partitions.move_to_end(place)
         return partition.nearest(probe.vector, probe.facts, floor, without)
 
-    async def same(self, near: Near, kept: str, asked: str, tenant: str) -> bool:
+    async def same(self, near: SimilarEntry, kept: str, asked: str, tenant: str) -> bool:
         """Return whether the kept question may stand for the one asked. Without a judge, equal digests suffice."""
         return self.sameness is None or await self.sameness.same(kept, asked, near.digest, tenant)
 
-    def trusts(self, near: Near) -> bool:
+    def trusts(self, near: SimilarEntry) -> bool:
         if self._verified is None or self._verified.trusts(near.digest, near.score):
             return True
         self._counts.add("trials_total")

@@ -29,7 +29,7 @@ SAMPLES = 200
 """Of an entry; older ones are forgotten."""
 
 
-class Verified:
+class VerifiedMode:
     """`error_bound`: share of wrong answers allowed, 0 < d < 1. Used from one thread."""
 
     def __init__(self, error_bound: float, *, max_entries: int = 20_000, random: Random | None = None) -> None:

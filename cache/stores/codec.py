@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 import orjson
 
-from sluicegate.cache.entries import GENERATION, Counts, IndexRow, Kept, same_epochs
-from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, Damaged, checked
+from sluicegate.cache.entries import GENERATION, CacheEntry, Counts, IndexRow, same_epochs
+from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, CorruptEntry, checked
 from sluicegate.plugins import Answer, CacheKey
 
 MAGIC = b"SG1"
@@ -30,14 +30,15 @@ HEAD_BYTES = len(MAGIC) + 1 + 255 * MARK_BYTES
 
 
 class EntrySealer(Protocol):
-    """Encryption at rest. `bound`: context authenticated with the data; opening with another one raises `Damaged`."""
+    """Encryption at rest. `bound`: context authenticated with the data; opening with another one raises
+    `CorruptEntry`."""
 
     def seal(self, tenant: str, data: bytes, bound: bytes) -> bytes: ...
 
     def open(self, tenant: str, data: bytes, bound: bytes) -> bytes: ...
 
 
-def encode(key: CacheKey, kept: Kept, epochs: Mapping[str, str], sealer: EntrySealer | None = None) -> bytes:
+def encode(key: CacheKey, kept: CacheEntry, epochs: Mapping[str, str], sealer: EntrySealer | None = None) -> bytes:
     """Encode an entry. `epochs` are as of the look-up; those of the entry's labels are kept and must be the same when
     it is read."""
     payload = orjson.dumps(
@@ -56,30 +57,30 @@ def encode(key: CacheKey, kept: Kept, epochs: Mapping[str, str], sealer: EntrySe
     return head + _check(key, head, payload) + payload
 
 
-def decode(key: CacheKey, data: object, sealer: EntrySealer | None = None) -> tuple[Kept, dict[str, str]]:
-    """Decode an entry. Raises `Damaged`, whatever `data` is: a store may hold something else than bytes there."""
+def decode(key: CacheKey, data: object, sealer: EntrySealer | None = None) -> tuple[CacheEntry, dict[str, str]]:
+    """Decode an entry. Raises `CorruptEntry`, whatever `data` is: a store may hold something else than bytes there."""
     if not isinstance(data, bytes) or len(data) > MAX_ENTRY_BYTES:
-        raise Damaged(f"no bytes, or too many, at key {key.digest[:12]}")
+        raise CorruptEntry(f"no bytes, or too many, at key {key.digest[:12]}")
     head_ends = len(MAGIC) + 1 + MARK_BYTES * (data[len(MAGIC)] if len(data) > len(MAGIC) else 0)
     head, check, payload = data[:head_ends], data[head_ends : head_ends + CHECK_BYTES], data[head_ends + CHECK_BYTES :]
     if head[: len(MAGIC)] != MAGIC or check != _check(key, head, payload):
-        raise Damaged(f"{len(data)} bytes that are no entry of key {key.digest[:12]}")
+        raise CorruptEntry(f"{len(data)} bytes that are no entry of key {key.digest[:12]}")
     if sealer is not None:
         payload = sealer.open(key.tenant, payload, _name(key))
     try:
         return checked(orjson.loads(payload))
     except orjson.JSONDecodeError as error:
-        raise Damaged(f"an entry of another version at key {key.digest[:12]}") from error
+        raise CorruptEntry(f"an entry of another version at key {key.digest[:12]}") from error
 
 
 def read(
     key: CacheKey, data: object, epochs: Mapping[str, str], sealer: EntrySealer | None, counts: Counts
-) -> Kept | None:
+) -> CacheEntry | None:
     """Decode `data` as the entry of `key`; None, and a count of the reason, where it is damaged or its epochs are
     outdated."""
     try:
         kept, made_under = decode(key, data, sealer)
-    except Damaged:
+    except CorruptEntry:
         counts.add("damaged_total")
         return None
     if same_epochs(kept.labels, made_under, epochs):
@@ -109,19 +110,19 @@ def encode_row(tenant: str, scope: str, row: IndexRow, sealer: EntrySealer | Non
 
 
 def decode_row(tenant: str, scope: str, data: object, sealer: EntrySealer | None = None) -> IndexRow:
-    """Decode a row. Raises `Damaged`."""
+    """Decode a row. Raises `CorruptEntry`."""
     if not isinstance(data, bytes) or len(data) > MAX_ROW_BYTES:
-        raise Damaged("no bytes, or too many, for a row of the semantic index")
+        raise CorruptEntry("no bytes, or too many, for a row of the semantic index")
     if data[: len(ROW_MAGIC)] != ROW_MAGIC:
-        raise Damaged("bytes that are no row of the semantic index")
+        raise CorruptEntry("bytes that are no row of the semantic index")
     flat = data[len(ROW_MAGIC) :]
     if sealer is not None:
         flat = sealer.open(tenant, flat, scope.encode())
     if len(flat) < 42 or len(flat) % 2:
-        raise Damaged("a row of the semantic index was cut short")
+        raise CorruptEntry("a row of the semantic index was cut short")
     vector = np.frombuffer(flat, "<f2", offset=40).astype(np.float32)
     if not 0.9 < float(vector @ vector) < 1.1:  # false for NaN too
-        raise Damaged("a row of the semantic index holds no unit vector")
+        raise CorruptEntry("a row of the semantic index holds no unit vector")
     return IndexRow(flat[:32].hex(), int.from_bytes(flat[32:40], "big"), vector)
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 
-from sluicegate.cache.entries import GENERATION, Feed, HeldEntries, IndexRow, Kept, Look, same_epochs
+from sluicegate.cache.entries import GENERATION, CacheEntry, IndexPoll, IndexRow, LookupResult, StoreTotals, same_epochs
 from sluicegate.cache.stores.memory import MemoryCache
 from sluicegate.plugins import Answer, CacheKey
 
@@ -19,18 +19,23 @@ class MemoryStore(MemoryCache):
 
     def __init__(self, budget_bytes: int, ttl_s: float, clock: Callable[[], float] = monotonic) -> None:
         super().__init__(budget_bytes, ttl_s, clock)
-        self._notes: dict[CacheKey, Kept] = {}
+        self._notes: dict[CacheKey, CacheEntry] = {}
         self._epochs: dict[str | None, dict[str, int]] = {}
         self._purged = 0
 
-    async def get(self, key: CacheKey, feed: Feed | None = None) -> Look:
+    async def get(self, key: CacheKey, feed: IndexPoll | None = None) -> LookupResult:
         answers = await self.look_up(key)
         with self._lock:
             kept = self._notes.get(key) if answers is not None else None
-            return Look(kept, self._state(key.tenant), cursor=feed.cursor if feed else "")
+            return LookupResult(kept, self._state(key.tenant), cursor=feed.cursor if feed else "")
 
     async def put(
-        self, key: CacheKey, kept: Kept, epochs: Mapping[str, str] | None, scope: str = "", row: IndexRow | None = None
+        self,
+        key: CacheKey,
+        kept: CacheEntry,
+        epochs: Mapping[str, str] | None,
+        scope: str = "",
+        row: IndexRow | None = None,
     ) -> bool:
         await super().store(key, kept.answers)
         with self._lock:
@@ -43,7 +48,7 @@ class MemoryStore(MemoryCache):
             return True
 
     async def store(self, key: CacheKey, answers: tuple[Answer, ...]) -> None:
-        await self.put(key, Kept(answers, time.time()), None)
+        await self.put(key, CacheEntry(answers, time.time()), None)
 
     async def drop(self, key: CacheKey) -> None:
         with self._lock:
@@ -62,7 +67,7 @@ class MemoryStore(MemoryCache):
             self._purged += len(doomed)
             return len(doomed)
 
-    async def held(self, tenants: Iterable[str]) -> list[HeldEntries]:
+    async def held(self, tenants: Iterable[str]) -> list[StoreTotals]:
         with self._lock:
             sizes = [(key.tenant, key.model, entry.size_bytes) for key, entry in self._entries.items()]
         found: dict[tuple[str, str], list[int]] = {}
@@ -70,7 +75,7 @@ class MemoryStore(MemoryCache):
             counted = found.setdefault((tenant, model), [0, 0])
             counted[0] += 1
             counted[1] += size
-        return [HeldEntries(*scope, entries, size) for scope, (entries, size) in sorted(found.items())]
+        return [StoreTotals(*scope, entries, size) for scope, (entries, size) in sorted(found.items())]
 
     def stats(self) -> Mapping[str, float]:
         return {**super().stats(), "purged": self._purged}

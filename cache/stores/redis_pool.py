@@ -9,7 +9,7 @@ from redis.asyncio import ConnectionPool
 from redis.asyncio.sentinel import SentinelConnectionPool
 
 
-class _Waiting:
+class _ConnectionSlots:
     """Holds a place for each connection in use. `BlockingConnectionPool` of `redis` waits too, but on a condition of
     asyncio, which before Python 3.13 loses a wake-up whose caller was cancelled; ours are, by their deadlines."""
 
@@ -37,9 +37,9 @@ class _Waiting:
                 self._places.release()
 
 
-class SharedPool(_Waiting, ConnectionPool):
+class SharedPool(_ConnectionSlots, ConnectionPool):
     """A pool of one server."""
 
 
-class SharedSentinelPool(_Waiting, SentinelConnectionPool):
+class SharedSentinelPool(_ConnectionSlots, SentinelConnectionPool):
     """A pool of the server that a Sentinel names."""

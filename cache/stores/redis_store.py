@@ -23,12 +23,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from sluicegate.cache.entries import GENERATION, Counts, Feed, HeldEntries, IndexRow, Kept, Look, Near
+from sluicegate.cache.entries import (
+    GENERATION,
+    CacheEntry,
+    Counts,
+    IndexPoll,
+    IndexRow,
+    LookupResult,
+    SimilarEntry,
+    StoreTotals,
+)
 from sluicegate.cache.stores.codec import HEAD_BYTES, EntrySealer, decode_row, encode, encode_row, has_label, mark, read
-from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, Damaged
-from sluicegate.cache.stores.resilient_calls import ResilientCalls
+from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, CorruptEntry
 from sluicegate.cache.stores.memory import keepable
 from sluicegate.cache.stores.redis_client import Tls, connect
+from sluicegate.cache.stores.resilient_calls import ResilientCalls
 from sluicegate.cache.stores.vector_sets import VectorSets
 from sluicegate.plugins import Answer, CacheKey, Trouble
 from sluicegate.plugins.errors import ConfigurationError, Overloaded
@@ -82,13 +91,18 @@ class RedisStore:
 
     # --- what a request needs ----------------------------------------------------------------------------------
 
-    async def get(self, key: CacheKey, feed: Feed | None = None) -> Look:
-        look = await self._calls.call(lambda: self._get(key, feed), Look(cursor=feed.cursor if feed else ""))
+    async def get(self, key: CacheKey, feed: IndexPoll | None = None) -> LookupResult:
+        look = await self._calls.call(lambda: self._get(key, feed), LookupResult(cursor=feed.cursor if feed else ""))
         self._counts.add("misses_total" if look.kept is None else "hits_total")
         return look
 
     async def put(
-        self, key: CacheKey, kept: Kept, epochs: Mapping[str, str] | None, scope: str = "", row: IndexRow | None = None
+        self,
+        key: CacheKey,
+        kept: CacheEntry,
+        epochs: Mapping[str, str] | None,
+        scope: str = "",
+        row: IndexRow | None = None,
     ) -> bool:
         if not keepable(kept.answers):
             self._counts.add("refused_total")
@@ -105,13 +119,13 @@ class RedisStore:
         return None if kept is None else kept.answers
 
     async def store(self, key: CacheKey, answers: tuple[Answer, ...]) -> None:
-        await self.put(key, Kept(answers, time.time()), None)
+        await self.put(key, CacheEntry(answers, time.time()), None)
 
     @property
     def searches(self) -> bool:
         return self._sets is not None and self._sets.available
 
-    async def nearest(self, tenant: str, scope: str, probe: IndexRow, floor: float, count: int) -> list[Near]:
+    async def nearest(self, tenant: str, scope: str, probe: IndexRow, floor: float, count: int) -> list[SimilarEntry]:
         sets = self._sets
         assert sets is not None
         name = self._set(tenant, scope)
@@ -136,7 +150,7 @@ class RedisStore:
         self._counts.add("purged_total", sum(sweeps))
         return sum(sweeps)
 
-    async def held(self, tenants: Iterable[str]) -> list[HeldEntries] | None:
+    async def held(self, tenants: Iterable[str]) -> list[StoreTotals] | None:
         """Return the entries by tenant alone: the names of entries hold nothing else. Return None where the server did
         not answer in time."""
         names = {_tag(name): name for name in tenants}
@@ -164,7 +178,7 @@ class RedisStore:
 
     # --- the calls ---------------------------------------------------------------------------------------------
 
-    async def _get(self, key: CacheKey, feed: Feed | None) -> Look:
+    async def _get(self, key: CacheKey, feed: IndexPoll | None) -> LookupResult:
         pipe = self._client.pipeline(transaction=False)
         pipe.getrange(self._entry(key), 0, MAX_ENTRY_BYTES)
         pipe.hgetall(self._state(_tag(key.tenant)))
@@ -175,10 +189,10 @@ class RedisStore:
         epochs = await self._epochs(_tag(key.tenant), state)
         rows, cursor, more = self._read_rows(key.tenant, feed, streams)
         kept = self._read_entry(key, body, epochs) if epochs else None
-        return Look(kept, epochs or None, rows, cursor, more)
+        return LookupResult(kept, epochs or None, rows, cursor, more)
 
     async def _put(
-        self, key: CacheKey, kept: Kept, epochs: Mapping[str, str] | None, scope: str, row: IndexRow | None
+        self, key: CacheKey, kept: CacheEntry, epochs: Mapping[str, str] | None, scope: str, row: IndexRow | None
     ) -> bool:
         if epochs is None:
             epochs = await self._epochs(_tag(key.tenant), await self._client.hgetall(self._state(_tag(key.tenant))))
@@ -255,22 +269,24 @@ class RedisStore:
             ]
         return int(await self._client.unlink(*doomed)) if doomed else 0
 
-    async def _held(self, names: Mapping[str, str]) -> list[HeldEntries] | None:
+    async def _held(self, names: Mapping[str, str]) -> list[StoreTotals] | None:
         found: dict[str, int] = {}
         async for name in self._client.scan_iter(match=f"{self._prefix}:{{*}}:e:*", count=1000):
             tag = name.decode("ascii", "replace").removeprefix(f"{self._prefix}:{{").partition("}")[0]
             found[tag] = found.get(tag, 0) + 1
         return sorted(
-            (HeldEntries(names.get(tag, f"digest {tag}"), "", count) for tag, count in found.items()),
+            (StoreTotals(names.get(tag, f"digest {tag}"), "", count) for tag, count in found.items()),
             key=lambda held: held.tenant,
         )
 
     # --- reading replies ---------------------------------------------------------------------------------------
 
-    def _read_entry(self, key: CacheKey, body: Any, epochs: Mapping[str, str]) -> Kept | None:
+    def _read_entry(self, key: CacheKey, body: Any, epochs: Mapping[str, str]) -> CacheEntry | None:
         return None if body == b"" else read(key, body, epochs, self._sealer, self._counts)
 
-    def _read_rows(self, tenant: str, feed: Feed | None, streams: list[Any]) -> tuple[tuple[IndexRow, ...], str, bool]:
+    def _read_rows(
+        self, tenant: str, feed: IndexPoll | None, streams: list[Any]
+    ) -> tuple[tuple[IndexRow, ...], str, bool]:
         if feed is None:
             return (), "", False
         if not isinstance(streams[0], list) or not streams[0]:
@@ -279,7 +295,7 @@ class RedisStore:
         for _, fields in streams[0]:
             try:
                 rows.append(decode_row(tenant, feed.scope, fields.get(b"r"), self._sealer))
-            except Damaged:
+            except CorruptEntry:
                 self._counts.add("damaged_total")
         return tuple(rows), streams[0][-1][0].decode(), len(streams[0]) == ROWS_A_LOOK
 

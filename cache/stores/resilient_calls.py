@@ -1,5 +1,5 @@
-"""Call a store or model that may be slow, full, unreachable or broken: with a deadline, a bound on calls in flight and a
-circuit breaker."""
+"""Call a store or model that may be slow, full, unreachable or broken: with a deadline, a bound on calls in flight and
+a circuit breaker."""
 
 from __future__ import annotations
 

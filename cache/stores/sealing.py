@@ -11,7 +11,7 @@ import importlib
 import os
 from functools import lru_cache
 
-from sluicegate.cache.stores.entry_check import Damaged
+from sluicegate.cache.stores.entry_check import CorruptEntry
 from sluicegate.plugins.errors import ConfigurationError
 
 NONCE_BYTES = 12
@@ -43,11 +43,11 @@ class TenantSealer:
         return nonce + sealed
 
     def open(self, tenant: str, data: bytes, bound: bytes) -> bytes:
-        """Open what was sealed. Raises `Damaged`."""
+        """Open what was sealed. Raises `CorruptEntry`."""
         try:
             opened: bytes = self._cipher(tenant).decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], bound)
         except (self._invalid, ValueError) as error:
-            raise Damaged("an entry that was not sealed with this secret for this tenant") from error
+            raise CorruptEntry("an entry that was not sealed with this secret for this tenant") from error
         return opened
 
 

@@ -15,11 +15,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from sluicegate.cache.entries import GENERATION, Counts, Feed, HeldEntries, IndexRow, Kept, Look
+from sluicegate.cache.entries import GENERATION, CacheEntry, Counts, IndexPoll, IndexRow, LookupResult, StoreTotals
 from sluicegate.cache.stores.codec import HEAD_BYTES, EntrySealer, decode_row, encode, encode_row, has_label, mark, read
-from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, Damaged
-from sluicegate.cache.stores.resilient_calls import ResilientCalls
+from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, CorruptEntry
 from sluicegate.cache.stores.memory import keepable
+from sluicegate.cache.stores.resilient_calls import ResilientCalls
 from sluicegate.plugins import Answer, CacheKey
 from sluicegate.plugins.errors import Overloaded
 
@@ -76,13 +76,18 @@ class SqliteStore:
         self._counts = Counts({f"{name}_total": 0 for name in (*names, "errors", "timeouts", "skipped", "opened")})
         self._calls = ResilientCalls(f"SQLite at {path.name}", self._ping, self._counts, deadline_s=deadline_s)
 
-    async def get(self, key: CacheKey, feed: Feed | None = None) -> Look:
-        look = await self._call(lambda db: self._get(db, key, feed), Look(cursor=feed.cursor if feed else ""))
+    async def get(self, key: CacheKey, feed: IndexPoll | None = None) -> LookupResult:
+        look = await self._call(lambda db: self._get(db, key, feed), LookupResult(cursor=feed.cursor if feed else ""))
         self._counts.add("misses_total" if look.kept is None else "hits_total")
         return look
 
     async def put(
-        self, key: CacheKey, kept: Kept, epochs: Mapping[str, str] | None, scope: str = "", row: IndexRow | None = None
+        self,
+        key: CacheKey,
+        kept: CacheEntry,
+        epochs: Mapping[str, str] | None,
+        scope: str = "",
+        row: IndexRow | None = None,
     ) -> bool:
         stored = keepable(kept.answers) and await self._call(
             lambda db: self._put(db, key, kept, epochs, scope, row), False
@@ -102,7 +107,7 @@ class SqliteStore:
         self._counts.add("purged_total", deleted)
         return deleted
 
-    async def held(self, tenants: Iterable[str]) -> list[HeldEntries] | None:
+    async def held(self, tenants: Iterable[str]) -> list[StoreTotals] | None:
         """Count the entries in the store's thread. A file of a million entries takes it a second."""
         return await self._call(self._held, None, PURGE_DEADLINE_S)
 
@@ -111,7 +116,7 @@ class SqliteStore:
         return None if kept is None else kept.answers
 
     async def store(self, key: CacheKey, answers: tuple[Answer, ...]) -> None:
-        await self.put(key, Kept(answers, self._clock()), None)
+        await self.put(key, CacheEntry(answers, self._clock()), None)
 
     def stats(self) -> Mapping[str, float]:
         return {**self._counts.values, "open": float(self._calls.is_open)}
@@ -128,7 +133,7 @@ class SqliteStore:
 
     # --- in the thread -----------------------------------------------------------------------------------------
 
-    def _get(self, db: sqlite3.Connection, key: CacheKey, feed: Feed | None) -> Look:
+    def _get(self, db: sqlite3.Connection, key: CacheKey, feed: IndexPoll | None) -> LookupResult:
         now = self._clock()
         columns = f"iif(length(body) <= {MAX_ENTRY_BYTES}, body, 0), used_s"
         found = db.execute(f"select {columns} from entries where {OF_KEY} and expires_s > ?", (*_place(key), now))
@@ -138,13 +143,13 @@ class SqliteStore:
         if kept is not None and not (isinstance(used_s, float) and now - used_s <= TOUCH_S):
             _write(db, f"update entries set used_s = ? where {OF_KEY}", (now, *_place(key)))
         rows, cursor, more = self._rows(db, key.tenant, feed, now)
-        return Look(kept, epochs, rows, cursor, more)
+        return LookupResult(kept, epochs, rows, cursor, more)
 
     def _put(
         self,
         db: sqlite3.Connection,
         key: CacheKey,
-        kept: Kept,
+        kept: CacheEntry,
         epochs: Mapping[str, str] | None,
         scope: str,
         row: IndexRow | None,
@@ -199,12 +204,12 @@ class SqliteStore:
             db.executemany(f"delete from entries where {OF_KEY}", doomed)
             return len(doomed)
 
-    def _held(self, db: sqlite3.Connection) -> list[HeldEntries] | None:
+    def _held(self, db: sqlite3.Connection) -> list[StoreTotals] | None:
         asked = (
             "select tenant, model, count(*), cast(total(size) as integer) from entries where expires_s > ? "
             "group by tenant, model order by tenant, model"
         )
-        return [HeldEntries(*row) for row in db.execute(asked, (self._clock(),))]
+        return [StoreTotals(*row) for row in db.execute(asked, (self._clock(),))]
 
     def _epochs(self, db: sqlite3.Connection, tenant: str) -> dict[str, str]:
         """Return the tenant's epochs. Each combines two counters: purges of the tenant, and purges of all tenants."""
@@ -215,7 +220,7 @@ class SqliteStore:
         return {name: f"{everyones}.{own}" for name, (everyones, own) in found.items()}
 
     def _rows(
-        self, db: sqlite3.Connection, tenant: str, feed: Feed | None, now: float
+        self, db: sqlite3.Connection, tenant: str, feed: IndexPoll | None, now: float
     ) -> tuple[tuple[IndexRow, ...], str, bool]:
         if feed is None:
             return (), "", False
@@ -227,7 +232,7 @@ class SqliteStore:
         for _, data in found:
             try:
                 rows.append(decode_row(tenant, feed.scope, data, self._sealer))
-            except Damaged:
+            except CorruptEntry:
                 self._counts.add("damaged_total")
         return tuple(rows), str(found[-1][0]) if found else feed.cursor, len(found) == ROWS_A_LOOK
 

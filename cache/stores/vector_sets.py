@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from sluicegate.cache.entries import IndexRow, Near, Vector
+from sluicegate.cache.entries import IndexRow, SimilarEntry, Vector
 
 log = logging.getLogger("sluicegate.cache")
 
@@ -48,13 +48,15 @@ class VectorSets:
         if count == 0 and added is not None:
             await self._client.pexpire(name, ttl_ms)
 
-    async def nearest(self, name: str, vector: Vector, facts: int, floor: float, count: int) -> list[Near]:
+    async def nearest(self, name: str, vector: Vector, facts: int, floor: float, count: int) -> list[SimilarEntry]:
         """Return at most `count` rows, nearest first, of equal facts and a cosine of at least `floor`."""
         blob = vector.astype("<f4").tobytes()
         equal = f'.f == "{facts:016x}"'
         found = await self._try("VSIM", name, "FP32", blob, "WITHSCORES", "COUNT", count, "FILTER", equal)
         pairs = zip(found[::2], found[1::2], strict=True) if found else ()
-        near = [Near(digest.decode("ascii", "replace"), min(1.0, 2 * float(score) - 1)) for digest, score in pairs]
+        near = [
+            SimilarEntry(digest.decode("ascii", "replace"), min(1.0, 2 * float(score) - 1)) for digest, score in pairs
+        ]
         return [one for one in near if one.score >= floor]
 
     async def remove(self, name: str, digest: str) -> None:

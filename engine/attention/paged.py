@@ -28,7 +28,7 @@ ATTENTION_NAME = "sluicegate_paged"
 _STEP: ContextVar[AttentionStep | None] = ContextVar("_STEP", default=None)
 
 
-class AttentionReach(NamedTuple):
+class AttentionWindow(NamedTuple):
     """How far back queries see; None = to the first position. See `Scoring`."""
 
     window: int | None = None
@@ -78,8 +78,8 @@ class Scoring(NamedTuple):
         return LatentScores(scaling, self.softcap, self.sinks)
 
     @property
-    def reach(self) -> AttentionReach:
-        return AttentionReach(self.window, self.section)
+    def reach(self) -> AttentionWindow:
+        return AttentionWindow(self.window, self.section)
 
 
 class AttentionStep(Protocol):
@@ -138,7 +138,7 @@ def paged_attention(
     return out.unsqueeze(0), None
 
 
-class Stretch(NamedTuple):
+class TokenSpan(NamedTuple):
     """Consecutive new tokens of one sequence: its positions [start, start + count) and its block table."""
 
     start: int
@@ -164,15 +164,15 @@ class StepLayout:
     longest_short: ClassVar[int] = 1
     """Stretches up to this length are attended to together."""
 
-    def __init__(self, pool: KVPool, stretches: Seq[Stretch], slots: Tensor) -> None:
+    def __init__(self, pool: KVPool, stretches: Seq[TokenSpan], slots: Tensor) -> None:
         short = sum(stretch.count <= self.longest_short for stretch in stretches)
         self._pool = pool
         self._short, self._chunks = stretches[:short], stretches[short:]
         self._short_tokens = sum(stretch.count for stretch in self._short)
         self._slots = slots
-        self._views: dict[AttentionReach, list[PagedView]] = {}
-        self._short_views: dict[AttentionReach, PagedView] = {}
-        self._latent_views: dict[AttentionReach, list[tuple[Tensor, PagedView]]] = {}
+        self._views: dict[AttentionWindow, list[PagedView]] = {}
+        self._short_views: dict[AttentionWindow, PagedView] = {}
+        self._latent_views: dict[AttentionWindow, list[tuple[Tensor, PagedView]]] = {}
         self._rows: TokenRows | None = None
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor:
@@ -213,7 +213,7 @@ class StepLayout:
     # Tables and biases are the same in every layer of one reach: made once a step.
 
     def _latent_views_of(self, shape: LayerShape, like: Tensor) -> list[tuple[Tensor, PagedView]]:
-        reach = AttentionReach(shape.window, shape.section)
+        reach = AttentionWindow(shape.window, shape.section)
         if reach not in self._latent_views:
             size = self._pool.block_size
             rows = alike([len(one.table) for one in self._short], ROOM // (size * shape.numbers_per_seen))
@@ -223,12 +223,12 @@ class StepLayout:
             ]
         return self._latent_views[reach]
 
-    def _short_view(self, reach: AttentionReach, like: Tensor) -> PagedView:
+    def _short_view(self, reach: AttentionWindow, like: Tensor) -> PagedView:
         if reach not in self._short_views:
             self._short_views[reach] = view_of(self._short, self._pool.block_size, reach, like)
         return self._short_views[reach]
 
-    def _chunk_views(self, reach: AttentionReach, like: Tensor) -> list[PagedView]:
+    def _chunk_views(self, reach: AttentionWindow, like: Tensor) -> list[PagedView]:
         if reach not in self._views:
             rounded = self._pool.is_small
             self._views[reach] = [_view_of_chunk(c, self._pool.block_size, reach, like, rounded) for c in self._chunks]
@@ -278,7 +278,7 @@ class TokenRows:
     positions: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, stretches: Seq[Stretch]) -> TokenRows:
+    def of(cls, stretches: Seq[TokenSpan]) -> TokenRows:
         counts = [stretch.count for stretch in stretches]
         starts = np.cumsum([0, *(len(stretch.table) for stretch in stretches[:-1])])
         return cls(
@@ -296,7 +296,7 @@ class PagedView:
     bias: Tensor | None
 
 
-def _view_of_chunk(chunk: Stretch, block_size: int, reach: AttentionReach, like: Tensor, rounded: bool) -> PagedView:
+def _view_of_chunk(chunk: TokenSpan, block_size: int, reach: AttentionWindow, like: Tensor, rounded: bool) -> PagedView:
     """Return the view of a chunk. The beginning of a sequence needs no blocks, only its own keys; but a pool that
     rounds keys is read back even then, or answers would depend on how a prompt was cut."""
     if not rounded and chunk.start == 0 and reach.covers(chunk.count):
@@ -304,7 +304,7 @@ def _view_of_chunk(chunk: Stretch, block_size: int, reach: AttentionReach, like:
     return view_of([chunk], block_size, reach, like)
 
 
-def view_of(rows: Seq[Stretch], block_size: int, reach: AttentionReach, like: Tensor) -> PagedView:
+def view_of(rows: Seq[TokenSpan], block_size: int, reach: AttentionWindow, like: Tensor) -> PagedView:
     """Return the view of rows of equal `count`; short tables are padded with the row's last block. Blocks wholly out of
     reach are left out. Dtype and device are those of `like`."""
     first = [reach.begin(row.start) // block_size for row in rows]

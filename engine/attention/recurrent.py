@@ -19,7 +19,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention.paged import Stretch
+from sluicegate.engine.attention.paged import TokenSpan
 from sluicegate.engine.memory.states import StateKey, StatePool, StateShape
 
 CallLayer = Callable[[Tensor, Any], Any]
@@ -42,9 +42,10 @@ def recurrent_step() -> RecurrentStep | None:
 
 
 @contextmanager
-def advancing(pool: StatePool | None, stretches: Seq[Stretch]) -> Iterator[None]:
+def advancing(pool: StatePool | None, stretches: Seq[TokenSpan]) -> Iterator[None]:
     """Run a forward pass over the states of `stretches`, and write the new states when it has succeeded. Does nothing
-    without a pool. Raises `StatesElsewhere` where a stretch does not continue at the position of its stored state."""
+    without a pool. Raises `StatePositionError` where a stretch does not continue at the position of its stored
+    state."""
     if pool is None:
         yield
         return
@@ -74,7 +75,7 @@ def in_a_row(join: Callable[[Seq[Tensor]], Tensor], parts: Seq[Any]) -> Any:
 class StateStep:
     """A step over the states of a pool; `stretches` are in the order of the flattened row."""
 
-    def __init__(self, pool: StatePool, stretches: Seq[Stretch]) -> None:
+    def __init__(self, pool: StatePool, stretches: Seq[TokenSpan]) -> None:
         for stretch in stretches:
             pool.check(stretch.place, stretch.start)
         self._pool = pool
@@ -117,7 +118,7 @@ class _Group:
     states: dict[StateKey, Tensor] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, pool: StatePool, rows: Seq[Stretch], device: torch.device) -> _Group:
+    def of(cls, pool: StatePool, rows: Seq[TokenSpan], device: torch.device) -> _Group:
         places = torch.tensor([row.place for row in rows], device=device)
         fresh = [row.start == 0 for row in rows]
         return cls(pool, rows[0].count, places, torch.tensor(fresh, device=device), all(fresh))

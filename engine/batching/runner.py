@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention.paged import AttentionStep, InPlaceLayout, Scoring, Stretch
+from sluicegate.engine.attention.paged import AttentionStep, InPlaceLayout, Scoring, TokenSpan
 from sluicegate.engine.attention.recurrent import advancing
 from sluicegate.engine.batching.batch import Batch, BatchRow
 from sluicegate.engine.batching.step_inputs import I64, StepInputs
@@ -269,7 +269,7 @@ class ModelRunner:
 
     def _warm_up(self) -> None:
         """Compile the kernels now, not under the first request."""
-        stretch = Stretch(0, 1, np.zeros(1, np.int64))
+        stretch = TokenSpan(0, 1, np.zeros(1, np.int64))
         layout = InPlaceLayout(self.pool, [stretch], torch.zeros(1, dtype=torch.int64))
         for layer, shape in enumerate(self.pool.layers):
             if shape.is_empty:

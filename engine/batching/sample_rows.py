@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sluicegate.engine.batching.batch import BatchRow
 from sluicegate.engine.sampling.params import DrawRule
-from sluicegate.engine.sampling.rows import PerSequences
+from sluicegate.engine.sampling.rows import SequencesCache
 from sluicegate.engine.sequences.sequence import Sequence
 
 
@@ -81,7 +81,7 @@ class SampleRowCache:
     """Reuses the last step's sample rows while the batch holds the same sequences and no drafts."""
 
     def __init__(self) -> None:
-        self._same: PerSequences[BatchRow, SampleRows] = PerSequences(_sample_rows)
+        self._same: SequencesCache[BatchRow, SampleRows] = SequencesCache(_sample_rows)
 
     def of(self, rows: Seq[BatchRow]) -> SampleRows:
         return _sample_rows(rows) if any(row.drafted for row in rows) else self._same.of(rows)

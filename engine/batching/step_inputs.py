@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from sluicegate.engine.attention.paged import Stretch
+from sluicegate.engine.attention.paged import TokenSpan
 from sluicegate.engine.batching.batch import BatchRow
 from sluicegate.engine.model.lora_batch import Span
 
@@ -27,7 +27,7 @@ class StepInputs:
     positions: I64
     slots: I64
     wanted: I64
-    stretches: list[Stretch]
+    stretches: list[TokenSpan]
     """Their tables may be longer than needed, see `cut`."""
     spans: list[Span] = field(default_factory=list)
     """Tokens that have an adapter."""
@@ -64,7 +64,7 @@ class StepInputs:
         """Flatten rows of one token each, the common case, in one loop over the sequences."""
         ids: list[int] = []
         slots: list[int] = []
-        stretches: list[Stretch] = []
+        stretches: list[TokenSpan] = []
         spans: list[Span] = []
         new = tuple.__new__
         for sequence, start, _, _, _ in rows:
@@ -73,18 +73,18 @@ class StepInputs:
             tokens = sequence.tokens
             ids.append(tokens[start] if start < len(tokens) else 0)
             slots.append(sequence.blocks[start // block_size] * block_size + start % block_size)
-            stretches.append(new(Stretch, (start, 1, sequence.table, sequence.table_address, sequence.place)))
+            stretches.append(new(TokenSpan, (start, 1, sequence.table, sequence.table_address, sequence.place)))
         wanted = [at for at, row in enumerate(rows) if row[3]]
         made = [np.array(values, np.int64) for values in (ids, [row[1] for row in rows], slots, wanted)]
         return cls(made[0], made[1], made[2], made[3], stretches, spans)
 
-    def cut(self, block_size: int) -> list[Stretch]:
+    def cut(self, block_size: int) -> list[TokenSpan]:
         """Return the stretches with block tables cut to the blocks they use."""
         if self.is_cut:
             return self.stretches
         new = tuple.__new__
         return [
-            new(Stretch, (start, count, table[: (start + count - 1) // block_size + 1], address, place))
+            new(TokenSpan, (start, count, table[: (start + count - 1) // block_size + 1], address, place))
             for start, count, table, address, place in self.stretches
         ]
 
@@ -93,5 +93,5 @@ class StepInputs:
         return replace(self, stretches=self.cut(block_size), is_cut=True)
 
 
-def _stretch(row: BatchRow) -> Stretch:
-    return Stretch(row.start, row.count, row.sequence.table, row.sequence.table_address, row.sequence.place)
+def _stretch(row: BatchRow) -> TokenSpan:
+    return TokenSpan(row.start, row.count, row.sequence.table, row.sequence.table_address, row.sequence.place)

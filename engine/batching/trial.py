@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from torch import Tensor
 
-from sluicegate.engine.attention.paged import Stretch
+from sluicegate.engine.attention.paged import TokenSpan
 from sluicegate.engine.batching.step_inputs import I64, StepInputs
 
 Expected = tuple[Tensor, ...]
@@ -25,7 +25,7 @@ def first_blocks(ids: I64, start: int, end: int, block_size: int) -> StepInputs:
     """Return inputs for tokens [start, end) of `ids`, placed in the first blocks of a pool; all logits are wanted."""
     positions = np.arange(start, end)
     table = np.arange(-(-end // block_size))
-    stretches = [Stretch(start, end - start, table)]
+    stretches = [TokenSpan(start, end - start, table)]
     return StepInputs(ids[start:end], positions, positions, np.arange(end - start), stretches)
 
 

@@ -30,7 +30,7 @@ LEVELS = ("safe", "controversial", "unsafe")
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class _HeadNames:
     """Names of one pair of heads: its tensors without `.weight`, and its fields in `config.json`."""
 
     pre: str
@@ -41,7 +41,7 @@ class _Side:
     categories: str
 
 
-ANSWER = _Side(
+ANSWER = _HeadNames(
     "risk_level_category_pre",
     "risk_level_category_layernorm",
     "risk_level_head",
@@ -49,7 +49,7 @@ ANSWER = _Side(
     "response_risk_level_map",
     "response_category_map",
 )
-QUESTION = _Side(
+QUESTION = _HeadNames(
     "query_risk_level_category_pre",
     "query_risk_level_category_layernorm",
     "query_risk_level_head",
@@ -68,7 +68,7 @@ class _Heads(nn.Module):
     category: Tensor
 
     def __init__(
-        self, tensors: Mapping[str, Tensor], side: _Side, said: Mapping[str, Sequence[str]], epsilon: float
+        self, tensors: Mapping[str, Tensor], side: _HeadNames, said: Mapping[str, Sequence[str]], epsilon: float
     ) -> None:
         super().__init__()
         for part, name in (("norm", side.norm), ("level", side.level), ("category", side.category)):

@@ -68,10 +68,10 @@ def _bar(factory: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
     items = args[0] if args else kwargs.get("iterable")
     if watching is None or not hasattr(items, "__len__"):
         return bar
-    return _Reported(bar, len(items), *watching)  # type: ignore[arg-type]
+    return _ReportingBar(bar, len(items), *watching)  # type: ignore[arg-type]
 
 
-class _Reported:
+class _ReportingBar:
     """A progress bar that reports each step of its iteration; iterated over once."""
 
     def __init__(self, bar: Iterable[Any], total: int, model: str, on_progress: OnProgress) -> None:

@@ -56,7 +56,7 @@ class _Joined(ExpertsTensor):
         return torch.cat([part.part(index) for part in self._parts], self._dim - 1)
 
 
-class _Turned(ExpertsTensor):
+class _Transposed(ExpertsTensor):
     """A tensor [count, n, k] transposed to [count, k, n]."""
 
     def __init__(self, kept: LazyTensor) -> None:
@@ -101,7 +101,7 @@ def _rearranged(func: Any, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
         if func is torch.Tensor.detach or (func is torch.Tensor.to and _keeps(first, args[1:], given)):
             return first
         if func in (torch.Tensor.transpose, torch.transpose) and len(first.kept.shape) == 3 and set(args[1:]) == {1, 2}:
-            return _made(_Turned(first.kept), [first])
+            return _made(_Transposed(first.kept), [first])
         return first if func is torch.Tensor.contiguous else None
     parts = list(first) if isinstance(first, (list, tuple)) else []
     if func not in (torch.stack, torch.cat) or not parts or not all(isinstance(one, ExpertStandIn) for one in parts):

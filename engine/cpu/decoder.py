@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention.paged import Stretch
+from sluicegate.engine.attention.paged import TokenSpan
 from sluicegate.engine.cpu.kernels.attention import scratch_floats
 from sluicegate.engine.cpu.kernels.lowrank import FactorTable, lift, span_rows
 from sluicegate.engine.cpu.kernels.products_by_form import WIDEST_PANEL
@@ -18,8 +18,8 @@ from sluicegate.engine.cpu.operation_table import Cell, Op
 from sluicegate.engine.cpu.operations import OPERATIONS, tokens_a_task
 from sluicegate.engine.cpu.program import help_out, run
 from sluicegate.engine.cpu.table_builder import Sizes, build_table, operation_kernels, sizes_of
-from sluicegate.engine.cpu.threads import Team, ring
-from sluicegate.engine.cpu.wanted_logits import WantedLogits, tell_rows
+from sluicegate.engine.cpu.threads import ThreadTeam, ring
+from sluicegate.engine.cpu.wanted_logits import WantedLogits, mark_rows
 from sluicegate.engine.memory.kv import KVPool, LayerShape
 from sluicegate.plugins.compiled.kernels import Kernel, address_of
 
@@ -48,7 +48,7 @@ class Decoder:
         self._task_tokens = tokens_a_task(sizes.heads, sizes.kv_heads)
         self._operations = build_table(module, sizes, layers, pool, tokens, watched, raw)
         self._state = np.zeros(len(Cell), np.int64)
-        self._team = Team(self._operations.table, np.array(self._operations.reals), self._state, threads)
+        self._team = ThreadTeam(self._operations.table, np.array(self._operations.reals), self._state, threads)
         self._scratch = self._make_scratch(pool, tokens)
         self._logits = self._room = torch.empty(0, sizes.vocab)
         self._inputs = np.empty((4, tokens), np.int64)
@@ -69,7 +69,7 @@ class Decoder:
         positions: I64,
         slots: I64,
         wanted: I64,
-        stretches: Seq[Stretch],
+        stretches: Seq[TokenSpan],
         spans: Seq[tuple[int, int, FactorTable]] = (),
         looked_at: WantedLogits | None = None,
     ) -> Tensor:
@@ -115,7 +115,7 @@ class Decoder:
         self._team.put(Op.LOWER, address_of(OPERATIONS[Op.LOWER]))
         self._state[Cell.LIFT] = address_of(lift)
 
-    def _share_out(self, stretches: Seq[Stretch]) -> int:
+    def _share_out(self, stretches: Seq[TokenSpan]) -> int:
         """Write the list of attention tasks; return their number."""
         found: list[int] = []
         token, step = 0, self._task_tokens
@@ -156,7 +156,7 @@ class Decoder:
 
 def program_kernels(module: Any, layers: tuple[LayerShape, ...]) -> list[Kernel]:
     """Return the kernels that a decoder of this model calls; [] where `decoder_for` would return None."""
-    return [] if sizes_of(module, layers) is None else [*operation_kernels(module), run, help_out, ring, tell_rows]
+    return [] if sizes_of(module, layers) is None else [*operation_kernels(module), run, help_out, ring, mark_rows]
 
 
 def decoder_for(

@@ -22,7 +22,7 @@ from sluicegate.engine.cpu.kernels.small_products import padded, scale_bytes, sh
 from sluicegate.engine.cpu.operation_table import COLUMNS, Cell, Column, Op
 from sluicegate.engine.cpu.operations import OPERATIONS
 from sluicegate.engine.cpu.packing import Packed
-from sluicegate.engine.cpu.threads import Team
+from sluicegate.engine.cpu.threads import ThreadTeam
 from sluicegate.plugins.compiled.kernels import address_of, kernel
 
 I64 = npt.NDArray[np.int64]
@@ -67,7 +67,7 @@ class SharedProducts:
             self._table[row, [Column.OP, Column.COUNT]] = op, count
             self._table[row, Column.CODE] = address_of(OPERATIONS[op])
         self._table[1, Column.WAITS] = 1
-        self._team = Team(self._table, np.zeros(2), self._state, threads)
+        self._team = ThreadTeam(self._table, np.zeros(2), self._state, threads)
 
     def multiply(self, rows: Tensor, form: int, k: int, n: int, runs: I64, out: Tensor) -> None:
         self._state[Cell.TASKS] = len(runs)

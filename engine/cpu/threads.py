@@ -19,7 +19,7 @@ I64 = npt.NDArray[np.int64]
 _SEMAPHORE_BYTES = 64
 
 
-class Team:
+class ThreadTeam:
     """The thread that calls `run`, and `threads - 1` helpers, which stop at `close` or with the last reference."""
 
     def __init__(self, table: I64, reals: npt.NDArray[np.float64], state: I64, threads: int) -> None:

@@ -37,11 +37,11 @@ class WantedLogits:
         """Declare that logits refused by `bitmask[i]` (int32 [M, words]) will not be read in row `rows[i]`; -1 = they
         may be."""
         self._kept = bitmask
-        tell_rows(self._told, bitmask, np.array(rows, np.int64))
+        mark_rows(self._told, bitmask, np.array(rows, np.int64))
 
 
 @kernel("void(int64[::1], int32[:, ::1], int64[::1])")
-def tell_rows(told, bitmask, rows):  # type: ignore[no-untyped-def]
+def mark_rows(told, bitmask, rows):  # type: ignore[no-untyped-def]
     most = 32 * bitmask.shape[1] // _SHARE
     for index in range(len(rows)):
         mask = bitmask[index]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention.paged import Stretch
+from sluicegate.engine.attention.paged import TokenSpan
 
 I64 = npt.NDArray[np.int64]
 Replay = Callable[[], None]
@@ -53,7 +53,9 @@ class StepGraphs(Protocol):
 
     def warm_up(self) -> None: ...
 
-    def run(self, ids: I64, positions: I64, slots: I64, stretches: Seq[Stretch]) -> tuple[Tensor, Tensor | None] | None:
+    def run(
+        self, ids: I64, positions: I64, slots: I64, stretches: Seq[TokenSpan]
+    ) -> tuple[Tensor, Tensor | None] | None:
         """Return logits [T, V] and states [T, d] for `ids`, `positions`, `slots` [T]; None if no graph fits the
         step."""
 

@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention.paged import AttentionStep, Scoring, StepLayout, Stretch
+from sluicegate.engine.attention.paged import AttentionStep, Scoring, StepLayout, TokenSpan
 from sluicegate.engine.memory.kv import KVPool
 from sluicegate.engine.settings import AttentionKind
 from sluicegate.plugins import ConfigurationError
 
 _LOG = logging.getLogger(__name__)
 
-MakeLayout = Callable[[KVPool, Seq[Stretch], Tensor], AttentionStep]
+MakeLayout = Callable[[KVPool, Seq[TokenSpan], Tensor], AttentionStep]
 """From a pool, a step's stretches (shortest first) and its slot mapping [T] to what computes the step's attention."""
 
 _TRIAL = ((70, 1), (9, 3), (0, 21), (37, 40))
@@ -86,7 +86,7 @@ def trial(pool: KVPool, layout: MakeLayout) -> str:
     blocks = [-(-(start + count) // pool.block_size) for start, count in _TRIAL]
     small = KVPool(kinds, sum(blocks), pool.block_size, pool.dtype, pool.device, kv=pool.kv)
     tables = np.split(np.random.default_rng(0).permutation(sum(blocks)), np.cumsum(blocks)[:-1])
-    stretches = [Stretch(start, count, table) for (start, count), table in zip(_TRIAL, tables, strict=True)]
+    stretches = [TokenSpan(start, count, table) for (start, count), table in zip(_TRIAL, tables, strict=True)]
     slots = torch.from_numpy(np.concatenate([_slots(s, pool.block_size) for s in stretches])).to(pool.device)
     try:
         worst = max(_difference(small, layer, stretches, slots, layout) for layer in range(len(kinds)))
@@ -96,7 +96,7 @@ def trial(pool: KVPool, layout: MakeLayout) -> str:
     return "" if worst < limit else f"a trial computed something else (relative difference {worst:.2g})"
 
 
-def _difference(pool: KVPool, layer: int, stretches: Seq[Stretch], slots: Tensor, layout: MakeLayout) -> float:
+def _difference(pool: KVPool, layer: int, stretches: Seq[TokenSpan], slots: Tensor, layout: MakeLayout) -> float:
     """Return the relative difference (norm) between `layout` and gathered blocks; `slots` [T]."""
     shape, generator = pool.layers[layer], torch.Generator().manual_seed(layer)
 
@@ -121,7 +121,7 @@ def _difference(pool: KVPool, layer: int, stretches: Seq[Stretch], slots: Tensor
     return float((found - expected).norm() / expected.norm())
 
 
-def _slots(stretch: Stretch, block_size: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _slots(stretch: TokenSpan, block_size: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     positions = np.arange(stretch.start, stretch.end)
     found: np.ndarray[tuple[int], np.dtype[np.int64]] = stretch.table[positions // block_size] * block_size
     return found + positions % block_size

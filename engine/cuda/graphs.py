@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention.paged import AttentionStep, Stretch
+from sluicegate.engine.attention.paged import AttentionStep, TokenSpan
 from sluicegate.engine.cuda.attend import Tiles
 from sluicegate.engine.cuda.capture import Capture, Replay
 from sluicegate.engine.cuda.layout import FixedLayout, TritonLayout, tile
@@ -60,7 +60,9 @@ class DecodeGraphs:
         for bucket in reversed(self.buckets):
             self._graph(bucket)
 
-    def run(self, ids: I64, positions: I64, slots: I64, stretches: Seq[Stretch]) -> tuple[Tensor, Tensor | None] | None:
+    def run(
+        self, ids: I64, positions: I64, slots: I64, stretches: Seq[TokenSpan]
+    ) -> tuple[Tensor, Tensor | None] | None:
         """Return logits [T, V] float32 of the step's tokens, and states [T, d] where the pass gives them, both valid
         until the next call; None where the step is not one for a graph: a long stretch, too many tokens, or no graphs.
         `ids`, `positions`, `slots` are [T]."""
@@ -104,7 +106,7 @@ class DecodeGraphs:
             self._states = states.new_zeros(len(self._logits), states.shape[-1])
         return self._states
 
-    def _fill(self, bucket: int, ids: I64, positions: I64, slots: I64, stretches: Seq[Stretch]) -> bool:
+    def _fill(self, bucket: int, ids: I64, positions: I64, slots: I64, stretches: Seq[TokenSpan]) -> bool:
         """Write a step's numbers [T] to the bucket's places, and padding after them; False = its tables have no
         room."""
         tables = [stretch.table for stretch in stretches]

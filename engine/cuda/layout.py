@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention.paged import Scoring, Stretch
+from sluicegate.engine.attention.paged import Scoring, TokenSpan
 from sluicegate.engine.cuda.attend import Tiles, attend_paged, store, tokens_a_tile
 from sluicegate.engine.cuda.staging import to_device
 from sluicegate.engine.memory.kv import KVPool
@@ -28,7 +28,7 @@ class TritonLayout:
     longest_short: ClassVar[int] = 8
     """A draft is confirmed by the same arithmetic as a token alone, so that guessing changes no bit."""
 
-    def __init__(self, pool: KVPool, stretches: Seq[Stretch], slots: Tensor) -> None:
+    def __init__(self, pool: KVPool, stretches: Seq[TokenSpan], slots: Tensor) -> None:
         self._pool = pool
         self._stretches = stretches
         self.slots = slots
@@ -83,7 +83,7 @@ class FixedLayout:
         return out
 
 
-def tile(stretches: Seq[Stretch], longest_short: int, tokens: int) -> tuple[I64, I64]:
+def tile(stretches: Seq[TokenSpan], longest_short: int, tokens: int) -> tuple[I64, I64]:
     """Return rows of `Tiles.numbers` for the short stretches, a token each, and for the others, `tokens` each; block
     tables lie one after another in the order of `stretches`."""
     if stretches and stretches[-1].count == 1:
@@ -100,7 +100,7 @@ def tile(stretches: Seq[Stretch], longest_short: int, tokens: int) -> tuple[I64,
     return np.array(short, np.int64).reshape(-1, 4), np.array(long, np.int64).reshape(-1, 4)
 
 
-def _tile_single_tokens(stretches: Seq[Stretch]) -> I64:
+def _tile_single_tokens(stretches: Seq[TokenSpan]) -> I64:
     """Return the tiles of stretches of one token each. Fast, as the device waits for it between two steps."""
     found = np.ones((len(stretches), 4), np.int64)
     found[:, 0] = np.arange(len(stretches))

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention.paged import Scoring, Stretch
+from sluicegate.engine.attention.paged import Scoring, TokenSpan
 from sluicegate.engine.cuda.attend import Tiles
 from sluicegate.engine.cuda.layout import TritonLayout, upload
 from sluicegate.engine.memory.kv import KVPool
@@ -32,7 +32,7 @@ class VarlenLayout(TritonLayout):
     """Attends with long stretches by `varlen_attn`; where scores are capped, which it does not support, by our own
     kernel."""
 
-    def __init__(self, pool: KVPool, stretches: Seq[Stretch], slots: Tensor) -> None:
+    def __init__(self, pool: KVPool, stretches: Seq[TokenSpan], slots: Tensor) -> None:
         super().__init__(pool, stretches, slots)
         self._long = [stretch for stretch in stretches if stretch.count > self.longest_short]
         self._pages = _Pages.of(self._long, slots.device) if self._long else None
@@ -72,7 +72,7 @@ class _Pages:
         self.borders, self.lengths, self.tables = borders, lengths, tables
 
     @classmethod
-    def of(cls, stretches: Seq[Stretch], device: torch.device) -> _Pages:
+    def of(cls, stretches: Seq[TokenSpan], device: torch.device) -> _Pages:
         borders = np.cumsum([0, *(stretch.count for stretch in stretches)])
         tables = np.zeros((len(stretches), max(len(stretch.table) for stretch in stretches)), np.int32)
         for row, stretch in zip(tables, stretches, strict=True):

@@ -7,7 +7,7 @@ from collections.abc import Sequence as Seq
 
 from sluicegate.engine.loop.counters import CoreCounters
 from sluicegate.engine.model.model import LoadedModel
-from sluicegate.engine.sampling.outcomes import Drawn
+from sluicegate.engine.sampling.outcomes import SampledToken
 from sluicegate.engine.sequences.repetition import LoopDetector
 from sluicegate.engine.sequences.sequence import Sequence
 from sluicegate.engine.speculation.proposer import Proposer
@@ -24,7 +24,7 @@ class TokenAppender:
         self._proposer = proposer
         self._jump_forward = jump_forward
 
-    def take(self, sequence: Sequence, outcomes: Seq[Drawn | SluicegateError]) -> FinishReason | None:
+    def take(self, sequence: Sequence, outcomes: Seq[SampledToken | SluicegateError]) -> FinishReason | None:
         """Append the tokens drawn for a sequence: the next one, and those after each accepted draft token.
 
         Stops at the first draft token that differs from the drawn one; later outcomes are discarded. Returns the reason
@@ -102,8 +102,8 @@ class TokenAppender:
     def jumps(self, sequence: Sequence) -> bool:
         return self._jump_forward and sequence.rule.logprobs is None and not sequence.rule.bad_words
 
-    def _take_one(self, sequence: Sequence, drawn: Drawn | SluicegateError, ahead: int) -> FinishReason | None:
-        if not isinstance(drawn, Drawn):
+    def _take_one(self, sequence: Sequence, drawn: SampledToken | SluicegateError, ahead: int) -> FinishReason | None:
+        if not isinstance(drawn, SampledToken):
             raise drawn
         sequence.hidden_row, sequence.hidden_length = ahead, len(sequence.tokens)
         token = drawn.token_id
@@ -181,14 +181,14 @@ class TokenAppender:
         room = sequence.max_length - len(sequence.tokens)
         return None if found is None or len(found.tokens) > room else found.tokens
 
-    def _describe(self, sequence: Sequence, drawn: Drawn) -> TokenLogprob | None:
+    def _describe(self, sequence: Sequence, drawn: SampledToken) -> TokenLogprob | None:
         if drawn.logprob is None or sequence.rule.logprobs is None:
             return None
         text, data = self._model.detokenizer.token_text, self._model.detokenizer.token_bytes
         top = tuple((token, text(token), data(token), logprob) for token, logprob in drawn.top)
         return TokenLogprob(drawn.token_id, text(drawn.token_id), data(drawn.token_id), drawn.logprob, top)
 
-    def _note(self, sequence: Sequence, token: int, drawn: Drawn | None = None, ahead: int = 0) -> None:
+    def _note(self, sequence: Sequence, token: int, drawn: SampledToken | None = None, ahead: int = 0) -> None:
         """Count a token in the timeline, with details if it is explained; `drawn` None = the grammar forced it."""
         timeline, step = sequence.timeline, None
         if timeline.explain:

@@ -21,7 +21,7 @@ import numpy as np
 from torch import Tensor
 
 from sluicegate.engine.sampling.bitmasks import words_for
-from sluicegate.engine.sampling.outcomes import Drawn
+from sluicegate.engine.sampling.outcomes import SampledToken
 from sluicegate.engine.sequences.sequence import Sequence, SequenceState
 from sluicegate.plugins import CompiledGrammar, GrammarTooCostly, Mask, Matcher
 
@@ -117,7 +117,7 @@ class PendingMatch:
         sequence: Sequence,
         slow: BackgroundMatcher,
         logits: Tensor | None,
-        drawn: Drawn | None,
+        drawn: SampledToken | None,
         closing: threading.Event,
     ) -> None:
         self.closing = closing
@@ -209,7 +209,9 @@ class BackgroundMatching:
                 f"{self._request_s:g} s and {REQUEST_TOKEN_S:g} s for each token: make the grammar less ambiguous"
             )
 
-    def begin(self, sequence: Sequence, slow: BackgroundMatcher, logits: Tensor | None, drawn: Drawn | None) -> None:
+    def begin(
+        self, sequence: Sequence, slow: BackgroundMatcher, logits: Tensor | None, drawn: SampledToken | None
+    ) -> None:
         """Queue work that a sequence waits for: accept `drawn` if given, and fill the mask; `logits` [V] are drawn from
         later."""
         self.waiting.add(sequence)

@@ -31,7 +31,7 @@ from sluicegate.engine.loop.passes import ForwardPasses
 from sluicegate.engine.loop.requests import Requests
 from sluicegate.engine.loop.token_readings import TokenReadings
 from sluicegate.engine.model.model import GuardModel, LoadedModel
-from sluicegate.engine.sampling.outcomes import Drawn, MaskRows
+from sluicegate.engine.sampling.outcomes import MaskRows, SampledToken
 from sluicegate.engine.sampling.sampler import Sampler
 from sluicegate.engine.search.beam_search import BeamSearch
 from sluicegate.engine.sequences.delivery import Outbox
@@ -243,10 +243,10 @@ class EngineCore:
         draws = sampled.draws
         masks, failures = self._masks(draws, filled)
         waiting = self._defer_slow_masks(draws, failures, logits) if failures else ()
-        outcomes: list[Drawn | SluicegateError] = list(self._sampler.draw(logits, draws, masks))
+        outcomes: list[SampledToken | SluicegateError] = list(self._sampler.draw(logits, draws, masks))
         for at, failure in failures.items():
             outcomes[at] = failure
-        self._ahead.launch([drawn.token_id if isinstance(drawn, Drawn) else -1 for drawn in outcomes])
+        self._ahead.launch([drawn.token_id if isinstance(drawn, SampledToken) else -1 for drawn in outcomes])
         at = 0
         for row in rows:
             mine = outcomes[at : at + row.drafted + 1]
@@ -277,10 +277,10 @@ class EngineCore:
                 found.add(sequence)
         return found
 
-    def _advance_or_defer(self, sequence: Sequence, outcomes: list[Drawn | SluicegateError]) -> None:
+    def _advance_or_defer(self, sequence: Sequence, outcomes: list[SampledToken | SluicegateError]) -> None:
         """Append the outcomes, or have a slow matcher accept the token in the background first."""
         drawn, slow = outcomes[0], None
-        if isinstance(drawn, Drawn) and not sequence.draft and sequence.matcher is not None:
+        if isinstance(drawn, SampledToken) and not sequence.draft and sequence.matcher is not None:
             slow = sequence.matcher if isinstance(sequence.matcher, BackgroundMatcher) else None
             if slow is None and self._background.takes_often(sequence):
                 slow = self._background.move(sequence)
@@ -291,7 +291,7 @@ class EngineCore:
         try:
             self._advance(sequence, outcomes)
         except GrammarTooCostly:
-            if not isinstance(drawn, Drawn) or before != len(sequence.tokens):
+            if not isinstance(drawn, SampledToken) or before != len(sequence.tokens):
                 raise
             slow = self._background.move(sequence)
             if slow is None:
@@ -322,7 +322,7 @@ class EngineCore:
         tokens, outcomes = self._sampler.tokens(logits, draws), None
         if tokens is None:
             outcomes = self._sampler.draw(logits, draws, MaskRows())
-            tokens = [drawn.token_id if isinstance(drawn, Drawn) else -1 for drawn in outcomes]
+            tokens = [drawn.token_id if isinstance(drawn, SampledToken) else -1 for drawn in outcomes]
         self._ahead.launch(tokens)
         pass_on, deliver, ended = self._appender.pass_on, self.requests.outbox.add, SequenceState.ENDED
         held = self.requests.deliver
@@ -333,7 +333,7 @@ class EngineCore:
                 continue
             try:
                 if (piece := pass_on(sequence, token)) is None:
-                    self._advance(sequence, [Drawn(token) if outcomes is None else outcomes[at]])
+                    self._advance(sequence, [SampledToken(token) if outcomes is None else outcomes[at]])
                     continue
                 if sequence.probed is None:
                     deliver(sequence.owner, piece)
@@ -386,7 +386,7 @@ class EngineCore:
         masks, failures = fill_masks(draws, self.model.vocab_size, self.model.eos_token_ids, self._sampler.room)
         return masks, failures, time.perf_counter() - began
 
-    def _advance(self, sequence: Sequence, outcomes: list[Drawn | SluicegateError]) -> None:
+    def _advance(self, sequence: Sequence, outcomes: list[SampledToken | SluicegateError]) -> None:
         if sequence.matcher is not None and self._background.is_expensive(sequence):
             self._background.check(self.requests.sequences(sequence.owner))
         reason = self._appender.take(sequence, outcomes)

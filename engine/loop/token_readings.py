@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention.paged import Stretch
+from sluicegate.engine.attention.paged import TokenSpan
 from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.batching.step_inputs import StepInputs
 from sluicegate.engine.failures import as_failure
@@ -221,7 +221,7 @@ class TokenReadings:
         ]
         ends = np.cumsum([row.count for row in rows])
         wanted = [np.arange(end - row.wanted, end) for row, end in zip(rows, ends, strict=True)]
-        stretches = [Stretch(row.start, row.count, row.question.text.table) for row in rows]
+        stretches = [TokenSpan(row.start, row.count, row.question.text.table) for row in rows]
         return StepInputs(ids, positions, np.array(slots, np.int64), np.concatenate(wanted), stretches)
 
     def _take(self, rows: Seq[_TextRow], features: Tensor) -> None:

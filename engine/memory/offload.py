@@ -28,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
-class _Kept:
+class _OffloadedBlock:
     place: int
     tokens: tuple[int, ...]
     checksum: int
@@ -51,7 +51,7 @@ class OffloadStore:
                 f"engine: offload_bytes is {budget_bytes}, and one block has {pool.block_bytes}; give room for many"
             )
         self._file = _open(folder)
-        self._kept: OrderedDict[Digest, _Kept] = OrderedDict()
+        self._kept: OrderedDict[Digest, _OffloadedBlock] = OrderedDict()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="kv-offload")
         self._room = BoundedSemaphore(WAITING)
 
@@ -69,7 +69,7 @@ class OffloadStore:
             return
         data = self._pool.read_block(index)
         place = self._places.pop() if self._places else self._kept.popitem(last=False)[1].place
-        kept = self._kept[digest] = _Kept(place, tokens, crc32(data), data)
+        kept = self._kept[digest] = _OffloadedBlock(place, tokens, crc32(data), data)
         self.counters.saved += 1
         self._writer.submit(self._write, kept, data)
 
@@ -96,14 +96,14 @@ class OffloadStore:
         if kept := self._kept.pop(digest, None):
             self._places.append(kept.place)
 
-    def _read(self, kept: _Kept) -> bytes:
+    def _read(self, kept: _OffloadedBlock) -> bytes:
         try:
             return os.pread(self._file.fileno(), self._pool.block_bytes, kept.place * self._pool.block_bytes)
         except OSError as error:
             _LOG.warning("a KV block could not be read back: %s", error)
             return b""
 
-    def _write(self, kept: _Kept, data: bytes) -> None:
+    def _write(self, kept: _OffloadedBlock, data: bytes) -> None:
         """Write on the store's thread, in the order of `save`: a place that changes hands is written last by its owner.
         A block that was not written does not have its checksum when it is read."""
         try:

@@ -42,7 +42,7 @@ def state_bytes(shapes: Iterable[StateShape]) -> int:
     return sum(shape.nbytes for shape in shapes)
 
 
-class StatesElsewhere(Exception):
+class StatePositionError(Exception):
     """Raised when a step does not start at the position its sequence's states have reached."""
 
 
@@ -62,9 +62,9 @@ class StatePool:
         return sum(tensor.nbytes for tensor in self._tensors.values())
 
     def check(self, place: int, start: int) -> None:
-        """Raise `StatesElsewhere` unless the states of `place` have reached position `start`, or `start` is 0."""
+        """Raise `StatePositionError` unless the states of `place` have reached position `start`, or `start` is 0."""
         if start and self._reached[place] != start:
-            raise StatesElsewhere(
+            raise StatePositionError(
                 f"the states of place {place} stand for {self._reached[place]} tokens, and the step begins at {start}"
             )
 

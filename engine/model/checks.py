@@ -21,7 +21,7 @@ from sluicegate.engine.attention.paged import (
     AttentionStep,
     ShapeProbe,
     StepLayout,
-    Stretch,
+    TokenSpan,
     register_attention,
     running,
 )
@@ -226,7 +226,7 @@ def _in_steps(module: Any, ids: Tensor, layers: tuple[LayerShape, ...], states: 
     cuts = [0, total // 2, total - 1, total]
     parts = []
     for start, end in pairwise(cuts):
-        stretch = Stretch(start, end - start, table[: -(-end // _BLOCK_SIZE)])
+        stretch = TokenSpan(start, end - start, table[: -(-end // _BLOCK_SIZE)])
         positions = np.arange(start, end)
         slots = torch.from_numpy(table[positions // _BLOCK_SIZE] * _BLOCK_SIZE + positions % _BLOCK_SIZE)
         with advancing(kept, [stretch]):

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention.paged import AttentionReach, AttentionStep, Scoring, attend_one
+from sluicegate.engine.attention.paged import AttentionStep, AttentionWindow, Scoring, attend_one
 from sluicegate.engine.failures import as_failure
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import LoadedModel
@@ -181,7 +181,7 @@ def alone(ids: list[int]) -> AttentionStep:
     return _TextAttention([_Piece(_Text(ids), 0, len(ids))])
 
 
-def _bias(piece: _Piece, reach: AttentionReach, like: Tensor) -> Tensor | None:
+def _bias(piece: _Piece, reach: AttentionWindow, like: Tensor) -> Tensor | None:
     """Return [1, 1, T, S]; None = causal over the piece alone."""
     if piece.start == 0 and reach.covers(piece.end):
         return None

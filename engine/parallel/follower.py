@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from sluicegate.engine.attention.paged import Stretch
+from sluicegate.engine.attention.paged import TokenSpan
 from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.batching.step_inputs import StepInputs
 from sluicegate.engine.failures import first_line
@@ -118,7 +118,7 @@ def _runner(model: LoadedModel, facts: OpenPool) -> ModelRunner:
 
 
 def _inputs(step: ComputeStep) -> StepInputs:
-    stretches = [Stretch(start, count, table) for start, count, table in step.stretches]
+    stretches = [TokenSpan(start, count, table) for start, count, table in step.stretches]
     return StepInputs(step.ids, step.positions, step.slots, step.wanted, stretches)
 
 

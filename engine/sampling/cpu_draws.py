@@ -17,7 +17,7 @@ from sluicegate.engine.cpu.kernels.long_rows import CHUNK, largest, padded, stri
 from sluicegate.engine.cpu.kernels.nucleus import draw_cut
 from sluicegate.engine.sampling.bitmasks import Bitmask, words_for
 from sluicegate.engine.sampling.rng import mixed_seed
-from sluicegate.engine.sampling.rows import LogitsRow, PerSequences
+from sluicegate.engine.sampling.rows import LogitsRow, SequencesCache
 from sluicegate.engine.sampling.torch_draws import Note
 from sluicegate.plugins.compiled.kernels import kernel
 
@@ -26,7 +26,7 @@ class CpuDraws:
     """Implements `Draws` for logits [R, V] float32 in CPU memory; see `TorchDraws`."""
 
     def __init__(self) -> None:
-        self._rules: PerSequences[LogitsRow, _Rules] = PerSequences(_rules)
+        self._rules: SequencesCache[LogitsRow, _Rules] = SequencesCache(_rules)
         self._seen: tuple[Tensor, npt.NDArray[np.float32]] | None = None
         """The last step's logits, and the same as an array: the next step's mostly lie in the same tensor."""
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sluicegate.engine.cuda.staging import to_device
-from sluicegate.engine.sampling.places import LogitPlaces
+from sluicegate.engine.sampling.logit_indices import LogitIndices
 from sluicegate.engine.sampling.rows import LogitsRow
 
 _FORBIDDEN = float("-inf")
@@ -22,7 +22,7 @@ def refuse_bad_words(logits: Tensor, rows: Seq[LogitsRow], worded: Seq[int]) -> 
     for index in worded:
         tokens = rows[index].tokens
         pairs += [(index, word[-1]) for word in rows[index].rule.bad_words if _ends_with(tokens, word[:-1])]
-    if (places := LogitPlaces.of(pairs, logits.device)) is not None:
+    if (places := LogitIndices.of(pairs, logits.device)) is not None:
         places.refuse(logits)
 
 

@@ -12,7 +12,7 @@ from sluicegate.engine.sampling.bitmasks import Bitmask
 from sluicegate.plugins import GenerationFailed
 
 
-class Drawn(NamedTuple):
+class SampledToken(NamedTuple):
     """A drawn token. If logprobs are wanted: its logprob, and the likeliest (token, logprob), likeliest first. `law`
     and `likely`: the same under the mask, for explained rows."""
 
@@ -23,7 +23,7 @@ class Drawn(NamedTuple):
     likely: tuple[tuple[int, float], ...] = ()
 
 
-Outcome = Drawn | GenerationFailed
+Outcome = SampledToken | GenerationFailed
 
 
 @dataclass(frozen=True, slots=True)

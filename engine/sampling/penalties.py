@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from sluicegate.engine.cuda.staging import Staging
-from sluicegate.engine.sampling.rows import LogitsRow, PerSequences
+from sluicegate.engine.sampling.rows import LogitsRow, SequencesCache
 
 I64 = npt.NDArray[np.int64]
 
@@ -70,7 +70,7 @@ class Penalties:
 
     def __init__(self) -> None:
         self._seen: dict[object, SeenTokens] = {}
-        self._penalised: PerSequences[LogitsRow, list[int]] = PerSequences(self._rows_of)
+        self._penalised: SequencesCache[LogitsRow, list[int]] = SequencesCache(self._rows_of)
         self._staging: Staging | None = None
 
     def apply(self, logits: Tensor, rows: Seq[LogitsRow]) -> None:

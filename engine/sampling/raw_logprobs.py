@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from sluicegate.engine.cuda.staging import to_device
-from sluicegate.engine.sampling.outcomes import Drawn, MaskRows, Outcome
+from sluicegate.engine.sampling.outcomes import MaskRows, Outcome, SampledToken
 from sluicegate.engine.sampling.rows import LogitsRow
 
 LIKELY = 16
-"""Tokens of `Drawn.likely`."""
+"""Tokens of `SampledToken.likely`."""
 _FORBIDDEN = float("-inf")
 
 
@@ -65,9 +65,9 @@ class RawLogprobs:
             ids = [int(token) for token in mine[1 + most : 1 + most + wanted]]
             top = tuple(zip(ids, mine[1 : 1 + wanted], strict=True))
             outcome = drawn[row]
-            assert isinstance(outcome, Drawn)
+            assert isinstance(outcome, SampledToken)
             under = self._under_mask(at, row, mine[0], masks, usable) if row in self._of.explained else (None, ())
-            drawn[row] = Drawn(outcome.token_id, mine[0], top, *under)
+            drawn[row] = SampledToken(outcome.token_id, mine[0], top, *under)
 
     def _under_mask(
         self, at: int, row: int, chosen: float, masks: MaskRows, usable: int

@@ -9,13 +9,13 @@ from typing import Generic, Protocol, TypeVar
 from sluicegate.engine.sampling.params import DrawRule
 
 
-class OfSequence(Protocol):
+class HasSequence(Protocol):
     @property
     def sequence(self) -> object:
         """Return the row's sequence; only compared for identity."""
 
 
-class LogitsRow(OfSequence, Protocol):
+class LogitsRow(HasSequence, Protocol):
     """One row of logits, from which the next token of a sequence is drawn."""
 
     @property
@@ -49,11 +49,11 @@ class LogitsRow(OfSequence, Protocol):
         """Return whether logprobs are recorded for the row's timeline."""
 
 
-Row = TypeVar("Row", bound=OfSequence)
+Row = TypeVar("Row", bound=HasSequence)
 Made = TypeVar("Made")
 
 
-class PerSequences(Generic[Row, Made]):
+class SequencesCache(Generic[Row, Made]):
     """Caches a value computed from a step's rows for as long as later steps have rows of the same sequences."""
 
     def __init__(self, make: Callable[[Seq[Row]], Made]) -> None:

@@ -22,10 +22,10 @@ from torch import Tensor
 from sluicegate.engine.sampling.bitmasks import Bitmask
 from sluicegate.engine.sampling.cpu_draws import CpuDraws
 from sluicegate.engine.sampling.logit_filters import TypicalRows, refuse_bad_words
-from sluicegate.engine.sampling.outcomes import Drawn, MaskRows, Outcome
-from sluicegate.engine.sampling.places import BiasPlaces, EarlyEnds
+from sluicegate.engine.sampling.logit_indices import BiasIndices, ForbiddenEnds
+from sluicegate.engine.sampling.outcomes import MaskRows, Outcome, SampledToken
 from sluicegate.engine.sampling.raw_logprobs import RawLogprobs, ReportedRows
-from sluicegate.engine.sampling.rows import LogitsRow, PerSequences
+from sluicegate.engine.sampling.rows import LogitsRow, SequencesCache
 from sluicegate.engine.sampling.torch_draws import Note, TorchDraws
 from sluicegate.plugins import GenerationFailed
 
@@ -53,7 +53,7 @@ class Draws(Protocol):
     def release(self) -> None: ...
 
 
-class _Wishes(NamedTuple):
+class _ActiveFeatures(NamedTuple):
     """Sampling features used by a step's rows; tensors are on the device of the logits."""
 
     plain: bool
@@ -61,7 +61,7 @@ class _Wishes(NamedTuple):
     reported: ReportedRows | None
     """Rows that report logprobs."""
     constrained: bool
-    bias: BiasPlaces | None
+    bias: BiasIndices | None
     typical: TypicalRows | None
     worded: list[int]
     """Rows with bad words."""
@@ -82,9 +82,9 @@ class Sampler:
         kernels exist."""
         self._usable = usable_vocab
         self._device = device or torch.device("cpu")
-        self._early_ends = EarlyEnds(eos_token_ids, self._device)
+        self._early_ends = ForbiddenEnds(eos_token_ids, self._device)
         self._draws = draws_on(self._device) if compiled else TorchDraws()
-        self._wishes: PerSequences[LogitsRow, _Wishes] = PerSequences(self._wishes_of)
+        self._wishes: SequencesCache[LogitsRow, _ActiveFeatures] = SequencesCache(self._wishes_of)
 
     def room(self, rows: int, words: int) -> Bitmask:
         """Return zeroed masks [rows, words] int32, in memory suited to this device."""
@@ -108,7 +108,7 @@ class Sampler:
             else:
                 best, tokens, logprobs = draws.choose_and_note(logits, rows, noted.note)
         drawn: list[Outcome] = [
-            tuple.__new__(Drawn, (token, None, (), None, ())) for token in tokens
+            tuple.__new__(SampledToken, (token, None, (), None, ())) for token in tokens
         ]  # five times as fast
         if noted is not None:
             noted.report(drawn, logprobs, masks, self._usable)
@@ -148,18 +148,18 @@ class Sampler:
         self._wishes.forget()
         self._draws.release()
 
-    def _wishes_of(self, rows: Seq[LogitsRow]) -> _Wishes:
+    def _wishes_of(self, rows: Seq[LogitsRow]) -> _ActiveFeatures:
         worded = [i for i, row in enumerate(rows) if row.rule.bad_words]
-        return _Wishes(
+        return _ActiveFeatures(
             all(row.rule.is_plain for row in rows),
             ReportedRows.of(rows, self._device),
             any(row.is_constrained for row in rows),
-            BiasPlaces.of(rows, self._device),
+            BiasIndices.of(rows, self._device),
             TypicalRows.of(rows, self._device),
             worded,
         )
 
-    def _change(self, logits: Tensor, rows: Seq[LogitsRow], wishes: _Wishes, masks: MaskRows) -> None:
+    def _change(self, logits: Tensor, rows: Seq[LogitsRow], wishes: _ActiveFeatures, masks: MaskRows) -> None:
         """Add biases to `logits` [R, V], and set padding, masked tokens and bad words to -inf."""
         if wishes.bias is not None:
             wishes.bias.add(logits)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention.paged import StepLayout, Stretch
+from sluicegate.engine.attention.paged import StepLayout, TokenSpan
 from sluicegate.engine.batching.batch import Batch
 from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.memory.blocks import BlockPool, OutOfBlocks
@@ -54,10 +54,10 @@ class _ChainRun(NamedTuple):
     tokens: list[int]
     states: Tensor
 
-    def stretch(self, size: int) -> Stretch:
+    def stretch(self, size: int) -> TokenSpan:
         """Return the run's positions in the head's own cache, whose blocks have `size` positions."""
         first, count = self.start - self.reading.first, len(self.tokens)
-        return Stretch(first, count, np.array(self.reading.blocks[: -(-(first + count) // size)], np.int64))
+        return TokenSpan(first, count, np.array(self.reading.blocks[: -(-(first + count) // size)], np.int64))
 
 
 class ChainDrafter:

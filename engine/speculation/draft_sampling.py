@@ -16,7 +16,7 @@ from torch import Tensor
 from sluicegate.engine.batching.sample_rows import SampleRow
 from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.sampling.bitmasks import forbid, words_for
-from sluicegate.engine.sampling.outcomes import Drawn, MaskRows
+from sluicegate.engine.sampling.outcomes import MaskRows, SampledToken
 from sluicegate.engine.sampling.sampler import Sampler
 from sluicegate.engine.sequences.sequence import Sequence
 from sluicegate.plugins import GrammarTooCostly, TokenRejected
@@ -87,7 +87,7 @@ class DraftSampler:
         """Draw a token for each draft from `logits` [len(guesses), V] float32, which is overwritten."""
         outcomes = self._sampler.draw(logits, [guess.row for guess in guesses], self._masks(guesses))
         for guess, outcome in zip(guesses, outcomes, strict=True):
-            if not isinstance(outcome, Drawn):
+            if not isinstance(outcome, SampledToken):
                 guess.over = True
             elif guess.accept(outcome.token_id):
                 if outcome.token_id in self._eos and not guess.sequence.sampling.ignore_eos:

@@ -19,9 +19,9 @@ from sluicegate.gateway.accounts.features import Features
 from sluicegate.gateway.accounts.health import RETRY_S, Health
 from sluicegate.gateway.accounts.journal.flusher import Flusher
 from sluicegate.gateway.accounts.keyring import Keyring, check_names
-from sluicegate.gateway.accounts.limits.estimates import Reach, ReachOf, need_of
+from sluicegate.gateway.accounts.limits.estimates import CandidateModels, ReachOf, need_of
 from sluicegate.gateway.accounts.limits.leases import BEAT_S, SharedMeter, covered
-from sluicegate.gateway.accounts.limits.meter import Need, Taken
+from sluicegate.gateway.accounts.limits.meter import MeterReservation, UsageEstimate
 from sluicegate.gateway.accounts.limits.prices import Prices
 from sluicegate.gateway.accounts.limits.run_store import RunShare
 from sluicegate.gateway.accounts.limits.runs import MARK, Runs, RunUse, limits_runs
@@ -56,12 +56,12 @@ T = TypeVar("T")
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Held:
+class Reservation:
     """What a running request has reserved of its limits."""
 
     key: UsageKey
-    need: Need
-    taken: tuple[Taken, ...]
+    need: UsageEstimate
+    taken: tuple[MeterReservation, ...]
     runs: tuple[RunUse, ...] = ()
     shares: tuple[RunShare, ...] = ()
     """Of the same runs, as all gateways count them."""
@@ -90,11 +90,11 @@ class Accounts:
         self.saved: dict[str, tuple[int, int]] = {}
         """Tokens and billionths that kept answers saved this process, by model."""
         self.refusals: dict[str, int] = {}
-        self.reach_of: ReachOf = lambda model: Reach(None)
+        self.reach_of: ReachOf = lambda model: CandidateModels(None)
         """Who may come to answer; whoever knows the models sets it."""
         self._features = Features()
         self._totals = Totals()
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, Reservation] = {}
         self._runs = Runs()
         self._shared_runs = shared_runs_of(settings, database, self.health)
         self._thread = ThreadPoolExecutor(1, "accounts")
@@ -229,9 +229,9 @@ class Accounts:
             self.journal.reserved(request.id, key, UsageSum(requests=1, interrupted=1, cost_nanos=need.nanos))
         runs = [self._runs.take(meter.name, meter.limits, MARK.get(), need) for meter in meters]
         taken = tuple(meter.take(need, now_s) for meter in meters)
-        self._held[request.id] = Held(key, need, taken, tuple(use for use in runs if use is not None), shares)
+        self._held[request.id] = Reservation(key, need, taken, tuple(use for use in runs if use is not None), shares)
 
-    def _check(self, meters: Sequence[AnyMeter], need: Need, now_s: float) -> None:
+    def _check(self, meters: Sequence[AnyMeter], need: UsageEstimate, now_s: float) -> None:
         for meter in meters:
             meter.check(need, now_s)
             self._runs.check(meter.name, meter.limits, MARK.get(), need)
@@ -239,14 +239,14 @@ class Accounts:
     def _count_refusal(self, error: RequestError) -> None:
         self.refusals[error.code] = self.refusals.get(error.code, 0) + 1
 
-    def _need(self, request: Request, meters: Sequence[AnyMeter]) -> Need:
+    def _need(self, request: Request, meters: Sequence[AnyMeter]) -> UsageEstimate:
         budgeted = self.journal is not None or any(
             limit is not None
             for m in meters
             for limit in (m.limits.budget_day, m.limits.budget_month, m.limits.run_cost)
         )
         need = need_of(request, self.prices, self.reach_of, budgeted=budgeted)
-        return need if need.nanos <= MAX_NANOS else Need(need.tokens, MAX_NANOS)
+        return need if need.nanos <= MAX_NANOS else UsageEstimate(need.tokens, MAX_NANOS)
 
     def feature_of(self, request: Request) -> str:
         return self._features.of(request)
@@ -293,7 +293,7 @@ class Accounts:
             tokens, nanos = self.saved.get(outcome.model, (0, 0))
             self.saved[outcome.model] = tokens + saved, nanos + self.prices.cost_nanos(outcome.model, kept)
 
-    def _count(self, outcome: Outcome, held: Held | None, usage: UsageSum, now_s: float) -> None:
+    def _count(self, outcome: Outcome, held: Reservation | None, usage: UsageSum, now_s: float) -> None:
         caller = outcome.caller
         feature = held.key.feature if held is not None else ""
         key = UsageKey(day_of(now_s), caller.key_id or "", caller.team or "", feature, outcome.model)

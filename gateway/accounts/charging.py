@@ -6,14 +6,14 @@ import logging
 
 from sluicegate.gateway.accounts.bounds import MAX_NANOS, bounded, plausible
 from sluicegate.gateway.accounts.limits.estimates import CHARS_PER_TOKEN
-from sluicegate.gateway.accounts.limits.meter import Need
+from sluicegate.gateway.accounts.limits.meter import UsageEstimate
 from sluicegate.gateway.accounts.limits.prices import Prices
 from sluicegate.plugins import Outcome, Usage
 
 log = logging.getLogger("sluicegate.accounts")
 
 
-def charged(outcome: Outcome, prices: Prices, reserved: Need | None) -> tuple[Usage, int, bool]:
+def charged(outcome: Outcome, prices: Prices, reserved: UsageEstimate | None) -> tuple[Usage, int, bool]:
     """Return (usage, cost in billionths, whether a figure was cut). An implausible figure is cut to the nearest
     plausible one and costs no less than was reserved: unknown is never free."""
     used = outcome.usage

@@ -9,7 +9,7 @@ from sluicegate.gateway.accounts.journal.folder import folder_of
 from sluicegate.gateway.accounts.journal.journal import Journal
 from sluicegate.gateway.accounts.limits.database_leases import DatabaseLeases, LeaseStore, SplitLeases
 from sluicegate.gateway.accounts.limits.database_runs import DatabaseRuns
-from sluicegate.gateway.accounts.limits.leases import Shared
+from sluicegate.gateway.accounts.limits.leases import LeaseClient
 from sluicegate.gateway.accounts.limits.run_script import RedisRuns
 from sluicegate.gateway.accounts.limits.run_store import RunStore
 from sluicegate.gateway.accounts.limits.shared_runs import SharedRuns
@@ -27,7 +27,7 @@ def has_store(settings: AccountSettings, database: Database | None) -> bool:
 
 def leases_of(settings: AccountSettings, database: Database | None, health: Health) -> LeaseStore | None:
     """Return the store that limits are leased from, or None where this gateway counts alone."""
-    fast = Shared(settings.url, health) if settings.url else None
+    fast = LeaseClient(settings.url, health) if settings.url else None
     if database is None:
         return fast
     lasting = DatabaseLeases(database, health)

@@ -10,7 +10,7 @@ from typing import Protocol
 from sluicegate.gateway.accounts.health import RETRY_S, Health
 from sluicegate.gateway.accounts.keyring import Keyring
 from sluicegate.gateway.accounts.records import KeyRecord
-from sluicegate.gateway.accounts.stores.base import AccountStore, SetAside, Version
+from sluicegate.gateway.accounts.stores.base import AccountStore, ImplausibleRows, Version
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import BooksUnavailable, Caller, SluicegateError
 
@@ -18,19 +18,21 @@ NOTHING = Version("", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StoreSnapshot:
     """One reading of the store."""
 
     version: Version
     keys: Sequence[KeyRecord]
     teams: Mapping[str, Limits]
-    strange: SetAside
+    strange: ImplausibleRows
 
 
-class OnReader(Protocol):
+class RunOnReader(Protocol):
     """Calls the store on the thread that only reads keys."""
 
-    def __call__(self, call: Callable[..., Found | None], *arguments: object) -> Awaitable[Found | None]: ...
+    def __call__(
+        self, call: Callable[..., StoreSnapshot | None], *arguments: object
+    ) -> Awaitable[StoreSnapshot | None]: ...
 
 
 class Directory:
@@ -44,7 +46,7 @@ class Directory:
         teams: Mapping[str, Limits],
         health: Health,
         keep_s: float,
-        read: OnReader,
+        read: RunOnReader,
     ) -> None:
         """Build a directory with no key read yet. `teams` come from the configuration and override the store's."""
         self.teams: dict[str, Limits] = dict(teams)
@@ -91,16 +93,16 @@ class Directory:
             message = f"the limits of team {caller.team!r} cannot be read from the store; set them again"
             raise BooksUnavailable(message, retry_after_s=RETRY_S)
 
-    def _look(self, known: Version) -> Found | None:
+    def _look(self, known: Version) -> StoreSnapshot | None:
         """Read keys and teams, or return None where the store is still at `known`. Runs on the reader's thread."""
         version = self._store.version()
         if version == known:
             return None
         keys, teams = self._store.keys(), self._store.teams()
         strange = self._store.set_aside
-        return Found(version, keys, teams, SetAside(strange.keys, strange.teams))
+        return StoreSnapshot(version, keys, teams, ImplausibleRows(strange.keys, strange.teams))
 
-    def _take(self, found: Found, now_s: float) -> None:
+    def _take(self, found: StoreSnapshot, now_s: float) -> None:
         keys = {record.id: self._still_revoked(record) for record in found.keys}
         self._forgotten = [record.id for record in found.keys if keys[record.id] is not record]
         lost = self._is_lost(found)
@@ -126,12 +128,12 @@ class Directory:
         is_new = record.digest not in (known.digest, known.previous_digest)
         return record if is_new else replace(record, revoked_at_s=known.revoked_at_s)
 
-    def _is_lost(self, found: Found) -> bool:
+    def _is_lost(self, found: StoreSnapshot) -> bool:
         """Return whether the store was replaced, or lost all of its keys."""
         replaced = bool(self._origin) and found.version.origin != self._origin
         return replaced or (bool(self._keys) and not found.keys)
 
-    def _say(self, found: Found | None) -> None:
+    def _say(self, found: StoreSnapshot | None) -> None:
         """Report invalid keys as a trouble until they are corrected."""
         notes = []
         if self._doubtful:

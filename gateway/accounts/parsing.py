@@ -27,29 +27,29 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _KNOWN = frozenset(f.name for f in dataclasses.fields(KeyRecord)) - {"source"}
 
 
-class Implausible(ValueError):
+class ImplausibleRow(ValueError):
     """A row that this product cannot have written."""
 
 
 def read_key(name: str, data: object) -> KeyRecord:
-    """Return the record kept under `name`. Raises `Implausible`, also where a newer release bounds the key by a field
-    unknown here: the key may then be used for less than the rest of the record says."""
+    """Return the record kept under `name`. Raises `ImplausibleRow`, also where a newer release bounds the key by a
+    field unknown here: the key may then be used for less than the rest of the record says."""
     found = _object(data)
     fields = {field: value for field, value in found.items() if field in _KNOWN}
     if not fields.get("revoked_at_s") and any(found[field] for field in found.keys() - _KNOWN - {"source"}):
-        raise Implausible("a key with fields of a newer release")
+        raise ImplausibleRow("a key with fields of a newer release")
     for field in LISTS:
         fields[field] = _names(fields.get(field, []))
     # A newer release may have revoked a key with limits that this one does not know.
     fields["limits"] = Limits() if fields.get("revoked_at_s") else _limits(fields.get("limits", {}))
     if not name or fields.get("id") != name or not is_name(name) or not _DIGEST.fullmatch(str(fields.get("digest"))):
-        raise Implausible("a key without its id and digest")
+        raise ImplausibleRow("a key without its id and digest")
     if fields.get("previous_digest") and not _DIGEST.fullmatch(str(fields["previous_digest"])):
-        raise Implausible("a key whose previous digest is none")
+        raise ImplausibleRow("a key whose previous digest is none")
     if not all(is_name(fields.get(field, "")) for field in ("tenant", "team", "previous_digest")):
-        raise Implausible("a key whose tenant or team is no name")
+        raise ImplausibleRow("a key whose tenant or team is no name")
     if not all(_is_moment(fields[field], field) for field in MOMENTS if field in fields):
-        raise Implausible("a key with a moment that is none")
+        raise ImplausibleRow("a key with a moment that is none")
     return KeyRecord(**fields)
 
 
@@ -63,24 +63,24 @@ def believed(
         name = named.decode("utf-8", "replace") if isinstance(named, bytes) else str(named)
         try:
             found[name] = read(name, data)
-        except Implausible:
+        except ImplausibleRow:
             strange.add(name)
     return found, frozenset(strange)
 
 
 def read_limits(data: object) -> Limits:
-    """Read limits as a store keeps them. Raises `Implausible`."""
+    """Read limits as a store keeps them. Raises `ImplausibleRow`."""
     return _limits(_object(data))
 
 
 def read_usage(names: object, counts: object) -> tuple[UsageKey, UsageSum]:
-    """Read a row of usage: five names, the day first, and eight counts. Raises `Implausible`."""
+    """Read a row of usage: five names, the day first, and eight counts. Raises `ImplausibleRow`."""
     if not (isinstance(names, list | tuple) and len(names) == 5 and all(is_name(name) for name in names)):
-        raise Implausible("usage without its five names")
+        raise ImplausibleRow("usage without its five names")
     if not _DAY.fullmatch(names[0]):
-        raise Implausible("usage of no day")
+        raise ImplausibleRow("usage of no day")
     if not (isinstance(counts, list | tuple) and len(counts) == len(USAGE_FIELDS) and all(map(is_count, counts))):
-        raise Implausible("usage whose counts are none")
+        raise ImplausibleRow("usage whose counts are none")
     return UsageKey(*names), UsageSum(*counts)
 
 
@@ -93,19 +93,19 @@ def read_usage_rows(rows: Iterable[Sequence[object]]) -> tuple[UsageTable, int]:
         try:
             key, usage = read_usage(row[:5], row[5:])
             found[key] = usage
-        except Implausible:
+        except ImplausibleRow:
             strange += 1
     return found, strange
 
 
 def read_line(raw: bytes) -> Line:
-    """Read a line of the journal. Raises `Implausible`."""
+    """Read a line of the journal. Raises `ImplausibleRow`."""
     try:
         line = orjson.loads(raw)
     except ValueError as error:
-        raise Implausible("no JSON") from error
+        raise ImplausibleRow("no JSON") from error
     if not (isinstance(line, list) and len(line) == 4 and line[0] in (RESERVED, SETTLED) and isinstance(line[1], str)):
-        raise Implausible("no line of a journal")
+        raise ImplausibleRow("no line of a journal")
     return (line[0], line[1], *read_usage(line[2], line[3]))
 
 
@@ -118,28 +118,28 @@ def read_count(value: object) -> int | None:
 
 def _object(data: object) -> dict[str, Any]:
     if not isinstance(data, bytes | str) or len(data) > MAX_RECORD_BYTES:
-        raise Implausible("no text, or too long a one")
+        raise ImplausibleRow("no text, or too long a one")
     try:
         found = orjson.loads(data)
     except ValueError as error:
-        raise Implausible("no JSON") from error
+        raise ImplausibleRow("no JSON") from error
     if not isinstance(found, dict):
-        raise Implausible("no object")
+        raise ImplausibleRow("no object")
     return found
 
 
 def _limits(tree: object) -> Limits:
     if not isinstance(tree, dict):
-        raise Implausible("limits that are no object")
+        raise ImplausibleRow("limits that are no object")
     try:
         return limits_of(tree)
     except (ConfigurationError, OverflowError) as error:
-        raise Implausible(str(error)) from error
+        raise ImplausibleRow(str(error)) from error
 
 
 def _names(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or len(value) > MAX_ITEMS or not all(isinstance(name, str) for name in value):
-        raise Implausible("a list that holds no names")
+        raise ImplausibleRow("a list that holds no names")
     return tuple(value)
 
 

@@ -17,7 +17,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from sluicegate.gateway.admin.console_filters import REVIEW, RequestFilter, RequestPage
-from sluicegate.gateway.console import Views
+from sluicegate.gateway.console import ConsoleViews
 from sluicegate.gateway.http.guard import name_of, operator_of
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import AuthenticationError, Caller, NotFound, PermissionDenied, exact_json
@@ -44,7 +44,7 @@ def add_console_routes(router: APIRouter, runtime: Runtime) -> None:
         return
     files = {name.as_posix(): (STATIC / name).read_bytes() for name in _names()}
     _add_page(router, files)
-    _add_data(router, runtime, Views(runtime))
+    _add_data(router, runtime, ConsoleViews(runtime))
 
 
 def _names() -> Iterator[Path]:
@@ -74,7 +74,7 @@ def _file(files: dict[str, bytes], name: str) -> Response:
     return Response(files[name], headers={**HEADERS, "content-type": KINDS[Path(name).suffix]})
 
 
-def _add_data(router: APIRouter, runtime: Runtime, views: Views) -> None:
+def _add_data(router: APIRouter, runtime: Runtime, views: ConsoleViews) -> None:
     @router.get("/admin/console/overview", tags=["admin"])
     async def overview(request: Request) -> Response:
         """Return the figures of the first page."""
@@ -108,7 +108,7 @@ def _add_data(router: APIRouter, runtime: Runtime, views: Views) -> None:
     _add_requests(router, runtime, views)
 
 
-def _add_requests(router: APIRouter, runtime: Runtime, views: Views) -> None:
+def _add_requests(router: APIRouter, runtime: Runtime, views: ConsoleViews) -> None:
     @router.get("/admin/console/requests", tags=["admin"])
     async def listing(request: Request, asked: Annotated[RequestPage, Query()]) -> Response:
         """List requests that have ended, newest first, and what runs now."""
@@ -144,7 +144,7 @@ def _may_review(runtime: Runtime, by: Caller) -> bool:
     return not runtime.keyed or REVIEW in by.scopes
 
 
-async def _ticks(runtime: Runtime, views: Views, request: Request) -> AsyncIterator[bytes]:
+async def _ticks(runtime: Runtime, views: ConsoleViews, request: Request) -> AsyncIterator[bytes]:
     """Yield an event every `TICK_S` seconds until the gateway stops, or the key is revoked or expires."""
     seen = runtime.trace_sink.seen
     while not runtime.progress.is_stopping() and _may_listen(runtime, request):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sluicegate.gateway.history import Wanted
+from sluicegate.gateway.history import HistoryFilter
 from sluicegate.plugins import RequestError
 
 REVIEW = "review"
@@ -16,7 +16,7 @@ Milliseconds = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 
 
 class RequestFilter(BaseModel):
-    """The fields of `Wanted`; empty ones ask for nothing."""
+    """The fields of `HistoryFilter`; empty ones ask for nothing."""
 
     model_config = ConfigDict(extra="forbid")
     from_s: Moment | None = None
@@ -38,10 +38,10 @@ class RequestFilter(BaseModel):
     first_over_ms: Milliseconds | None = None
     token_over_ms: Milliseconds | None = None
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> HistoryFilter:
         """Return the filters as the history takes them. Raises `RequestError`."""
         try:
-            return Wanted(**self.model_dump(include=set(RequestFilter.model_fields)))
+            return HistoryFilter(**self.model_dump(include=set(RequestFilter.model_fields)))
         except ValueError as error:
             raise RequestError(str(error)) from error
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sluicegate.gateway.history.rail_counts import KEPT, SLICE_S
 from sluicegate.gateway.http.guard import operator_of
 from sluicegate.gateway.rails.policy import Policy, RailSlot
-from sluicegate.gateway.request.context import Entry, Exchange, Safety
+from sluicegate.gateway.request.context import Exchange, RequestOrigin, Safety
 from sluicegate.gateway.request.guarding.trial import tried
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import TraceIds
@@ -86,7 +86,7 @@ def _exchange(runtime: Runtime, given: TriedText, policy: Policy) -> Exchange:
         sampling=Sampling(max_tokens=1),
         cache=False,
     )
-    entry = Entry(TraceIds(0, 0), runtime.pipeline.stages, "/admin/rails/try")
+    entry = RequestOrigin(TraceIds(0, 0), runtime.pipeline.stages, "/admin/rails/try")
     return Exchange(entry, request, safety=Safety(policy=policy))
 
 

@@ -8,13 +8,13 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from sluicegate.gateway.http.guard import name_of, operator_of
-from sluicegate.gateway.reload import Reloaded
+from sluicegate.gateway.reload import ReloadReport
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.settings import Settings
 from sluicegate.plugins import AuditUnavailable, ConfigurationError, PluginError, RequestError
 
 
-async def reload_audited(runtime: Runtime, by: str) -> Reloaded:
+async def reload_audited(runtime: Runtime, by: str) -> ReloadReport:
     """Reload the configuration and record that in the audit log. Raises what `Reloader.reload` raises, and
     `AuditUnavailable`."""
     before = runtime.stage_set.settings

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from sluicegate.gateway.http.guard import name_of, operator_of
-from sluicegate.gateway.review import Item, ReviewQueue, Unreadable
+from sluicegate.gateway.review import ReviewItem, ReviewQueue, Unreadable
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import Caller, NotFound
 
@@ -67,7 +67,7 @@ def queue_of(runtime: Runtime) -> ReviewQueue:
     return runtime.reviews
 
 
-def shown(item: Item, body: Any, *, reveal: bool, by: Caller) -> dict[str, Any]:
+def shown(item: ReviewItem, body: Any, *, reveal: bool, by: Caller) -> dict[str, Any]:
     if isinstance(body, Unreadable):
         return {**asdict(item), "object": "review", "unreadable": body.reason}
     texts = _texts(item, body)
@@ -79,7 +79,7 @@ def shown(item: Item, body: Any, *, reveal: bool, by: Caller) -> dict[str, Any]:
     return found
 
 
-def _texts(item: Item, body: Any) -> list[str]:
+def _texts(item: ReviewItem, body: Any) -> list[str]:
     """Return what a person has to look at: the request's messages, or the whole answers."""
     if item.kind == "request":
         return [f"{message['role']}: {message['content']}" for message in body["request"]["messages"]]

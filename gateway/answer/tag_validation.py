@@ -39,7 +39,7 @@ def complaint(tag: Mapping[str, Any], text: str, judge: Judge, decoder: json.JSO
     try:
         if len(text) in reading.ends(_whole(tag), 0, ()):
             return None
-    except _TooMuchWork:
+    except _WorkLimitExceeded:
         return "the structural tag can be read in so many ways that the answer could not be checked"
     at, reason = max(reading.complaints, default=(0, "the text goes on where it should end, or ends too early"))
     return f"not what the structural tag describes: {reason} (at character {at})"
@@ -90,7 +90,7 @@ def _kind(part: Mapping[str, Any]) -> str:
     return found
 
 
-class _TooMuchWork(Exception):
+class _WorkLimitExceeded(Exception):
     pass
 
 
@@ -123,7 +123,7 @@ class _Reading:
     def _spend(self, work: int) -> None:
         self._work += work
         if self._work > MOST_WORK:
-            raise _TooMuchWork
+            raise _WorkLimitExceeded
 
     def _const_string(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
         return self._literals((part["value"],), at)

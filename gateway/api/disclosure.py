@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.api.openapi import schemas as documents
 from sluicegate.gateway.request.guarding.judge import Judgement
-from sluicegate.gateway.review.items import Item
+from sluicegate.gateway.review.items import ReviewItem
 from sluicegate.plugins import Answer, Decision, Piece, TokenLogprob, TokenStep, ToolCall, Usage
 
 Law = Literal["screened", "derived", "ours", "asked", "dropped"]
@@ -58,7 +58,7 @@ FIELDS: Mapping[type, Table] = {
     Usage: {"ours": "prompt_tokens completion_tokens cached_tokens"},
     Decision: {"ours": "slot stage outcome duration_s detail began_s"},
     Judgement: {"ours": "flagged scores hits not_enforced"},
-    Item: {
+    ReviewItem: {
         "asked": "model note",
         "ours": "id tenant key_id kind rail reason request_id created_s expires_s status decided_s decided_by",
     },

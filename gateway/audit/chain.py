@@ -38,7 +38,7 @@ class Anchor:
 
 
 @dataclass(frozen=True, slots=True)
-class Audited:
+class AuditReport:
     """What checking found. `entries`: lines that hold. `first`: before the first one. `last`: after the last one."""
 
     entries: int
@@ -74,12 +74,12 @@ def torn(part: bytes) -> dict[str, Any]:
     return {"action": MENDED, "bytes": len(part), "sha256": hashlib.sha256(part).hexdigest()}
 
 
-def audited(lines: Iterable[bytes], secret: bytes, expected: Anchor | None = None) -> Audited:
+def audited(lines: Iterable[bytes], secret: bytes, expected: Anchor | None = None) -> AuditReport:
     """Check lines in their order, over several files too. `expected`: an anchor that must be among them."""
-    return _Check(secret, expected).run(lines)
+    return _ChainCheck(secret, expected).run(lines)
 
 
-class _Check:
+class _ChainCheck:
     def __init__(self, secret: bytes, expected: Anchor | None) -> None:
         self._secret = secret
         self._expected = expected
@@ -87,7 +87,7 @@ class _Check:
         self._at = Anchor()
         self._entries = 0
 
-    def run(self, lines: Iterable[bytes]) -> Audited:
+    def run(self, lines: Iterable[bytes]) -> AuditReport:
         number, parts = 0, list[bytes]()
         for number, line in enumerate(lines, 1):
             if _parsed(line) is None:  # a crash may have cut it short: the line after it has to say so
@@ -101,8 +101,8 @@ class _Check:
             return self._found(BrokenLink(number - len(parts) + 1, reason))
         return self._found(self._missing(number))
 
-    def _found(self, broken: BrokenLink | None) -> Audited:
-        return Audited(self._entries, self._first or Anchor(), self._at, broken)
+    def _found(self, broken: BrokenLink | None) -> AuditReport:
+        return AuditReport(self._entries, self._first or Anchor(), self._at, broken)
 
     def _unmended(self, line: bytes, parts: list[bytes]) -> str:
         """Return why what stands before `line` and is no line cannot be the end of a crash."""

@@ -19,15 +19,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from sluicegate.gateway.batches.disk_retry import STORAGE, DiskRetry, Waiting
+from sluicegate.gateway.batches.disk_retry import STORAGE, DiskRetry, RetryState
 from sluicegate.gateway.batches.merging import count_unasked
 from sluicegate.gateway.batches.open_batches import OpenBatches
+from sluicegate.gateway.batches.ownership import tenure_of
 from sluicegate.gateway.batches.quotas import Quotas
 from sluicegate.gateway.batches.records import OPEN, BatchRecord, FileRecord
 from sluicegate.gateway.batches.runner import BatchRunner, Run
 from sluicegate.gateway.batches.stores.base import BatchStore
 from sluicegate.gateway.batches.stores.sqlite import NAME
-from sluicegate.gateway.batches.tenure import tenure_of
 from sluicegate.gateway.batches.uploads import IncomingFile, usable
 from sluicegate.gateway.database import Database, DatabaseUnavailable, fault_of, patient, unavailable
 from sluicegate.gateway.settings import BatchSettings, DatabaseSettings
@@ -192,7 +192,7 @@ class Batches:
         path = await self.content(record.error_file_id, record.tenant)
         return await self._call(lambda _: count_unasked(path))
 
-    def waiting(self, batch_id: str) -> Waiting | None:
+    def waiting(self, batch_id: str) -> RetryState | None:
         """Return why a batch does not go on now."""
         return self._retry.waiting.get(batch_id)
 

@@ -18,7 +18,7 @@ FIRST_S, LONGEST_S = 0.5, 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class RetryState:
     """Why a batch waits, since when, and when it is tried again (Unix seconds)."""
 
     reason: str
@@ -30,7 +30,7 @@ class DiskRetry:
     """Used on the event loop."""
 
     def __init__(self, first_s: float = FIRST_S, longest_s: float = LONGEST_S) -> None:
-        self.waiting: dict[str, Waiting] = {}
+        self.waiting: dict[str, RetryState] = {}
         """By batch."""
         self.failures = 0
         self._first_s, self._longest_s = first_s, longest_s
@@ -54,7 +54,7 @@ class DiskRetry:
         self.failures += 1
         reason = f"{type(error).__name__}: {getattr(error, 'strerror', None) or error}"[:200]
         since_s = int(now_s) if before is None else before.since_s
-        self.waiting[batch_id] = Waiting(reason, since_s, int(now_s + wait_s) + 1)
+        self.waiting[batch_id] = RetryState(reason, since_s, int(now_s + wait_s) + 1)
         if before is None:
             log.error("batch %s waits, its disk does not do: %s", batch_id, reason)
         await asyncio.sleep(wait_s)

@@ -12,10 +12,10 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from sluicegate.gateway.batches.disk_retry import STORAGE, DiskRetry
+from sluicegate.gateway.batches.ownership import StoreOwnership
 from sluicegate.gateway.batches.records import OPEN, BatchRecord
 from sluicegate.gateway.batches.runner import BatchRunner
 from sluicegate.gateway.batches.stores.base import BatchMoved, BatchStore
-from sluicegate.gateway.batches.tenure import Tenure
 
 log = logging.getLogger("sluicegate.batches")
 T = TypeVar("T")
@@ -31,7 +31,7 @@ class RunningBatch:
     cancelling: bool
 
 
-class OnDisk(Protocol):
+class RunOnDisk(Protocol):
     """Run work on a thread, to its end."""
 
     def __call__(self, work: Callable[[], T]) -> Awaitable[T]: ...
@@ -40,7 +40,9 @@ class OnDisk(Protocol):
 class OpenBatches:
     """Used on the event loop. `opened` returns the store, or raises where there is none."""
 
-    def __init__(self, tenure: Tenure, retry: DiskRetry, on_disk: OnDisk, opened: Callable[[], BatchStore]) -> None:
+    def __init__(
+        self, tenure: StoreOwnership, retry: DiskRetry, on_disk: RunOnDisk, opened: Callable[[], BatchStore]
+    ) -> None:
         self.runner: BatchRunner | None = None
         """While this gateway may change what is kept."""
         self._tenure = tenure

@@ -22,20 +22,20 @@ Text = Annotated[str, Field(max_length=1_000_000)]
 Name = Annotated[str, Field(max_length=1_000)]
 
 
-class _Read(BaseModel):
+class _ReportModel(BaseModel):
     """A report model that ignores unknown fields: a newer `sluicegate eval` may write more."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
 
-class ShareFigure(_Read):
+class ShareFigure(_ReportModel):
     value: Number
     low: Number
     high: Number
     n: int
 
 
-class VariantFigures(_Read):
+class VariantFigures(_ReportModel):
     answers: int
     errors: int
     quality: ShareFigure | None = None
@@ -54,7 +54,7 @@ class VariantFigures(_Read):
     cost: Number = 0.0
 
 
-class ComparedVariants(_Read):
+class ComparedVariants(_ReportModel):
     left: Name
     right: Name
     cases: int
@@ -66,20 +66,20 @@ class ComparedVariants(_Read):
     preferences: dict[Name, int] | None = None
 
 
-class JudgeAgreement(_Read):
+class JudgeAgreement(_ReportModel):
     n: int
     equal: Number
     kappa: Number | None = None
 
 
-class CheckResult(_Read):
+class CheckResult(_ReportModel):
     check: Name
     score: Number
     passed: bool
     note: Text = ""
 
 
-class CaseResult(_Read):
+class CaseResult(_ReportModel):
     """One answer to one case by one version."""
 
     case: Name
@@ -96,7 +96,7 @@ class CaseResult(_Read):
     checks: list[CheckResult] = []
 
 
-class SavedReport(_Read):
+class SavedReport(_ReportModel):
     suite: Name
     when: Name
     cases: int

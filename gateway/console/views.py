@@ -9,7 +9,7 @@ from typing import Any
 
 from prometheus_client.metrics_core import Metric
 
-from sluicegate.gateway.history import Wanted
+from sluicegate.gateway.history import HistoryFilter
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import semconv
@@ -27,7 +27,7 @@ HISTOGRAMS = {
 }
 
 
-class Views:
+class ConsoleViews:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
 
@@ -95,7 +95,7 @@ class Views:
                 break
         return found
 
-    def figures(self, wanted: Wanted) -> dict[str, Any]:
+    def figures(self, wanted: HistoryFilter) -> dict[str, Any]:
         """Return the figures of the requests that the filters name. Blocks: to be called off the event loop."""
         runtime = self._runtime
         return {

@@ -1,5 +1,5 @@
 """Callers' feedback on their answers."""
 
-from sluicegate.gateway.feedback.book import FeedbackBook, Given, feedback_book
+from sluicegate.gateway.feedback.book import FeedbackBook, FeedbackEntry, feedback_book
 
-__all__ = ["FeedbackBook", "Given", "feedback_book"]
+__all__ = ["FeedbackBook", "FeedbackEntry", "feedback_book"]

@@ -18,7 +18,7 @@ from sluicegate.gateway.database import Database, DatabaseUnavailable, Tables, t
 from sluicegate.gateway.database.flushing import Flushing
 from sluicegate.gateway.database.sealing import TextSealer, sealer_of
 from sluicegate.gateway.feedback.recent import RecentAnswers
-from sluicegate.gateway.feedback.store import Answered, FeedbackStore
+from sluicegate.gateway.feedback.store import AnsweredRequest, FeedbackStore
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.rollout.observation import Observation
 from sluicegate.gateway.settings import FeedbackSettings
@@ -31,7 +31,7 @@ MAX_WAITING = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class FeedbackEntry:
     """`score` from 0, of no use, to 1. At least one of the three says something."""
 
     request_id: str
@@ -59,7 +59,7 @@ class FeedbackBook:
         self._store = FeedbackStore(tables)
         self._sealer = sealer
         self._observe = observe
-        self._waiting: OrderedDict[tuple[str, str], Answered] = OrderedDict()
+        self._waiting: OrderedDict[tuple[str, str], AnsweredRequest] = OrderedDict()
         self._flushing = Flushing(
             "requests that feedback could be given on", self._flush, self._expire, EXPIRE_EVERY, log
         )
@@ -88,15 +88,15 @@ class FeedbackBook:
             self._counts["requests_left_out_total"] += 1
             return
         owner, draw = owner_of(exchange.caller), exchange.draw
-        found = Answered(owner, exchange.request.id, exchange.served.name)
+        found = AnsweredRequest(owner, exchange.request.id, exchange.served.name)
         if draw is not None and exchange.cached is None and not exchange.failed:
-            found = Answered(owner, exchange.request.id, found.model, draw.route, draw.version, draw.share)
+            found = AnsweredRequest(owner, exchange.request.id, found.model, draw.route, draw.version, draw.share)
         if self._recent is not None:
             self._recent.add(found)
         else:
             self._waiting[owner, found.request] = found
 
-    async def give(self, caller: Caller, given: Given) -> Answered:
+    async def give(self, caller: Caller, given: FeedbackEntry) -> AnsweredRequest:
         """Keep feedback on a request and return that request. Raises `NotFound` for a request that is none of this
         caller's, `RequestError` for a comment that cannot be kept, `Overloaded` without its database."""
         if len(given.comment) > self._settings.max_comment_chars:
@@ -151,7 +151,7 @@ class FeedbackBook:
             del self._waiting[key]
         return int(await self._call(lambda: self._store.forget(owner)))
 
-    async def _answered(self, owner: str, request: str) -> Answered | None:
+    async def _answered(self, owner: str, request: str) -> AnsweredRequest | None:
         if self._recent is not None:
             return self._recent.find(owner, request)
         found = self._waiting.get((owner, request))

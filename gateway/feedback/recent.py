@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 
-from sluicegate.gateway.feedback.store import Answered
+from sluicegate.gateway.feedback.store import AnsweredRequest
 
 
 class RecentAnswers:
@@ -15,10 +15,10 @@ class RecentAnswers:
     def __init__(self, most: int) -> None:
         """Keep the last `most` of each owner."""
         self._most = most
-        self._owners: dict[str, OrderedDict[str, tuple[Answered, float]]] = {}
+        self._owners: dict[str, OrderedDict[str, tuple[AnsweredRequest, float]]] = {}
         """By owner and request, with when each was added, oldest first."""
 
-    def add(self, found: Answered) -> None:
+    def add(self, found: AnsweredRequest) -> None:
         kept = self._owners.get(found.owner)
         if kept is None:
             kept = self._owners[found.owner] = OrderedDict()
@@ -27,7 +27,7 @@ class RecentAnswers:
         if len(kept) > self._most:
             kept.popitem(last=False)
 
-    def find(self, owner: str, request: str) -> Answered | None:
+    def find(self, owner: str, request: str) -> AnsweredRequest | None:
         kept = self._owners.get(owner)
         found = kept.get(request) if kept is not None else None
         return found[0] if found is not None else None

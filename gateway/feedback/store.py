@@ -12,7 +12,7 @@ from sluicegate.plugins.frozen import quick
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredRequest:
     """A request that feedback can be given on. `owner`: who asked. `version`, `share`: as they were drawn; `share` 1
     where there was no choice."""
 
@@ -42,7 +42,7 @@ class FeedbackStore:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    def add_answered(self, found: Sequence[Answered], most: int) -> None:
+    def add_answered(self, found: Sequence[AnsweredRequest], most: int) -> None:
         """Add answered requests. An owner keeps at most `most`; the oldest are dropped."""
         put = "insert into sluicegate.answered values (%s, %s, %s, %s) on conflict (owner, request) do update set "
         put += "at_s = excluded.at_s, record = excluded.record"
@@ -54,13 +54,13 @@ class FeedbackStore:
             for owner in {one.owner for one in found}:
                 _cut(db, owner, most)
 
-    def answered(self, owner: str, request: str) -> Answered | None:
+    def answered(self, owner: str, request: str) -> AnsweredRequest | None:
         query = "select record from sluicegate.answered where owner = %s and request = %s"
         with self._tables.transaction() as db:
             row = db.execute(query, (owner, request)).fetchone()
-        return None if row is None else Answered(owner, request, *json.loads(row[0]))
+        return None if row is None else AnsweredRequest(owner, request, *json.loads(row[0]))
 
-    def put(self, asked: Answered, score: float | None, label: str, comment: bytes | None) -> bool:
+    def put(self, asked: AnsweredRequest, score: float | None, label: str, comment: bytes | None) -> bool:
         """Keep feedback. Return whether it is the first on that request; a later one takes its place."""
         record = json.dumps([score, label, asked.model, asked.version])
         put = "insert into sluicegate.feedback values (%s, %s, %s, %s, %s) on conflict (owner, request) do update set "

@@ -43,7 +43,7 @@ LAST_WORDS_S = 1.0
 Metadata = Iterable[tuple[str, str | bytes]]
 
 
-class Context(Protocol):
+class HandlerContext(Protocol):
     """What a handler of `grpc.aio` is given."""
 
     def invocation_metadata(self) -> Metadata | None: ...
@@ -73,7 +73,7 @@ class OpenCalls:
         self._running: set[Disconnect] = set()
         self._stopping = False
 
-    async def run(self, context: Context, route: str, work: Work) -> bytes | None:
+    async def run(self, context: HandlerContext, route: str, work: Work) -> bytes | None:
         """Run `work` for one call. Any error ends the call with a status."""
         call = Call(self.runtime, context, route)
         try:
@@ -115,7 +115,7 @@ class OpenCalls:
 class Call:
     """One call while it runs: its caller, deadline, size limits and error status."""
 
-    def __init__(self, runtime: Runtime, context: Context, route: str) -> None:
+    def __init__(self, runtime: Runtime, context: HandlerContext, route: str) -> None:
         self.disconnect = Disconnect()
         self.route = route
         self._runtime = runtime

@@ -39,7 +39,7 @@ CODES: Mapping[int, grpc.StatusCode] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class CallFailure:
     """How a call ends: what `abort` takes."""
 
     code: grpc.StatusCode
@@ -47,13 +47,13 @@ class Failure:
     metadata: tuple[tuple[str, str | bytes], ...]
 
 
-def failure_of(error: SluicegateError) -> Failure:
+def failure_of(error: SluicegateError) -> CallFailure:
     code, message = code_of(error), shortened(error.message)
     status = status_pb2.Status(code=code.value[0], message=message, details=_details(error, message))
     metadata: list[tuple[str, str | bytes]] = [("grpc-status-details-bin", status.SerializeToString())]
     if (wait_s := _wait_s(error)) is not None:
         metadata.append(("retry-after", str(math.ceil(wait_s))))
-    return Failure(code, message, tuple(metadata))
+    return CallFailure(code, message, tuple(metadata))
 
 
 def code_of(error: SluicegateError) -> grpc.StatusCode:

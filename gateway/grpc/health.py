@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from sluicegate.gateway.grpc.calls import Context
+from sluicegate.gateway.grpc.calls import HandlerContext
 from sluicegate.gateway.runtime import Runtime
 
 TICK_S = 0.25
@@ -30,12 +30,12 @@ class ReadinessHealth(health_pb2_grpc.HealthServicer):
         self._status: int = Served.NOT_SERVING
         self.stopping = False
 
-    async def Check(self, request: health_pb2.HealthCheckRequest, context: Context) -> Any:
+    async def Check(self, request: health_pb2.HealthCheckRequest, context: HandlerContext) -> Any:
         if request.service not in self._services:
             await context.abort(grpc.StatusCode.NOT_FOUND, f"no service {request.service[:100]!r} is served here", ())
         return Served(status=self._now())
 
-    async def Watch(self, request: health_pb2.HealthCheckRequest, context: Context) -> AsyncIterator[Any]:
+    async def Watch(self, request: health_pb2.HealthCheckRequest, context: HandlerContext) -> AsyncIterator[Any]:
         """Yield the status now and whenever it changes; ends when the gateway does."""
         if self._watchers >= MOST_WATCHERS:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{self._watchers} calls watch already", ())

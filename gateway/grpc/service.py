@@ -15,7 +15,7 @@ from sluicegate.gateway.api.delivery import frames_of
 from sluicegate.gateway.api.dialect import collected, headers_of, ignored_header
 from sluicegate.gateway.api.endpoints.embeddings import embedded_texts, embedding_notes, rows_of
 from sluicegate.gateway.grpc.answers import EventWriter, embeddings, whole
-from sluicegate.gateway.grpc.calls import Call, Context, OpenCalls
+from sluicegate.gateway.grpc.calls import Call, HandlerContext, OpenCalls
 from sluicegate.gateway.grpc.messages import DESCRIPTOR
 from sluicegate.gateway.grpc.requests import read_chat, read_embeddings
 from sluicegate.gateway.grpc.sender import StreamSender
@@ -75,14 +75,14 @@ def handlers(calls: OpenCalls) -> grpc.GenericRpcHandler:
     return grpc.method_handlers_generic_handler(SERVICE, methods)
 
 
-def _handler(calls: OpenCalls, method: Method) -> Callable[[object, Context], Coroutine[Any, Any, bytes | None]]:
+def _handler(calls: OpenCalls, method: Method) -> Callable[[object, HandlerContext], Coroutine[Any, Any, bytes | None]]:
     route = f"/{SERVICE}/{method.__name__.capitalize()}"
 
     async def admitted(call: Call) -> bytes | None:
         await call.admit()
         return await method(calls.runtime, call)
 
-    async def serve(requests: object, context: Context) -> bytes | None:
+    async def serve(requests: object, context: HandlerContext) -> bytes | None:
         return await calls.run(context, route, admitted)
 
     return serve

@@ -2,7 +2,7 @@
 
 from sluicegate.gateway.history.details import details_of
 from sluicegate.gateway.history.history import History
+from sluicegate.gateway.history.request_filter import HistoryFilter
 from sluicegate.gateway.history.rows import RequestLine, row_of
-from sluicegate.gateway.history.wanted import Wanted
 
-__all__ = ["History", "RequestLine", "Wanted", "details_of", "row_of"]
+__all__ = ["History", "HistoryFilter", "RequestLine", "details_of", "row_of"]

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from sluicegate.gateway.history.rows import LEFT, RequestLine, summary, verdicts_of
 from sluicegate.gateway.request.tracing.explain import engine_times, token_steps
 from sluicegate.gateway.telemetry import semconv
-from sluicegate.gateway.telemetry.finished import Content, Finished
+from sluicegate.gateway.telemetry.finished_request import CapturedContent, FinishedRequest
 from sluicegate.gateway.telemetry.span_builder import SpanFact, spans_of
 from sluicegate.plugins import GenerationFailed, Overloaded, UpstreamFailed
 
@@ -22,7 +22,7 @@ WORDS = ("enum", "const", "default", "examples", "example")
 DEEPEST = 40
 
 
-def details_of(done: Finished, row: RequestLine) -> dict[str, Any]:
+def details_of(done: FinishedRequest, row: RequestLine) -> dict[str, Any]:
     """Return a request in full. Only `messages`, `answers` and `asked` hold content; `withheld` counts what a rail
     withheld."""
     more = done.particulars
@@ -114,7 +114,7 @@ def _mark(span: SpanFact, error: str | None) -> str:
     return "warn" if verdict not in ("", "pass") else ""
 
 
-def _parameters(done: Finished) -> dict[str, Any]:
+def _parameters(done: FinishedRequest) -> dict[str, Any]:
     """Return what was asked of the draw, without what stands at its default, and without texts of the caller's."""
     sampling = done.asked.sampling
     plain = type(sampling)()
@@ -142,7 +142,7 @@ def _counted(value: Any) -> str:
         return "(set)"
 
 
-def _said(content: Content) -> dict[str, Any]:
+def _said(content: CapturedContent) -> dict[str, Any]:
     return {
         "messages": [{"role": role, "text": text} for role, text in content.messages],
         "answers": [{"text": text, "ended": ended} for text, ended in content.answers],

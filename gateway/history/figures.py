@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from sluicegate.gateway.history.request_filter import HistoryFilter
 from sluicegate.gateway.history.rows import ENDINGS
 from sluicegate.gateway.history.store import IN_LINES, HistoryStore
-from sluicegate.gateway.history.wanted import Wanted
 from sluicegate.gateway.telemetry import semconv
 from sluicegate.gateway.telemetry.metrics import Objectives
 
@@ -36,7 +36,7 @@ class Figures:
             "ms": objectives.total_s * 1e3,
         }
 
-    def of(self, wanted: Wanted, now_s: float) -> dict[str, Any]:
+    def of(self, wanted: HistoryFilter, now_s: float) -> dict[str, Any]:
         where, values = wanted.where()
         where = f"{IN_LINES} and {where}"
         query = self._store.query

@@ -16,12 +16,12 @@ from sluicegate.gateway.database import fault_of
 from sluicegate.gateway.history.details import details_of
 from sluicegate.gateway.history.figures import Figures
 from sluicegate.gateway.history.rail_counts import RailCounter, RailKey, bounds_of, rail_history
+from sluicegate.gateway.history.request_filter import HistoryFilter
 from sluicegate.gateway.history.rows import RequestLine, Verdict, row_of, summary, verdicts_of
 from sluicegate.gateway.history.store import FILE, HistoryBounds, HistoryStore
-from sluicegate.gateway.history.wanted import Wanted
 from sluicegate.gateway.review.stores.base import Sealer
 from sluicegate.gateway.settings import TelemetrySettings
-from sluicegate.gateway.telemetry import Finished
+from sluicegate.gateway.telemetry import FinishedRequest
 from sluicegate.gateway.telemetry.metrics import Objectives
 from sluicegate.plugins import Overloaded, ServiceError, Trouble
 
@@ -46,7 +46,7 @@ class History:
     it off the event loop."""
 
     def __init__(
-        self, settings: TelemetrySettings, recent: Callable[[], Iterable[Finished]], sealer: Sealer | None = None
+        self, settings: TelemetrySettings, recent: Callable[[], Iterable[FinishedRequest]], sealer: Sealer | None = None
     ) -> None:
         self._objectives = Objectives(settings.slo_first_s, settings.slo_token_s, settings.slo_total_s)
         self._recent = recent
@@ -55,7 +55,7 @@ class History:
         self.store = HistoryStore(path, HistoryBounds(rows, settings.history_bytes, settings.history_days), sealer)
         self._figures = Figures(self.store, self._objectives)
         self._rails = RailCounter()
-        self._pending: deque[Finished] = deque(maxlen=MOST_PENDING)
+        self._pending: deque[FinishedRequest] = deque(maxlen=MOST_PENDING)
         self._lines: deque[Line] = deque(maxlen=rows)
         self._counts: Counter[RailKey] = Counter()
         """What the store is still to be given."""
@@ -71,7 +71,7 @@ class History:
         """Return whether the history outlives the process."""
         return self.store.keeps_details
 
-    def take(self, done: Finished) -> None:
+    def take(self, done: FinishedRequest) -> None:
         if self._taking:
             self.lost += len(self._pending) == MOST_PENDING
             self._pending.append(done)
@@ -120,7 +120,7 @@ class History:
         self._lines.extend(line for line in map(self._line, batch) if line is not None)
         self._counts.update(self._rails.of(batch))
 
-    def page(self, wanted: Wanted, before: int | None, limit: int) -> dict[str, Any]:
+    def page(self, wanted: HistoryFilter, before: int | None, limit: int) -> dict[str, Any]:
         """Return a page of requests, newest first. `next` is what `before` of the next page must be, None at the
         end."""
         self.write()
@@ -140,10 +140,10 @@ class History:
         found = self._asked(lambda: self.store.details(name))
         return {name: value for name, value in found.items() if name != WITHHELD} if isinstance(found, dict) else None
 
-    def line(self, done: Finished) -> dict[str, Any]:
+    def line(self, done: FinishedRequest) -> dict[str, Any]:
         return summary(row_of(done, self._objectives), verdicts_of(done))
 
-    def find(self, name: str) -> Finished | None:
+    def find(self, name: str) -> FinishedRequest | None:
         return next((d for d in self._recent() if name in (d.asked.id, f"{d.ids.trace_id:032x}")), None)
 
     def withheld(self, name: str) -> list[dict[str, str]] | None:
@@ -155,7 +155,7 @@ class History:
         found = self._asked(lambda: self.store.details(name))
         return found.get(WITHHELD) if isinstance(found, dict) else None
 
-    def figures(self, wanted: Wanted) -> dict[str, Any]:
+    def figures(self, wanted: HistoryFilter) -> dict[str, Any]:
         self.write()
         return self._asked(lambda: self._figures.of(wanted, time.time()))
 
@@ -185,7 +185,7 @@ class History:
         lines = self._asked(lambda: self.store.query(f"select {name} from {of} limit 100"))
         return [str(value) for (value,) in lines]
 
-    def _line(self, done: Finished) -> Line | None:
+    def _line(self, done: FinishedRequest) -> Line | None:
         try:
             row = row_of(done, self._objectives)
             return row, verdicts_of(done), self._details(done, row) if self.store.keeps_details else None
@@ -194,7 +194,7 @@ class History:
             log.exception("request %s could not be kept for the console", done.asked.id)
             return None
 
-    def _details(self, done: Finished, row: RequestLine) -> dict[str, Any]:
+    def _details(self, done: FinishedRequest, row: RequestLine) -> dict[str, Any]:
         """Return a request in full for the store. What a rail withheld is added only where the store is sealed."""
         found = details_of(done, row)
         said = done.content.withheld if done.content is not None and self.store.is_sealed else ()

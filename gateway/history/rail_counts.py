@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sluicegate.gateway.telemetry import Finished
+from sluicegate.gateway.telemetry import FinishedRequest
 from sluicegate.gateway.telemetry.labels import Labels
 
 SLICE_S = 300
@@ -32,7 +32,7 @@ class RailCounter:
     def __init__(self) -> None:
         self._rails, self._categories = Labels(RAILS), Labels(CATEGORIES)
 
-    def of(self, requests: Iterable[Finished]) -> Counter[RailKey]:
+    def of(self, requests: Iterable[FinishedRequest]) -> Counter[RailKey]:
         """Count verdicts, and requests in which a rail found something of a category, when each ended."""
         found: Counter[RailKey] = Counter()
         for done in requests:

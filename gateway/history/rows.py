@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any, Literal, get_args
 
-from sluicegate.gateway.telemetry.finished import Finished
+from sluicegate.gateway.telemetry.finished_request import FinishedRequest
 from sluicegate.gateway.telemetry.metrics import SUCCESS, Objectives
 from sluicegate.gateway.telemetry.span_builder import GUARDS
 from sluicegate.plugins.frozen import quick
@@ -62,7 +62,7 @@ values_of = attrgetter(*COLUMNS)
 """A line's values in the order of `COLUMNS`; `astuple` would copy each, at ten times the cost."""
 
 
-def row_of(done: Finished, objectives: Objectives) -> RequestLine:
+def row_of(done: FinishedRequest, objectives: Objectives) -> RequestLine:
     """Return the line of a request. Texts are cut: callers choose some of them."""
     more, usage, outcome = done.particulars, done.usage, ending_of(done)
     first_s = done.first_s if done.first_s is not None or outcome != "left" else done.duration_s
@@ -101,7 +101,7 @@ def row_of(done: Finished, objectives: Objectives) -> RequestLine:
     )
 
 
-def ending_of(done: Finished) -> Ending:
+def ending_of(done: FinishedRequest) -> Ending:
     if done.error in REFUSED or "content_filter" in done.finish_reasons:
         return "refused"
     if done.error is None:
@@ -111,7 +111,7 @@ def ending_of(done: Finished) -> Ending:
     return "rejected" if done.by_caller else "failed"
 
 
-def verdicts_of(done: Finished) -> list[Verdict]:
+def verdicts_of(done: FinishedRequest) -> list[Verdict]:
     return [(said.slot, _text(said.stage), _text(said.outcome)) for said in done.decisions if said.slot in GUARDS]
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate.gateway.history.rail_counts import TABLE, RailKey, add_counts
+from sluicegate.gateway.history.request_filter import HistoryFilter
 from sluicegate.gateway.history.rows import COLUMNS, RequestLine, Verdict, values_of
-from sluicegate.gateway.history.wanted import Wanted
 from sluicegate.gateway.review.stores.base import Sealer
 
 FILE = "requests.sqlite3"
@@ -98,7 +98,7 @@ class HistoryStore:
             db.executemany("insert into verdicts values (?, ?, ?, ?)", said)
             self._forget(db, now_s)
 
-    def rows(self, wanted: Wanted, before: int | None, limit: int) -> tuple[list[tuple[int, RequestLine]], int]:
+    def rows(self, wanted: HistoryFilter, before: int | None, limit: int) -> tuple[list[tuple[int, RequestLine]], int]:
         """Return (number and line of the newest, how many there are in all). `before`: only lines of lower numbers."""
         where, values = wanted.where()
         after = where if before is None else f"{where} and seq < {int(before)}"

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sluicegate.gateway.accounts.accounts import Accounts
 from sluicegate.gateway.accounts.features import FEATURE, HEADER
-from sluicegate.gateway.accounts.limits.meter import Standing
+from sluicegate.gateway.accounts.limits.meter import LimitStatus
 from sluicegate.gateway.accounts.limits.runs import MARK, mark_of_headers
 from sluicegate.gateway.http.api_key import key_in_scope
 from sluicegate.gateway.http.errors import ErrorForms
@@ -24,7 +24,7 @@ _NAMES = tuple(
     for what in (b"requests", b"tokens")
 )
 _remaining = attrgetter("remaining")
-Standings = tuple[Standing | None, Standing | None]
+Standings = tuple[LimitStatus | None, LimitStatus | None]
 """Of one limit's holder: requests, tokens."""
 
 
@@ -110,6 +110,6 @@ def rate_headers(standings: Iterable[Standings]) -> RawHeaders:
     return found
 
 
-def _least(first: Standings, others: list[Standings]) -> list[Standing | None]:
+def _least(first: Standings, others: list[Standings]) -> list[LimitStatus | None]:
     kinds = zip(first, *others, strict=True)
     return [min((one for one in kind if one is not None), key=_remaining, default=None) for kind in kinds]

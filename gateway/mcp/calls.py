@@ -28,8 +28,8 @@ from sluicegate.gateway.mcp.servers.connections import McpUpstreams
 from sluicegate.gateway.mcp.settings import McpSettings
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.pipeline import Pipeline
-from sluicegate.gateway.request.tracing.timing import Timed
-from sluicegate.gateway.telemetry.finished import ToolCalled
+from sluicegate.gateway.request.tracing.timing import TimedStage
+from sluicegate.gateway.telemetry.finished_request import ToolCallRecord
 from sluicegate.plugins import Caller, ContentBlocked, SluicegateError, Usage
 
 log = logging.getLogger("sluicegate.mcp")
@@ -105,7 +105,7 @@ class ToolCalls:
         request = request_of(asked.server, asked.tool, (json.dumps(asked.arguments),), asked.api_key)
         way = self._pipeline.elsewhere(request, asked.parent, route=f"/mcp/{asked.server}", by=f"{MODEL}{asked.server}")
         async with way as exchange:
-            exchange.tool = ToolCalled(asked.server, asked.tool, asked.request_id, asked.protocol, asked.mark.run)
+            exchange.tool = ToolCallRecord(asked.server, asked.tool, asked.request_id, asked.protocol, asked.mark.run)
             definition = self._catalogue.tool(asked.server, asked.tool)
             memory = self._memories.of(f"{asked.caller.tenant}\0{asked.caller.key_id}", asked.mark.run)
             arguments = await self._checked(exchange, definition, asked, memory)
@@ -152,7 +152,7 @@ class ToolCalls:
             RUN: asked.mark.run,
             DEPTH: asked.mark.depth + 1,
         }
-        with Timed(exchange, "generate", definition.server) as note:
+        with TimedStage(exchange, "generate", definition.server) as note:
             upstream = await self._upstreams.of(definition.server, asked.caller.tenant)
             note.detail["protocol"] = upstream.protocol_version
             result = await upstream.call(definition.name, arguments, meta)

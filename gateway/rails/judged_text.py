@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
-from sluicegate.gateway.rails.time_limit import Resumed, contained, within
+from sluicegate.gateway.rails.time_limit import ResumedCoroutine, contained, within
 from sluicegate.plugins import AwaitedSession, Channel, Piece, Verdict
 from sluicegate.safety import JudgeSession, RailPolicy, Released, check_verdict, decoded_escape
 
@@ -23,7 +23,7 @@ PART = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TextVerdict:
     """The judges' verdict on a text at this place, between its pieces."""
 
     index: int
@@ -32,7 +32,7 @@ class Told:
     released: Released
 
 
-Step = Piece | Told
+Step = Piece | TextVerdict
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ async def _in_time(budget_s: float, call: Coroutine[Any, Any, Verdict]) -> Verdi
         verdict: Verdict = done.value
         return verdict
     async with asyncio.timeout(budget_s):
-        return await Resumed(call, awaited)
+        return await ResumedCoroutine(call, awaited)
 
 
 async def _contained_in_time(budget_s: float, call: Coroutine[Any, Any, Verdict]) -> Verdict:
@@ -260,8 +260,8 @@ class JudgedText:
             steps.append(self._telling(stop))
         return steps
 
-    def _telling(self, released: Released) -> Told:
-        return Told(self.index, self.channel, self.call, released)
+    def _telling(self, released: Released) -> TextVerdict:
+        return TextVerdict(self.index, self.channel, self.call, released)
 
     def _pieces_to(self, read: int) -> Iterator[Piece]:
         """Take the pieces of the first `read` characters, the last one in two where it goes on."""

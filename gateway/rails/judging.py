@@ -14,7 +14,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sluicegate.gateway.rails.judged_text import PART, ActiveJudge, JudgedText, ReadableJson, Step, Told
+from sluicegate.gateway.rails.judged_text import PART, ActiveJudge, JudgedText, ReadableJson, Step, TextVerdict
 from sluicegate.gateway.rails.states import reads_states
 from sluicegate.plugins import (
     AwaitedSession,
@@ -116,13 +116,13 @@ class Judging:
             steps += await self._end(text, piece)
         return steps
 
-    async def finish(self) -> list[Told]:
+    async def finish(self) -> list[TextVerdict]:
         """Wait for the judges in shadow mode and return their verdicts; every text has ended."""
-        found: list[Told] = []
+        found: list[TextVerdict] = []
         for (index, channel, call), shadows in self._shadows.items():
             for shadow in shadows:
                 shadow.texts.put_nowait(None)
-                found += [Told(index, channel, call, released) for released in await shadow.task]
+                found += [TextVerdict(index, channel, call, released) for released in await shadow.task]
         self._shadows = {}
         return found
 
@@ -208,10 +208,10 @@ def _session(
     try:
         return rail.follow(request, caller, channel, terms)
     except Exception as error:
-        return _Unmade(error)
+        return _FailedSession(error)
 
 
-class _Unmade:
+class _FailedSession:
     def __init__(self, error: Exception) -> None:
         self._error = error
 

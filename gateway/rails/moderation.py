@@ -23,10 +23,10 @@ from dataclasses import replace
 from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.rails.choice_texts import ChoiceTexts, WindowedText
 from sluicegate.gateway.rails.findings import WHY, Findings
-from sluicegate.gateway.rails.judged_text import Told
+from sluicegate.gateway.rails.judged_text import TextVerdict
 from sluicegate.gateway.rails.text_windows import Windows
 from sluicegate.gateway.rails.token_probabilities import TokenProbabilities
-from sluicegate.gateway.telemetry import Hold
+from sluicegate.gateway.telemetry import HoldRecord
 from sluicegate.plugins import (
     Answer,
     Caller,
@@ -73,7 +73,7 @@ class Moderation:
         self.reasons = self._findings.reasons
         self._seconds = 0.0
         self._judging_s: Mapping[str, float] = {}
-        self._holds: list[Hold] = []
+        self._holds: list[HoldRecord] = []
         self._choices = [ChoiceTexts(i) for i in range(request.n)]
         if not request.reasoning and not request.callable_tools:  # a rail that cannot open fails before any text
             for choice in self._choices:
@@ -92,7 +92,7 @@ class Moderation:
         return True
 
     @property
-    def holds(self) -> tuple[Hold, ...]:
+    def holds(self) -> tuple[HoldRecord, ...]:
         """Return when and how long text waited for a rail. Of very many holds only the first ones are kept."""
         return tuple(self._holds)
 
@@ -153,7 +153,7 @@ class Moderation:
         self._seconds += time.perf_counter() - started
         return deltas
 
-    def told(self, told: Told) -> list[Delta]:
+    def told(self, told: TextVerdict) -> list[Delta]:
         """Apply the judges' verdict on a text; return the delta that ends the choice, where it does."""
         choice, step = self._choices[told.index], told.released
         if choice.finish_reason is not None and step.blocked is not None:
@@ -299,7 +299,7 @@ class Moderation:
         if held and choice.finish_reason is None:
             return
         if len(self._holds) < MAX_HOLDS:
-            self._holds.append(Hold(choice.index, choice.waiting_since, now, choice.most))
+            self._holds.append(HoldRecord(choice.index, choice.waiting_since, now, choice.most))
         choice.waiting_since = None
 
     def _take(self, choice: ChoiceTexts, text: WindowedText, step: Released) -> str:

@@ -16,7 +16,7 @@ async def within(budget_s: float | None, work: Coroutine[Any, Any, T]) -> T:
     counted."""
     if budget_s is None:
         return await work
-    held = _Held(work)
+    held = _TimedCoroutine(work)
     task = asyncio.ensure_future(held)
     task.add_done_callback(lambda _: work.close())  # one that was cancelled before it began was never awaited
     try:
@@ -33,7 +33,7 @@ async def within(budget_s: float | None, work: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
-class Resumed(Generic[T]):
+class ResumedCoroutine(Generic[T]):
     """Go on with a coroutine that waits for `awaited`, which it yielded to its first `send`."""
 
     def __init__(self, work: Coroutine[Any, Any, T], awaited: Any = None) -> None:
@@ -58,7 +58,7 @@ class Resumed(Generic[T]):
         return self._work.send(None) if thrown is None else self._work.throw(thrown)
 
 
-class _Held(Resumed[T]):
+class _TimedCoroutine(ResumedCoroutine[T]):
     """Run a coroutine from its beginning, and add up the seconds for which it has the event loop."""
 
     seconds = 0.0

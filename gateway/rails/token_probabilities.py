@@ -26,7 +26,7 @@ Top = tuple[tuple[int, str, bytes, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Spelled:
+class _EntrySpan:
     """An entry, and the characters [start, end) of the text that its bytes are, or are part of."""
 
     start: int
@@ -42,7 +42,7 @@ class TokenProbabilities:
         """Begin an empty text. `lead` is the text that it continues."""
         self._clears = clears
         self._waiting: deque[TokenLogprob] = deque()
-        self._placed: deque[_Spelled] = deque()
+        self._placed: deque[_EntrySpan] = deque()
         self._bytes = b""  # of the text, behind what is placed
         self._begun = 0  # characters whose first byte is placed
         self._before = lead[-CONTEXT:]  # the end of what is placed and left
@@ -89,7 +89,7 @@ class TokenProbabilities:
         start = self._begun - within
         self._begun += sum(byte & 0xC0 != 0x80 for byte in data)
         self._bytes = self._bytes[len(data) :]
-        self._placed.append(_Spelled(start, self._begun, entry))
+        self._placed.append(_EntrySpan(start, self._begun, entry))
 
     def _fit(self, entry: TokenLogprob) -> TokenLogprob:
         if self._clears is None:

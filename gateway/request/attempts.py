@@ -10,8 +10,8 @@ from sluicegate.gateway.answer.shape import shape_of
 from sluicegate.gateway.answer.validation import Validator
 from sluicegate.gateway.rails.moderation import REFUSAL
 from sluicegate.gateway.request import slots
-from sluicegate.gateway.request.breaches import Breaches
 from sluicegate.gateway.request.context import Attempt, Exchange
+from sluicegate.gateway.request.invalid_answers import InvalidAnswers
 from sluicegate.gateway.request.recall import recall
 from sluicegate.plugins import (
     Answer,
@@ -33,7 +33,7 @@ SHORTEST = 3
 
 
 class Attempts:
-    def __init__(self, validator: Validator, breaches: Breaches) -> None:
+    def __init__(self, validator: Validator, breaches: InvalidAnswers) -> None:
         self.begun: Callable[[Exchange], None] = lambda exchange: None
         """Called with each request whose generation has begun."""
         self._validator = validator

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sluicegate.cache import CacheHit, CacheQuestion, Made, Recall, Seat, TieredCache
+from sluicegate.cache import CacheHit, CacheQuestion, Recall, Seat, SharedResult, TieredCache
 from sluicegate.gateway.answer.citations import Citation
 from sluicegate.gateway.answer.shape import Shape
 from sluicegate.gateway.rails.moderation import Moderation
@@ -15,9 +15,9 @@ from sluicegate.gateway.request.stages import Stages
 from sluicegate.gateway.retrieval.found import Retrieved
 from sluicegate.gateway.routing.first_texts import FirstTextWait
 from sluicegate.gateway.routing.queues import QueueTicket
-from sluicegate.gateway.routing.table import Draw
-from sluicegate.gateway.telemetry import ToldFailure, TraceIds, semconv
-from sluicegate.gateway.telemetry.finished import ToolCalled
+from sluicegate.gateway.routing.table import VersionDraw
+from sluicegate.gateway.telemetry import ReportedError, TraceIds, semconv
+from sluicegate.gateway.telemetry.finished_request import ToolCallRecord
 from sluicegate.gateway.telemetry.tries import Try, TryReporter
 from sluicegate.gateway.upstream.reading.counting import added, within_one
 from sluicegate.plugins import (
@@ -45,7 +45,7 @@ EVERYTHING = Policy()
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RequestOrigin:
     """How a request came in."""
 
     trace: TraceIds
@@ -78,7 +78,7 @@ class Attempt:
     """What each cache said, for keeping the answer later."""
     hit: CacheHit | None = None
     cached: tuple[Answer, ...] | None = None
-    seat: Seat[Made] | None = None
+    seat: Seat[SharedResult] | None = None
     """Among equal requests that run at the same time."""
     ticket: QueueTicket | None = None
     """At the model, where that has a queue."""
@@ -128,17 +128,17 @@ class Delivery:
 class Exchange:
     """Owned by one task."""
 
-    entry: Entry
+    entry: RequestOrigin
     request: Request
     caller: Caller = NOBODY
     model: ServedModel | None = None
     screened: Request | None = None
     """The request as the input rails left it."""
-    draw: Draw | None = None
+    draw: VersionDraw | None = None
     """How the version was drawn, where several stand behind the name."""
     elsewhere: str = ""
     """Who does the work where no model does: `mcp/` and the name of a server."""
-    tool: ToolCalled | None = None
+    tool: ToolCallRecord | None = None
     """What is called there."""
     safety: Safety = field(default_factory=Safety)
     attempt: Attempt = field(default_factory=Attempt)
@@ -173,7 +173,7 @@ class Exchange:
     """An answer broke what was asked, even if a better one left in its place."""
     duration_s: float = 0.0
     """Once it has ended."""
-    failure: ToldFailure | None = None
+    failure: ReportedError | None = None
     """What the caller was told of it."""
     recorded: bool = False
     stages: Stages = field(init=False, repr=False)

@@ -8,7 +8,7 @@ import numpy as np
 
 from sluicegate.gateway.prompts.lengths import SHORT, size_of
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.gateway.request.tracing.timing import Timed
+from sluicegate.gateway.request.tracing.timing import TimedStage
 from sluicegate.gateway.retrieval.reranker import checked_scores
 from sluicegate.plugins import (
     Embeddings,
@@ -31,7 +31,7 @@ async def embedded(exchange: Exchange, texts: Texts) -> Embeddings:
     name, generator = exchange.stages.generate
     if not isinstance(generator, TextEmbedder):
         raise RequestError(f"generator {name!r} makes no embeddings", param="model", code="unsupported_model")
-    with Timed(exchange, "generate", name) as note:
+    with TimedStage(exchange, "generate", name) as note:
         found = await generator.embed(await _read(exchange, texts), model=exchange.served.name)
         exchange.read = Usage(prompt_tokens=sum(found.tokens))
         if fault := _fault(found, len(texts)):
@@ -58,7 +58,7 @@ async def scored(exchange: Exchange, query: str, texts: Sequence[str]) -> Scores
             param="model",
             code="unsupported_model",
         )
-    with Timed(exchange, "generate", name) as note:
+    with TimedStage(exchange, "generate", name) as note:
         found = await generator.score(query, texts, model=exchange.served.name)
         exchange.read = Usage(prompt_tokens=sum(found.tokens))
         try:

@@ -22,13 +22,13 @@ from sluicegate.gateway.answer.validation import WHOLE, Validator
 from sluicegate.gateway.rails.moderation import PENDING, REFUSAL
 from sluicegate.gateway.request import slots
 from sluicegate.gateway.request.attempts import Attempts
-from sluicegate.gateway.request.breaches import Breaches
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.embedding import Texts, embedded, scored
 from sluicegate.gateway.request.guarding.holding import Holding
 from sluicegate.gateway.request.guarding.judge import Judgement, judge
 from sluicegate.gateway.request.guarding.restore import Restoring, restored_answer
 from sluicegate.gateway.request.guarding.selection import choose_rails
+from sluicegate.gateway.request.invalid_answers import InvalidAnswers
 from sluicegate.gateway.request.output import Replay
 from sluicegate.gateway.request.recall import remember
 from sluicegate.gateway.request.retrieval import retrieve
@@ -61,7 +61,7 @@ class Pipeline:
         self._live = live
         self._holding = holding
         self._validator = Validator()
-        self._breaches = Breaches(metrics, self._validator)
+        self._breaches = InvalidAnswers(metrics, self._validator)
         self._attempts = Attempts(self._validator, self._breaches)
         self._over: list[Callable[[Exchange], None]] = []
 
@@ -299,11 +299,11 @@ class Pipeline:
                 await self._attempts.collect_valid(exchange)
         return exchange
 
-    def _until_over(self, exchange: Exchange) -> _UntilOver:
-        return _UntilOver(self, exchange)
+    def _until_over(self, exchange: Exchange) -> _ExchangeScope:
+        return _ExchangeScope(self, exchange)
 
 
-class _UntilOver:
+class _ExchangeScope:
     """Context manager that closes and records an exchange at its end. A class, because a generator would cost more than
     this work."""
 

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sluicegate.cache import CacheHit, CacheQuestion, Made, Recall, TieredCache, question_of
+from sluicegate.cache import CacheHit, CacheQuestion, Recall, SharedResult, TieredCache, question_of
 from sluicegate.gateway.answer.validation import WHOLE, Validator
 from sluicegate.gateway.rails.states import judged_by_states
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.gateway.request.tracing.timing import Timed
+from sluicegate.gateway.request.tracing.timing import TimedStage
 from sluicegate.plugins import Answer, Caller, Request, Reuse, ServedModel, Usage
 
 log = logging.getLogger("sluicegate.recall")
@@ -27,7 +27,7 @@ async def recall(exchange: Exchange, validator: Validator) -> None:
     if question is None:
         return
     for name, cache in exchange.stages.recall:
-        with Timed(exchange, "recall", name) as note:
+        with TimedStage(exchange, "recall", name) as note:
             said = await _recalled(name, cache, question)
             attempt.recalls.append((name, cache, said))
             if said.found is not None and validator.all_valid(exchange.request, said.found.answers):
@@ -47,7 +47,7 @@ async def remember(exchange: Exchange) -> None:
     answers = tuple(exchange.answers)
     whole = bool(answers) and all(a.finish_reason in WHOLE and a.refusal is None for a in answers)
     if attempt.seat is not None:
-        attempt.seat.land(Made(answers, exchange.usage)) if whole else attempt.seat.release()
+        attempt.seat.land(SharedResult(answers, exchange.usage)) if whole else attempt.seat.release()
     for name, cache, said in attempt.recalls if whole else ():
         await _keep(name, cache, attempt.question, answers, said, exchange.usage)
 
@@ -85,7 +85,7 @@ async def _board(exchange: Exchange, question: CacheQuestion, validator: Validat
     here."""
     attempt = exchange.attempt
     name, cache = exchange.stages.recall[0]
-    with Timed(exchange, "recall", f"{name} flight") as note:
+    with TimedStage(exchange, "recall", f"{name} flight") as note:
         attempt.seat = await cache.flights.board(question.key)
         made = attempt.seat.answers
         if made is not None and validator.all_valid(exchange.request, made.answers):

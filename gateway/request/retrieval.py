@@ -19,7 +19,7 @@ from sluicegate.gateway.prompts.documents import named
 from sluicegate.gateway.rails.time_limit import within
 from sluicegate.gateway.request.context import Exchange, Safety
 from sluicegate.gateway.request.guarding.screening import Screening
-from sluicegate.gateway.request.tracing.timing import Timed
+from sluicegate.gateway.request.tracing.timing import TimedStage
 from sluicegate.gateway.retrieval.found import Retrieved, RetrievedDocument
 from sluicegate.plugins import (
     ContentBlocked,
@@ -36,7 +36,7 @@ log = logging.getLogger("sluicegate.retrieval")
 
 
 @dataclass(slots=True)
-class _Found:
+class _ScoredDocument:
     """A document on its way; `score`: the retriever's, then the reranker's."""
 
     text: str
@@ -48,7 +48,7 @@ class _Found:
 
 @dataclass(slots=True)
 class _Result:
-    found: list[_Found] = field(default_factory=list)
+    found: list[_ScoredDocument] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
 
@@ -106,7 +106,7 @@ def _asked(exchange: Exchange) -> Request:
 
 async def _of_one(exchange: Exchange, name: str, stage: Retriever, asked: Request) -> _Result:
     settings = exchange.stages.retrieval
-    with Timed(exchange, "retrieve", name) as note:
+    with TimedStage(exchange, "retrieve", name) as note:
         try:
             found = _checked(await within(settings.timeout_s, stage.retrieve(asked, exchange.caller)), name)
         except Exception as error:
@@ -128,7 +128,7 @@ def _failed(exchange: Exchange, name: str, what: str, error: Exception) -> _Resu
     return _Result(failed=[name])
 
 
-def _checked(found: object, name: str) -> list[_Found]:
+def _checked(found: object, name: str) -> list[_ScoredDocument]:
     """Return the documents found, without empty ones. Raises `TypeError` or `ValueError` for what is not a list of
     documents."""
     if not isinstance(found, Sequence) or isinstance(found, str | bytes):
@@ -141,25 +141,25 @@ def _checked(found: object, name: str) -> list[_Found]:
             raise ValueError("the score of a Document must be a finite number")
         one.text.encode("utf-8"), one.source.encode("utf-8")  # half a surrogate pair breaks whoever writes it
         if one.text.strip():
-            checked.append(_Found(one.text, named(one.source), float(one.score), name))
+            checked.append(_ScoredDocument(one.text, named(one.source), float(one.score), name))
     return checked
 
 
-def _best(found: list[_Found], most: int) -> list[_Found]:
+def _best(found: list[_ScoredDocument], most: int) -> list[_ScoredDocument]:
     """Return the best, each text once."""
     ranked = sorted(found, key=lambda one: -one.score)
-    each: dict[str, _Found] = {}
+    each: dict[str, _ScoredDocument] = {}
     for one in ranked:
         each.setdefault(one.text, one)
     return list(each.values())[:most]
 
 
-async def _ranked(exchange: Exchange, found: list[_Found], result: _Result) -> list[_Found]:
+async def _ranked(exchange: Exchange, found: list[_ScoredDocument], result: _Result) -> list[_ScoredDocument]:
     """Return `found` by the reranker's scores, without those below `min_score`."""
     settings, reranker = exchange.stages.retrieval, exchange.stages.reranker
     if reranker is not None and found:
         limit = settings.max_document_chars
-        with Timed(exchange, "retrieve", "rerank") as note:
+        with TimedStage(exchange, "retrieve", "rerank") as note:
             question = _asked(exchange).messages[-1].content
             try:
                 work = reranker.scores(question, [one.text[:limit] for one in found])
@@ -177,7 +177,7 @@ async def _ranked(exchange: Exchange, found: list[_Found], result: _Result) -> l
     return [one for one in found if settings.min_score is None or one.score >= settings.min_score]
 
 
-def _bounded(exchange: Exchange, ranked: list[_Found]) -> list[_Found]:
+def _bounded(exchange: Exchange, ranked: list[_ScoredDocument]) -> list[_ScoredDocument]:
     """Cut documents that are too long."""
     most = exchange.stages.retrieval.max_document_chars
     for one in ranked:
@@ -187,7 +187,7 @@ def _bounded(exchange: Exchange, ranked: list[_Found]) -> list[_Found]:
 
 
 async def _screened(
-    exchange: Exchange, ranked: list[_Found]
+    exchange: Exchange, ranked: list[_ScoredDocument]
 ) -> tuple[list[RetrievedDocument], list[Mapping[str, Any]]]:
     """Let the input rails read each document by itself, best first, until there are enough. What they refuse is
     dropped; what they change stays as they left it."""
@@ -225,7 +225,7 @@ async def _one_screened(exchange: Exchange, text: str, source: str) -> Message:
     for name, rail in exchange.stages.screen:
         rail_policy = exchange.safety.policy.rail_policy("screen", name)
         if rail_policy.mode != "off":
-            with Timed(alone, "screen", name) as note:
+            with TimedStage(alone, "screen", name) as note:
                 note.detail["target"] = "document"
                 await screening.ask(name, rail, rail_policy, note)
     if screening.asked:
@@ -233,7 +233,7 @@ async def _one_screened(exchange: Exchange, text: str, source: str) -> Message:
     return alone.request.messages[0]
 
 
-async def _refusal(exchange: Exchange, one: _Found, blocked: ContentBlocked) -> Mapping[str, Any]:
+async def _refusal(exchange: Exchange, one: _ScoredDocument, blocked: ContentBlocked) -> Mapping[str, Any]:
     """Say which document was dropped, and why; its source only where that is harmless by itself."""
     said: dict[str, Any] = {"retriever": one.retriever, "rail": blocked.rail, "reason": "a rail refused it"}
     try:

@@ -28,7 +28,7 @@ from sluicegate.gateway.request.guarding.selection import limits_of, settle_outp
 from sluicegate.gateway.request.output import Replay, pieces_of
 from sluicegate.gateway.request.retrieval import wants_documents
 from sluicegate.gateway.request.tracing.live import LiveRequests, add_deliveries
-from sluicegate.gateway.request.tracing.timing import Timed
+from sluicegate.gateway.request.tracing.timing import TimedStage
 from sluicegate.gateway.upstream.model import judged
 from sluicegate.plugins import (
     Assembler,
@@ -66,7 +66,7 @@ _USES = {
 
 async def admit(exchange: Exchange) -> None:
     for name, stage in exchange.stages.admit:
-        with Timed(exchange, "admit", name) as note:
+        with TimedStage(exchange, "admit", name) as note:
             caller = await stage.admit(exchange.request, exchange.caller)
             note.outcome = caller.key_id or caller.tenant
             exchange.caller = caller
@@ -109,7 +109,7 @@ async def screen(exchange: Exchange, holding: Holding) -> None:
     for name, rail in exchange.stages.screen:
         rail_policy = exchange.safety.policy.rail_policy("screen", name)
         if rail_policy.mode != "off":
-            with Timed(exchange, "screen", name) as note:
+            with TimedStage(exchange, "screen", name) as note:
                 await screening.ask(name, rail, rail_policy, note)
     asked = [(name, reason) for name, reason in screening.asked if name not in exchange.entry.approved]
     if asked:
@@ -121,7 +121,7 @@ async def route(exchange: Exchange) -> None:
     exchange.screened = exchange.request
     name, router = exchange.stages.route
     models = exchange.stages.generate[1].models
-    with Timed(exchange, "route", name) as note:
+    with TimedStage(exchange, "route", name) as note:
         chosen = await router.route(exchange.request, exchange.caller, models)
         exchange.model = models[chosen]
         exchange.draw = exchange.stages.drawn(exchange.request.id)
@@ -146,7 +146,7 @@ async def assemble(exchange: Exchange) -> None:
             param="model",
             code="unsupported_model",
         )
-    with Timed(exchange, "assemble", name) as note:
+    with TimedStage(exchange, "assemble", name) as note:
         prompt = exchange.attempt.prompt = await _assembled(exchange, assembler)
         note.outcome = f"{len(prompt.token_ids)} tokens"
     exchange.attempt.shape = (
@@ -172,7 +172,7 @@ async def constrain(exchange: Exchange, validator: Validator) -> None:
     constraint = attempt.shape.constraint or constrainer.unconstrained
     if constraint is None or attempt.cached is not None:
         return
-    with Timed(exchange, "constrain", name) as note:
+    with TimedStage(exchange, "constrain", name) as note:
         try:
             attempt.grammar = await _compiled(exchange, constrainer, constraint)
         except GrammarError as error:
@@ -227,7 +227,7 @@ def shed(exchange: Exchange) -> None:
     try:
         queues.shed(generator, model, request.priority, tenant, exchange.entry.waited_s)
     except Overloaded:
-        with Timed(exchange, "generate", name):
+        with TimedStage(exchange, "generate", name):
             raise
     attempt.awaited = queues.expect(model, request.priority, tenant)
 
@@ -241,7 +241,7 @@ async def generate(exchange: Exchange) -> None:
         return
     name, generator = exchange.stages.generate
     settle_states(exchange)
-    with Timed(exchange, "generate", name) as note:
+    with TimedStage(exchange, "generate", name) as note:
         job, queues = _job(exchange), exchange.stages.queues
         if attempt.ticket is None:
             attempt.ticket = await queues.take(job.model, job.priority)

@@ -12,7 +12,7 @@ from sluicegate.gateway.rails.health import RailHealth
 from sluicegate.gateway.rails.policy import Policies
 from sluicegate.gateway.retrieval.reranker import Reranker
 from sluicegate.gateway.routing.queues import ModelQueues
-from sluicegate.gateway.routing.table import Draw
+from sluicegate.gateway.routing.table import VersionDraw
 from sluicegate.gateway.settings import PromptSettings, RetrievalSettings
 from sluicegate.gateway.workers import Workers
 from sluicegate.plugins import (
@@ -56,5 +56,5 @@ class Stages:
     reranker: Reranker | None = None
     instead: Callable[..., str | None] = lambda *arguments: None
     """`Routing.instead`: who answers where a model cannot."""
-    drawn: Callable[[str], Draw | None] = lambda request_id: None
+    drawn: Callable[[str], VersionDraw | None] = lambda request_id: None
     """`Routing.drawn`: how the version was drawn that a request was just routed to."""

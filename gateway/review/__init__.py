@@ -1,7 +1,16 @@
 """What a rail wants a person to look at: held, listed, decided, and fetched by whoever asked."""
 
-from sluicegate.gateway.review.items import Item, Report, Status
+from sluicegate.gateway.review.items import FalsePositiveReport, ReviewItem, Status
 from sluicegate.gateway.review.queue import UNREADABLE, ReviewQueue, review_queue, sealer_of
 from sluicegate.gateway.review.stores.base import Unreadable
 
-__all__ = ["UNREADABLE", "Item", "Report", "ReviewQueue", "Status", "Unreadable", "review_queue", "sealer_of"]
+__all__ = [
+    "UNREADABLE",
+    "FalsePositiveReport",
+    "ReviewItem",
+    "ReviewQueue",
+    "Status",
+    "Unreadable",
+    "review_queue",
+    "sealer_of",
+]

@@ -16,7 +16,7 @@ Kind = Literal["request", "answer"]
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ReviewItem:
     """`kind` `request`: nothing was generated yet; `answer`: it was, and is held. Times in seconds since the epoch."""
 
     id: str
@@ -36,7 +36,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class FalsePositiveReport:
     """A false positive reported by a caller; its text is kept for the regression set."""
 
     id: str

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sluicegate.gateway.database import Database, DatabaseUnavailable, fault_of, is_damaged, patient, unavailable
-from sluicegate.gateway.review.items import Item, Kind, Report, Status
+from sluicegate.gateway.review.items import FalsePositiveReport, Kind, ReviewItem, Status
 from sluicegate.gateway.review.stores.base import ReviewStore, Sealer, Unreadable
 from sluicegate.gateway.review.stores.postgres import PostgresReviewStore
 from sluicegate.gateway.review.stores.sqlite import SqliteReviewStore
@@ -79,12 +79,14 @@ class ReviewQueue:
     def troubles(self) -> Sequence[Trouble]:
         return (Trouble(self._reason),) if self._reason else ()
 
-    async def hold(self, caller: Caller, request: Request, kind: Kind, rail: str, reason: str, body: Any) -> Item:
+    async def hold(self, caller: Caller, request: Request, kind: Kind, rail: str, reason: str, body: Any) -> ReviewItem:
         """Hold an item; it is on the disk when this returns. Raises what the store raises, or `RequestError` where the
         queue is full."""
         now, id = self._clock(), f"rev_{uuid.uuid4().hex}"
         expires_s = now + self._settings.ttl_s
-        item = Item(id, caller.tenant, caller.key_id, kind, request.model, rail, reason, request.id, now, expires_s)
+        item = ReviewItem(
+            id, caller.tenant, caller.key_id, kind, request.model, rail, reason, request.id, now, expires_s
+        )
 
         def put() -> None:
             self._store.expire(now, self._settings.keep_s)
@@ -96,7 +98,7 @@ class ReviewQueue:
         log.info("review %s: %s of request %s is held, rail %s", id, kind, request.id, rail)
         return item
 
-    async def get(self, id: str, tenant: str | None = None) -> tuple[Item, Any]:
+    async def get(self, id: str, tenant: str | None = None) -> tuple[ReviewItem, Any]:
         """Return an item and its body. Raises `NotFound`, also for another tenant's."""
         await self._expire()
         found = await self._call(lambda: self._store.get(id))
@@ -104,11 +106,11 @@ class ReviewQueue:
             raise NotFound(f"there is no review {id!r} here", code="review_not_found")
         return found
 
-    async def items(self, status: Status | None = "pending", limit: int = 100) -> list[tuple[Item, Any]]:
+    async def items(self, status: Status | None = "pending", limit: int = 100) -> list[tuple[ReviewItem, Any]]:
         await self._expire()
         return await self._call(lambda: self._store.items(status, None, limit))
 
-    async def decide(self, id: str, status: Status, by: str, note: str = "") -> Item:
+    async def decide(self, id: str, status: Status, by: str, note: str = "") -> ReviewItem:
         """Decide an item. Raises `NotFound`, or `RequestError` where it was decided before."""
         item, body = await self.get(id)
         if status == "approved" and isinstance(body, Unreadable):
@@ -150,7 +152,7 @@ class ReviewQueue:
             with contextlib.suppress(Overloaded):
                 await self._call(lambda: self._store.claim(id, self._name, CLAIM_S))
 
-    async def finish(self, item: Item, body: Any) -> None:
+    async def finish(self, item: ReviewItem, body: Any) -> None:
         """Keep what an approved request was answered with."""
         await self._call(lambda: self._store.replace_body(item, body))
 
@@ -173,7 +175,7 @@ class ReviewQueue:
             )
         return rail, text
 
-    async def report(self, report: Report, text: str, kind: str = "false_positive") -> None:
+    async def report(self, report: FalsePositiveReport, text: str, kind: str = "false_positive") -> None:
         """Keep a report. `kind`: `false_positive`, or `miss`. Raises `QuotaExceeded` where the tenant has reported as
         much as is kept of one."""
 
@@ -195,7 +197,7 @@ class ReviewQueue:
         if not await self._call(lambda: self._store.remove_report(id)):
             raise NotFound(f"there is no report {id[:100]!r} here", code="report_not_found")
 
-    async def reports(self, limit: int = 10_000) -> list[tuple[Report, Any]]:
+    async def reports(self, limit: int = 10_000) -> list[tuple[FalsePositiveReport, Any]]:
         return await self._call(lambda: self._store.reports(limit))
 
     async def counts(self) -> Mapping[str, int]:

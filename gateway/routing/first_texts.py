@@ -122,7 +122,7 @@ class FirstTextEstimate:
 class FirstTextWait:
     """One request's wait for its first text."""
 
-    __slots__ = ("_waiting_then", "_tenant", "_texts")
+    __slots__ = ("_tenant", "_texts", "_waiting_then")
 
     def __init__(self, texts: FirstTextEstimate, tenant: str, waiting_then: int) -> None:
         self._texts: FirstTextEstimate | None = texts

@@ -8,7 +8,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 
-from sluicegate.gateway.routing.first_texts import FirstTextWait, FirstTextEstimate
+from sluicegate.gateway.routing.first_texts import FirstTextEstimate, FirstTextWait
 from sluicegate.gateway.routing.kept_shares import KeptShares
 from sluicegate.gateway.settings import QueueSettings
 from sluicegate.plugins import Generator, LoadReporter, Overloaded, ReadingModel, offers, shows

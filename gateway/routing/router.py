@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from sluicegate.gateway.routing.table import Draw, RouteTable
+from sluicegate.gateway.routing.table import RouteTable, VersionDraw
 from sluicegate.plugins import Caller, NotFound, RenamingRouter, Request, Router, ServedModel, offers
 
 
@@ -14,7 +14,7 @@ class Routing:
     def __init__(self, inner: Router, table: RouteTable) -> None:
         self._inner = inner
         self.table = table
-        self._draws: dict[str, Draw] = {}
+        self._draws: dict[str, VersionDraw] = {}
 
     async def route(self, request: Request, caller: Caller, models: Mapping[str, ServedModel]) -> str:
         """Choose the version that answers. The inner router sees public names too; a key's models are checked there, by
@@ -25,7 +25,7 @@ class Routing:
             self._draws[request.id] = found  # nothing runs between this line and whoever asks for it
         return found.version
 
-    def drawn(self, request_id: str) -> Draw | None:
+    def drawn(self, request_id: str) -> VersionDraw | None:
         """Return how `route` just drew the version; None where there was no choice. May be called once."""
         return self._draws.pop(request_id, None)
 

@@ -22,13 +22,13 @@ KIND = "routes"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RouteChange:
     weights: Mapping[str, float]
     at_s: float
     by: str
 
 
-History = Sequence[Change]
+History = Sequence[RouteChange]
 """Of one public name; the last change is in force."""
 Edit = Callable[[History], History]
 
@@ -54,7 +54,7 @@ class FileRouteStore:
         if self._path is not None and self._path.exists():
             try:
                 kept = json.loads(self._path.read_text("utf-8"))
-                self._found = {name: [Change(**change) for change in changes] for name, changes in kept.items()}
+                self._found = {name: [RouteChange(**change) for change in changes] for name, changes in kept.items()}
             except (OSError, ValueError, TypeError, AttributeError) as error:
                 raise ConfigurationError(
                     f"[routing] state: {self._path} cannot be read: {error}; mend or remove it"
@@ -106,7 +106,7 @@ class PostgresRouteStore:
 
 
 def _history(text: str) -> History:
-    found = [Change(dict(one["weights"]), float(one["at_s"]), str(one["by"])) for one in json.loads(text)]
+    found = [RouteChange(dict(one["weights"]), float(one["at_s"]), str(one["by"])) for one in json.loads(text)]
     if not found:
         raise ValueError("an empty history")
     return found

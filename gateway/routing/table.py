@@ -15,11 +15,11 @@ from typing import TypeVar
 
 from sluicegate.gateway.database import Database, DatabaseUnavailable, unavailable
 from sluicegate.gateway.routing.stores import (
-    Change,
     Edit,
     FileRouteStore,
     History,
     PostgresRouteStore,
+    RouteChange,
     RouteStore,
 )
 from sluicegate.gateway.settings import RouteSettings, RoutingSettings
@@ -44,7 +44,7 @@ class Route:
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Draw:
+class VersionDraw:
     """`version` of `route` was drawn with the probability `share`, whatever was asked and whoever asked."""
 
     route: str
@@ -62,7 +62,7 @@ class RouteTable:
         for name, one in settings.models.items():
             weights = one.weights or _beginning_of(one, name)
             _check(name, weights)
-            self._beginning[name] = Route(one, (Change(dict(weights), time.time(), "configuration"),))
+            self._beginning[name] = Route(one, (RouteChange(dict(weights), time.time(), "configuration"),))
         self._routes = dict(self._beginning)
         self._store: RouteStore
         self._database = database
@@ -81,7 +81,7 @@ class RouteTable:
         self._routes = {**self._beginning, **changed}
 
     def _begun(self, name: str) -> Route:
-        return self._beginning.get(name) or Route(RouteSettings(), (Change({name: 1.0}, time.time(), "start"),))
+        return self._beginning.get(name) or Route(RouteSettings(), (RouteChange({name: 1.0}, time.time(), "start"),))
 
     @property
     def routes(self) -> Mapping[str, Route]:
@@ -100,18 +100,18 @@ class RouteTable:
         """Return the version that answers. Raises `NotFound` where none of them is served."""
         return self.draw(name, request, caller, models).version
 
-    def draw(self, name: str, request: Request, caller: Caller, models: Mapping[str, ServedModel]) -> Draw:
+    def draw(self, name: str, request: Request, caller: Caller, models: Mapping[str, ServedModel]) -> VersionDraw:
         """Pick a version, and return with what probability. Raises `NotFound`."""
         route = self._routes.get(name)
         if route is None:
-            return Draw(name, name, 1.0)
+            return VersionDraw(name, name, 1.0)
         present = {v: w for v, w in route.weights.items() if v in models and w > 0}
         if not present:
             raise NotFound(f"no version of model {name!r} is served now", param="model", code="model_not_found")
         if len(present) == 1:
-            return Draw(name, next(iter(present)), 1.0)
+            return VersionDraw(name, next(iter(present)), 1.0)
         version = chosen(present, _who(route.settings.sticky, name, request, caller))
-        return Draw(name, version, present[version] / sum(present.values()))
+        return VersionDraw(name, version, present[version] / sum(present.values()))
 
     def fallbacks(self, name: str) -> tuple[str, ...]:
         """Return the fallbacks of `name`, or of the public name that it is a version of."""
@@ -148,7 +148,7 @@ class RouteTable:
         missing = sorted(v for v, w in weights.items() if w > 0 and v not in set(models))
         if missing:
             raise RequestError(f"not served here: {', '.join(missing)}; add the model first", param="weights")
-        change = Change(dict(weights), time.time(), by)
+        change = RouteChange(dict(weights), time.time(), by)
         return await self._edit(name, lambda history: [*history, change][-KEPT:])
 
     async def roll_back(self, name: str) -> Route:

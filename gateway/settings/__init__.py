@@ -1,17 +1,8 @@
 """What an operator can set, as facts: one dataclass for each table of the configuration, with its defaults."""
 
 from sluicegate.gateway.settings.accounts import AccountSettings, KeySettings, Limits, PriceSettings
-from sluicegate.gateway.settings.keeping import (
-    AuditSettings,
-    BatchSettings,
-    DatabaseSettings,
-    FeedbackSettings,
-    RecordingSettings,
-    ReviewSettings,
-)
-from sluicegate.gateway.settings.listening import GrpcSettings, ServerSettings, WorkSettings
 from sluicegate.gateway.settings.numbers import MAX_LIMIT, Money, Number, Part
-from sluicegate.gateway.settings.prompting import PromptSettings, RetrievalSettings
+from sluicegate.gateway.settings.prompts import PromptSettings, RetrievalSettings
 from sluicegate.gateway.settings.ray import RayEngineSettings, RayGatewaySettings, RaySettings
 from sluicegate.gateway.settings.routing import (
     OnlineChecks,
@@ -20,6 +11,15 @@ from sluicegate.gateway.settings.routing import (
     RolloutSettings,
     RouteSettings,
     RoutingSettings,
+)
+from sluicegate.gateway.settings.serving import GrpcSettings, ServerSettings, WorkSettings
+from sluicegate.gateway.settings.storage import (
+    AuditSettings,
+    BatchSettings,
+    DatabaseSettings,
+    FeedbackSettings,
+    RecordingSettings,
+    ReviewSettings,
 )
 from sluicegate.gateway.settings.telemetry import TelemetrySettings
 from sluicegate.gateway.settings.whole import PipelineSettings, Settings

@@ -10,7 +10,11 @@ from typing import Any
 
 from sluicegate.gateway.mcp.settings import McpSettings
 from sluicegate.gateway.settings.accounts import AccountSettings, KeySettings
-from sluicegate.gateway.settings.keeping import (
+from sluicegate.gateway.settings.prompts import PromptSettings, RetrievalSettings
+from sluicegate.gateway.settings.ray import RaySettings
+from sluicegate.gateway.settings.routing import RoutingSettings
+from sluicegate.gateway.settings.serving import GrpcSettings, ServerSettings, WorkSettings
+from sluicegate.gateway.settings.storage import (
     AuditSettings,
     BatchSettings,
     DatabaseSettings,
@@ -18,10 +22,6 @@ from sluicegate.gateway.settings.keeping import (
     RecordingSettings,
     ReviewSettings,
 )
-from sluicegate.gateway.settings.listening import GrpcSettings, ServerSettings, WorkSettings
-from sluicegate.gateway.settings.prompting import PromptSettings, RetrievalSettings
-from sluicegate.gateway.settings.ray import RaySettings
-from sluicegate.gateway.settings.routing import RoutingSettings
 from sluicegate.gateway.settings.telemetry import TelemetrySettings
 from sluicegate.plugins import SlotName
 

@@ -39,7 +39,7 @@ def safely(stats: Stats, of: str) -> Mapping[str, float]:
         return {}
 
 
-class Watched(Collector):
+class StatsCollector(Collector):
     """A stage's `stats` as `sluicegate_<prefix><name>`."""
 
     def __init__(self, stats: Stats, prefix: str) -> None:
@@ -52,7 +52,7 @@ class Watched(Collector):
             yield family(f"sluicegate_{self._prefix}{name}", f"{name.replace('_', ' ').capitalize()}.", value=value)
 
 
-class Aliased(Collector):
+class VllmAliases(Collector):
     """The generator's metrics under vLLM's names. `model`: the value of the model label."""
 
     def __init__(self, stats: Stats, model: Callable[[], str], capacity: Callable[[], Capacity] | None) -> None:

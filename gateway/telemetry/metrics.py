@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
 from sluicegate.gateway.telemetry import semconv
-from sluicegate.gateway.telemetry.collectors import Aliased, Buckets, LabelledCounts, Stats, Watched
+from sluicegate.gateway.telemetry.collectors import Buckets, LabelledCounts, Stats, StatsCollector, VllmAliases
 from sluicegate.gateway.telemetry.labels import Labels
 from sluicegate.plugins import Capacity, Decision, Outcome
 
@@ -126,11 +126,11 @@ class Metrics:
 
     def watch(self, stats: Stats, prefix: str = "") -> None:
         """Expose a stage's numbers as `sluicegate_<prefix><name>`, read at scrape time; `..._total` are counters."""
-        self.registry.register(Watched(stats, prefix))
+        self.registry.register(StatsCollector(stats, prefix))
 
     def alias(self, stats: Stats, model: Callable[[], str], capacity: Callable[[], Capacity] | None = None) -> None:
         """Expose the generator's numbers once more, under the names that inference gateways look for."""
-        self.registry.register(Aliased(stats, model, capacity))
+        self.registry.register(VllmAliases(stats, model, capacity))
 
     def observe(self, outcome: Outcome) -> None:
         model = self._labels.of("model", outcome.model)

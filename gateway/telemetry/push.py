@@ -30,7 +30,7 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.samples import Sample
 
 from sluicegate.gateway.telemetry import semconv
-from sluicegate.gateway.telemetry.otlp.sending import Refused, Sender, Target
+from sluicegate.gateway.telemetry.otlp.sending import ExportRefused, ExportTarget, Sender
 from sluicegate.gateway.telemetry.span_builder import Value
 from sluicegate.gateway.telemetry.trace_sink import resource_of
 from sluicegate.gateway.telemetry.tracing import exports, number_of
@@ -71,7 +71,7 @@ class Pusher:
         try:
             request = as_request(self._registry.collect(), self._resource, self._began_ns)
             self._sender.send(request.SerializeToString())
-        except Refused as refused:
+        except ExportRefused as refused:
             log.warning("metrics were not sent: %s", refused)
         except Exception:
             log.exception("metrics were not sent")
@@ -82,7 +82,7 @@ def pusher_of(registry: CollectorRegistry, environ: Mapping[str, str]) -> Pusher
     if not exports(environ, "METRICS"):
         return None
     every_s = number_of(environ, ("OTEL_METRIC_EXPORT_INTERVAL",), 60_000) / 1000
-    return Pusher(registry, Sender(Target.of(environ, "METRICS")), resource_of(environ), every_s)
+    return Pusher(registry, Sender(ExportTarget.of(environ, "METRICS")), resource_of(environ), every_s)
 
 
 def as_request(families: Iterable[Family], resource: Mapping[str, Value], began_ns: int) -> ExportMetricsServiceRequest:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sluicegate.gateway.telemetry.finished import Finished
+from sluicegate.gateway.telemetry.finished_request import FinishedRequest
 from sluicegate.gateway.telemetry.labels import Labels
 
 SLICE_S = 10
@@ -50,7 +50,7 @@ class Series:
         self._slices: deque[Slice] = deque(maxlen=KEPT)
         self._labels = Labels(LABELS)
 
-    def add(self, done: Finished) -> None:
+    def add(self, done: FinishedRequest) -> None:
         slice_ = self._current()
         slice_.requests += 1
         slice_.cached += done.cached

@@ -7,7 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sluicegate.gateway.telemetry import semconv
-from sluicegate.gateway.telemetry.finished import LEFT, Asked, Content, Finished, ToolCalled
+from sluicegate.gateway.telemetry.finished_request import (
+    LEFT,
+    CapturedContent,
+    FinishedRequest,
+    RequestParameters,
+    ToolCallRecord,
+)
 from sluicegate.gateway.telemetry.tries import Try
 from sluicegate.plugins import Decision, Timeline
 
@@ -19,7 +25,7 @@ ANSWERING = (semconv.OPERATION_CHAT, semconv.OPERATION_TEXT)
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class SpanEvent:
     name: str
     at_s: float
     attributes: Mapping[str, Value] = field(default_factory=dict)
@@ -34,13 +40,13 @@ class SpanFact:
     ended_s: float
     attributes: Mapping[str, Value]
     parent: int | None = 0
-    events: tuple[Event, ...] = ()
+    events: tuple[SpanEvent, ...] = ()
     failed: bool = False
     span_id: int | None = None
     """Where another server was told it already; None: any."""
 
 
-def spans_of(done: Finished) -> list[SpanFact]:
+def spans_of(done: FinishedRequest) -> list[SpanFact]:
     """Return the root, then one span for each stage, below the delivery those of the engine, and one for each try at
     another server."""
     spans = [_root(done)]
@@ -54,7 +60,7 @@ def spans_of(done: Finished) -> list[SpanFact]:
     return spans + [_try(one, done) for one in done.tries]
 
 
-def _root(done: Finished) -> SpanFact:
+def _root(done: FinishedRequest) -> SpanFact:
     if done.tool is not None:
         attributes = _of_tool(done, done.tool)
         return SpanFact(_tool_span(done.tool), 0.0, done.duration_s, attributes, None, failed=done.failed)
@@ -63,11 +69,11 @@ def _root(done: Finished) -> SpanFact:
     return SpanFact(name, 0.0, done.duration_s, attributes, None, failed=done.failed)
 
 
-def _tool_span(tool: ToolCalled) -> str:
+def _tool_span(tool: ToolCallRecord) -> str:
     return f"{semconv.CALL_TOOL} {tool.tool}"
 
 
-def _of_tool(done: Finished, tool: ToolCalled) -> dict[str, Value]:
+def _of_tool(done: FinishedRequest, tool: ToolCallRecord) -> dict[str, Value]:
     """Return the attributes of the call as it came from an agent, by the conventions for MCP."""
     found: dict[str, Value] = {
         semconv.MCP_METHOD: semconv.CALL_TOOL,
@@ -86,7 +92,7 @@ def _of_tool(done: Finished, tool: ToolCalled) -> dict[str, Value]:
     return {name: value for name, value in found.items() if value}
 
 
-def _sent(tool: ToolCalled, decision: Decision) -> SpanFact:
+def _sent(tool: ToolCallRecord, decision: Decision) -> SpanFact:
     """Return the span of the call as it went on to the server."""
     attributes: dict[str, Value] = {
         semconv.MCP_METHOD: semconv.CALL_TOOL,
@@ -103,7 +109,7 @@ def _sent(tool: ToolCalled, decision: Decision) -> SpanFact:
     return SpanFact(_tool_span(tool), decision.began_s, ended_s, attributes, failed=decision.outcome != "called")
 
 
-def _request(done: Finished) -> dict[str, Value]:
+def _request(done: FinishedRequest) -> dict[str, Value]:
     asked = done.asked
     found: dict[str, Value | None] = {
         semconv.OPERATION_NAME: asked.operation,
@@ -116,7 +122,7 @@ def _request(done: Finished) -> dict[str, Value]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _sampled(asked: Asked) -> dict[str, Value | None]:
+def _sampled(asked: RequestParameters) -> dict[str, Value | None]:
     """Return the sampling options that the request named, where an answer is generated."""
     sampling = asked.sampling
     return {
@@ -133,7 +139,7 @@ def _sampled(asked: Asked) -> dict[str, Value | None]:
     }
 
 
-def _response(done: Finished) -> dict[str, Value]:
+def _response(done: FinishedRequest) -> dict[str, Value]:
     attributes: dict[str, Value] = {
         semconv.TENANT: done.caller.tenant,
         semconv.POLICY: done.policy,
@@ -168,7 +174,7 @@ def _response(done: Finished) -> dict[str, Value]:
     return attributes
 
 
-def _content(content: Content | None) -> dict[str, Value]:
+def _content(content: CapturedContent | None) -> dict[str, Value]:
     """Return content by the GenAI conventions, and again by OpenInference's names."""
     if content is None:
         return {}
@@ -235,11 +241,11 @@ def _guard(decision: Decision) -> dict[str, Value]:
     return found
 
 
-def _delivery(done: Finished, span: SpanFact) -> SpanFact:
+def _delivery(done: FinishedRequest, span: SpanFact) -> SpanFact:
     """Return the span of delivery, with the longest holds of text as events."""
     longest = sorted(done.holds, key=lambda hold: hold.began_s - hold.ended_s)[:MAX_HOLD_EVENTS]
     events = tuple(
-        Event(
+        SpanEvent(
             semconv.HOLD_EVENT,
             hold.began_s - done.began_s,
             {semconv.HOLD_SECONDS: hold.ended_s - hold.began_s, semconv.HOLD_CHARACTERS: hold.characters},
@@ -249,7 +255,7 @@ def _delivery(done: Finished, span: SpanFact) -> SpanFact:
     return SpanFact(span.name, span.began_s, span.ended_s, span.attributes, span.parent, events, span.failed)
 
 
-def _engine(line: Timeline, done: Finished, parent: int) -> Iterator[SpanFact]:
+def _engine(line: Timeline, done: FinishedRequest, parent: int) -> Iterator[SpanFact]:
     """Yield the spans of queue wait, prefill and decode, as far as the generation got."""
     zero = done.began_s
     ended = line.ended_s if line.ended_s is not None else zero + done.duration_s
@@ -264,9 +270,9 @@ def _engine(line: Timeline, done: Finished, parent: int) -> Iterator[SpanFact]:
         read[semconv.FORWARD] = line.forward
     yield _part("prefill", line.started_s - zero, (line.first_token_s or ended) - zero, parent, read)
     if line.first_token_s is not None:
-        first = Event(semconv.FIRST_TOKEN_EVENT, line.first_token_s - zero)
-        later = [Event(semconv.PREEMPTED_EVENT, at - zero) for at in line.preempted_s]
-        later += [Event(semconv.REPETITION_EVENT, at - zero) for at in line.repetitions_s]
+        first = SpanEvent(semconv.FIRST_TOKEN_EVENT, line.first_token_s - zero)
+        later = [SpanEvent(semconv.PREEMPTED_EVENT, at - zero) for at in line.preempted_s]
+        later += [SpanEvent(semconv.REPETITION_EVENT, at - zero) for at in line.repetitions_s]
         yield _part("decode", first.at_s, ended - zero, parent, _decoded(line), (first, *later))
 
 
@@ -281,7 +287,7 @@ def _decoded(line: Timeline) -> dict[str, Value]:
     return found
 
 
-def _try(one: Try, done: Finished) -> SpanFact:
+def _try(one: Try, done: FinishedRequest) -> SpanFact:
     host, _, port = one.server.rpartition(":")
     attributes: dict[str, Value] = {
         semconv.SPAN_KIND: "CHAIN",
@@ -317,7 +323,7 @@ def _part(
     ended_s: float,
     parent: int,
     attributes: Mapping[str, Value] | None = None,
-    events: tuple[Event, ...] = (),
+    events: tuple[SpanEvent, ...] = (),
 ) -> SpanFact:
     kind: dict[str, Value] = {semconv.SPAN_KIND: "CHAIN", semconv.STAGE_SLOT: "generate"}
     return SpanFact(name, began_s, max(began_s, ended_s), {**kind, **(attributes or {})}, parent, events)

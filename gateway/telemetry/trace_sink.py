@@ -9,7 +9,7 @@ from opentelemetry import context
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
-from sluicegate.gateway.telemetry.finished import Finished
+from sluicegate.gateway.telemetry.finished_request import FinishedRequest
 from sluicegate.gateway.telemetry.otlp.export import Exporter, exporter_of
 from sluicegate.gateway.telemetry.series import Series
 from sluicegate.gateway.telemetry.span_builder import Value
@@ -23,9 +23,9 @@ class TraceSink:
         asked = exports(environ, "TRACES")
         self.exporter: Exporter | None = exporter_of(environ, resource_of(environ)) if asked else None
         self._tracing = Tracing(sampler_of(environ) if asked else ALWAYS_OFF)
-        self._ring: deque[Finished] = deque(maxlen=recent)
+        self._ring: deque[FinishedRequest] = deque(maxlen=recent)
         self._seen = 0
-        self.keep: Callable[[Finished], None] = lambda done: None
+        self.keep: Callable[[FinishedRequest], None] = lambda done: None
         """Called with each of them; whoever keeps a history sets it."""
         self.series = Series()
 
@@ -37,7 +37,7 @@ class TraceSink:
         """Return the number of requests handed in since the start. It grows by one with each."""
         return self._seen
 
-    def hand_in(self, done: Finished) -> None:
+    def hand_in(self, done: FinishedRequest) -> None:
         self._seen += 1
         if self._ring.maxlen:
             self._ring.append(done)
@@ -46,11 +46,11 @@ class TraceSink:
         if done.ids.sampled and self.exporter is not None:
             self.exporter.take(done)
 
-    def recent(self) -> Iterator[Finished]:
+    def recent(self) -> Iterator[FinishedRequest]:
         """Iterate over the requests, newest first."""
         return reversed(self._ring)
 
-    def find(self, name: str) -> Finished | None:
+    def find(self, name: str) -> FinishedRequest | None:
         """Find a request by its id or by its trace id (32 hex digits)."""
         return next((d for d in self.recent() if name in (d.asked.id, f"{d.ids.trace_id:032x}")), None)
 

@@ -1,9 +1,8 @@
 """Trace identity and sampling: one trace a request, joined to the caller's by W3C `traceparent`.
 
-What a trace says is gathered as facts while the request runs (`gateway.telemetry.finished`) and becomes spans only
-once it has ended, on the exporter's thread and only where the trace was sampled: a span object for every stage would
-cost the event loop as much as the request itself (decision 0050).
-"""
+What a trace says is gathered as facts while the request runs (`gateway.telemetry.finished_request`) and becomes spans
+only once it has ended, on the exporter's thread and only where the trace was sampled: a span object for every stage
+would cost the event loop as much as the request itself (decision 0050)."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate.gateway.answer.validation import Validator
-from sluicegate.gateway.renewal import Renewal
+from sluicegate.gateway.file_watcher import FileWatcher
 from sluicegate.gateway.upstream.generation import UpstreamCall, UpstreamGeneration
 from sluicegate.gateway.upstream.model import upstream_model
 from sluicegate.gateway.upstream.reading.tool_calls import Offered
@@ -31,7 +31,7 @@ class Upstream:
         self._settings = dict(settings.models)
         self._models: dict[str, ServedModel] = {name: upstream_model(name, s) for name, s in self._settings.items()}
         self._clients = {name: self._client(name, s) for name, s in self._settings.items()}
-        self._renewal = Renewal(KEYS_EVERY_S)
+        self._renewal = FileWatcher(KEYS_EVERY_S)
         self._renewal.watch("keys of other servers", self._key_files, self._renew_keys)
 
     @property

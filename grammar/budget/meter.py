@@ -36,7 +36,7 @@ _UNSEEN_S = 0.001
 """CPU time that work until the first look counts with at most, where the clock was not asked before."""
 
 
-class Exhausted(Exception):
+class WorkExhausted(Exception):
     """The work for a mask or a token is past its time. No `GrammarError`, so that no fallback for those catches it."""
 
 

@@ -48,7 +48,7 @@ class GivenTexts:
         self._after: dict[str, GivenTexts] = {}
         self._dead: dict[Supply, list[str]] = {}
         """What each supply is used up behind since this text."""
-        self._kept: _KeptLists = _KeptLists() if before is None else before._kept
+        self._kept: _ListsCache = _ListsCache() if before is None else before._kept
 
     def plus(self, text: str) -> GivenTexts:
         found = self._after.get(text)
@@ -97,7 +97,7 @@ class GivenTexts:
             _put(dead, beginning)
 
 
-class _KeptLists:
+class _ListsCache:
     """The lists that were asked for last."""
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ def beginning_with(texts: list[str], beginning: str) -> tuple[int, int]:
     return low, bisect_right(texts, beginning, low, key=lambda text: text[:size])
 
 
-class KnownToHave:
+class KnownCounts:
     """Remembers of states how many texts are known to go on from each, so that few questions count."""
 
     def __init__(self) -> None:

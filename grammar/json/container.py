@@ -7,7 +7,7 @@ from typing import Protocol
 
 from sluicegate.grammar.json.layout import Between, Layout, Then, closing
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.guards import DistinctItem, DistinctOnceClosed, Guard, Together
+from sluicegate.grammar.reading.guards import AllGuards, DistinctItem, DistinctOnceClosed, Guard
 from sluicegate.grammar.reading.lookahead import OVER, Lookahead, after_byte, joined
 from sluicegate.grammar.reading.reading import Place, Reading
 from sluicegate.grammar.reading.readings import ByteChoice
@@ -147,7 +147,7 @@ def closed_guard(state: Container) -> Guard | None:
     if guard is None or not state.may_close() or state.may_go_on():
         return None
     bracket = bytes([state.bracket])
-    for each in guard.guards if isinstance(guard, Together) else (guard,):
+    for each in guard.guards if isinstance(guard, AllGuards) else (guard,):
         if isinstance(each, DistinctOnceClosed):
             return DistinctOnceClosed(bracket + each.brackets)
     return DistinctOnceClosed(bracket) if isinstance(guard, DistinctItem) else None

@@ -21,7 +21,7 @@ from sluicegate.grammar.lexemes.digits import NumberDigits
 from sluicegate.grammar.lexemes.scalars import number_lexemes, string_lexemes
 from sluicegate.grammar.lexemes.string_supply import has_strings
 from sluicegate.grammar.options import GrammarOptions
-from sluicegate.grammar.reading.guards import Checked, Guard, all_of
+from sluicegate.grammar.reading.guards import Guard, ValidatorGuard, all_of
 from sluicegate.grammar.schema.checks import Checks
 from sluicegate.grammar.schema.containers import Array, Conjunction, Fact, NoneOf, Object, SchemaRef
 from sluicegate.grammar.schema.document import SchemaDocument
@@ -252,7 +252,7 @@ class Plans:
         if not facts:
             return None
         assert self.checks is not None
-        return all_of(*(Checked(self.checks.validator(fact), fact.positive) for fact in sorted(facts, key=repr)))
+        return all_of(*(ValidatorGuard(self.checks.validator(fact), fact.positive) for fact in sorted(facts, key=repr)))
 
 
 def _new(parts: tuple[_Part, ...], given: GivenTexts) -> tuple[_Part, ...]:

@@ -19,7 +19,7 @@ from sluicegate.grammar.lexemes.base import QUOTE, Lexeme
 from sluicegate.grammar.lexemes.open_ended import open_ended
 from sluicegate.grammar.lexemes.scalars import string_lexemes, word_lexeme
 from sluicegate.grammar.options import GrammarOptions
-from sluicegate.grammar.reading.continuations import Continuation, Many
+from sluicegate.grammar.reading.continuations import Continuation, ContinuationUnion
 from sluicegate.grammar.reading.lookahead import Lookahead, after_byte, joined
 from sluicegate.grammar.reading.reading import Reading, of_readings
 from sluicegate.grammar.reading.readings import ByteChoice, InLexeme
@@ -30,7 +30,7 @@ from sluicegate.grammar.schema.value_set import ValueSet
 from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, PunctuationTrie
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
-_State = TypeVar("_State", ObjectState, ArrayState, ValueStart, Many)
+_State = TypeVar("_State", ObjectState, ArrayState, ValueStart, ContinuationUnion)
 _OF_VALUE = 8
 """Charged for the readings of a value."""
 _STATES = 20_000
@@ -175,11 +175,11 @@ class Values(Plans):
         """Return the lexemes of the numbers that satisfy `terms`."""
         return self._scalars(self.value_set(terms))[1]
 
-    def many(self, branches: tuple[Continuation, ...]) -> Many:
+    def many(self, branches: tuple[Continuation, ...]) -> ContinuationUnion:
         key = frozenset(branches)
-        found: Many | None = self._states.get(key)
+        found: ContinuationUnion | None = self._states.get(key)
         if found is None:
-            found = self._keep(key, Many(branches))
+            found = self._keep(key, ContinuationUnion(branches))
         return found
 
     def object_state(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sluicegate.grammar.automata import ByteDfa
 from sluicegate.grammar.budget.meter import charge
-from sluicegate.grammar.given.texts import KnownToHave, beginning_with
+from sluicegate.grammar.given.texts import KnownCounts, beginning_with
 
 _BYTES = {byte: chr(byte) for byte in b"-.0123456789"}
 _START, _SIGN, _WHOLE, _MINUS_ZERO, _ZERO_BEHIND, _DIGIT_BEHIND = range(6)
@@ -25,7 +25,7 @@ class NumberSupply:
     def __init__(self, dfa: ByteDfa) -> None:
         self.dfa = dfa
         self._rows: dict[int, list[tuple[str, int]]] = {}
-        self._known = KnownToHave()
+        self._known = KnownCounts()
 
     def has(self, text: str) -> bool:
         state = self._behind(text)

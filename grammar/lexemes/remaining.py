@@ -16,7 +16,7 @@ _KEPT = 8
 """Sets of what is left that are remembered in full: a text is inside one name at a time."""
 
 
-class Left(NamedTuple):
+class RemainingWords(NamedTuple):
     """What is left of a list, as `WordList` has it."""
 
     words: list[bytes]
@@ -32,9 +32,9 @@ class SharedWords:
         self._words[:] = [word for word, _ in words]
         self._outcomes = np.array([number for _, number in words], np.int64)
         self._spelled = SortedWords(self._words.tolist())
-        self._kept: OrderedDict[int, Left] = OrderedDict()
+        self._kept: OrderedDict[int, RemainingWords] = OrderedDict()
 
-    def left(self, chosen: int) -> Left:
+    def left(self, chosen: int) -> RemainingWords:
         """Return the words whose outcome's bit is set in `chosen`."""
         found = self._kept.get(chosen)
         if found is None:
@@ -46,12 +46,12 @@ class SharedWords:
             self._kept.move_to_end(chosen)
         return found
 
-    def _find(self, chosen: int) -> Left:
+    def _find(self, chosen: int) -> RemainingWords:
         size = (len(self._words) + 7) // 8
         bits = np.unpackbits(np.frombuffer(chosen.to_bytes(size, "little"), np.uint8), bitorder="little")
         places = np.flatnonzero(bits[self._outcomes])
         spelled = self._spelled.of(places)
-        return Left(self._words[places].tolist(), self._outcomes[places].tolist(), spelled)
+        return RemainingWords(self._words[places].tolist(), self._outcomes[places].tolist(), spelled)
 
 
 class Remaining(Literals):

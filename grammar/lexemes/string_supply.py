@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from sluicegate.grammar.automata.lengths import lengths_of
 from sluicegate.grammar.automata.tables.words import class_sizes, has_more
-from sluicegate.grammar.given.texts import KnownToHave, beginning_with
+from sluicegate.grammar.given.texts import KnownCounts, beginning_with
 from sluicegate.grammar.schema.strings import Strings, StringSet, is_empty
 
 _CHARACTERS = 0x110000 - 0x800
@@ -20,7 +20,7 @@ class StringSupply:
         self.part = part.reduced
         self._words = None if self.part.words is None else sorted(self.part.words)
         self._sizes = None if self.part.dfa is None else class_sizes(self.part.dfa.table)
-        self._known = KnownToHave()
+        self._known = KnownCounts()
 
     def has(self, text: str) -> bool:
         return self.part.has(text)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sluicegate.grammar.budget.meter import Allowance, Exhausted, current
+from sluicegate.grammar.budget.meter import Allowance, WorkExhausted, current
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.plugins.errors import GrammarLimit, GrammarTooCostly
 
 _NAMED = 3
-_EXHAUSTED = Exhausted()
+_EXHAUSTED = WorkExhausted()
 Found = TypeVar("Found")
 
 
@@ -56,7 +56,7 @@ def bounded(
     token = current.set(allowance)
     try:
         return act(*arguments)
-    except Exhausted:
+    except WorkExhausted:
         raise _too_costly(bounds, reading()) from None
     except RecursionError:
         raise GrammarLimit(

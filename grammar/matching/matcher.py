@@ -15,7 +15,7 @@ from sluicegate.grammar.completion import Completion, shortest_completion
 from sluicegate.grammar.completion.costs import Costs
 from sluicegate.grammar.matching.call_limits import CallLimits, allowance_of, bounded
 from sluicegate.grammar.matching.forced import canonical_tokens, forced_text
-from sluicegate.grammar.matching.state import Doubt, Mask, ParserState, ParserStates, ends_string
+from sluicegate.grammar.matching.state import GuardedTokens, Mask, ParserState, ParserStates, ends_string
 from sluicegate.grammar.reading.guards import DistinctKey
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.reading.readings import InLexeme
@@ -118,7 +118,7 @@ class LazyMatcher:
             self._within(self._narrow, mask, row)
         return True
 
-    def _decided_by_names(self, doubts: tuple[Doubt, ...], row: Row) -> bool:
+    def _decided_by_names(self, doubts: tuple[GuardedTokens, ...], row: Row) -> bool:
         """Decide `doubts` that ask for new property names alone, without a look at the clock: it takes a few
         microseconds, and half of the masks of objects with free names ask. False where anything else is asked."""
         return all(
@@ -134,7 +134,7 @@ class LazyMatcher:
         if watch is not None and (watch.both or not watch.spot.bare):
             watch.strike(row)
 
-    def _decide(self, doubt: Doubt, row: Row) -> None:
+    def _decide(self, doubt: GuardedTokens, row: Row) -> None:
         """Add those of the doubtful tokens that their guards allow."""
         tape = self._tape
         assert tape is not None
@@ -144,7 +144,7 @@ class LazyMatcher:
         if allowed:
             kernels.set_bits(row, np.array(allowed, np.int32))
 
-    def _without_refused(self, doubt: Doubt, row: Row) -> bool:
+    def _without_refused(self, doubt: GuardedTokens, row: Row) -> bool:
         """Add the tokens of `doubt`, which is direct, but for what its one guard refuses; False where it cannot say."""
         tape = self._tape
         assert tape is not None

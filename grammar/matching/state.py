@@ -32,7 +32,7 @@ _FEW = 4
 """Readings among which none is looked for that can do no more than another."""
 
 
-class Doubt(NamedTuple):
+class GuardedTokens(NamedTuple):
     """Tokens that are allowed if all of `guards` agree. `direct`: they guard the end of the open lexeme itself."""
 
     guards: tuple[Guard, ...]
@@ -45,7 +45,7 @@ class Mask(NamedTuple):
 
     base: I32
     ids: I32
-    doubts: tuple[Doubt, ...]
+    doubts: tuple[GuardedTokens, ...]
     empty: bool
 
 
@@ -301,10 +301,10 @@ class ParserStates:
             found = self._parts[key] = (reading, mask)
         return found[1]
 
-    def _doubts(self, builder: MaskBuilder) -> tuple[Doubt, ...]:
+    def _doubts(self, builder: MaskBuilder) -> tuple[GuardedTokens, ...]:
         """Return the tokens that guards must decide on. Those that hold a second string are asked for one by one:
         `refused` knows what the first one may be."""
-        found: list[Doubt] = []
+        found: list[GuardedTokens] = []
         for (guards, direct), parts in builder.doubtful.items():
             ids = join(parts)
             reaching = any(isinstance(guard, DistinctItem) and guard.reaching for guard in guards)
@@ -312,9 +312,9 @@ class ParserStates:
             table = strings.is_reaching if reaching else strings.is_crossing
             crossing = table[ids] if direct else None
             if crossing is not None and np.count_nonzero(crossing):
-                found.append(Doubt(guards, False, ids[crossing]))
+                found.append(GuardedTokens(guards, False, ids[crossing]))
                 ids = ids[~crossing]
-            found.append(Doubt(guards, direct, ids))
+            found.append(GuardedTokens(guards, direct, ids))
         return tuple(found)
 
     def _base(self, rows: list[I32]) -> I32:

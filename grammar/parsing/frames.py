@@ -33,10 +33,10 @@ class ParseFrame:
     def __init__(self, number: int) -> None:
         self.number = number
         self.items: frozenset[Item] = frozenset()
-        self.opened: Opened | None = None
+        self.opened: ExpandedFrame | None = None
         self.shifts: dict[int, ParseFrame] = {}
         self.locals: dict[int, ParseFrame] = {}
-        self.outline: Outline | None = None
+        self.outline: FrameTemplate | None = None
         self.starts: dict[int, tuple[tuple[int, ParseFrame], ...]] = {}
         """Lexeme states after a byte class that begins what comes next, for `configurations`."""
 
@@ -46,14 +46,14 @@ _LocalItem = tuple[Suffix, "ParseFrame | int"]
 """The frame may be that of a nonterminal which begins here, by its number."""
 
 
-class Outline(NamedTuple):
+class FrameTemplate(NamedTuple):
     """A frame with a hole in the place of what follows each rest; `behind`: what does, by hole."""
 
     frame: ParseFrame
     behind: tuple[ParseFrame, ...]
 
 
-class Opened:
+class ExpandedFrame:
     """A frame behind everything that may be empty. `by_head`: rests behind each symbol; `terminals`: what may come, and
     as bits; `holes`: their numbers, see `ParseFrames.hole`."""
 
@@ -119,12 +119,12 @@ class ParseFrames:
 
     # --- what comes next ----------------------------------------------------------------------------------------------
 
-    def opened(self, frame: ParseFrame) -> Opened:
+    def opened(self, frame: ParseFrame) -> ExpandedFrame:
         if frame.opened is None:
             frame.opened = self._open(frame)
         return frame.opened
 
-    def _open(self, frame: ParseFrame) -> Opened:
+    def _open(self, frame: ParseFrame) -> ExpandedFrame:
         symbols = self.symbols
         seen = set(frame.items)
         pending = list(frame.items)
@@ -146,7 +146,7 @@ class ParseFrames:
                     pending.append(item)
         charge(_OF_FRAME + len(seen))
         heads = frozenset(head for head in by_head if not symbols.is_terminal(head))
-        opened = Opened(by_head, whole, symbols.prediction(heads), symbols)
+        opened = ExpandedFrame(by_head, whole, symbols.prediction(heads), symbols)
         if symbols.hole in by_head:
             opened.holes = tuple([self._holes.index(hole) for _, hole in by_head[symbols.hole]])
         return opened
@@ -179,13 +179,13 @@ class ParseFrames:
             frame.locals[name] = found
         return found
 
-    def _wanting(self, opened: Opened, name: int) -> frozenset[tuple[int, Suffix, ParseFrame]]:
+    def _wanting(self, opened: ExpandedFrame, name: int) -> frozenset[tuple[int, Suffix, ParseFrame]]:
         """Return all that decides what follows `name`: rests that can begin with it, their first symbols included."""
         reach = self.symbols.reach
         heads = [head for head in opened.by_head if not self.symbols.is_terminal(head) and name in reach(head)]
         return frozenset((head, tail, follow) for head in heads for tail, follow in opened.by_head[head])
 
-    def _resolve(self, frame: ParseFrame, opened: Opened, name: int) -> None:
+    def _resolve(self, frame: ParseFrame, opened: ExpandedFrame, name: int) -> None:
         """Make the frames behind `name` and behind the nonterminals it leads to that begin in `frame` as well."""
         found: dict[int, set[_LocalItem]] = {}
         pending = [name]
@@ -241,14 +241,14 @@ class ParseFrames:
             self._holes.append(made)
         return self._holes[number]
 
-    def outline(self, frame: ParseFrame) -> Outline:
+    def outline(self, frame: ParseFrame) -> FrameTemplate:
         """Return `frame` without what follows its rests: what can be read up to a hole is the same wherever such rests
         stand."""
         if frame.outline is None:
-            frame.outline = self._outline(frame) if frame.items else Outline(frame, ())
+            frame.outline = self._outline(frame) if frame.items else FrameTemplate(frame, ())
         return frame.outline
 
-    def _outline(self, frame: ParseFrame) -> Outline:
+    def _outline(self, frame: ParseFrame) -> FrameTemplate:
         behind: dict[ParseFrame, int] = {}
         row = tuple(
             [(tail, behind.setdefault(follow, len(behind))) for tail, follow in sorted(frame.items, key=_by_tail)]
@@ -256,7 +256,7 @@ class ParseFrames:
         found = self._outlined.get(row)
         if found is None:
             found = self._outlined[row] = self.frame([(tail, self.hole(number)) for tail, number in row])
-        return Outline(found, tuple(behind))
+        return FrameTemplate(found, tuple(behind))
 
 
 def _by_tail(item: Item) -> tuple[Suffix, int]:

@@ -38,14 +38,14 @@ _OF_RUN, _NODES_A_CHARGE = 10, 22
 _FIRST = np.ones(1, np.bool_)
 
 
-class Places(NamedTuple):
+class BoundaryNodes(NamedTuple):
     """Nodes of the trie inside tokens, behind which something new begins. Equal ones have the same number."""
 
     nodes: I32
     number: int
 
 
-class Gathered(NamedTuple):
+class GatheredTokens(NamedTuple):
     """Tokens as a bitmask or one by one, and (number of places, frame) where something outside may come."""
 
     row: I32 | None
@@ -122,7 +122,7 @@ class LexemePieces:
 
     # --- places -------------------------------------------------------------------------------------------------------
 
-    def settled(self, nodes: I32) -> Places:
+    def settled(self, nodes: I32) -> BoundaryNodes:
         """Return these nodes, which are distinct, and sorted or in the order of one walk, as a set of places."""
         while True:
             number = int(
@@ -135,11 +135,11 @@ class LexemePieces:
                 return self.places(number)
             self._grow(len(nodes))
 
-    def places(self, number: int) -> Places:
+    def places(self, number: int) -> BoundaryNodes:
         low, high = self._places[number, :2].tolist()
-        return Places(self._pool[low:high], number)
+        return BoundaryNodes(self._pool[low:high], number)
 
-    def united(self, numbers: tuple[int, ...]) -> Places:
+    def united(self, numbers: tuple[int, ...]) -> BoundaryNodes:
         """Return all places of some sets."""
         if len(numbers) == 1:
             return self.places(numbers[0])
@@ -149,7 +149,7 @@ class LexemePieces:
 
     def gathered(
         self, start: int | tuple[int, ...], frame: ParseFrame, most_pieces: int | None = None
-    ) -> Gathered | None:
+    ) -> GatheredTokens | None:
         """Return what can be read from a lexeme's state, or from sets of places, in front of `frame`; None where the
         ways to read tokens are too many for that, or about `most_pieces` new pieces were made."""
         state, number = self._state, self._number(frame)
@@ -171,7 +171,11 @@ class LexemePieces:
             return None
         count = int(state[g.N_TOKENS])
         exits = [(at, self._frames[number]) for at, number in self._exits[: state[g.N_EXITS]].tolist()]
-        return Gathered(None, taken[:count].copy(), exits) if count <= walks.SPARSE else Gathered(row, NO_IDS, exits)
+        return (
+            GatheredTokens(None, taken[:count].copy(), exits)
+            if count <= walks.SPARSE
+            else GatheredTokens(row, NO_IDS, exits)
+        )
 
     def _followed(self, row: I32, taken: I32, most_pieces: int) -> bool:
         """Follow all pairs; False where they are too many."""

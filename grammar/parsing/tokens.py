@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sluicegate.grammar.budget.meter import Exhausted, charge, look, tick
+from sluicegate.grammar.budget.meter import WorkExhausted, charge, look, tick
 from sluicegate.grammar.parsing.configurations import Configuration, Configurations
-from sluicegate.grammar.parsing.frames import Outline, ParseFrame
+from sluicegate.grammar.parsing.frames import FrameTemplate, ParseFrame
 from sluicegate.grammar.parsing.kernels import walk_known
 from sluicegate.grammar.parsing.lexer import OVER, Flags
-from sluicegate.grammar.parsing.pieces import MOST_NODES, LexemePieces, Places, distinct
+from sluicegate.grammar.parsing.pieces import MOST_NODES, BoundaryNodes, LexemePieces, distinct
 from sluicegate.grammar.parsing.walks import SPARSE
 from sluicegate.grammar.reading.mask_builder import MaskBuilder
 from sluicegate.grammar.token_ids import I32, NO_IDS, join
@@ -57,7 +57,7 @@ class TokenPart(NamedTuple):
     row: I32 | None
     ids: I32
     exits: tuple[tuple[tuple[int, ...], int], ...]
-    outer: tuple[tuple[Places, ParseFrame], ...]
+    outer: tuple[tuple[BoundaryNodes, ParseFrame], ...]
 
 
 class TokenParts:
@@ -76,12 +76,12 @@ class TokenParts:
         self._kept = 0
         self._walks_first = False
 
-    def add(self, at: Configuration, builder: MaskBuilder) -> list[tuple[Places, ParseFrame]]:
+    def add(self, at: Configuration, builder: MaskBuilder) -> list[tuple[BoundaryNodes, ParseFrame]]:
         """Add the tokens that stay inside the automaton; return where others may leave it, and the frame there, whose
         text may end or go on outside."""
         self._make_room()
         rows: dict[int, I32] = {}
-        outer: list[tuple[Places, ParseFrame]] = []
+        outer: list[tuple[BoundaryNodes, ParseFrame]] = []
         for part in self._all(at, outer):
             if part.row is not None:
                 rows[id(part.row)] = part.row
@@ -90,7 +90,7 @@ class TokenParts:
             builder.rows.append(self._join(rows))
         return outer
 
-    def _all(self, at: Configuration, outer: list[tuple[Places, ParseFrame]]) -> Iterator[TokenPart]:
+    def _all(self, at: Configuration, outer: list[tuple[BoundaryNodes, ParseFrame]]) -> Iterator[TokenPart]:
         frames = self.configurations.frames
         pending: list[tuple[Start, ParseFrame]] = list(at.parts)
         seen: set[tuple[Start, ParseFrame]] = set()
@@ -98,7 +98,7 @@ class TokenParts:
             tick()
             start, frame = pending.pop()
             # values outside need what really follows them
-            outline = Outline(frame, ()) if self.configurations.outside_terminals else frames.outline(frame)
+            outline = FrameTemplate(frame, ()) if self.configurations.outside_terminals else frames.outline(frame)
             part = self._part(start, outline.frame)
             charge(_OF_STEP + len(part.exits))
             yield part
@@ -215,7 +215,7 @@ class TokenParts:
         states: I32,
         most: int,
     ) -> VocabularyWalk:
-        """Walk as `walk_known` does, in room that is kept. Raises `Exhausted` where that ends early."""
+        """Walk as `walk_known` does, in room that is kept. Raises `WorkExhausted` where that ends early."""
         vocabulary, lexer = self.vocabulary, self.configurations.lexer
         kinds = int(np.bitwise_or.reduce(lexer.kinds_of_bytes[wanted], initial=0))
         row = np.zeros(vocabulary.row_words, np.int32)
@@ -226,7 +226,7 @@ class TokenParts:
             )  # fmt: skip
             charge(_OF_WALK + (seen + n_left) / _NODES_A_CHARGE)
             if seen > most or n_unknown > len(unknown) or n_left > len(left):
-                raise Exhausted
+                raise WorkExhausted
             sparse = count <= SPARSE
             ids = few[:count].copy() if sparse else NO_IDS
             return VocabularyWalk(None if sparse else row, ids, unknown[:n_unknown].copy(), left[:n_left].copy())
@@ -244,7 +244,7 @@ class TokenParts:
         configurations = self.configurations
         accepts = configurations.lexer.accepts
         exits: dict[int, list[int]] = {}
-        outer: list[tuple[Places, ParseFrame]] = []
+        outer: list[tuple[BoundaryNodes, ParseFrame]] = []
         left = left[np.argsort(left[:, 1], kind="stable")]
         numbers, begins = np.unique(left[:, 1], return_index=True)
         for number, nodes in zip(numbers.tolist(), np.split(left[:, 0], begins[1:]), strict=False):
@@ -259,7 +259,7 @@ class TokenParts:
 
     # --- what goes on outside -----------------------------------------------------------------------------------------
 
-    def remainders(self, places: Places) -> TrieNode:
+    def remainders(self, places: BoundaryNodes) -> TrieNode:
         """Return the parts of tokens after `places`, as a small trie of those that begin with a wanted byte."""
         known = self._tries.get(places.number)
         if known is None:

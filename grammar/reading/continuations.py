@@ -20,13 +20,13 @@ _DEEP = 20
 """Continuations asked within each other from which on the next is walked: each takes some twenty frames of Python."""
 
 
-class _Asking(threading.local):
+class _NestingDepth(threading.local):
     """How many continuations are being asked within each other."""
 
     depth = 0
 
 
-_asking = _Asking()
+_asking = _NestingDepth()
 
 
 class Continuation:
@@ -121,7 +121,7 @@ class Continuation:
         return self._asked == outcome and outcome not in self._lookahead
 
 
-class Many(Continuation):
+class ContinuationUnion(Continuation):
     """Several continuations of the same piece of text: readings that differ only in what surrounds it."""
 
     __slots__ = ("is_end",)

@@ -124,7 +124,7 @@ def _last_part(begun: Any, item: Any) -> str | None:
     return _last_part(begun[last], members[last])
 
 
-class Checked:
+class ValidatorGuard:
     """The object or array just closed passes (or fails, as `expected` says) a whole validator."""
 
     def __init__(self, validator: Callable[[Any], bool], expected: bool) -> None:
@@ -158,7 +158,7 @@ class HasDuplicates:
         return None
 
 
-class Together:
+class AllGuards:
     """All of several guards."""
 
     def __init__(self, guards: tuple[Guard, ...]) -> None:
@@ -174,7 +174,7 @@ class Together:
 def all_of(*guards: Guard | None) -> Guard | None:
     real = tuple(guard for guard in guards if guard is not None)
     if len(real) > 1:
-        return Together(real)
+        return AllGuards(real)
     return real[0] if real else None
 
 

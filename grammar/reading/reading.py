@@ -26,7 +26,7 @@ Place = tuple[Any, tuple[int, ...]]
 anything can go on in every way in which the other can."""
 
 
-class AnswerOfGuard(NamedTuple):
+class GuardResult(NamedTuple):
     """What `guard` answered after a text of `size` bytes; `end_offset` as in `Run.passes`."""
 
     size: int
@@ -46,7 +46,7 @@ class Run:
         self.tape = tape
         self.asked = False
         self.by_text = False
-        self.answers: list[AnswerOfGuard] = []
+        self.answers: list[GuardResult] = []
 
     def passes(self, guard: Guard, end_offset: int) -> bool:
         """Ask `guard`, and note that one was asked. `end_offset`: 0 if the value ended with the last byte, 1 if that
@@ -56,7 +56,7 @@ class Run:
         look()
         size = len(self.tape.text)
         passed = guard.allows(self.tape, size - end_offset)
-        self.answers.append(AnswerOfGuard(size, guard, end_offset, passed))
+        self.answers.append(GuardResult(size, guard, end_offset, passed))
         return passed
 
     def reads_text(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.lexemes.base import Lexeme
-from sluicegate.grammar.reading.continuations import Continuation, Many, followed
+from sluicegate.grammar.reading.continuations import Continuation, ContinuationUnion, followed
 from sluicegate.grammar.reading.lookahead import HOLE, Lookahead
 from sluicegate.grammar.reading.mask_builder import MaskBuilder
 from sluicegate.grammar.reading.reading import MANY_BYTES, Place, Reading, Run, usual_bytes
@@ -109,7 +109,7 @@ class ValueSource(Protocol):
     def start(self, terms: Any, follow: Continuation) -> ValueStart:
         """Return the start for these arguments: the same object every time, as long as it is kept."""
 
-    def many(self, branches: tuple[Continuation, ...]) -> Many: ...
+    def many(self, branches: tuple[Continuation, ...]) -> ContinuationUnion: ...
 
     def pointer(self, terms: Any) -> str:
         """Return the pointer to the first schema among `terms`, for messages; "" if there is none."""

@@ -24,10 +24,10 @@ def closed(schema: Any) -> Any:
     nowhere."""
     if not isinstance(schema, dict):
         return schema
-    return _Closing(schema).run()
+    return _ClosedTargets(schema).run()
 
 
-class _Closing:
+class _ClosedTargets:
     """Closes each target of a reference once, and keeps it in `$defs` beside what was there."""
 
     def __init__(self, root: dict[str, Any]) -> None:

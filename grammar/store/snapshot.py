@@ -33,7 +33,7 @@ CLASSES_BYTES = 32 << 20
 _DEEPEST = 1_000
 
 
-class Unusable(ValueError):
+class SnapshotMismatch(ValueError):
     """Arrays that are whole but do not fit together."""
 
 
@@ -61,7 +61,7 @@ def restore(vocabulary: Vocabulary, folder: Folder) -> bool:
         remainders = _words(arrays)
         punctuation = vocabulary.punctuation_of(remainders)
         classes = list(_classes(arrays, vocabulary, len(punctuation.all)))
-    except (Unusable, KeyError, IndexError, TypeError) as error:
+    except (SnapshotMismatch, KeyError, IndexError, TypeError) as error:
         folder.discard(name, f"does not fit its vocabulary ({error})")
         return False
     vocabulary.restore(trie, slices, remainders, punctuation)
@@ -87,13 +87,13 @@ def keep(vocabulary: Vocabulary, folder: Folder) -> bool:
 def _array(arrays: Arrays, name: str, kind: type[np.generic], size: int | None = None) -> npt.NDArray[Any]:
     found = arrays[name]
     if found.dtype != kind or found.ndim != 1 or (size is not None and found.size != size):
-        raise Unusable(f"{name} is {found.dtype}{list(found.shape)}")
+        raise SnapshotMismatch(f"{name} is {found.dtype}{list(found.shape)}")
     return found
 
 
 def _within(name: str, found: npt.NDArray[Any], low: int, high: int) -> None:
     if found.size and (found.min() < low or found.max() >= high):
-        raise Unusable(f"{name} holds a number that is not from {low} to {high - 1}")
+        raise SnapshotMismatch(f"{name} holds a number that is not from {low} to {high - 1}")
 
 
 def _order(arrays: Arrays, vocabulary: Vocabulary) -> I32:
@@ -101,7 +101,7 @@ def _order(arrays: Arrays, vocabulary: Vocabulary) -> I32:
     found = _array(arrays, "order", np.int32)
     _within("order", found, 0, len(vocabulary.words))
     if not is_in_order(vocabulary.spelled, found):
-        raise Unusable("the tokens are not in order")
+        raise SnapshotMismatch("the tokens are not in order")
     return found
 
 
@@ -117,7 +117,7 @@ def _words(arrays: Arrays) -> list[bytes]:
     data, sizes = arrays["remainders"].tobytes(), _array(arrays, "remainders.sizes", np.int32)
     _within("remainders.sizes", sizes, 1, _DEEPEST + 1)
     if int(sizes.sum()) != len(data):
-        raise Unusable("remainders are cut off")
+        raise SnapshotMismatch("remainders are cut off")
     ends = np.cumsum(sizes).tolist()
     return [data[end - size : end] for end, size in zip(ends, sizes.tolist(), strict=True)]
 
@@ -190,7 +190,7 @@ def _classes(arrays: Arrays, vocabulary: Vocabulary, punctuation: int) -> Iterab
         key = (quoted[i], digest) if state < 0 else (quoted[i], digest, state)
         closers, numbers, tokens = (parts[name][i] for name in _ENDING)
         if numbers.size != tokens.size:
-            raise Unusable("an ending has more remainders than tokens, or fewer")
+            raise SnapshotMismatch("an ending has more remainders than tokens, or fewer")
         ending = (Ending(0, closers, numbers, tokens),) if ends[i] else ()
         yield key, RootClass(next(each).copy() if has_row[i] else None, parts["ids"][i], ending)
 
@@ -198,5 +198,5 @@ def _classes(arrays: Arrays, vocabulary: Vocabulary, punctuation: int) -> Iterab
 def _split(found: I32, sizes: I32) -> Sequence[I32]:
     _within("sizes", sizes, 0, found.size + 1)
     if int(sizes.sum()) != found.size:
-        raise Unusable("lists of tokens are cut off")
+        raise SnapshotMismatch("lists of tokens are cut off")
     return [part.copy() for part in np.split(found, np.cumsum(sizes)[:-1])] if sizes.size else []

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import BinaryIO, cast
 
-from sluicegate.plugins.compiled.compile_mode import COMPILE_MODE, Compilable, CompileKind, KernelBuilder, Types
 from sluicegate.plugins.compiled.child import NICENESS
+from sluicegate.plugins.compiled.compile_mode import COMPILE_MODE, Compilable, CompileKind, KernelBuilder, Types
 from sluicegate.plugins.compiled.request import KernelReply, KernelRequest, receive, send
 
 log = logging.getLogger("sluicegate.compiled")

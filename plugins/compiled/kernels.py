@@ -4,9 +4,8 @@ numba caches code by the path and the time of one file, and looks at no other. H
 (`digest_of`), with the argument types, the CPU and the versions of Python, numba and LLVM. So it survives a move or an
 upgrade of other files, and stale code is never loaded.
 
-A kernel is compiled at its first call. Where `COMPILE_MODE.builder` is set, a kernel with a Python form is not compiled in
-this process: it runs that form, with the same result, until the builder delivers its code.
-"""
+A kernel is compiled at its first call. Where `COMPILE_MODE.builder` is set, a kernel with a Python form is not compiled
+in this process: it runs that form, with the same result, until the builder delivers its code."""
 
 from __future__ import annotations
 

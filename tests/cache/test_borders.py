@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from sluicegate.cache import MemoryCache, MemoryStore, SingleFlight, SqliteStore, TieredCache, canonical
-from sluicegate.cache.entries import IndexRow, Kept, labels_of
+from sluicegate.cache.entries import CacheEntry, IndexRow, labels_of
 from sluicegate.cache.lookup import CacheQuestion
 from sluicegate.cache.semantic import CallableEmbedder, HashedNgrams, index
 from sluicegate.cache.semantic.index import Partition
 from sluicegate.cache.semantic.tier import SemanticTier
-from sluicegate.cache.semantic.verified import SAMPLES, Verified, confident_share, same_answers
+from sluicegate.cache.semantic.verified import SAMPLES, VerifiedMode, confident_share, same_answers
 from sluicegate.cache.stores.codec import HEAD_BYTES, decode, decode_row, encode, encode_row, has_label, mark
 from sluicegate.cache.stores.memory import entry_bytes
 from sluicegate.cache.stores.redis_client import _parts, _place
@@ -85,10 +85,10 @@ def test_names_and_sets_have_one_order() -> None:
 
 def test_a_head_tells_which_labels_an_entry_has() -> None:
     labels = ("tag:a", "tag:b", "rails:r")
-    entry = encode(KEY, Kept(ANSWERS, 1.0, labels), {})
+    entry = encode(KEY, CacheEntry(ANSWERS, 1.0, labels), {})
     for head in (entry, entry[:HEAD_BYTES]):
         assert [has_label(head, mark(name)) for name in (*labels, "tag:c", "tag:")] == [True] * 3 + [False] * 2
-    bare = encode(KEY, Kept(ANSWERS, 1.0), {})
+    bare = encode(KEY, CacheEntry(ANSWERS, 1.0), {})
     assert not has_label(bare, mark("tag:a"))
     assert not has_label(bare[:4], mark("tag:a"))
     assert all(has_label(odd, mark("tag:a")) for odd in (None, "SG1", b"", b"SG1", b"SG2" + entry[3:]))
@@ -103,12 +103,12 @@ def test_an_answer_keeps_every_field() -> None:
         {"closed": "repetition"},
         {"stopped_by": "x"},
     ):
-        kept = Kept((Answer(0, "a", "stop", **named),), 1.0)
+        kept = CacheEntry((Answer(0, "a", "stop", **named),), 1.0)
         store = encode(KEY, kept, {"tag:x": "9"})
         assert decode_whole(store) == kept
 
 
-def decode_whole(data: bytes) -> Kept:
+def decode_whole(data: bytes) -> CacheEntry:
     return decode(KEY, data)[0]
 
 
@@ -182,11 +182,11 @@ async def test_hits_misses_and_what_is_kept_are_counted_apart(store: Any) -> Non
     assert (await store.get(KEY)).kept is None
     assert counts() == [0, 1, 0, 0]
     epochs = (await store.get(KEY)).epochs
-    assert await store.put(KEY, Kept(ANSWERS, 1.0), epochs)
+    assert await store.put(KEY, CacheEntry(ANSWERS, 1.0), epochs)
     assert counts() == [0, 2, 1, 0]
     assert (await store.get(KEY)).kept is not None
     assert counts() == [1, 2, 1, 0]
-    assert not await store.put(CacheKey("t", "m", "ef" * 32), Kept((Answer(0, "cut", "length"),), 1.0), epochs)
+    assert not await store.put(CacheKey("t", "m", "ef" * 32), CacheEntry((Answer(0, "cut", "length"),), 1.0), epochs)
     assert counts() == [1, 2, 1, 1]
     await store.drop(KEY)
     assert (await store.get(KEY)).kept is None
@@ -196,7 +196,7 @@ async def test_hits_misses_and_what_is_kept_are_counted_apart(store: Any) -> Non
 async def test_a_purge_of_one_tenant_leaves_the_epochs_of_another(store: Any) -> None:
     """And one for all counts for each, whoever purged before."""
     other = CacheKey("u", "m", "cd" * 32)
-    kept = Kept(ANSWERS, 1.0, ("tag:a",))
+    kept = CacheEntry(ANSWERS, 1.0, ("tag:a",))
     for key in (KEY, other):
         assert await store.put(key, kept, (await store.get(key)).epochs)
     assert await store.purge("t", "tag:b") == 0
@@ -311,7 +311,7 @@ def test_the_confident_share_is_where_chernoffs_bound_meets_the_confidence(right
 
 
 def test_only_what_was_learned_of_an_entry_and_lately_counts() -> None:
-    verified = Verified(0.05, max_entries=2)
+    verified = VerifiedMode(0.05, max_entries=2)
     for _ in range(SAMPLES):
         verified.learn("a", 0.9, False)
     assert verified.chance("a", 0.9) == pytest.approx(0.05)
@@ -377,7 +377,7 @@ def test_hosts_are_read_with_their_ports() -> None:
 @pytest.mark.parametrize("tags", [1, 29, 32])
 def test_as_many_tags_as_may_be_asked_for_can_be_read_back(tags: int) -> None:
     labels = labels_of("v", "t", "r", [f"tag-{n}" for n in range(tags)])
-    assert decode(KEY, encode(KEY, Kept(ANSWERS, 1.0, labels), {}))[0].labels == labels
+    assert decode(KEY, encode(KEY, CacheEntry(ANSWERS, 1.0, labels), {}))[0].labels == labels
 
 
 def test_the_best_of_more_rows_than_are_computed_is_among_them() -> None:

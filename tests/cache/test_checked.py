@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluicegate.cache.entries import Kept
+from sluicegate.cache.entries import CacheEntry
 from sluicegate.cache.stores import codec
-from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, Damaged
+from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, CorruptEntry
 from sluicegate.cache.stores.sqlite_store import SqliteStore
 from sluicegate.plugins import Answer, CacheKey, TokenLogprob, ToolCall, Usage
 
 KEY = CacheKey("t", "m", "ab" * 32)
 LOGPROB = TokenLogprob(5, "a", b"a", -0.5, ((6, "b", b"b", -1.0),))
-KEPT = Kept(
+KEPT = CacheEntry(
     (
         Answer(0, "hello", "stop", (LOGPROB,)),
         Answer(1, "", "tool_calls", reasoning="why", tool_calls=(ToolCall("c", "f", "{}"),), closed="length"),
@@ -80,12 +80,12 @@ def test_a_field_of_another_type_or_past_its_bounds_is_damage(path: tuple[Any, .
     for value in VALUES:
         try:
             kept, epochs = codec.decode(KEY, forged(with_value(path, value)))
-        except Damaged:
+        except CorruptEntry:
             continue
         assert_sound(kept, epochs)
 
 
-def assert_sound(kept: Kept, epochs: dict[str, str]) -> None:
+def assert_sound(kept: CacheEntry, epochs: dict[str, str]) -> None:
     """Assert that whatever is let in can be answered with."""
     for answer in kept.answers:
         assert isinstance(answer.text, str)
@@ -108,15 +108,15 @@ def assert_sound(kept: Kept, epochs: dict[str, str]) -> None:
     st.sampled_from([(), *PATHS]),
 )
 def test_any_json_is_an_entry_or_damage(value: Any, path: tuple[Any, ...]) -> None:
-    with contextlib.suppress(Damaged):
+    with contextlib.suppress(CorruptEntry):
         assert_sound(*codec.decode(KEY, forged(with_value(path, value) if path else value)))
 
 
 @pytest.mark.parametrize("data", [None, "text", 7, 1.5, b"", b"SG1", b"SG1\xff", b"\0" * (MAX_ENTRY_BYTES + 1)])
 def test_what_is_no_bytes_or_too_many_is_damage(data: object) -> None:
-    with pytest.raises(Damaged):
+    with pytest.raises(CorruptEntry):
         codec.decode(KEY, data)
-    with pytest.raises(Damaged):
+    with pytest.raises(CorruptEntry):
         codec.decode_row("t", "s", data)
 
 

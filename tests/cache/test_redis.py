@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.cache import CacheQuestion, Kept, RedisStore, TenantSealer, TieredCache, Tls, label
+from sluicegate.cache import CacheEntry, CacheQuestion, RedisStore, TenantSealer, TieredCache, Tls, label
 from sluicegate.cache.semantic import HashedNgrams
 from sluicegate.cache.semantic.tier import SemanticTier
 from sluicegate.cache.stores.redis_client import SHARED_CONNECTIONS, connect
@@ -306,7 +306,7 @@ async def test_a_store_can_be_used_by_key_alone(server: RedisServer) -> None:
     store = RedisStore(server.url, 60, deadline_s=2)
     await store.store(asked().key, ANSWERS)
     assert await store.look_up(asked().key) == ANSWERS
-    assert not await store.put(asked("x").key, Kept((), 0.0), None)
+    assert not await store.put(asked("x").key, CacheEntry((), 0.0), None)
     await store.close()
 
 

@@ -23,7 +23,7 @@ class Service:
         self.probes = 0
         self.at_once = 0
         self.most_at_once = 0
-        self.calls = ResilientCalls("service", self.probe, self.counts, first_pause_s=0.01, max_pause_s=0.02, **named)  # type: ignore[arg-type]
+        self.guarded = ResilientCalls("service", self.probe, self.counts, first_pause_s=0.01, max_pause_s=0.02, **named)  # type: ignore[arg-type]
 
     async def probe(self) -> None:
         self.probes += 1
@@ -45,7 +45,7 @@ class Service:
             self.at_once -= 1
 
     async def ask(self) -> str:
-        return await self.calls.call(self.work, "nothing")
+        return await self.guarded.call(self.work, "nothing")
 
 
 async def test_it_opens_after_three_failures_and_closes_when_a_probe_succeeds() -> None:
@@ -53,10 +53,10 @@ async def test_it_opens_after_three_failures_and_closes_when_a_probe_succeeds() 
     service.works = False
     assert [await service.ask() for _ in range(6)] == ["nothing"] * 6
     assert service.calls == 3
-    assert service.calls.is_open
+    assert service.guarded.is_open
     await soon(lambda: service.probes >= 2)  # nobody asked, and still it looks
     service.works = True
-    await soon(lambda: not service.calls.is_open)
+    await soon(lambda: not service.guarded.is_open)
     assert await service.ask() == "done"
     assert service.counts.values == {"errors_total": 3, "opened_total": 1, "skipped_total": 3}
 
@@ -66,7 +66,7 @@ async def test_a_success_in_between_keeps_it_closed() -> None:
     for works in (False, False, True) * 4:
         service.works = works
         await service.ask()
-    assert not service.calls.is_open
+    assert not service.guarded.is_open
 
 
 async def test_a_slow_call_costs_its_deadline_and_goes_on_alone() -> None:
@@ -128,5 +128,5 @@ async def test_closing_ends_what_is_under_way() -> None:
     service.stuck = asyncio.Event()
     await service.ask()
     assert service.at_once == 1
-    await service.calls.close()
+    await service.guarded.close()
     assert service.at_once == 0

@@ -16,7 +16,7 @@ from sluicegate.cache.entries import IndexRow
 from sluicegate.cache.semantic import CallableEmbedder, HashedNgrams
 from sluicegate.cache.semantic.index import Partition, rotation
 from sluicegate.cache.semantic.tier import SemanticTier
-from sluicegate.cache.semantic.verified import Verified, confident_share, same_answers
+from sluicegate.cache.semantic.verified import VerifiedMode, confident_share, same_answers
 from sluicegate.plugins import Answer, Caller, Usage
 from tests.cache.examples import answer, asked
 from tests.cache.redis_server import RedisServer, needs_redis
@@ -133,7 +133,7 @@ def test_the_lower_limit_is_below_the_share_and_rises_with_evidence() -> None:
 def test_the_share_of_wrong_answers_stays_within_the_bound(right: float, bound: float) -> None:
     """400 prompts to each of 75 entries that are right with a fixed chance."""
     random = Random(int(right * 100) + int(bound * 1000))
-    verified = Verified(bound, random=random)
+    verified = VerifiedMode(bound, random=random)
     wrong = served = 0
     for entry in range(75):
         for _ in range(400):
@@ -149,7 +149,7 @@ def test_the_share_of_wrong_answers_stays_within_the_bound(right: float, bound: 
 
 
 def test_samples_of_nearer_prompts_say_nothing_about_farther_ones() -> None:
-    verified = Verified(0.05)
+    verified = VerifiedMode(0.05)
     for _ in range(200):
         verified.learn("e", 0.95, True)
     assert verified.chance("e", 0.96) > 0.9
@@ -273,7 +273,7 @@ async def test_hundreds_of_rows_of_another_gateway_are_read_on_in_the_background
 
 
 async def test_in_verified_mode_near_answers_are_tried_out_before_they_are_trusted() -> None:
-    tier = SemanticTier(HashedNgrams(), verified=Verified(0.2, random=Random(1)))
+    tier = SemanticTier(HashedNgrams(), verified=VerifiedMode(0.2, random=Random(1)))
     cache = TieredCache(MemoryStore(10_000_000, 60), tier)
     await keep(cache, "How do I reset my password?", "so")
     served = 0

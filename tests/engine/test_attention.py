@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate.engine import load_model
-from sluicegate.engine.attention.paged import InPlaceLayout, Scoring, StepLayout, Stretch
+from sluicegate.engine.attention.paged import InPlaceLayout, Scoring, StepLayout, TokenSpan
 from sluicegate.engine.memory.kv import KVPool, LayerShape
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, prompts, run, serving
@@ -58,7 +58,7 @@ def test_both_layouts_compute_attention(
         v = torch.randn(kv_heads, start + count, value_dim, generator=random)
         pool.write(0, where[:start], k[None, :, :start], v[None, :, :start])
         histories.append((k, v))
-        asked.append(Stretch(start, count, table))
+        asked.append(TokenSpan(start, count, table))
         slots.append(where[start:])
     new_k = torch.cat([k[:, s.start :] for (k, _), s in zip(histories, asked, strict=True)], 1)[None]
     new_v = torch.cat([v[:, s.start :] for (_, v), s in zip(histories, asked, strict=True)], 1)[None]
@@ -81,7 +81,7 @@ def test_both_layouts_compute_attention(
 def test_a_nan_in_a_key_is_not_lost_in_the_kernel() -> None:
     """A broken model must be found by its NaN logits."""
     pool = KVPool([LayerShape(1, 8, 8, 1)], 2, BLOCK, torch.float32, torch.device("cpu"))
-    layout = InPlaceLayout(pool, [Stretch(2, 1, np.array([0]))], torch.tensor([2]))
+    layout = InPlaceLayout(pool, [TokenSpan(2, 1, np.array([0]))], torch.tensor([2]))
     pool.keys[0][0, 1, 0, 3] = float("nan")
     one = torch.ones(1, 1, 1, 8)
     assert layout.attend(0, one, one, one, Scoring(1.0)).isnan().all()

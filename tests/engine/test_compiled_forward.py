@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from sluicegate.engine.attention.paged import Stretch
+from sluicegate.engine.attention.paged import TokenSpan
 from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.cpu.kernels.attention import attend_block, scratch_floats
 from sluicegate.engine.cpu.kernels.blends import blend
@@ -164,7 +164,7 @@ def test_more_threads_give_the_same_bits(tiny: MakeModel) -> None:
     logits = []
     for threads in (1, 3):
         runner = ModelRunner(model, 32, BLOCK, threads=threads)
-        stretch = Stretch(0, 40, np.arange(10))
+        stretch = TokenSpan(0, 40, np.arange(10))
         positions = np.arange(40)
         decoder = runner._decoder
         assert decoder is not None

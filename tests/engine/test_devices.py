@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from sluicegate.engine import LoadedModel
-from sluicegate.engine.attention.paged import Stretch
+from sluicegate.engine.attention.paged import TokenSpan
 from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.batching.sample_rows import SampleRow
 from sluicegate.engine.batching.step_inputs import StepInputs
@@ -67,7 +67,11 @@ def test_a_forward_pass_stays_on_its_device(family: str, tiny: MakeModel) -> Non
     """Single tokens, a draft and a chunk in one step."""
     model = _on_meta(tiny(family))
     runner = ModelRunner(model, 16, 4, attention="reference")
-    stretches = [Stretch(5, 1, np.array([0, 1])), Stretch(2, 3, np.array([2, 3])), Stretch(0, 9, np.array([4, 5, 6]))]
+    stretches = [
+        TokenSpan(5, 1, np.array([0, 1])),
+        TokenSpan(2, 3, np.array([2, 3])),
+        TokenSpan(0, 9, np.array([4, 5, 6])),
+    ]
     positions = np.concatenate([np.arange(s.start, s.end) for s in stretches])
     slots = np.concatenate([s.table[np.arange(s.start, s.end) // 4] * 4 for s in stretches])
     found = runner._run(StepInputs(positions % 7, positions, slots, np.array([0, 3, 12]), stretches))

@@ -14,7 +14,7 @@ import torch
 from sluicegate.engine import Engine, EngineSettings, LoadedModel, ModelSettings
 from sluicegate.engine.batching.scheduler import Scheduler
 from sluicegate.engine.memory.blocks import BlockPool
-from sluicegate.engine.sampling.outcomes import Drawn, MaskRows
+from sluicegate.engine.sampling.outcomes import MaskRows, SampledToken
 from sluicegate.engine.sampling.sampler import Sampler
 from sluicegate.engine.sequences.drafting import DraftAcceptance, draft_length
 from sluicegate.engine.sequences.sequence import SequenceState
@@ -199,7 +199,7 @@ def test_guessed_pairs_have_the_models_own_distribution(count: int) -> None:
     def draw(logits: torch.Tensor, position: int, of: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
         rows = [everyone[at]._replace(ahead=position) for at in of]
         found = sampler.draw(logits.clone(), rows, MaskRows())
-        return np.array([one.token_id for one in found if isinstance(one, Drawn)])
+        return np.array([one.token_id for one in found if isinstance(one, SampledToken)])
 
     everyone = [a_row([0], temperature=1.0, seed=seed) for seed in range(count)]
     all_of_them = np.arange(count)

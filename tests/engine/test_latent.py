@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from sluicegate.engine import EngineSettings, ModelSettings, load_model
 from sluicegate.engine.attention import latent
 from sluicegate.engine.attention.latent import LatentHeads, alike
-from sluicegate.engine.attention.paged import Scoring, StepLayout, Stretch
+from sluicegate.engine.attention.paged import Scoring, StepLayout, TokenSpan
 from sluicegate.engine.construction import load, make_core
 from sluicegate.engine.cpu import CpuSmallLinear
 from sluicegate.engine.memory.kv import KVPool, LayerShape, attend
@@ -55,7 +55,7 @@ def _step(
         where = torch.from_numpy(table[positions // BLOCK] * BLOCK + positions % BLOCK)
         kept = (torch.randn(1, 1, start + count, width, generator=random) for width in (SHARED, WIDE))
         histories.append((where, *kept))
-        asked.append(Stretch(start, count, table))
+        asked.append(TokenSpan(start, count, table))
         slots.append(where[start:])
         pool.write(0, where[:start], *(one[:, :, :start] for one in histories[-1][1:]))
     new = [torch.cat([one[at][:, :, -s.count :] for one, s in zip(histories, asked, strict=True)], 2) for at in (1, 2)]

@@ -14,13 +14,13 @@ import pytest
 import torch
 
 from sluicegate.engine import Engine, EngineSettings, LoadedModel, ModelSettings, load_model
-from sluicegate.engine.attention.paged import Stretch
+from sluicegate.engine.attention.paged import TokenSpan
 from sluicegate.engine.attention.recurrent import StateStep, advancing
 from sluicegate.engine.batching.batch import Batch
 from sluicegate.engine.construction import make_core
 from sluicegate.engine.cpu import CpuSmallLinear
 from sluicegate.engine.loop.core import EngineCore
-from sluicegate.engine.memory.states import StateKey, StatePool, StatesElsewhere, StateShape
+from sluicegate.engine.memory.states import StateKey, StatePool, StatePositionError, StateShape
 from sluicegate.engine.model.loading import load_lora
 from sluicegate.engine.sequences.delivery import Outbox
 from sluicegate.plugins import GenerationFailed, ModelLoadError, RequestError
@@ -208,8 +208,8 @@ def _pool() -> StatePool:
     return StatePool([StateShape(KEY, (2, 3), torch.float32)], 4, torch.device("cpu"))
 
 
-def _stretch(start: int, count: int, place: int) -> Stretch:
-    return Stretch(start, count, None, 0, place)  # type: ignore[arg-type]  # tables are for attention
+def _stretch(start: int, count: int, place: int) -> TokenSpan:
+    return TokenSpan(start, count, None, 0, place)  # type: ignore[arg-type]  # tables are for attention
 
 
 def _shift(rows: torch.Tensor, states: StateStep) -> torch.Tensor:
@@ -249,7 +249,7 @@ def test_a_step_that_does_not_go_on_where_the_states_are_is_refused() -> None:
     with advancing(pool, [_stretch(0, 3, 1)]):
         pass
     for start in (2, 4):
-        with pytest.raises(StatesElsewhere, match=f"stand for 3 tokens, and the step begins at {start}"):
+        with pytest.raises(StatePositionError, match=f"stand for 3 tokens, and the step begins at {start}"):
             StateStep(pool, [_stretch(start, 1, 1)])
     StateStep(pool, [_stretch(3, 1, 1)])
     StateStep(pool, [_stretch(0, 1, 1)])
@@ -266,7 +266,7 @@ def test_a_step_that_raises_keeps_no_state() -> None:
     with pytest.raises(RuntimeError, match="out of memory"):
         half_a_step()
     assert not pool._tensors[KEY].any()
-    with pytest.raises(StatesElsewhere):
+    with pytest.raises(StatePositionError):
         pool.check(1, 3)
 
 

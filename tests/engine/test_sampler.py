@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sluicegate.engine.batching.sample_rows import SampleRow
 from sluicegate.engine.sampling.bitmasks import apply_bitmask, forbid, words_for
 from sluicegate.engine.sampling.cpu_draws import CpuDraws
-from sluicegate.engine.sampling.outcomes import Drawn, MaskRows
+from sluicegate.engine.sampling.outcomes import MaskRows, SampledToken
 from sluicegate.engine.sampling.params import OFF, draw_rule
 from sluicegate.engine.sampling.rng import seed_of_choice, uniform
 from sluicegate.engine.sampling.sampler import Sampler
@@ -86,7 +86,7 @@ def test_draws_follow_the_reference_distribution(case: dict[str, object]) -> Non
             for i in range(count // 20)
         ]
         for outcome in Sampler(V).draw(logits.repeat(len(rows), 1), rows, MaskRows()):
-            assert isinstance(outcome, Drawn)
+            assert isinstance(outcome, SampledToken)
             drawn[outcome.token_id] += 1
     assert not row.rule.greedy
     for token, p in enumerate(expected):
@@ -112,8 +112,8 @@ def test_greedy_takes_the_likeliest_after_penalties_and_bias() -> None:
     logits[0, 3], logits[0, 5] = 2.0, 1.5
     plain = a_row([3, 3], prompt_length=0, vocab_size=V)
     penalised = a_row([3, 3], prompt_length=0, vocab_size=V, frequency_penalty=0.5)
-    assert Sampler(V).draw(logits.clone(), [plain], MaskRows()) == [Drawn(3)]
-    assert Sampler(V).draw(logits.clone(), [penalised], MaskRows()) == [Drawn(5)]
+    assert Sampler(V).draw(logits.clone(), [plain], MaskRows()) == [SampledToken(3)]
+    assert Sampler(V).draw(logits.clone(), [penalised], MaskRows()) == [SampledToken(5)]
 
 
 def test_logprobs_are_of_the_model_itself() -> None:
@@ -125,11 +125,11 @@ def test_logprobs_are_of_the_model_itself() -> None:
     ]
     first, second = Sampler(V).draw(logits.clone(), rows, MaskRows())
     expected = torch.log_softmax(logits[0], -1)
-    assert isinstance(first, Drawn)
+    assert isinstance(first, SampledToken)
     assert first.token_id == 4
     assert first.logprob == pytest.approx(float(expected[4]))
     assert [token for token, _ in first.top] == expected.topk(3).indices.tolist()
-    assert isinstance(second, Drawn)
+    assert isinstance(second, SampledToken)
     assert (second.logprob, second.top) == (None, ())
 
 
@@ -139,7 +139,7 @@ def test_padding_is_never_sampled() -> None:
     for seed in range(200):
         row = a_row([1], vocab_size=V, temperature=1.0, seed=seed)
         (outcome,) = Sampler(V - 8).draw(logits.clone(), [row], MaskRows())
-        assert isinstance(outcome, Drawn)
+        assert isinstance(outcome, SampledToken)
         assert outcome.token_id < V - 8
 
 
@@ -159,8 +159,10 @@ def test_a_constrained_row_without_a_mask_fails_closed() -> None:
     rows = [a_row([1], vocab_size=V, matcher=matcher), a_row([1], vocab_size=V)]
     first, second = Sampler(V).draw(some_logits(2), rows, MaskRows())
     assert isinstance(first, GenerationFailed)
-    assert isinstance(second, Drawn)
-    assert all(isinstance(o, Drawn) for o in Sampler(V).draw(some_logits(2), rows, MaskRows(free=frozenset({0}))))
+    assert isinstance(second, SampledToken)
+    assert all(
+        isinstance(o, SampledToken) for o in Sampler(V).draw(some_logits(2), rows, MaskRows(free=frozenset({0})))
+    )
 
 
 def test_a_mask_that_allows_nothing_fails_the_row() -> None:
@@ -175,8 +177,8 @@ def test_rows_that_may_not_end_yet_never_draw_the_end() -> None:
     logits = torch.zeros(1, V)
     logits[0, 2] = 60.0
     row = a_row([1], vocab_size=V)
-    assert Sampler(V, (2,)).draw(logits.clone(), [row], MaskRows()) == [Drawn(2)]
-    assert Sampler(V, (2,)).draw(logits.clone(), [row], MaskRows(unending=[0])) != [Drawn(2)]
+    assert Sampler(V, (2,)).draw(logits.clone(), [row], MaskRows()) == [SampledToken(2)]
+    assert Sampler(V, (2,)).draw(logits.clone(), [row], MaskRows(unending=[0])) != [SampledToken(2)]
 
 
 @settings(max_examples=60, deadline=None)

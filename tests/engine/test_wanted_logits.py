@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from sluicegate.engine import load_model
-from sluicegate.engine.attention.paged import Stretch
+from sluicegate.engine.attention.paged import TokenSpan
 from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.cpu import Decoder, WantedLogits
 from sluicegate.engine.sampling.bitmasks import words_for
@@ -37,7 +37,7 @@ class Pass:
         """Logits [ROWS, V]; `UNTOUCHED` where none were computed."""
         ids, places = np.arange(ROWS) * 7 % self.vocab, np.arange(ROWS)
         self.decoder._logits.fill_(UNTOUCHED)
-        stretch = Stretch(0, ROWS, np.arange(words_for(ROWS * 32 // BLOCK)))
+        stretch = TokenSpan(0, ROWS, np.arange(words_for(ROWS * 32 // BLOCK)))
         return self.decoder.run(ids, places, places, places, [stretch], (), wanted).clone()
 
 

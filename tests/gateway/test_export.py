@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sluicegate.gateway.telemetry.otlp.export import BATCH, Exporter, exporter_of
-from sluicegate.gateway.telemetry.otlp.sending import Refused, Sender, Target
+from sluicegate.gateway.telemetry.otlp.sending import ExportRefused, ExportTarget, Sender
 from sluicegate.plugins import ConfigurationError
 from tests.gateway.test_otlp import a_finished
 from tests.waiting import until
@@ -147,8 +147,8 @@ def test_a_collector_that_misbehaves_costs_its_batch_only(answer: Answer) -> Non
 
 def test_a_collector_that_drips_costs_one_try_its_time_limit() -> None:
     with a_collector(drip) as collector:
-        sender = Sender(Target(f"http://127.0.0.1:{collector.server_port}/v1/traces", timeout_s=0.2))
-        with pytest.raises(Refused, match="TimeoutError after 3 tries"):
+        sender = Sender(ExportTarget(f"http://127.0.0.1:{collector.server_port}/v1/traces", timeout_s=0.2))
+        with pytest.raises(ExportRefused, match="TimeoutError after 3 tries"):
             sender.send(b"x")
         sender.close()
         assert len(collector.bodies) == 3  # type: ignore[attr-defined]
@@ -176,7 +176,7 @@ def test_what_is_queued_is_sent_before_the_process_ends() -> None:
 
 def test_a_protocol_that_is_not_spoken_is_refused_at_start() -> None:
     with pytest.raises(ConfigurationError, match="http/protobuf"):
-        Target.of({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "TRACES")
+        ExportTarget.of({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "TRACES")
 
 
 @pytest.mark.parametrize(
@@ -195,6 +195,6 @@ def test_a_variable_that_is_no_number_is_named_at_start(name: str) -> None:
 
 def test_a_signal_may_have_an_endpoint_of_its_own() -> None:
     own = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://a:1/", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://b:2/in"}
-    assert Target.of(own, "TRACES").url == "http://b:2/in"
-    assert Target.of(own, "METRICS").url == "http://a:1/v1/metrics"
-    assert Sender(Target("http://x")).target.timeout_s == 10.0
+    assert ExportTarget.of(own, "TRACES").url == "http://b:2/in"
+    assert ExportTarget.of(own, "METRICS").url == "http://a:1/v1/metrics"
+    assert Sender(ExportTarget("http://x")).target.timeout_s == 10.0

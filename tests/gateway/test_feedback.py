@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from sluicegate.gateway.feedback.recent import RecentAnswers
-from sluicegate.gateway.feedback.store import Answered
+from sluicegate.gateway.feedback.store import AnsweredRequest
 from sluicegate.gateway.testing import TestApp
 from tests.waiting import until
 
@@ -125,16 +125,16 @@ def test_only_so_many_requests_of_a_key_are_remembered(tmp_path: Path, file: str
 def test_what_is_remembered_in_memory_ends_with_its_time() -> None:
     recent = RecentAnswers(most=10)
     for number in range(4):
-        recent.add(Answered("key a", f"r{number}", "m"))
+        recent.add(AnsweredRequest("key a", f"r{number}", "m"))
     recent.expire(keep_s=60.0)
-    assert recent.find("key a", "r0") == Answered("key a", "r0", "m")
+    assert recent.find("key a", "r0") == AnsweredRequest("key a", "r0", "m")
     assert recent.find("key b", "r0") is None
     time.sleep(0.02)
-    recent.add(Answered("key b", "r0", "m"))
-    recent.add(Answered("key a", "r1", "other"))  # again: the newest of its kind
+    recent.add(AnsweredRequest("key b", "r0", "m"))
+    recent.add(AnsweredRequest("key a", "r1", "other"))  # again: the newest of its kind
     recent.expire(keep_s=0.01)
     assert [recent.find("key a", f"r{number}") for number in (0, 2, 3)] == [None] * 3
-    assert recent.find("key a", "r1") == Answered("key a", "r1", "other")
+    assert recent.find("key a", "r1") == AnsweredRequest("key a", "r1", "other")
     recent.forget("key b")
     assert recent.find("key b", "r0") is None
     assert recent.find("key a", "r1") is not None

@@ -18,7 +18,7 @@ from sluicegate.gateway.telemetry.collectors import ALIASES, Buckets, LabelledCo
 from sluicegate.gateway.telemetry.gpu import Gpus
 from sluicegate.gateway.telemetry.labels import OTHER, Labels
 from sluicegate.gateway.telemetry.metrics import Objectives
-from sluicegate.gateway.telemetry.otlp.sending import Sender, Target
+from sluicegate.gateway.telemetry.otlp.sending import ExportTarget, Sender
 from sluicegate.gateway.telemetry.push import Pusher, as_request
 from sluicegate.plugins import Answer, Caller, Decision, Outcome, Request, Timeline, Usage
 from tests.gateway.conftest import RunningGateway, running
@@ -203,7 +203,7 @@ def test_a_collector_that_does_not_answer_keeps_nobody_from_stopping() -> None:
         time.sleep(5)
 
     with a_collector(hang) as collector:
-        target = Target(f"http://127.0.0.1:{collector.server_port}", timeout_s=0.3)
+        target = ExportTarget(f"http://127.0.0.1:{collector.server_port}", timeout_s=0.3)
         pusher = Pusher(Metrics().registry, Sender(target), {}, every_s=0.01)
         pusher.start()
         until(lambda: collector.heads)  # type: ignore[attr-defined]

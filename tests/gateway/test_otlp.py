@@ -7,7 +7,14 @@ from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from sluicegate.gateway.telemetry import Asked, Content, Finished, Hold, TraceIds, semconv
+from sluicegate.gateway.telemetry import (
+    CapturedContent,
+    FinishedRequest,
+    HoldRecord,
+    RequestParameters,
+    TraceIds,
+    semconv,
+)
 from sluicegate.gateway.telemetry.otlp.encoding import encode
 from sluicegate.gateway.telemetry.span_builder import spans_of
 from sluicegate.plugins import Caller, Decision, Sampling, Timeline, Usage
@@ -15,12 +22,12 @@ from sluicegate.plugins import Caller, Decision, Sampling, Timeline, Usage
 LONG = "ü" * 9000
 
 
-def a_finished(**fields: Any) -> Finished:
+def a_finished(**fields: Any) -> FinishedRequest:
     line = Timeline(queued_s=100.01, started_s=100.02, first_token_s=100.1, ended_s=100.3)
     line.tokens, line.drafted, line.accepted, line.preempted_s = 9, 8, 6, [100.15]
     values: dict[str, Any] = {
         "ids": TraceIds(2**127 + 5, 2**63 + 9, 77, True, "vendor=1"),
-        "asked": Asked("chatcmpl-1", "bundled", True, 2, Sampling(seed=-5, temperature=0.5), "json"),
+        "asked": RequestParameters("chatcmpl-1", "bundled", True, 2, Sampling(seed=-5, temperature=0.5), "json"),
         "began_s": 100.0,
         "began_ns": time.time_ns(),
         "duration_s": 0.4,
@@ -35,13 +42,13 @@ def a_finished(**fields: Any) -> Finished:
         "usage": Usage(40, 9, 16),
         "finish_reasons": ("stop", "length"),
         "timeline": line,
-        "holds": (Hold(0, 100.2, 100.25, 12),),
-        "content": Content((("user", LONG),), (("{}", "stop"),)),
+        "holds": (HoldRecord(0, 100.2, 100.25, 12),),
+        "content": CapturedContent((("user", LONG),), (("{}", "stop"),)),
     }
-    return Finished(**{**values, **fields})
+    return FinishedRequest(**{**values, **fields})
 
 
-def read(*traces: Finished) -> list[Any]:
+def read(*traces: FinishedRequest) -> list[Any]:
     request = ExportTraceServiceRequest.FromString(encode(traces, {"service.name": "x", "n": 3}))
     [resource] = request.resource_spans
     assert {a.key: value(a.value) for a in resource.resource.attributes} == {"service.name": "x", "n": 3}

@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from sluicegate.gateway.config import load, secret_files
+from sluicegate.gateway.file_watcher import FileWatcher
 from sluicegate.gateway.http.tls import ends_s
-from sluicegate.gateway.renewal import Renewal
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import ConfigurationError
 from tests.gateway.certificates import self_signed
@@ -166,7 +166,7 @@ async def test_what_cannot_be_used_is_tried_again_and_said_once(tmp_path: Path, 
             raise ConfigurationError("no good")
         seen.append(file.read_text())
 
-    renewal = Renewal(0)
+    renewal = FileWatcher(0)
     renewal.watch("secrets", lambda: [file], renew)
     assert await renewal.look() == []
     put(str(file), b"bad")

@@ -11,7 +11,7 @@ import pytest
 from sluicegate import engine
 from sluicegate.engine import load_model
 from sluicegate.gateway.commands.bench import BenchLoad, measure, plot
-from sluicegate.gateway.commands.bench.arrivals import Arrived, shot_of
+from sluicegate.gateway.commands.bench.arrivals import TimedRequest, shot_of
 from sluicegate.gateway.commands.bench.load import spread
 from sluicegate.gateway.commands.cli import main
 from sluicegate.gateway.commands.size.sizing import DEVICES, fit, need, read_shape, shape_of
@@ -192,7 +192,7 @@ def test_what_came_is_read_as_it_was_cut_into_pieces() -> None:
     whole = head + event + b"\r\n" + event + usage + b"0\r\n\r\n"
     for size in (1, 7, 50, len(whole)):
         parts = [(float(at + size), whole[at : at + size]) for at in range(0, len(whole), size)]
-        shot = shot_of(Arrived(0.0, 0.0, 9.0, parts))
+        shot = shot_of(TimedRequest(0.0, 0.0, 9.0, parts))
         assert (shot.error, shot.tokens, len(shot.gaps_s)) == (None, 2, 1)
-    assert shot_of(Arrived(0.0, 0.0, 1.0, [(1.0, b"HTTP/1.1 503 Busy\r\n\r\n{}")])).error == "HTTP 503"
-    assert shot_of(Arrived(0.0, 0.0, 1.0)).error == "cut"
+    assert shot_of(TimedRequest(0.0, 0.0, 1.0, [(1.0, b"HTTP/1.1 503 Busy\r\n\r\n{}")])).error == "HTTP 503"
+    assert shot_of(TimedRequest(0.0, 0.0, 1.0)).error == "cut"

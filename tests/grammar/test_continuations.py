@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from sluicegate.grammar.reading.continuations import Continuation, Many
+from sluicegate.grammar.reading.continuations import Continuation, ContinuationUnion
 from sluicegate.grammar.reading.reading import Reading, Run
 from sluicegate.grammar.reading.readings import AT_END, ByteChoice, EndOfText
 from sluicegate.grammar.reading.tape import Tape
@@ -33,16 +33,16 @@ def firsts(readings: tuple[Reading, ...]) -> list[set[int]]:
 
 def test_many_goes_on_as_each_of_its_branches_does() -> None:
     """Threads of all branches, in order; the end of the text is among them where it is in one."""
-    many = Many((Closing(), EndOfText()))
+    many = ContinuationUnion((Closing(), EndOfText()))
     assert firsts(many.after(0)) == firsts(many.finish(0, Run(None), 0)) == [{0x5D}, set()]
     assert many.after(0)[1] is AT_END
     assert many.is_end
-    assert not Many((Closing(), Closing())).is_end
+    assert not ContinuationUnion((Closing(), Closing())).is_end
 
 
 def test_a_branch_whose_guard_refuses_is_left_out_once_guards_are_asked() -> None:
     """`after` asks no guard; `finish` asks each branch's own."""
-    many = Many((Closing(Refusing()), EndOfText()))
+    many = ContinuationUnion((Closing(Refusing()), EndOfText()))
     assert len(many.after(0)) == 2
     run = Run(Tape())
     assert many.finish(0, run, 0) == (AT_END,)

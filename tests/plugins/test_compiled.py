@@ -15,8 +15,8 @@ import pytest
 
 from sluicegate.plugins.compiled import builder as builders
 from sluicegate.plugins.compiled import kernels
-from sluicegate.plugins.compiled.compile_mode import COMPILE_MODE
 from sluicegate.plugins.compiled.builder import BackgroundBuilder, CompileState, compiling
+from sluicegate.plugins.compiled.compile_mode import COMPILE_MODE
 from sluicegate.plugins.compiled.folder import CompiledFolder, compiled_folder
 from sluicegate.plugins.compiled.request import KernelReply
 from tests.plugins import loops

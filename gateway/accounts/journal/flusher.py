@@ -15,7 +15,7 @@ from sluicegate.gateway.accounts.stores.base import AccountStore
 from sluicegate.gateway.accounts.stores.redis import FOR_ONE_PROCESS
 
 
-class OnThread(Protocol):
+class RunOnThread(Protocol):
     """Calls something of the store beside the event loop."""
 
     def __call__(self, call: Callable[..., int], *arguments: object) -> Awaitable[int]: ...
@@ -25,7 +25,7 @@ class Flusher:
     """Used on the event loop. Resends sums that a store did not confirm under the same number, which the store adds
     only once."""
 
-    def __init__(self, store: AccountStore, journal: Journal | None, health: Health, on_thread: OnThread) -> None:
+    def __init__(self, store: AccountStore, journal: Journal | None, health: Health, on_thread: RunOnThread) -> None:
         self._store = store
         self._journal = journal
         self._health = health

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from sluicegate.gateway.accounts.health import Health
-from sluicegate.gateway.accounts.parsing import RESERVED, Implausible, Line, read_line
+from sluicegate.gateway.accounts.parsing import RESERVED, ImplausibleRow, Line, read_line
 from sluicegate.gateway.accounts.records import UsageTable, add_usage
 from sluicegate.plugins import ConfigurationError
 
@@ -47,7 +47,7 @@ def _believed(path: Path, health: Health) -> list[Line]:
         for raw in _lines(path):
             try:
                 found.append(read_line(raw))
-            except Implausible:
+            except ImplausibleRow:
                 strange.append(raw)
     except OSError as error:
         _set_file_aside(path, error)

@@ -52,7 +52,7 @@ class LeaseStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class DatabaseTime:
     """A moment by the clock of the database."""
 
     ms: int
@@ -126,7 +126,7 @@ class DatabaseLeases:
         with self._database.transaction() as db:
             db.execute("select pg_advisory_xact_lock(hashtextextended(%s, 2))", (limit,))
             [(ms,)] = db.execute("select (extract(epoch from clock_timestamp()) * 1000)::bigint").fetchall()
-            now = Moment(int(ms))
+            now = DatabaseTime(int(ms))
             _put_alive(db, self.name)
             asked = (
                 "select seq, granted, rest, oldest, label from sluicegate.lease_answers where lim = %s and gateway = %s"
@@ -153,7 +153,7 @@ class DatabaseLeases:
             for label, amount in question.totals.items():
                 _add(db, limit, label, self.name, amount)
 
-    def _grant(self, db: Connection, limit: str, question: LeaseQuestion, now: Moment) -> LeaseReply:
+    def _grant(self, db: Connection, limit: str, question: LeaseQuestion, now: DatabaseTime) -> LeaseReply:
         label = str(now.slot) if question.mode == "rate" else question.label
         _forget(db, limit, question, self.name, now)
         # Of money only the period asked for counts; of slots and seats all that is left.
@@ -202,7 +202,7 @@ class SplitLeases:
             await self._lasting.close()
 
 
-def _reply(question: LeaseQuestion, granted: int, rest: int, oldest: int, label: str, now: Moment) -> LeaseReply:
+def _reply(question: LeaseQuestion, granted: int, rest: int, oldest: int, label: str, now: DatabaseTime) -> LeaseReply:
     lasts_s = now.lasts_s(int(label)) if question.mode == "rate" else 0.0
     return LeaseReply(int(granted), rest, int(oldest), label, lasts_s, 0)
 
@@ -223,7 +223,7 @@ def _add(db: Connection, limit: str, label: str, gateway: str, amount: int) -> N
     )
 
 
-def _forget(db: Connection, limit: str, question: LeaseQuestion, me: str, now: Moment) -> None:
+def _forget(db: Connection, limit: str, question: LeaseQuestion, me: str, now: DatabaseTime) -> None:
     """Delete expired rows: old slots, old periods, seats of gateways that are gone."""
     if question.mode == "rate":
         gone, value = "label::bigint < %s", str(now.slot - COUNTED_SLOTS)

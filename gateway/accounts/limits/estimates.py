@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from sluicegate.gateway.accounts.limits.meter import Need
+from sluicegate.gateway.accounts.limits.meter import UsageEstimate
 from sluicegate.gateway.accounts.limits.prices import Prices
 from sluicegate.plugins import Message, Request, exact_json
 from sluicegate.plugins.frozen import quick
@@ -23,7 +23,7 @@ CHARS_PER_TOKEN = 4
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Reach:
+class CandidateModels:
     """Models that may answer a request: versions of the one asked for, and its fallbacks. `models` None: any that is
     served. `context`: the longest of them, in tokens."""
 
@@ -31,23 +31,23 @@ class Reach:
     context: int = UNKNOWN_CONTEXT
 
 
-ReachOf = Callable[[str], Reach]
+ReachOf = Callable[[str], CandidateModels]
 
 
-def need_of(request: Request, prices: Prices, reach_of: ReachOf, *, budgeted: bool) -> Need:
+def need_of(request: Request, prices: Prices, reach_of: ReachOf, *, budgeted: bool) -> UsageEstimate:
     """Estimate a request. `tokens` is a fair guess. `nanos`, computed only if `budgeted`, is an upper bound: a text has
     at most as many tokens as bytes, an answer at most the context's length, and the dearest possible model counts."""
     if not request.n:  # a call that generates nothing
-        return Need(0, 0, seats=0)
+        return UsageEstimate(0, 0, seats=0)
     asked, reach = request.sampling.max_tokens, reach_of(request.model)
     context = reach.context
     choices = _choices(request)
     read = min(_prompt_chars(request) // CHARS_PER_TOKEN, context)
     tokens = read + MESSAGE_TOKENS * len(request.messages) + choices * min(asked or ASSUMED_ANSWER_TOKENS, context)
     if not budgeted:
-        return Need(tokens, 0)
+        return UsageEstimate(tokens, 0)
     most = choices * min(asked or context, context)
-    return Need(tokens, prices.most_nanos(reach.models, most_read(request, context), most))
+    return UsageEstimate(tokens, prices.most_nanos(reach.models, most_read(request, context), most))
 
 
 def most_read(request: Request, context: int) -> int:

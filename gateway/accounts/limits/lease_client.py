@@ -18,7 +18,7 @@ BEAT_S = ALIVE_S / 5
 UNREACHABLE = "limits are shared and their store cannot be reached now; try again"
 
 
-class Shared:
+class LeaseClient:
     """Used on the event loop. A question is sent at most twice, and only as it was: `lease_script` answers it once."""
 
     def __init__(self, url: str, health: Health) -> None:

@@ -18,15 +18,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from sluicegate.gateway.accounts.limits.database_leases import LeaseStore
-from sluicegate.gateway.accounts.limits.lease_client import BEAT_S, UNREACHABLE, Shared
+from sluicegate.gateway.accounts.limits.lease_client import BEAT_S, UNREACHABLE, LeaseClient
 from sluicegate.gateway.accounts.limits.lease_script import ALIVE_S, SLOT_S, LeaseQuestion, LeaseReply
-from sluicegate.gateway.accounts.limits.meter import USUAL_SECONDS, Need, Standing, Taken
+from sluicegate.gateway.accounts.limits.meter import USUAL_SECONDS, LimitStatus, MeterReservation, UsageEstimate
 from sluicegate.gateway.accounts.limits.windows import period_end
 from sluicegate.gateway.accounts.records import NANOS, day_of
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import Overloaded, RateLimited, RequestError
 
-__all__ = ["ALIVE_S", "BEAT_S", "Shared", "SharedMeter", "covered"]
+__all__ = ["ALIVE_S", "BEAT_S", "LeaseClient", "SharedMeter", "covered"]
 SHARE = 20
 """A lease is this part of a limit, or as much as a request needs."""
 COUNTED_SLOTS = 13
@@ -73,11 +73,11 @@ class SharedMeter:
     def change(self, limits: Limits, spent_day: int, spent_month: int) -> None:
         self.limits = limits
 
-    def lacking(self, need: Need, now_s: float) -> list[str]:
+    def lacking(self, need: UsageEstimate, now_s: float) -> list[str]:
         """Return the limits whose lease does not cover `need`."""
         return [what for what, amount in self._wanted(need) if self._left(what, now_s) < amount]
 
-    async def refill(self, need: Need, now_s: float) -> None:
+    async def refill(self, need: UsageEstimate, now_s: float) -> None:
         """Lease what `need` lacks. Raises `RequestError` for what never fits, `Overloaded` where the store cannot be
         reached."""
         wanted = dict(self._wanted(need))
@@ -91,7 +91,7 @@ class SharedMeter:
                 )
             await self._lease(what, limit, wanted[what], now_s)
 
-    def check(self, need: Need, now_s: float) -> None:
+    def check(self, need: UsageEstimate, now_s: float) -> None:
         """Refuse a `need` that the leases do not cover: raises `RateLimited`."""
         for what in self.lacking(need, now_s):
             lease = self._leases[what]
@@ -106,14 +106,14 @@ class SharedMeter:
             message = f"all {self._limit(what)} {what} of {self.name} are taken, on all gateways together"
             raise RateLimited(message, retry_after_s=self._seconds if what == "seats" else max(1.0, lease.wait_s))
 
-    def take(self, need: Need, now_s: float) -> Taken:
+    def take(self, need: UsageEstimate, now_s: float) -> MeterReservation:
         self._running += need.seats
         for what, amount in self._wanted(need):
             if what != "seats":
                 self._leases[what].amount -= amount
-        return Taken(self, need, int(self._leases["tokens"].label or 0), now_s)
+        return MeterReservation(self, need, int(self._leases["tokens"].label or 0), now_s)
 
-    def settle(self, taken: Taken, tokens: int, nanos: int, now_s: float) -> None:
+    def settle(self, taken: MeterReservation, tokens: int, nanos: int, now_s: float) -> None:
         self._running -= taken.need.seats
         self._seconds += 0.1 * (now_s - taken.since_s - self._seconds) * taken.need.seats
         if self.limits.tokens_per_minute is not None:
@@ -122,14 +122,14 @@ class SharedMeter:
             if limit is not None:
                 self._amend(what, _label(what, taken.since_s), taken.need.nanos - nanos)
 
-    def standing(self, now_s: float) -> tuple[Standing | None, Standing | None]:
+    def standing(self, now_s: float) -> tuple[LimitStatus | None, LimitStatus | None]:
         """Return the standing of (requests, tokens), None where there is no limit: as of the last grant, and of this
         gateway's own leases."""
         found = []
         for what in ("requests", "tokens"):
             lease, limit = self._leases[what], self._limit(what)
             left = max(0, lease.rest + self._left(what, now_s))
-            found.append(None if limit < 0 else Standing(limit, min(limit, left), 60.0))
+            found.append(None if limit < 0 else LimitStatus(limit, min(limit, left), 60.0))
         return found[0], found[1]
 
     async def give_back(self, now_s: float) -> None:
@@ -155,7 +155,7 @@ class SharedMeter:
         self._return(lease, lease.label, unused)
         lease.amount -= unused
 
-    def _wanted(self, need: Need) -> list[tuple[str, int]]:
+    def _wanted(self, need: UsageEstimate) -> list[tuple[str, int]]:
         limits = self.limits
         found = [
             ("seats", self._running + 1, limits.concurrency if need.seats else None),
@@ -287,7 +287,7 @@ def _label(what: str, now_s: float) -> str:
     return "" if what == "seats" else day if what == "day" else day[:7]
 
 
-async def covered(meters: list[SharedMeter], need: Need, clock: Callable[[], float] = time.time) -> None:
+async def covered(meters: list[SharedMeter], need: UsageEstimate, clock: Callable[[], float] = time.time) -> None:
     """Refill the leases that a request needs. Another request may use them meanwhile; then they are refilled again."""
     for meter in meters:
         meter.awaited += 1

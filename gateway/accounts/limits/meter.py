@@ -17,7 +17,7 @@ USUAL_SECONDS = 2.0
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Need:
+class UsageEstimate:
     """What a request may use: `tokens` as well as can be told, `nanos` at most; `seats` 0 where nothing runs for it."""
 
     tokens: int
@@ -26,18 +26,18 @@ class Need:
 
 
 @dataclass(slots=True)
-class Taken:
+class MeterReservation:
     """One request's share of one meter."""
 
-    meter: Settling
-    need: Need
+    meter: Settler
+    need: UsageEstimate
     slot: int
     since_s: float
 
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LimitStatus:
     """What is left of a limit per minute, for `x-ratelimit-*`."""
 
     limit: int
@@ -45,10 +45,10 @@ class Standing:
     reset_s: float
 
 
-class Settling(Protocol):
+class Settler(Protocol):
     """Where a share was taken from."""
 
-    def settle(self, taken: Taken, tokens: int, nanos: int, now_s: float) -> None: ...
+    def settle(self, taken: MeterReservation, tokens: int, nanos: int, now_s: float) -> None: ...
 
 
 class Meter:
@@ -77,7 +77,7 @@ class Meter:
         self._spends = tuple([spend for spend in (self._day, self._month) if spend is not None])
         self.limits = limits
 
-    def check(self, need: Need, now_s: float) -> None:
+    def check(self, need: UsageEstimate, now_s: float) -> None:
         """Refuse a `need` that exceeds a limit. Raises `RateLimited` that says when it will fit, or `RequestError`
         where it never will."""
         limits = self.limits
@@ -93,16 +93,16 @@ class Meter:
         for spend in self._spends:
             self._check_budget(spend, need, now_s)
 
-    def take(self, need: Need, now_s: float) -> Taken:
+    def take(self, need: UsageEstimate, now_s: float) -> MeterReservation:
         self._running += need.seats
         if self._requests is not None:
             self._requests.add(1, now_s)
         slot = self._tokens.add(need.tokens, now_s) if self._tokens is not None else 0
         for spend in self._spends:
             spend.reserved += need.nanos
-        return Taken(self, need, slot, now_s)
+        return MeterReservation(self, need, slot, now_s)
 
-    def settle(self, taken: Taken, tokens: int, nanos: int, now_s: float) -> None:
+    def settle(self, taken: MeterReservation, tokens: int, nanos: int, now_s: float) -> None:
         self._running -= taken.need.seats
         self._seconds += 0.1 * (now_s - taken.since_s - self._seconds) * taken.need.seats
         if self._tokens is not None:
@@ -110,7 +110,7 @@ class Meter:
         for spend in self._spends:
             spend.settle(taken.need.nanos, nanos, now_s)
 
-    def standing(self, now_s: float) -> tuple[Standing | None, Standing | None]:
+    def standing(self, now_s: float) -> tuple[LimitStatus | None, LimitStatus | None]:
         """Return the standing of (requests, tokens), None where there is no limit."""
         return _standing(self._requests, now_s), _standing(self._tokens, now_s)
 
@@ -129,7 +129,7 @@ class Meter:
                 retry_after_s=wait_s,
             )
 
-    def _check_budget(self, spend: Spend, need: Need, now_s: float) -> None:
+    def _check_budget(self, spend: Spend, need: UsageEstimate, now_s: float) -> None:
         left = spend.left(now_s)
         if need.nanos <= max(0, left):
             return
@@ -160,7 +160,7 @@ def _spend(before: Spend | None, period: str, limit: float | None, spent: int) -
     return before
 
 
-def _standing(used: SlidingSum | None, now_s: float) -> Standing | None:
+def _standing(used: SlidingSum | None, now_s: float) -> LimitStatus | None:
     if used is None:
         return None
-    return Standing(used.limit, *used.left(now_s))
+    return LimitStatus(used.limit, *used.left(now_s))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from sluicegate.gateway.accounts.health import Health
-from sluicegate.gateway.accounts.limits.meter import Need
+from sluicegate.gateway.accounts.limits.meter import UsageEstimate
 from sluicegate.gateway.accounts.records import NANOS
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import Overloaded
@@ -95,7 +95,7 @@ def bounds_of(limits: Limits) -> RunBounds:
     )
 
 
-def share_of(owner: str, run: str, ticket: str, need: Need) -> RunShare:
+def share_of(owner: str, run: str, ticket: str, need: UsageEstimate) -> RunShare:
     return RunShare(owner, hashlib.sha256(run.encode()).hexdigest()[:32], ticket, need.tokens, need.nanos)
 
 

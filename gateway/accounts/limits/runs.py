@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from sluicegate.gateway.accounts.limits.meter import Need
+from sluicegate.gateway.accounts.limits.meter import UsageEstimate
 from sluicegate.gateway.accounts.limits.run_store import IDLE_S, MOST_RUNS, Outcome, RunStanding, bounds_of
 from sluicegate.gateway.accounts.records import NANOS
 from sluicegate.gateway.settings import Limits
@@ -66,7 +66,7 @@ class RunUse:
     tokens: int = 0
     nanos: int = 0
 
-    def settle(self, need: Need, tokens: int, nanos: int) -> None:
+    def settle(self, need: UsageEstimate, tokens: int, nanos: int) -> None:
         """Replace what was reserved by what was used."""
         self.tokens += tokens - need.tokens
         self.nanos += nanos - need.nanos
@@ -84,7 +84,7 @@ class Runs:
     def __init__(self) -> None:
         self._kept: dict[str, dict[str, RunUse]] = {}
 
-    def check(self, name: str, limits: Limits, mark: RunMark, need: Need) -> None:
+    def check(self, name: str, limits: Limits, mark: RunMark, need: UsageEstimate) -> None:
         """Refuse a call that exceeds a limit of its run. `name` is that of the key or team, as the message shows it.
         Raises `RateLimited`."""
         if not limits_runs(limits):
@@ -107,7 +107,7 @@ class Runs:
             if 0 <= limit < amount:
                 raise over(name, limits, mark, need, what, standing)
 
-    def take(self, name: str, limits: Limits, mark: RunMark, need: Need) -> RunUse | None:
+    def take(self, name: str, limits: Limits, mark: RunMark, need: UsageEstimate) -> RunUse | None:
         """Count a request that `check` admitted; None where no run is counted."""
         if not limits_runs(limits):
             return None
@@ -133,7 +133,9 @@ def check_depth(name: str, limits: Limits, mark: RunMark) -> None:
         raise _ended(name, mark, f"is {mark.depth} agents deep, its most is {limits.run_depth}")
 
 
-def over(name: str, limits: Limits, mark: RunMark, need: Need, what: Outcome, used: RunStanding) -> RequestError:
+def over(
+    name: str, limits: Limits, mark: RunMark, need: UsageEstimate, what: Outcome, used: RunStanding
+) -> RequestError:
     """Return the error for a run that exceeds the limit `what`, or for one run too many. `used`: the run's usage
     before."""
     if what == "runs":

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from sluicegate.gateway.accounts.limits.leases import SharedMeter
-from sluicegate.gateway.accounts.limits.meter import Need
+from sluicegate.gateway.accounts.limits.meter import UsageEstimate
 from sluicegate.gateway.accounts.limits.run_store import (
     UNREACHABLE,
     RunSettlement,
@@ -37,7 +37,7 @@ class SharedRuns:
         self._telling = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
-    async def take(self, meters: Sequence[SharedMeter], mark: RunMark, need: Need) -> tuple[RunShare, ...]:
+    async def take(self, meters: Sequence[SharedMeter], mark: RunMark, need: UsageEstimate) -> tuple[RunShare, ...]:
         """Count a request against the run of each of `meters`. Raises `RequestError` where a run is over, `RateLimited`
         where there are too many, `Overloaded` where the store does not answer; nothing stays counted then."""
         limiting = [meter for meter in meters if limits_runs(meter.limits)]
@@ -56,7 +56,7 @@ class SharedRuns:
             taken.append(share)
         return tuple(taken)
 
-    async def _one(self, meter: SharedMeter, mark: RunMark, need: Need, share: RunShare) -> None:
+    async def _one(self, meter: SharedMeter, mark: RunMark, need: UsageEstimate, share: RunShare) -> None:
         standing = await self._store.take(share, bounds_of(meter.limits))
         if standing.outcome == "late":
             raise Overloaded(UNREACHABLE, retry_after_s=1.0)

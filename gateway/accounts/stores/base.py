@@ -25,7 +25,7 @@ class Version:
 
 
 @dataclass(slots=True)
-class SetAside:
+class ImplausibleRows:
     """Names of implausible rows found by the last reading. The rows stay in the store for a person to look at."""
 
     keys: frozenset[str] = frozenset()
@@ -38,7 +38,7 @@ class AccountStore(Protocol):
     may ask is read while a flush hangs. Raises what its library raises; `add`, `put_key` and `put_team` may be repeated
     where their outcome is unknown."""
 
-    set_aside: SetAside
+    set_aside: ImplausibleRows
 
     def open(self) -> None:
         """Open the store. Raises `ConfigurationError`."""
@@ -74,7 +74,7 @@ class MemoryAccountStore:
     """A store that keeps nothing: usage is lost at the end, and only the configuration has keys."""
 
     def __init__(self) -> None:
-        self.set_aside = SetAside()
+        self.set_aside = ImplausibleRows()
         self._usage: UsageTable = {}
         self._keys: dict[str, KeyRecord] = {}
         self._teams: dict[str, Limits] = {}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from sluicegate.gateway.accounts.bounds import MAX_SUM
 from sluicegate.gateway.accounts.parsing import (
-    Implausible,
+    ImplausibleRow,
     believed,
     read_count,
     read_key,
@@ -23,7 +23,7 @@ from sluicegate.gateway.accounts.records import (
     encode_key,
     encode_limits,
 )
-from sluicegate.gateway.accounts.stores.base import SetAside, Spent, Version, check_revoked, spent_of
+from sluicegate.gateway.accounts.stores.base import ImplausibleRows, Spent, Version, check_revoked, spent_of
 from sluicegate.gateway.accounts.stores.redis import FOR_ONE_PROCESS
 from sluicegate.gateway.database import Connection, Database, note_change
 from sluicegate.gateway.settings import Limits
@@ -44,7 +44,7 @@ class PostgresAccountStore:
     """An `AccountStore`."""
 
     def __init__(self, database: Database) -> None:
-        self.set_aside = SetAside()
+        self.set_aside = ImplausibleRows()
         self._database = database
 
     def open(self) -> None:
@@ -158,5 +158,5 @@ def _row(key: UsageKey, usage: UsageSum) -> tuple[object, ...]:
 def _before(key_id: str, row: tuple[object, ...] | None) -> KeyRecord | None:
     try:
         return None if row is None else read_key(key_id, row[0])
-    except Implausible:
+    except ImplausibleRow:
         return None

@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from sluicegate.cache.stores.redis_client import connect_blocking
-from sluicegate.gateway.accounts.parsing import Implausible, believed, read_count, read_key, read_limits, read_usage
+from sluicegate.gateway.accounts.parsing import ImplausibleRow, believed, read_count, read_key, read_limits, read_usage
 from sluicegate.gateway.accounts.records import (
     USAGE_FIELDS,
     KeyRecord,
@@ -28,7 +28,7 @@ from sluicegate.gateway.accounts.records import (
     encode_key,
     encode_limits,
 )
-from sluicegate.gateway.accounts.stores.base import KeyRevoked, SetAside, Spent, Version, spent_of
+from sluicegate.gateway.accounts.stores.base import ImplausibleRows, KeyRevoked, Spent, Version, spent_of
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import ConfigurationError
 
@@ -100,7 +100,7 @@ class RedisAccountStore:
     """An `AccountStore`."""
 
     def __init__(self, url: str) -> None:
-        self.set_aside = SetAside()
+        self.set_aside = ImplausibleRows()
         self._url = url
         self._prefix = prefix_of(url)
         self._client: Any = None
@@ -192,7 +192,7 @@ def _read(day: str, counts: Mapping[bytes, bytes], found: UsageTable) -> int:
         try:
             names, name, count = _row(field, value)
             key, _ = read_usage([day, *names], [0] * len(USAGE_FIELDS))
-        except Implausible:
+        except ImplausibleRow:
             strange += 1
             continue
         setattr(found.setdefault(key, UsageSum()), name, count)
@@ -200,12 +200,12 @@ def _read(day: str, counts: Mapping[bytes, bytes], found: UsageTable) -> int:
 
 
 def _row(field: bytes, value: bytes) -> tuple[list[Any], str, int]:
-    """Read a field and its value as (names after the day, which count, how many). Raises `Implausible`."""
+    """Read a field and its value as (names after the day, which count, how many). Raises `ImplausibleRow`."""
     try:
         names = orjson.loads(field)
     except ValueError as error:
-        raise Implausible("no JSON") from error
+        raise ImplausibleRow("no JSON") from error
     count = read_count(value)
     if not isinstance(names, list) or len(names) != 5 or names[-1] not in USAGE_FIELDS or count is None:
-        raise Implausible("no count of usage")
+        raise ImplausibleRow("no count of usage")
     return names[:-1], names[-1], count

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sluicegate.gateway.accounts.bounds import MAX_SUM
 from sluicegate.gateway.accounts.parsing import (
-    Implausible,
+    ImplausibleRow,
     believed,
     read_count,
     read_key,
@@ -26,7 +26,7 @@ from sluicegate.gateway.accounts.records import (
     encode_key,
     encode_limits,
 )
-from sluicegate.gateway.accounts.stores.base import SetAside, Spent, Version, check_revoked, spent_of
+from sluicegate.gateway.accounts.stores.base import ImplausibleRows, Spent, Version, check_revoked, spent_of
 from sluicegate.gateway.database import fault_of
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import ConfigurationError
@@ -76,7 +76,7 @@ class SqliteAccountStore:
     connection of their own: readers wait for no writer."""
 
     def __init__(self, path: Path) -> None:
-        self.set_aside = SetAside()
+        self.set_aside = ImplausibleRows()
         self._path = path
         self._connection: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
@@ -233,5 +233,5 @@ def _row(key: UsageKey, usage: UsageSum) -> tuple[object, ...]:
 def _before(key_id: str, row: tuple[object] | None) -> KeyRecord | None:
     try:
         return None if row is None else read_key(key_id, row[0])
-    except Implausible:
+    except ImplausibleRow:
         return None

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sluicegate.gateway.admin.review import SCOPE, queue_of
 from sluicegate.gateway.http.admission import admitted
 from sluicegate.gateway.http.guard import name_of, operator_of
-from sluicegate.gateway.review import Report, Unreadable
+from sluicegate.gateway.review import FalsePositiveReport, Unreadable
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import RequestError
 
@@ -41,7 +41,7 @@ def add_false_positive_routes(router: APIRouter, runtime: Runtime) -> None:
         if given.kind == "miss" and not given.text:
             raise RequestError("a miss was not refused: give its `text`", param="text")
         rail, text = queue.recall(given.request_id, caller.tenant) if given.request_id else (given.rail, given.text)
-        kept = Report(
+        kept = FalsePositiveReport(
             id=f"fp_{uuid.uuid4().hex}",
             tenant=caller.tenant,
             key_id=caller.key_id,

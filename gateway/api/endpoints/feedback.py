@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from sluicegate.gateway.admin.feedback import book_of
-from sluicegate.gateway.feedback import Given
+from sluicegate.gateway.feedback import FeedbackEntry
 from sluicegate.gateway.http.admission import admitted
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import RequestError
@@ -31,5 +31,5 @@ def add_feedback_routes(router: APIRouter, runtime: Runtime) -> None:
         caller, book = await admitted(runtime, request), book_of(runtime)
         if given.score is None and not given.label and not given.comment:
             raise RequestError("say something: give a `score`, a `label` or a `comment`", param="score")
-        asked = await book.give(caller, Given(given.request_id, given.score, given.label, given.comment))
+        asked = await book.give(caller, FeedbackEntry(given.request_id, given.score, given.label, given.comment))
         return {"object": "feedback", "request_id": asked.request, "model": asked.model}

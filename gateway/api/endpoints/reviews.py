@@ -20,7 +20,7 @@ from sluicegate.gateway.http.admission import admitted
 from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.http.disconnects import ClientDisconnected, unless_disconnected
 from sluicegate.gateway.http.errors import JSON
-from sluicegate.gateway.review import UNREADABLE, Item, ReviewQueue, Unreadable
+from sluicegate.gateway.review import UNREADABLE, ReviewItem, ReviewQueue, Unreadable
 from sluicegate.gateway.review.items import request_from_json
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context
@@ -44,7 +44,7 @@ def add_review_routes(router: APIRouter, runtime: Runtime) -> None:
         return Response(exact_json.write(_shown(item, body)), 202 if item.status == "pending" else 200, media_type=JSON)
 
 
-async def _readable(queue: ReviewQueue, id: str, caller: Caller) -> tuple[Item, Any]:
+async def _readable(queue: ReviewQueue, id: str, caller: Caller) -> tuple[ReviewItem, Any]:
     """Return a review and its body. Raises `Overloaded` for one that was approved and cannot be read here: another
     gateway may have the right secret."""
     item, body = await queue.get(id, caller.tenant)
@@ -55,7 +55,7 @@ async def _readable(queue: ReviewQueue, id: str, caller: Caller) -> tuple[Item, 
     return item, body
 
 
-def _shown(item: Item, body: Any) -> dict[str, Any]:
+def _shown(item: ReviewItem, body: Any) -> dict[str, Any]:
     found = {
         "id": item.id,
         "object": "review",
@@ -71,7 +71,7 @@ def _shown(item: Item, body: Any) -> dict[str, Any]:
     return found
 
 
-async def _answered(runtime: Runtime, queue: ReviewQueue, item: Item, request: Request, caller: Caller) -> Any:
+async def _answered(runtime: Runtime, queue: ReviewQueue, item: ReviewItem, request: Request, caller: Caller) -> Any:
     """Return the item's body with the answer to its request; two who fetch at once get one answer."""
     async with queue.answering(item.id):
         item, body = await _readable(queue, item.id, caller)

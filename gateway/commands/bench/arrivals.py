@@ -17,14 +17,14 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from sluicegate.gateway.commands.bench.load import BenchLoad, Shot, error_of, text_of, tokens_of
+from sluicegate.gateway.commands.bench.load import BenchLoad, RequestTiming, error_of, text_of, tokens_of
 from sluicegate.gateway.commands.reasons import reason
 
 PATH = "/v1/chat/completions"
 
 
 @dataclass(slots=True)
-class Arrived:
+class TimedRequest:
     """One request: when it was due and sent, and what came when. Times are those of `time.perf_counter`."""
 
     due_s: float
@@ -39,10 +39,10 @@ class Arrived:
         return self.sent_s - self.due_s
 
 
-class _Stamping(asyncio.Protocol):
+class _TimedStream(asyncio.Protocol):
     """Sends one request, and stamps what comes until the server closes the connection."""
 
-    def __init__(self, arrived: Arrived, request: bytes, ended: asyncio.Future[None]) -> None:
+    def __init__(self, arrived: TimedRequest, request: bytes, ended: asyncio.Future[None]) -> None:
         self._arrived = arrived
         self._request = request
         self._ended = ended
@@ -60,10 +60,10 @@ class _Stamping(asyncio.Protocol):
             self._ended.set_result(None)
 
 
-async def ask(load: BenchLoad, number: int, due_s: float) -> Arrived:
+async def ask(load: BenchLoad, number: int, due_s: float) -> TimedRequest:
     """Send request `number` of `load` and wait for its end."""
     parts = urlsplit(load.url)
-    arrived = Arrived(due_s, time.perf_counter())
+    arrived = TimedRequest(due_s, time.perf_counter())
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
     request = _request(load, parts.netloc, load.bodies[number % len(load.bodies)])
@@ -72,7 +72,7 @@ async def ask(load: BenchLoad, number: int, due_s: float) -> Arrived:
     try:
         async with asyncio.timeout(load.timeout_s):
             transport, _ = await loop.create_connection(
-                lambda: _Stamping(arrived, request, ended), parts.hostname or "", port, ssl=secure
+                lambda: _TimedStream(arrived, request, ended), parts.hostname or "", port, ssl=secure
             )
             try:
                 await ended
@@ -90,9 +90,9 @@ def _request(load: BenchLoad, host: str, body: Mapping[str, Any]) -> bytes:
     return "\r\n".join([*lines, f"content-length: {len(data)}", "", ""]).encode() + data
 
 
-def shot_of(arrived: Arrived) -> Shot:
+def shot_of(arrived: TimedRequest) -> RequestTiming:
     """Read what came: events are lines, between which the lines of the transfer encoding are passed over."""
-    shot = Shot(total_s=arrived.ended_s - arrived.due_s, error=arrived.error)
+    shot = RequestTiming(total_s=arrived.ended_s - arrived.due_s, error=arrived.error)
     status, rest, last = b"", b"", arrived.due_s
     for at_s, data in arrived.parts:
         *lines, rest = (rest + data).split(b"\n")

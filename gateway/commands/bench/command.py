@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from sluicegate.gateway.commands.bench.load import BenchLoad, Level, measure
+from sluicegate.gateway.commands.bench.load import BenchLoad, LoadLevel, measure
 from sluicegate.gateway.commands.bench.overload import overload, overload_table
 from sluicegate.gateway.commands.bench.plot import plot
 from sluicegate.gateway.commands.progress import bar
@@ -69,7 +69,7 @@ def _bench(parsed: argparse.Namespace) -> int:
     return 1 if any(level.failed for level in levels) else 0
 
 
-def _overload(parsed: argparse.Namespace, load: BenchLoad, levels: list[Level]) -> dict[str, Any]:
+def _overload(parsed: argparse.Namespace, load: BenchLoad, levels: list[LoadLevel]) -> dict[str, Any]:
     """Print the sweep past the capacity that the levels before found, and return it as JSON."""
     capacity = parsed.capacity or max(level.requests_per_s for level in levels)
     factors = _numbers("--overload", parsed.overload)
@@ -85,7 +85,7 @@ def _overload(parsed: argparse.Namespace, load: BenchLoad, levels: list[Level]) 
     }
 
 
-async def _sweep(load: BenchLoad, levels: list[int], requests: int) -> list[Level]:
+async def _sweep(load: BenchLoad, levels: list[int], requests: int) -> list[LoadLevel]:
     await measure(load, 1, 2)  # compiles the schema, warms the connection
     found = []
     for concurrency in levels:
@@ -152,7 +152,7 @@ def _format(path: Path | None) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
 
 
-def _table(levels: list[Level]) -> str:
+def _table(levels: list[LoadLevel]) -> str:
     lines = ["callers  requests  failed  tokens/s  first p50  first p99    gap p50    gap p99  whole p50  goodput"]
     for level in levels:
         cells = [level.first_s.get("p50"), level.first_s.get("p99"), level.gap_s.get("p50"), level.gap_s.get("p99")]

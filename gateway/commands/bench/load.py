@@ -30,7 +30,7 @@ class BenchLoad:
 
 
 @dataclass(slots=True)
-class Shot:
+class RequestTiming:
     """One request. Seconds from its sending; `gaps_s` between two texts."""
 
     first_s: float | None = None
@@ -41,7 +41,7 @@ class Shot:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class LoadLevel:
     """What one number of callers at once saw."""
 
     concurrency: int
@@ -58,12 +58,12 @@ class Level:
     errors: Mapping[str, int]
 
 
-async def measure(load: BenchLoad, concurrency: int, requests: int, on_done: OnDone | None = None) -> Level:
+async def measure(load: BenchLoad, concurrency: int, requests: int, on_done: OnDone | None = None) -> LoadLevel:
     """Send `requests` requests by `concurrency` callers, each of whom asks again as soon as it has its answer."""
     limits = httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
     async with httpx.AsyncClient(timeout=load.timeout_s, limits=limits, trust_env=False) as client:
         waiting = iter(range(requests))
-        shots: list[Shot] = []
+        shots: list[RequestTiming] = []
         began = time.perf_counter()
 
         async def caller() -> None:
@@ -76,8 +76,8 @@ async def measure(load: BenchLoad, concurrency: int, requests: int, on_done: OnD
         return _level(load, concurrency, shots, time.perf_counter() - began)
 
 
-async def _shot(client: httpx.AsyncClient, load: BenchLoad, body: Mapping[str, Any]) -> Shot:
-    shot, began = Shot(), time.perf_counter()
+async def _shot(client: httpx.AsyncClient, load: BenchLoad, body: Mapping[str, Any]) -> RequestTiming:
+    shot, began = RequestTiming(), time.perf_counter()
     last = began
     heads = {"authorization": f"Bearer {load.api_key}"} if load.api_key else {}
     asked = {**body, "stream": True, "stream_options": {"include_usage": True}}
@@ -116,13 +116,13 @@ def error_of(event: Mapping[str, Any]) -> str | None:
     return str(event["error"].get("code") or "error") if "error" in event else None
 
 
-def _level(load: BenchLoad, concurrency: int, shots: list[Shot], wall_s: float) -> Level:
+def _level(load: BenchLoad, concurrency: int, shots: list[RequestTiming], wall_s: float) -> LoadLevel:
     good = [shot for shot in shots if shot.error is None]
     errors: dict[str, int] = {}
     for shot in shots:
         if shot.error is not None:
             errors[shot.error] = errors.get(shot.error, 0) + 1
-    return Level(
+    return LoadLevel(
         concurrency=concurrency,
         requests=len(shots),
         failed=len(shots) - len(good),
@@ -137,7 +137,7 @@ def _level(load: BenchLoad, concurrency: int, shots: list[Shot], wall_s: float) 
     )
 
 
-def kept(load: BenchLoad, shot: Shot) -> bool:
+def kept(load: BenchLoad, shot: RequestTiming) -> bool:
     """Return whether an answer kept both objectives."""
     per_token = sum(shot.gaps_s) / max(1, shot.tokens - 1)
     return (shot.first_s or 0.0) <= load.slo_first_s and per_token <= load.slo_token_s

@@ -18,7 +18,7 @@ from typing import Any
 
 import httpx
 
-from sluicegate.gateway.commands.bench.arrivals import Arrived, arrivals, ask, shot_of
+from sluicegate.gateway.commands.bench.arrivals import TimedRequest, arrivals, ask, shot_of
 from sluicegate.gateway.commands.bench.load import BenchLoad, kept, spread
 
 SHED = "HTTP 503"
@@ -93,7 +93,7 @@ async def _level(
 ) -> OverloadLevel:
     before = await batch.completed() if batch is not None else 0
     cpu_before_s, own_before_s = await _cpu_s(client, load), time.process_time()
-    tasks: list[asyncio.Task[Arrived]] = []
+    tasks: list[asyncio.Task[TimedRequest]] = []
     began = time.perf_counter()
     for number, at_s in enumerate(arrivals(factor * capacity_per_s, seconds)):
         await asyncio.sleep(max(0.0, began + at_s - time.perf_counter()))
@@ -119,7 +119,7 @@ def _summed(
     load: BenchLoad,
     factor: float,
     seconds: float,
-    found: Sequence[Arrived],
+    found: Sequence[TimedRequest],
     lines: int,
     cpu_s: tuple[float | None, float],
 ) -> OverloadLevel:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from html import escape
 
-from sluicegate.gateway.commands.bench.load import Level
+from sluicegate.gateway.commands.bench.load import LoadLevel
 
 WIDTH, HEIGHT, LEFT, TOP, GAP = 300, 190, 56, 56, 70
 COLOURS = ("#0b5f7d", "#b4552d", "#1d6b42")
@@ -13,10 +13,10 @@ STYLE = (
     "text{font:12px system-ui,sans-serif;fill:#33413e} .title{font-weight:600;font-size:13px;fill:#16211f} "
     ".head{font-weight:600;font-size:16px;fill:#16211f} .grid{stroke:#e2e6e4} .axis{stroke:#8a9693}"
 )
-Line = tuple[str, Callable[[Level], float | None]]
+Line = tuple[str, Callable[[LoadLevel], float | None]]
 
 
-def plot(levels: Sequence[Level], title: str) -> str:
+def plot(levels: Sequence[LoadLevel], title: str) -> str:
     panels: list[tuple[str, str, list[Line]]] = [
         ("Throughput", "tokens a second", [("tokens/s", lambda level: level.tokens_per_s)]),
         ("First text", "milliseconds", [_of("first_s", "p50"), _of("first_s", "p99")]),
@@ -34,14 +34,14 @@ def plot(levels: Sequence[Level], title: str) -> str:
 
 
 def _of(name: str, share: str) -> Line:
-    def read(level: Level) -> float | None:
+    def read(level: LoadLevel) -> float | None:
         found = getattr(level, name).get(share)
         return None if found is None else found * 1e3
 
     return share, read
 
 
-def _panel(levels: Sequence[Level], at: int, title: str, unit: str, lines: list[Line]) -> str:
+def _panel(levels: Sequence[LoadLevel], at: int, title: str, unit: str, lines: list[Line]) -> str:
     x0, y0 = LEFT + at % 2 * (WIDTH + LEFT + GAP), TOP + 12 + at // 2 * (HEIGHT + GAP)
     values = [value for _, read in lines for level in levels if (value := read(level)) is not None]
     most = rounded(max(values, default=1.0))

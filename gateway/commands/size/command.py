@@ -11,7 +11,7 @@ from sluicegate.gateway.commands.size.capacity import NodeCount
 from sluicegate.gateway.commands.size.demand import counts, define_demand
 from sluicegate.gateway.commands.size.demand import text as text_of_counts
 from sluicegate.gateway.commands.size.demand import told as counts_as_json
-from sluicegate.gateway.commands.size.sizing import DEVICES, RESERVE, Fit, MemoryNeed, fit, need, read_shape
+from sluicegate.gateway.commands.size.sizing import DEVICES, RESERVE, MemoryNeed, Placement, fit, need, read_shape
 from sluicegate.plugins import ConfigurationError
 
 FORMULA = f"""\
@@ -75,7 +75,9 @@ def _price(text: str) -> tuple[str, float]:
         raise ConfigurationError(f"--price {text!r} must look like H200=3.5") from error
 
 
-def _told(needed: MemoryNeed, fits: list[Fit], prices: dict[str, float], nodes: dict[str, NodeCount]) -> dict[str, Any]:
+def _told(
+    needed: MemoryNeed, fits: list[Placement], prices: dict[str, float], nodes: dict[str, NodeCount]
+) -> dict[str, Any]:
     return {
         "model_type": needed.shape.kind,
         "attention": needed.shape.attention,
@@ -101,7 +103,7 @@ def _told(needed: MemoryNeed, fits: list[Fit], prices: dict[str, float], nodes: 
     }
 
 
-def _text(needed: MemoryNeed, fits: list[Fit], prices: dict[str, float], nodes: dict[str, NodeCount]) -> str:
+def _text(needed: MemoryNeed, fits: list[Placement], prices: dict[str, float], nodes: dict[str, NodeCount]) -> str:
     shape = needed.shape
     active = f", {shape.active / 1e9:.3g} billion active" if shape.active < 0.9 * shape.parameters else ""
     lines = [

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate.gateway.commands.size.capacity import DailyDemand, NodeCount, NodeFigures, nodes_of, read_figures
-from sluicegate.gateway.commands.size.sizing import Fit, MemoryNeed
+from sluicegate.gateway.commands.size.sizing import MemoryNeed, Placement
 from sluicegate.plugins import ConfigurationError
 
 MEASURED = "measured"
@@ -31,7 +31,7 @@ def define_demand(size: argparse.ArgumentParser) -> None:
 
 
 def counts(
-    parsed: argparse.Namespace, needed: MemoryNeed, fits: Sequence[Fit], prices: Mapping[str, float]
+    parsed: argparse.Namespace, needed: MemoryNeed, fits: Sequence[Placement], prices: Mapping[str, float]
 ) -> dict[str, NodeCount]:
     """Return nodes by name of the device, or of the measured node; none where no requests are named. Raises
     `ConfigurationError`."""
@@ -56,7 +56,7 @@ def _count(demand: DailyDemand, node: NodeFigures, parsed: argparse.Namespace, p
     return nodes_of(demand, faster, utilisation=parsed.utilisation, price_per_hour=price)
 
 
-def at_best(needed: MemoryNeed, found: Fit) -> NodeFigures:
+def at_best(needed: MemoryNeed, found: Placement) -> NodeFigures:
     """Return a node of that device at its roofline: no engine reaches it."""
     alone = needed.active_bytes / (found.device.bandwidth * found.devices)
     each = max(0.0, found.step_s - alone) / max(1, found.sequences - 1)

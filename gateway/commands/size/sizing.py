@@ -96,7 +96,7 @@ def read_shape(where: Path) -> ModelShape:
 def shape_of(config: Mapping[str, Any], weights: tuple[int, int] | None = None) -> ModelShape:
     """Return the shape that a `config.json` describes. `weights`: (parameters, bytes) where the files are at hand."""
     text = config.get("text_config") or config
-    numbers = _Numbers(text)
+    numbers = _ConfigNames(text)
     layers = tuple(_layer(text, numbers, at) for at in range(numbers.layers))
     counted, active = _parameters(text, numbers)
     parameters, weight_bytes = weights or (counted, None)
@@ -110,7 +110,7 @@ def shape_of(config: Mapping[str, Any], weights: tuple[int, int] | None = None) 
     )
 
 
-class _Numbers:
+class _ConfigNames:
     """The names that configurations give to the same things."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -129,7 +129,7 @@ class _Numbers:
         self.inner = int(config.get("intermediate_size") or config.get("n_inner") or 4 * self.hidden)
 
 
-def _layer(config: Mapping[str, Any], numbers: _Numbers, at: int) -> Layer:
+def _layer(config: Mapping[str, Any], numbers: _ConfigNames, at: int) -> Layer:
     if rank := config.get("kv_lora_rank"):
         return Layer(int(rank) + int(config.get("qk_rope_head_dim") or 0))
     kinds = config.get("layer_types")
@@ -138,7 +138,7 @@ def _layer(config: Mapping[str, Any], numbers: _Numbers, at: int) -> Layer:
     return Layer(2 * numbers.kv_heads * numbers.head, int(window) if window else None)
 
 
-def _attention(config: Mapping[str, Any], numbers: _Numbers) -> str:
+def _attention(config: Mapping[str, Any], numbers: _ConfigNames) -> str:
     if config.get("kv_lora_rank"):
         return "multi-head latent"
     if numbers.kv_heads == numbers.heads:
@@ -146,7 +146,7 @@ def _attention(config: Mapping[str, Any], numbers: _Numbers) -> str:
     return "multi-query" if numbers.kv_heads == 1 else "grouped-query"
 
 
-def _parameters(config: Mapping[str, Any], n: _Numbers) -> tuple[int, int]:
+def _parameters(config: Mapping[str, Any], n: _ConfigNames) -> tuple[int, int]:
     """Count parameters as (all, those that one token is multiplied with), without biases and norms: some tenths of a
     per cent."""
     tied = bool(config.get("tie_word_embeddings", False))
@@ -157,7 +157,7 @@ def _parameters(config: Mapping[str, Any], n: _Numbers) -> tuple[int, int]:
     return outside + n.layers * attention + every, read + n.layers * attention + used
 
 
-def _attention_parameters(config: Mapping[str, Any], n: _Numbers) -> int:
+def _attention_parameters(config: Mapping[str, Any], n: _ConfigNames) -> int:
     if rank := config.get("kv_lora_rank"):
         rope, plain = int(config["qk_rope_head_dim"]), int(config["qk_nope_head_dim"])
         value, query = int(config["v_head_dim"]), config.get("q_lora_rank")
@@ -167,7 +167,7 @@ def _attention_parameters(config: Mapping[str, Any], n: _Numbers) -> int:
     return n.hidden * n.head * (2 * n.heads + 2 * n.kv_heads)
 
 
-def _feed_forward(config: Mapping[str, Any], n: _Numbers) -> tuple[int, int]:
+def _feed_forward(config: Mapping[str, Any], n: _ConfigNames) -> tuple[int, int]:
     """Count feed-forward parameters over all layers as (all, used by one token). Gated layers have three matrices,
     those of GPT-2 two."""
     matrices = 2 if config.get("model_type") in ("gpt2", "phi", "gpt_neox", "opt") else 3
@@ -248,7 +248,7 @@ def _bytes(dtype: str) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class Placement:
     """One copy on `devices` devices of a kind. `sequences`: how many fit; times of one decode step and one prompt."""
 
     device: Device
@@ -266,7 +266,7 @@ class Fit:
         return price_per_hour * self.devices / 3600 / self.tokens_per_s * 1e6 if self.sequences else float("inf")
 
 
-def fit(needed: MemoryNeed, device: Device) -> Fit:
+def fit(needed: MemoryNeed, device: Device) -> Placement:
     """Fit the model on as few devices as hold the weights and one sequence; then as many sequences as asked for, or as
     fit."""
     usable = device.memory_bytes * (1 - RESERVE)
@@ -274,7 +274,7 @@ def fit(needed: MemoryNeed, device: Device) -> Fit:
     devices = max(1, -int(-(needed.weight_bytes + one) // usable))
     room = int((usable * devices - needed.weight_bytes) // one) if one else needed.sequences
     sequences = max(0, min(needed.sequences, room))
-    return Fit(
+    return Placement(
         device, devices, sequences, _step(needed, device, devices, max(1, sequences)), _prefill(needed, device, devices)
     )
 

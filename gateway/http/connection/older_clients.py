@@ -22,7 +22,7 @@ def head_without_offer(method: bytes, target: bytes, version: str, headers: Iter
     return b"\r\n".join([*lines, b"", b""])
 
 
-class UntilClose(int):
+class UnboundedLength(int):
     """A `content-length` for an answer that ends with its connection: compares as enough for any number of bytes.
 
     uvicorn counts what is sent against `content-length`, and cuts an answer without one into chunks, which HTTP/1.0
@@ -34,7 +34,7 @@ class UntilClose(int):
     def __lt__(self, sent: int) -> bool:
         return False
 
-    def __sub__(self, sent: int) -> UntilClose:
+    def __sub__(self, sent: int) -> UnboundedLength:
         return self
 
     def __ne__(self, other: object) -> bool:

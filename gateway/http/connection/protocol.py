@@ -24,7 +24,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from sluicegate.gateway.http.arrival import note_arrival
 from sluicegate.gateway.http.authority import TARGET
 from sluicegate.gateway.http.connection.coalescing import CoalescedTransport
-from sluicegate.gateway.http.connection.older_clients import UntilClose, head_without_offer
+from sluicegate.gateway.http.connection.older_clients import UnboundedLength, head_without_offer
 from sluicegate.gateway.http.disconnects import EXTENSION, Disconnect
 from sluicegate.gateway.settings import ServerSettings
 
@@ -42,20 +42,20 @@ Door = Callable[[bytes, Scope], HeadRefusal | None]
 """Takes the target and the scope of a POST whose head is read."""
 
 
-class _Refused:
+class _RefusedCycle:
     """Stands in for uvicorn's cycle of a request that was answered at its head: its body is discarded."""
 
     response_complete = more_body = True
 
     @property
-    def message_event(self) -> _Refused:
+    def message_event(self) -> _RefusedCycle:
         return self
 
     def set(self) -> None:
         """Do nothing: nobody waits for the body."""
 
 
-REFUSED: Any = _Refused()
+REFUSED: Any = _RefusedCycle()
 
 
 CLOSE = (b"connection", b"close")
@@ -64,7 +64,7 @@ AT_ONCE = 8
 """Of requests that come in one read, how many are refused in the same turn of the event loop; others wait, too."""
 
 
-class _InTurn(FlowControl):
+class _PipelineLimit(FlowControl):
     """Pauses reading while requests that were read wait for their turn. uvicorn alone resumes after each answer, and so
     buffers everything that a client sends ahead."""
 
@@ -129,7 +129,7 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(CoalescedTransport(transport, self.loop))  # type: ignore[arg-type]
-        self.flow = _InTurn(self.transport, self.pipeline)
+        self.flow = _PipelineLimit(self.transport, self.pipeline)
         self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -250,7 +250,7 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
     def _begin(self) -> None:
         super().on_headers_complete()
         if self.scope["http_version"] == "1.0":
-            self.cycle.chunked_encoding, self.cycle.expected_content_length = False, UntilClose()
+            self.cycle.chunked_encoding, self.cycle.expected_content_length = False, UnboundedLength()
 
     def _is_plain(self) -> bool:
         """Return whether the request needs only an answer, and the connection can take one now."""

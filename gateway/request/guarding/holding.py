@@ -11,7 +11,7 @@ import orjson
 from sluicegate.gateway.answer.validation import Validator
 from sluicegate.gateway.rails.moderation import PENDING, REFUSAL
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.gateway.review import Item, ReviewQueue
+from sluicegate.gateway.review import ReviewItem, ReviewQueue
 from sluicegate.gateway.review.items import Kind, request_to_json
 from sluicegate.plugins import Answer, Caller, Overloaded, PendingReview, Request
 
@@ -76,7 +76,7 @@ class Holding:
 
 async def _hold(
     reviews: ReviewQueue, exchange: Exchange, kind: Kind, rail: str, reason: str, body: object
-) -> Item | None:
+) -> ReviewItem | None:
     try:
         return await reviews.hold(exchange.caller, exchange.request, kind, rail, reason, body)
     except Overloaded as error:  # the queue has said why
@@ -87,5 +87,5 @@ async def _hold(
         return None
 
 
-def url_of(item: Item) -> str:
+def url_of(item: ReviewItem) -> str:
     return f"/v1/reviews/{item.id}"

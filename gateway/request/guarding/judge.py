@@ -18,7 +18,7 @@ from sluicegate.gateway.rails.policy import RailSlot
 from sluicegate.gateway.rails.states import reads_states
 from sluicegate.gateway.rails.time_limit import within
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.gateway.request.guarding.screening import Listed, asked, sound
+from sluicegate.gateway.request.guarding.screening import RequestTexts, asked, sound
 from sluicegate.plugins import (
     Caller,
     InputRail,
@@ -64,7 +64,7 @@ async def judge(exchange: Exchange, text: str) -> Judgement:
     await asyncio.sleep(0)
     judgement = Judgement()
     request = dataclasses.replace(exchange.request, messages=(Message("user", text),), nbytes=len(text))
-    listed = Listed(exchange)
+    listed = RequestTexts(exchange)
     for name, rail in exchange.stages.screen:
         if (rail_policy := _called(exchange, "screen", name, judgement)) is not None:
             await _screened(exchange, name, rail, rail_policy, listed, request, judgement)
@@ -94,7 +94,7 @@ async def _screened(
     name: str,
     rail: InputRail,
     rail_policy: RailPolicy,
-    listed: Listed,
+    listed: RequestTexts,
     request: Request,
     judgement: Judgement,
 ) -> None:

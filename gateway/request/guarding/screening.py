@@ -12,7 +12,7 @@ from typing import TypeVar
 from sluicegate.gateway.rails.time_limit import contained, within
 from sluicegate.gateway.rails.verdicts import applied, categories_of, checked, joined, own_copy
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.gateway.request.tracing.timing import Note
+from sluicegate.gateway.request.tracing.timing import StageNote
 from sluicegate.plugins import (
     Caller,
     ContentBlocked,
@@ -46,9 +46,9 @@ class Screening:
         self.asked: list[tuple[str, str]] = []
         self._exchange = exchange
         self._watch = exchange.stages.rail_health
-        self._listed = Listed(exchange)
+        self._listed = RequestTexts(exchange)
 
-    async def ask(self, name: str, rail: InputRail, rail_policy: RailPolicy, note: Note) -> None:
+    async def ask(self, name: str, rail: InputRail, rail_policy: RailPolicy, note: StageNote) -> None:
         """Run one rail. Raises `ContentBlocked`, or the rail's own error where that closes the request."""
         if not self._watch.runs("screen", name, rail_policy):
             self._passed_over(name, "out of the way after repeated failures", note)
@@ -71,7 +71,7 @@ class Screening:
         self._watch.succeeded("screen", name)
         self._act(name, result, rail_policy, note)
 
-    def _act(self, name: str, result: ScreenResult, rail_policy: RailPolicy, note: Note) -> None:
+    def _act(self, name: str, result: ScreenResult, rail_policy: RailPolicy, note: StageNote) -> None:
         action = rail_policy.action(result.action, result.score)
         reason = result.reason or (f"{name}: score {result.score:.2f}" if result.score is not None else name)
         if result.reason or result.score:
@@ -90,7 +90,7 @@ class Screening:
         if action == "escalate":
             self.asked.append((name, reason))
 
-    def _replace(self, name: str, result: ScreenResult, note: Note) -> None:
+    def _replace(self, name: str, result: ScreenResult, note: StageNote) -> None:
         """Replace texts of the request. Raises `ContentBlocked` for a text that must not be replaced (`fixed`)."""
         try:
             self._exchange.request = applied(result, self._exchange.request)
@@ -99,13 +99,13 @@ class Screening:
             reason = f"{error}, and holds what is not allowed"
             raise ContentBlocked(name, f"{result.reason}; {error}", reason) from None
 
-    def _passed_over(self, name: str, why: str, note: Note) -> None:
+    def _passed_over(self, name: str, why: str, note: StageNote) -> None:
         note.outcome = "failed open"
         note.detail["reason"] = why
         self._exchange.safety.unenforced.append(f"screen {name}: failed open")
 
 
-class Listed:
+class RequestTexts:
     """The texts of a request, listed once for all rails until one of them replaces the request."""
 
     def __init__(self, exchange: Exchange) -> None:
@@ -132,7 +132,7 @@ class Listed:
 
 
 async def asked(
-    exchange: Exchange, rail: InputRail, listed: Listed, request: Request, rail_policy: RailPolicy
+    exchange: Exchange, rail: InputRail, listed: RequestTexts, request: Request, rail_policy: RailPolicy
 ) -> ScreenResult:
     """Ask the rail about every text of `request`. Raises what it raised, `TypeError` or `ValueError` for nonsense,
     `TimeoutError`, `RequestError` for texts that nobody can read."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from sluicegate.gateway.rails.policy import RailSlot
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.guarding.judge import PIECE_CHARS, followed
-from sluicegate.gateway.request.guarding.screening import Listed, asked
+from sluicegate.gateway.request.guarding.screening import RequestTexts, asked
 from sluicegate.plugins import (
     InputRail,
     JudgingRail,
@@ -37,7 +37,7 @@ _SENTENCE = re.compile(r"\S(?:[^\n]*?[^\s])??(?:(?<=[.!?])(?=\s)|(?=\s*(?:\n|\Z)
 
 
 @dataclass(frozen=True, slots=True)
-class FoundPlace:
+class FoundSpan:
     """Characters [start, end) of the text that was tried."""
 
     label: str
@@ -55,7 +55,7 @@ class RailTrial:
     action: str
     reason: str = ""
     score: float | None = None
-    places: tuple[FoundPlace, ...] = ()
+    places: tuple[FoundSpan, ...] = ()
     seconds: float = 0.0
 
 
@@ -86,7 +86,7 @@ async def _timed(slot: RailSlot, name: str, terms: RailPolicy, turn: Awaitable[R
 
 async def _screened(exchange: Exchange, name: str, rail: InputRail, terms: RailPolicy, text: str) -> RailTrial:
     request = exchange.request
-    result = await asked(exchange, rail, Listed(exchange), request, terms)
+    result = await asked(exchange, rail, RequestTexts(exchange), request, terms)
     action = terms.action(result.action, result.score)
     places = tuple(_marked(result, text))
     if not places and result.action != "pass" and is_built_in(rail):
@@ -94,21 +94,21 @@ async def _screened(exchange: Exchange, name: str, rail: InputRail, terms: RailP
     return RailTrial("screen", name, terms.mode, action, result.reason, result.score, places[:MOST_PLACES])
 
 
-def _marked(result: ScreenResult, text: str) -> Iterator[FoundPlace]:
+def _marked(result: ScreenResult, text: str) -> Iterator[FoundSpan]:
     for mark in result.marks:
         if mark.path[:2] == ("messages", 0) and mark.start < mark.end <= len(text):
-            yield FoundPlace(mark.label, mark.start, mark.end)
+            yield FoundSpan(mark.label, mark.start, mark.end)
 
 
-async def _sentences(exchange: Exchange, rail: InputRail, terms: RailPolicy, text: str) -> AsyncIterator[FoundPlace]:
+async def _sentences(exchange: Exchange, rail: InputRail, terms: RailPolicy, text: str) -> AsyncIterator[FoundSpan]:
     """Yield the sentences that the rail objects to by themselves, for a rail that judges whole texts."""
     for match in list(_SENTENCE.finditer(text))[:MOST_SENTENCES]:
         [message] = exchange.request.messages
         alone = dataclasses.replace(exchange.request, messages=(dataclasses.replace(message, content=match.group()),))
-        result = await asked(exchange, rail, Listed(exchange), alone, terms)
+        result = await asked(exchange, rail, RequestTexts(exchange), alone, terms)
         if result.action != "pass":
             label = result.marks[0].label if result.marks else result.action
-            yield FoundPlace(label, match.start(), match.end())
+            yield FoundSpan(label, match.start(), match.end())
 
 
 async def _moderated(exchange: Exchange, name: str, rail: OutputRail, terms: RailPolicy, text: str) -> RailTrial:
@@ -142,12 +142,12 @@ def _end(text: str, start: int, fed: int) -> int:
 
 
 def _told(name: str, terms: RailPolicy, verdicts: Sequence[tuple[int, Verdict]], text: str) -> RailTrial:
-    places: list[FoundPlace] = []
+    places: list[FoundSpan] = []
     reasons: list[str] = []
     action, before = "pass", 0
     scores = [score for _, verdict in verdicts for _, score in verdict.scores]
     for fed, verdict in verdicts:
-        places += (FoundPlace(span.reason, span.start, span.end) for span in verdict.redact)
+        places += (FoundSpan(span.reason, span.start, span.end) for span in verdict.redact)
         said = [("redact", span.reason, -1) for span in verdict.redact]
         if verdict.escalate:
             said.append(("escalate", verdict.escalate, before if verdict.escalate_at is None else verdict.escalate_at))
@@ -157,7 +157,7 @@ def _told(name: str, terms: RailPolicy, verdicts: Sequence[tuple[int, Verdict]],
             action = max(action, does, key=WORST.index)
             reasons += [reason] if reason not in reasons else []
             if 0 <= start < fed:
-                places.append(FoundPlace(reason, start, _end(text, start, fed)))
+                places.append(FoundSpan(reason, start, _end(text, start, fed)))
         before = verdict.clear_to
     reason = f"{name}: {', '.join(reasons)}" if reasons else ""
     return RailTrial(

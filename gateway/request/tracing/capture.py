@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.gateway.telemetry.finished import Content
+from sluicegate.gateway.telemetry.finished_request import CapturedContent
 from sluicegate.plugins import ContentBlocked, Message, PendingReview
 from sluicegate.safety import HoldbackWindow
 
@@ -27,20 +27,20 @@ def wanted(environ: Mapping[str, str], setting: bool) -> bool:
     return setting or environ.get(VARIABLE, "").upper() in ("SPAN_ONLY", "SPAN_AND_EVENT", "TRUE")
 
 
-class Capturing:
+class OutputCapture:
     """Reads with the output rails that the request ran on."""
 
-    def __call__(self, exchange: Exchange) -> Content | None:
+    def __call__(self, exchange: Exchange) -> CapturedContent | None:
         """Return None where the messages were never screened; those that an input rail refused are withheld whole."""
         if exchange.model is None:
             withheld = tuple([(message.role, WITHHELD) for message in exchange.request.messages])
             said = tuple([(message.role, message.content) for message in exchange.request.messages])
-            return Content(withheld, (), withheld=said) if exchange.error in REFUSED else None
+            return CapturedContent(withheld, (), withheld=said) if exchange.error in REFUSED else None
         messages = tuple([(message.role, self._read(message, exchange)) for message in exchange.request.messages])
         answers = tuple(
             [(hidden(answer.text, exchange.safety.restore), answer.finish_reason) for answer in exchange.answers]
         )
-        return Content(messages, answers, self._asked(exchange))
+        return CapturedContent(messages, answers, self._asked(exchange))
 
     def _asked(self, exchange: Exchange) -> tuple[tuple[str, str], ...]:
         """Return what shape was asked for, in the caller's words."""

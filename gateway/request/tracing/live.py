@@ -9,13 +9,20 @@ from collections.abc import Callable, Mapping
 from opentelemetry import context as otel
 
 from sluicegate.gateway.rails.moderation import Moderation
-from sluicegate.gateway.request.context import Entry, Exchange
+from sluicegate.gateway.request.context import Exchange, RequestOrigin
 from sluicegate.gateway.request.stages import Stages
-from sluicegate.gateway.telemetry import Asked, Content, Finished, Particulars, TraceSink, semconv
+from sluicegate.gateway.telemetry import (
+    CapturedContent,
+    FinishedRequest,
+    RequestAttributes,
+    RequestParameters,
+    TraceSink,
+    semconv,
+)
 from sluicegate.plugins import Decision, Request, Timeline, Usage
 from sluicegate.safety import LEAD
 
-Capture = Callable[[Exchange], Content | None]
+Capture = Callable[[Exchange], CapturedContent | None]
 """What a finished exchange may show of its texts, after the rails."""
 
 
@@ -57,7 +64,7 @@ class LiveRequests:
         operation = operation or (semconv.OPERATION_TEXT if request.raw else semconv.OPERATION_CHAT)
         trace = self._sink.begin(operation, request.model, parent)
         lead, arrived_s = _lead_of(request), time.perf_counter() - waited_s
-        entry = Entry(trace, stages, route, approved, lead, operation, request, arrived_s, waited_s)
+        entry = RequestOrigin(trace, stages, route, approved, lead, operation, request, arrived_s, waited_s)
         exchange = Exchange(entry, request)
         self._live[request.id] = exchange
         stages.rail_health.entered()
@@ -71,11 +78,11 @@ class LiveRequests:
         self._live.pop(exchange.request.id, None)
         self._sink.hand_in(self._finished(exchange))
 
-    def _finished(self, exchange: Exchange) -> Finished:
+    def _finished(self, exchange: Exchange) -> FinishedRequest:
         entry, safety, request = exchange.entry, exchange.safety, exchange.request
         duration_s = time.perf_counter() - entry.started_at
         first = exchange.delivery.first_at
-        return Finished(
+        return FinishedRequest(
             ids=entry.trace,
             asked=_asked(request, entry.operation),
             began_s=entry.started_at,
@@ -105,10 +112,10 @@ class LiveRequests:
             particulars=self._particulars(exchange),
         )
 
-    def _particulars(self, exchange: Exchange) -> Particulars:
+    def _particulars(self, exchange: Exchange) -> RequestAttributes:
         request, usage, gaps_s = exchange.request, exchange.usage, exchange.delivery.gaps_s
         later = usage.completion_tokens - 1
-        return Particulars(
+        return RequestAttributes(
             route=exchange.entry.route,
             feature=self._feature_of(request),
             cost_nanos=self._cost_of(exchange.model.name if exchange.model else "", usage),
@@ -161,7 +168,7 @@ def _rails(exchange: Exchange) -> tuple[str, ...]:
     )
 
 
-def _asked(request: Request, operation: str) -> Asked:
+def _asked(request: Request, operation: str) -> RequestParameters:
     structured = request.constraint is not None and request.constraint.kind.startswith("json")
     output = "json" if structured else "text"
-    return Asked(request.id, request.model, request.stream, request.n, request.sampling, output, operation)
+    return RequestParameters(request.id, request.model, request.stream, request.n, request.sampling, output, operation)

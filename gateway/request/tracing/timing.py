@@ -8,13 +8,13 @@ import time
 from typing import Any
 
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.gateway.telemetry import ToldFailure
+from sluicegate.gateway.telemetry import ReportedError
 from sluicegate.plugins import Decision, RequestError, ServiceError, SlotName, SluicegateError, StageFailed
 
 log = logging.getLogger("sluicegate.pipeline")
 
 
-class Note:
+class StageNote:
     """What the stage being timed decided."""
 
     __slots__ = ("detail", "outcome")
@@ -23,7 +23,7 @@ class Note:
     detail: dict[str, Any]
 
 
-class Timed(Note):
+class TimedStage(StageNote):
     """Context manager around one stage, whose `Decision` is kept however it ends. Raises what the stage raised where
     that is one of our errors, else `StageFailed`. A class and no generator, since a request has a dozen of them."""
 
@@ -33,7 +33,7 @@ class Timed(Note):
         self._exchange, self._slot, self._stage = exchange, slot, stage
         self.outcome, self.detail = "ok", {}
 
-    def __enter__(self) -> Note:
+    def __enter__(self) -> StageNote:
         self._started = time.perf_counter()
         return self
 
@@ -66,12 +66,12 @@ def error_code(error: BaseException) -> str:
     return "internal_error"
 
 
-def failure_of(error: BaseException | None) -> ToldFailure | None:
+def failure_of(error: BaseException | None) -> ReportedError | None:
     """Return what a caller is told of `error`; None where nothing failed, or nobody is there to be told."""
     if error is None or isinstance(error, asyncio.CancelledError | GeneratorExit):
         return None
     if isinstance(error, RequestError | ServiceError):
-        return ToldFailure(error.status, error.message)
-    return ToldFailure(
+        return ReportedError(error.status, error.message)
+    return ReportedError(
         500, error.message if isinstance(error, SluicegateError) else "an internal error; the log has it"
     )

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from sluicegate.gateway.review.items import Item, Report, Status
+from sluicegate.gateway.review.items import FalsePositiveReport, ReviewItem, Status
 from sluicegate.plugins import exact_json
 
 log = logging.getLogger("sluicegate.review")
@@ -32,13 +32,13 @@ class Sealer(Protocol):
 class ReviewStore(Protocol):
     """Used from one thread. Raises what its library raises. What was written is kept when a call returns."""
 
-    def put(self, item: Item, body: Any) -> None: ...
+    def put(self, item: ReviewItem, body: Any) -> None: ...
 
-    def put_report(self, report: Report, body: Any) -> None: ...
+    def put_report(self, report: FalsePositiveReport, body: Any) -> None: ...
 
-    def get(self, id: str) -> tuple[Item, Any] | None: ...
+    def get(self, id: str) -> tuple[ReviewItem, Any] | None: ...
 
-    def items(self, status: Status | None, tenant: str | None, limit: int) -> list[tuple[Item, Any]]:
+    def items(self, status: Status | None, tenant: str | None, limit: int) -> list[tuple[ReviewItem, Any]]:
         """List items, oldest first. Here, in `get` and in `reports`: a body that does not open is `Unreadable`."""
 
     def reported(self, tenant: str) -> tuple[int, int]:
@@ -47,13 +47,13 @@ class ReviewStore(Protocol):
     def remove_report(self, id: str) -> bool:
         """Remove a report; return False where there is none."""
 
-    def reports(self, limit: int) -> list[tuple[Report, Any]]:
+    def reports(self, limit: int) -> list[tuple[FalsePositiveReport, Any]]:
         """List reports, oldest first."""
 
     def decide(self, id: str, status: Status, by: str, note: str, now_s: float) -> bool:
         """Decide an item. Return False where it is not pending any more: the first decision stands."""
 
-    def replace_body(self, item: Item, body: Any) -> None: ...
+    def replace_body(self, item: ReviewItem, body: Any) -> None: ...
 
     def claim(self, id: str, who: str, for_s: float) -> bool:
         """Claim an approved request for `who` to answer, for `for_s` from now. Return False while another answers
@@ -76,11 +76,11 @@ class Sealing:
     def __init__(self, sealer: Sealer | None) -> None:
         self._sealer = sealer
 
-    def sealed(self, facts: Item | Report, body: Any) -> bytes:
+    def sealed(self, facts: ReviewItem | FalsePositiveReport, body: Any) -> bytes:
         data = exact_json.write(body)
         return data if self._sealer is None else self._sealer.seal(facts.tenant, data, _bound(facts.id))
 
-    def opened(self, facts: Item | Report, data: bytes) -> Any:
+    def opened(self, facts: ReviewItem | FalsePositiveReport, data: bytes) -> Any:
         try:
             plain = data if self._sealer is None else self._sealer.open(facts.tenant, data, _bound(facts.id))
             found = orjson.loads(plain)

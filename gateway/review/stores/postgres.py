@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from sluicegate.gateway.database import Database
-from sluicegate.gateway.review.items import Item, Report, Status
+from sluicegate.gateway.review.items import FalsePositiveReport, ReviewItem, Status
 from sluicegate.gateway.review.stores.base import Sealer, Sealing
 
 _ITEM = "record, status, decided_s, body"
@@ -24,7 +24,7 @@ class PostgresReviewStore:
         self._database = database
         self._sealing = Sealing(sealer)
 
-    def put(self, item: Item, body: Any) -> None:
+    def put(self, item: ReviewItem, body: Any) -> None:
         self._database.execute(
             "insert into sluicegate.reviews (id, created_s, expires_s, status, tenant, record, body) "
             "values (%s, %s, %s, %s, %s, %s, %s) on conflict (id) do nothing",
@@ -39,7 +39,7 @@ class PostgresReviewStore:
             ),
         )
 
-    def put_report(self, report: Report, body: Any) -> None:
+    def put_report(self, report: FalsePositiveReport, body: Any) -> None:
         record, sealed = json.dumps(asdict(report)), self._sealing.sealed(report, body)
         self._database.execute(
             "insert into sluicegate.reports (id, created_s, tenant, record, body) values (%s, %s, %s, %s, %s) "
@@ -47,11 +47,11 @@ class PostgresReviewStore:
             (report.id, report.created_s, report.tenant, record, sealed),
         )
 
-    def get(self, id: str) -> tuple[Item, Any] | None:
+    def get(self, id: str) -> tuple[ReviewItem, Any] | None:
         rows = self._database.execute(f"select {_ITEM} from sluicegate.reviews where id = %s", (id,)).fetchall()
         return self._read(rows[0]) if rows else None
 
-    def items(self, status: Status | None, tenant: str | None, limit: int) -> list[tuple[Item, Any]]:
+    def items(self, status: Status | None, tenant: str | None, limit: int) -> list[tuple[ReviewItem, Any]]:
         query = (
             f"select {_ITEM} from sluicegate.reviews where coalesce(status = %s, true) and coalesce(tenant = %s, true) "
             "order by created_s limit %s"
@@ -66,10 +66,10 @@ class PostgresReviewStore:
     def remove_report(self, id: str) -> bool:
         return self._database.execute("delete from sluicegate.reports where id = %s", (id,)).rowcount == 1
 
-    def reports(self, limit: int) -> list[tuple[Report, Any]]:
+    def reports(self, limit: int) -> list[tuple[FalsePositiveReport, Any]]:
         query = "select record, body from sluicegate.reports order by created_s limit %s"
         rows = self._database.execute(query, (limit,)).fetchall()
-        found = [(Report(**json.loads(record)), bytes(body)) for record, body in rows]
+        found = [(FalsePositiveReport(**json.loads(record)), bytes(body)) for record, body in rows]
         return [(report, self._sealing.opened(report, body)) for report, body in found]
 
     def decide(self, id: str, status: Status, by: str, note: str, now_s: float) -> bool:
@@ -85,7 +85,7 @@ class PostgresReviewStore:
             db.execute(change, (status, now_s, record, id))
         return True
 
-    def replace_body(self, item: Item, body: Any) -> None:
+    def replace_body(self, item: ReviewItem, body: Any) -> None:
         change = "update sluicegate.reviews set body = %s where id = %s"
         self._database.execute(change, (self._sealing.sealed(item, body), item.id))
 
@@ -116,7 +116,7 @@ class PostgresReviewStore:
     def close(self) -> None:
         """Do nothing: the database is closed by whoever opened it."""
 
-    def _read(self, row: tuple[Any, ...]) -> tuple[Item, Any]:
+    def _read(self, row: tuple[Any, ...]) -> tuple[ReviewItem, Any]:
         record, status, decided_s, body = row
-        item = Item(**{**json.loads(record), "status": status, "decided_s": decided_s})
+        item = ReviewItem(**{**json.loads(record), "status": status, "decided_s": decided_s})
         return item, self._sealing.opened(item, bytes(body))

@@ -12,11 +12,11 @@ from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any
 
-from sluicegate.gateway.review.items import Item, Report, Status
+from sluicegate.gateway.review.items import FalsePositiveReport, ReviewItem, Status
 from sluicegate.gateway.review.stores.base import Sealer, Sealing
 
-ITEM_COLUMNS = ", ".join(field.name for field in fields(Item))
-REPORT_COLUMNS = ", ".join(field.name for field in fields(Report))
+ITEM_COLUMNS = ", ".join(field.name for field in fields(ReviewItem))
+REPORT_COLUMNS = ", ".join(field.name for field in fields(FalsePositiveReport))
 SCHEMA = """
 pragma journal_mode = wal;
 pragma synchronous = full;
@@ -41,24 +41,24 @@ class SqliteReviewStore:
         self._sealing = Sealing(sealer)
         self._database: sqlite3.Connection | None = None
 
-    def put(self, item: Item, body: Any) -> None:
+    def put(self, item: ReviewItem, body: Any) -> None:
         self._insert("reviews", item, body)
 
-    def put_report(self, report: Report, body: Any) -> None:
+    def put_report(self, report: FalsePositiveReport, body: Any) -> None:
         self._insert("reports", report, body)
 
-    def get(self, id: str) -> tuple[Item, Any] | None:
+    def get(self, id: str) -> tuple[ReviewItem, Any] | None:
         found = self._db.execute(f"select {ITEM_COLUMNS}, body from reviews where id = ?", (id,)).fetchone()
         if found is None:
             return None
-        item = Item(*found[:-1])
+        item = ReviewItem(*found[:-1])
         return item, self._sealing.opened(item, found[-1])
 
-    def items(self, status: Status | None, tenant: str | None, limit: int) -> list[tuple[Item, Any]]:
+    def items(self, status: Status | None, tenant: str | None, limit: int) -> list[tuple[ReviewItem, Any]]:
         chosen = "(?1 is null or status = ?1) and (?2 is null or tenant = ?2)"
         asked = f"select {ITEM_COLUMNS}, body from reviews where {chosen} order by created_s limit ?3"
         rows = self._db.execute(asked, (status, tenant, limit)).fetchall()
-        items = [(Item(*row[:-1]), row[-1]) for row in rows]
+        items = [(ReviewItem(*row[:-1]), row[-1]) for row in rows]
         return [(item, self._sealing.opened(item, body)) for item, body in items]
 
     def reported(self, tenant: str) -> tuple[int, int]:
@@ -70,9 +70,9 @@ class SqliteReviewStore:
         with self._db:
             return self._db.execute("delete from reports where id = ?", (id,)).rowcount == 1
 
-    def reports(self, limit: int) -> list[tuple[Report, Any]]:
+    def reports(self, limit: int) -> list[tuple[FalsePositiveReport, Any]]:
         rows = self._db.execute(f"select {REPORT_COLUMNS}, body from reports order by created_s limit ?", (limit,))
-        found = [(Report(*row[:-1]), row[-1]) for row in rows.fetchall()]
+        found = [(FalsePositiveReport(*row[:-1]), row[-1]) for row in rows.fetchall()]
         return [(report, self._sealing.opened(report, body)) for report, body in found]
 
     def decide(self, id: str, status: Status, by: str, note: str, now_s: float) -> bool:
@@ -80,7 +80,7 @@ class SqliteReviewStore:
         with self._db:
             return self._db.execute(change, (status, now_s, by, note, id, "pending")).rowcount == 1
 
-    def replace_body(self, item: Item, body: Any) -> None:
+    def replace_body(self, item: ReviewItem, body: Any) -> None:
         with self._db:
             self._db.execute("update reviews set body = ? where id = ?", (self._sealing.sealed(item, body), item.id))
 
@@ -122,7 +122,7 @@ class SqliteReviewStore:
             self._database = database
         return self._database
 
-    def _insert(self, table: str, facts: Item | Report, body: Any) -> None:
+    def _insert(self, table: str, facts: ReviewItem | FalsePositiveReport, body: Any) -> None:
         values: Sequence[Any] = (*astuple(facts), self._sealing.sealed(facts, body))
         with self._db:
             self._db.execute(f"insert into {table} values ({', '.join('?' * len(values))})", values)

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from sluicegate.gateway.telemetry import semconv
-from sluicegate.gateway.telemetry.finished import Finished
-from sluicegate.gateway.telemetry.span_builder import Event, SpanFact, Value, spans_of
+from sluicegate.gateway.telemetry.finished_request import FinishedRequest
+from sluicegate.gateway.telemetry.span_builder import SpanEvent, SpanFact, Value, spans_of
 from sluicegate.gateway.telemetry.tracing import TraceIds
 
 CACHED_CHARS = 64
@@ -42,7 +42,7 @@ _FAILED = b"\x7a\x02\x18\x02"
 """Field 15, a status of two bytes: code ERROR."""
 
 
-def encode(traces: Iterable[Finished], resource: Mapping[str, Value], scope: str = "sluicegate") -> bytes:
+def encode(traces: Iterable[FinishedRequest], resource: Mapping[str, Value], scope: str = "sluicegate") -> bytes:
     """Encode an `ExportTraceServiceRequest`."""
     spans = b"".join([_field(2, span) for done in traces for span in encode_spans(done)])
     scoped = _field(1, _text(1, scope)) + spans
@@ -50,7 +50,7 @@ def encode(traces: Iterable[Finished], resource: Mapping[str, Value], scope: str
     return _field(1, _field(1, described) + _field(2, scoped))
 
 
-def encode_spans(done: Finished) -> list[bytes]:
+def encode_spans(done: FinishedRequest) -> list[bytes]:
     """Encode one `Span` message for each span of the trace."""
     facts = spans_of(done)
     ids = [_FIXED64(_span_id(fact, at, done.ids))[::-1] for at, fact in enumerate(facts)]
@@ -58,7 +58,7 @@ def encode_spans(done: Finished) -> list[bytes]:
     return [_span(fact, at, head, ids, done) for at, fact in enumerate(facts)]
 
 
-def _span(fact: SpanFact, at: int, head: bytes, ids: list[bytes], done: Finished) -> bytes:
+def _span(fact: SpanFact, at: int, head: bytes, ids: list[bytes], done: FinishedRequest) -> bytes:
     above = done.ids.parent_id.to_bytes(8, "big") if fact.parent is None else ids[fact.parent]
     zero = done.began_ns
     parts = [
@@ -94,7 +94,7 @@ def _flags(ids: TraceIds, *, root: bool) -> bytes:
     return b"\x85\x01" + _FLAGS(int(ids.sampled) | 0x100 | (0x200 if remote else 0))
 
 
-def _event(event: Event, zero_ns: int) -> bytes:
+def _event(event: SpanEvent, zero_ns: int) -> bytes:
     attributes = b"".join([_attribute(3, name, value) for name, value in event.attributes.items()])
     return b"\x09" + _FIXED64(zero_ns + int(event.at_s * 1e9)) + _text(2, event.name) + attributes
 

@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sluicegate.gateway.telemetry.finished import Finished
+from sluicegate.gateway.telemetry.finished_request import FinishedRequest
 from sluicegate.gateway.telemetry.otlp.encoding import encode
-from sluicegate.gateway.telemetry.otlp.sending import Refused, Sender, Target
+from sluicegate.gateway.telemetry.otlp.sending import ExportRefused, ExportTarget, Sender
 from sluicegate.gateway.telemetry.span_builder import Value
 from sluicegate.gateway.telemetry.tracing import number_of
 
@@ -43,7 +43,7 @@ class Exporter:
     every_s: float = 5.0
     limit: int = QUEUE
     counts: ExportCounts = field(default_factory=ExportCounts)
-    _queue: deque[Finished] = field(default_factory=deque)
+    _queue: deque[FinishedRequest] = field(default_factory=deque)
     _wake: threading.Event = field(default_factory=threading.Event)
     _closing: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -53,7 +53,7 @@ class Exporter:
         self._thread = threading.Thread(target=self._serve, name="traces", daemon=True)
         self._thread.start()
 
-    def take(self, done: Finished) -> None:
+    def take(self, done: FinishedRequest) -> None:
         if len(self._queue) >= self.limit:
             self.counts.dropped += 1
             return
@@ -90,7 +90,7 @@ class Exporter:
             try:
                 self.sender.send(encode(batch, self.resource))
                 self.counts.sent += len(batch)
-            except Refused as refused:
+            except ExportRefused as refused:
                 self._drop(len(batch), str(refused))
             except Exception:  # our own bug: the thread must outlive it
                 log.exception("a batch of traces could not be encoded")
@@ -107,4 +107,4 @@ def exporter_of(environ: Mapping[str, str], resource: Mapping[str, Value]) -> Ex
     """Make an exporter from the standard variables. Raises `ConfigurationError`."""
     every_s = number_of(environ, ("OTEL_BSP_SCHEDULE_DELAY",), 5000) / 1000
     limit = int(number_of(environ, ("OTEL_BSP_MAX_QUEUE_SIZE",), QUEUE))
-    return Exporter(Sender(Target.of(environ, "TRACES")), resource, every_s, max(1, limit))
+    return Exporter(Sender(ExportTarget.of(environ, "TRACES")), resource, every_s, max(1, limit))

@@ -25,12 +25,12 @@ TRIES = 3
 BACKOFF_S = 0.5
 
 
-class Refused(Exception):
+class ExportRefused(Exception):
     """The collector did not take a batch; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ExportTarget:
     """Where a signal goes. `timeout_s` bounds one try, from the name of the host to the head of the answer."""
 
     url: str
@@ -40,7 +40,7 @@ class Target:
     certificate: str | None = None
 
     @classmethod
-    def of(cls, environ: Mapping[str, str], signal: str) -> Target:
+    def of(cls, environ: Mapping[str, str], signal: str) -> ExportTarget:
         """Read where a signal goes. `signal`: "TRACES" or "METRICS". Raises `ConfigurationError` for a protocol or
         value that is not supported."""
 
@@ -80,7 +80,7 @@ class Sender:
     """One connection, kept open; used by one thread, but for `hurry`. That thread runs an event loop of its own: only
     there can a try be ended whatever the collector drips."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: ExportTarget) -> None:
         self.target = target
         self._hurried = threading.Event()
         self._deadline = float("inf")
@@ -91,18 +91,18 @@ class Sender:
         self._client: httpx.AsyncClient | None = None
 
     def send(self, body: bytes) -> None:
-        """Send a batch. Raises `Refused` when it was refused, or could not be delivered in a few tries."""
+        """Send a batch. Raises `ExportRefused` when it was refused, or could not be delivered in a few tries."""
         packed = gzip.compress(body, 1) if self.target.gzipped else body
         reason = ""
         for attempt in range(TRIES):
             if attempt:
                 self._hurried.wait(BACKOFF_S * 2**attempt)
             if self._deadline <= time.monotonic():
-                raise Refused(f"no time is left; {reason or self.target.url}")
+                raise ExportRefused(f"no time is left; {reason or self.target.url}")
             reason = self._try(packed)
             if not reason:
                 return
-        raise Refused(f"{reason} after {TRIES} tries")
+        raise ExportRefused(f"{reason} after {TRIES} tries")
 
     def hurry(self, limit_s: float) -> None:
         """Limit all further waiting to `limit_s` seconds in total, including the send under way."""
@@ -132,7 +132,7 @@ class Sender:
             return ""
         if status in RETRIED:
             return f"{self.target.url} answered {status}"
-        raise Refused(f"{self.target.url} answered {status}")
+        raise ExportRefused(f"{self.target.url} answered {status}")
 
     async def _post(self, body: bytes) -> int:
         """Post `body` and return the status. Raises `TimeoutError`."""

@@ -44,7 +44,7 @@ def without_nested_loops(rules: list[Production], start: str) -> list[Production
             ways.setdefault(rule.origin, []).append(rule.expansion)
     empty = nullable(rules)
     ways = _united(ways, start, empty)
-    loops = _Loops(ways, empty & ways.keys())
+    loops = _RepetitionFinder(ways, empty & ways.keys())
     return [Production(name, way) for name, rows in loops.ways().items() for way in rows]
 
 
@@ -79,13 +79,13 @@ def _beside_nothing(rows: list[Way], empty: set[str]) -> list[str]:
     return list(found)
 
 
-class _Loops:
+class _RepetitionFinder:
     """Finds names that are repetitions, `L L` being some of `L`, and writes them as loops."""
 
     def __init__(self, ways: Ways, empty: set[str]) -> None:
         self._ways = ways
         self._empty = empty
-        self._repeated: dict[str, _Repeated] = {}
+        self._repeated: dict[str, _Repetition] = {}
 
     def ways(self) -> Ways:
         kinds = self._kinds()
@@ -94,7 +94,7 @@ class _Loops:
             found = [name for name in pending if self._is_loop(name)]
             for name in found:
                 like = {other for other in self._ways if kinds[other] == kinds[name]}
-                self._repeated[name] = _Repeated(name, self._ways, self._empty, like, self._users, self._spelled)
+                self._repeated[name] = _Repetition(name, self._ways, self._empty, like, self._users, self._spelled)
             pending = [name for name in pending if name not in found] if found else []
         if not self._repeated:
             return self._ways
@@ -168,7 +168,7 @@ class _Loops:
         return False
 
 
-class _Repeated:
+class _Repetition:
     """What the repetition `name` repeats. `like`: names that lead to it and that it leads to; where one of them stands
     alone its rules take its place, so that repetitions at their edges are seen. `users`: names by what stands in their
     rules; `spelled`: the terminals in the rules of each name, and these.

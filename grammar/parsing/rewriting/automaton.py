@@ -53,7 +53,7 @@ class NetworkPool:
         self._finals = np.zeros(1 << 12, np.bool_)
         self._counts = np.zeros(4, np.int64)
 
-    def add(self, sketch: Sketch, start: int, final: int) -> Network:
+    def add(self, sketch: NondeterministicNetwork, start: int, final: int) -> Network:
         """Add the smallest deterministic automaton of the texts from one state of a sketch to another.
 
         Raises `TooManyStates`."""
@@ -122,7 +122,7 @@ class JoinedNetworks(NamedTuple):
     finals: Flags
 
 
-class Sketch:
+class NondeterministicNetwork:
     """An automaton in which a symbol, or none, leads to several states.
 
     `edges`: (source, symbol or `SKIP`, target); `copies`: (number of a network, the first state of its copy, the state

@@ -21,7 +21,7 @@ from sluicegate.grammar.parsing.rewriting.automaton import (
     JoinedNetworks,
     Network,
     NetworkPool,
-    Sketch,
+    NondeterministicNetwork,
     TooManyStates,
 )
 from sluicegate.grammar.parsing.rules import NumberedRules, Production, Symbol, all_useful, productive
@@ -108,7 +108,7 @@ class _Networks:
     def _made(self, group: list[Code], members: set[Code], most_copied: int) -> dict[Code, Network]:
         """Return the networks of `group`, which are linear but for calls."""
         from_right = any(len(way) > 1 and way[-1] in members for name in group for way in self._ways[name])
-        sketch = Sketch()
+        sketch = NondeterministicNetwork()
         at = {name: sketch.state() for name in group}
         other = sketch.state()
         for name in group:
@@ -128,7 +128,7 @@ class _Networks:
 
     def _spell(
         self,
-        sketch: Sketch,
+        sketch: NondeterministicNetwork,
         name: Code,
         way: Way,
         body: Way,

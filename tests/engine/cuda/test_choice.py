@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention.paged import Scoring, StepLayout, Stretch
+from sluicegate.engine.attention.paged import Scoring, StepLayout, TokenSpan
 from sluicegate.engine.cuda import choice as choice_module
 from sluicegate.engine.cuda.choice import choose_attention, trial
 from sluicegate.engine.memory.kv import KVPool, LayerShape, attend
@@ -132,6 +132,6 @@ def test_chunks_go_to_varlen_with_what_it_wants(window: int | None, monkeypatch:
     assert calls == 1
     pool = a_pool(torch.float16, [layer])
     query, key = torch.randn(1, 4, 12, 16).half(), torch.randn(1, 2, 12, 16).half()
-    layout = VarlenLayout(pool, [Stretch(0, 12, np.array([0]))], torch.arange(12))
+    layout = VarlenLayout(pool, [TokenSpan(0, 12, np.array([0]))], torch.arange(12))
     layout.attend(0, query, key, key, Scoring(window=window, softcap=3.0))
     assert calls == 1

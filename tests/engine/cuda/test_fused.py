@@ -17,7 +17,7 @@ from transformers.models.llama.modeling_llama import LlamaRMSNorm, apply_rotary_
 pytest.importorskip("triton", reason="pip install 'sluicegate[cuda]' brings triton")
 
 from sluicegate.engine import load_model
-from sluicegate.engine.attention.paged import Stretch
+from sluicegate.engine.attention.paged import TokenSpan
 from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.batching.step_inputs import StepInputs
 from sluicegate.engine.cuda.fused_launches import gated, normalised, placed
@@ -153,7 +153,7 @@ def prompt(ids: np.ndarray, start: int, end: int) -> StepInputs:
         positions,
         positions,
         np.arange(end - start),
-        [Stretch(start, end - start, np.arange(-(-end // BLOCK)))],
+        [TokenSpan(start, end - start, np.arange(-(-end // BLOCK)))],
     )
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 pytest.importorskip("triton", reason="pip install 'sluicegate[cuda]' brings triton")
 
 from sluicegate.engine import LoadedModel
-from sluicegate.engine.attention.paged import Stretch
+from sluicegate.engine.attention.paged import TokenSpan
 from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.batching.step_inputs import StepInputs
 from sluicegate.engine.cuda.capture import CudaCapture
@@ -63,7 +63,7 @@ def steps(
             found[0] += ids[sequence][at].tolist()
             found[1] += at.tolist()
             found[2] += (tables[sequence][at // BLOCK] * BLOCK + at % BLOCK).tolist()
-            asked.append(Stretch(start, count, tables[sequence][: -(-(start + count) // BLOCK)]))
+            asked.append(TokenSpan(start, count, tables[sequence][: -(-(start + count) // BLOCK)]))
         tokens, positions, slots = (np.array(numbers, np.int64) for numbers in found)
         return StepInputs(tokens, positions, slots, np.arange(len(tokens)), asked)
 

@@ -12,7 +12,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sluicegate.engine.attention.paged import Scoring, StepLayout, Stretch
+from sluicegate.engine.attention.paged import Scoring, StepLayout, TokenSpan
 from sluicegate.engine.memory.kv import KVPool, LayerShape
 from sluicegate.engine.settings import KVKind
 
@@ -33,7 +33,7 @@ class Case:
     """A step's inputs, and the pool as it is before the step: everything earlier is already in it."""
 
     pool: KVPool
-    stretches: list[Stretch]
+    stretches: list[TokenSpan]
     slots: Tensor
     query: Tensor
     key: Tensor
@@ -64,7 +64,7 @@ class Case:
             key = torch.randn(kv_heads, start + count, dim, generator=random).to(DEVICE, dtype)
             value = torch.randn(kv_heads, start + count, value_dim, generator=random).to(DEVICE, dtype)
             pool.write(0, where[:start], key[None, :, :start], value[None, :, :start])
-            asked.append(Stretch(start, count, table))
+            asked.append(TokenSpan(start, count, table))
             slots.append(where[start:])
             keys.append(key[:, start:])
             values.append(value[:, start:])
@@ -157,7 +157,7 @@ def test_a_row_is_the_same_bits_alone_and_in_a_batch(
 def test_a_guess_changes_no_bit_of_the_token_before_it() -> None:
     """A draft's tokens are computed as single tokens are."""
     case = Case.of([(200, 4)], (4, 2, 64, 64), 9, block=16)
-    one = Case(case.pool, [Stretch(200, 1, case.stretches[0].table)], case.slots[:1], *(
+    one = Case(case.pool, [TokenSpan(200, 1, case.stretches[0].table)], case.slots[:1], *(
         tensor[:, :, :1] for tensor in (case.query, case.key, case.value)
     ))  # fmt: skip
     assert torch.equal(one.by(TritonLayout, None, None), case.by(TritonLayout, None, None)[:1])

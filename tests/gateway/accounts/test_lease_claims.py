@@ -9,11 +9,11 @@ import pytest
 
 from sluicegate.gateway.accounts.limits.lease_script import LeaseQuestion, LeaseReply
 from sluicegate.gateway.accounts.limits.leases import SharedMeter, covered
-from sluicegate.gateway.accounts.limits.meter import Need
+from sluicegate.gateway.accounts.limits.meter import UsageEstimate
 from sluicegate.gateway.settings import Limits
 
 LIMITS = Limits(concurrency=1000, requests_per_minute=1000, tokens_per_minute=100_000, budget_day=5, budget_month=9)
-NEED = Need(tokens=10, nanos=100)
+NEED = UsageEstimate(tokens=10, nanos=100)
 
 
 class SlowStore:

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from sluicegate.gateway.accounts.limits.estimates import Reach, fairly_read, most_read, need_of
+from sluicegate.gateway.accounts.limits.estimates import CandidateModels, fairly_read, most_read, need_of
 from sluicegate.gateway.accounts.limits.lease_script import SLOT_S, LeaseQuestion, LeaseReply, read_reply
 from sluicegate.gateway.accounts.limits.leases import SharedMeter
-from sluicegate.gateway.accounts.limits.meter import Meter, Need
+from sluicegate.gateway.accounts.limits.meter import Meter, UsageEstimate
 from sluicegate.gateway.accounts.limits.windows import SlidingSum, Spend, period_end
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import (
@@ -85,7 +85,9 @@ async def hours(seed: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     for _ in range(30):
         store.now_s += chance.choice((0.5, 2, 6, 70, 3600, 90_000)) if chance.random() < 0.6 else 0
         store.is_alive = chance.random() < 0.9
-        need = Need(chance.choice((1, 10, 60, 200)), chance.choice((0, 20_000, 200_000)), chance.choice((0, 1)))
+        need = UsageEstimate(
+            chance.choice((1, 10, 60, 200)), chance.choice((0, 20_000, 200_000)), chance.choice((0, 1))
+        )
         deed = chance.random()
         try:
             if deed < 0.6:
@@ -163,7 +165,9 @@ def local_hours(seed: int) -> list[Any]:
     now, running, said = NOON, [], []
     for _ in range(40):
         now += chance.choice((0.5, 2, 6, 70, 3600, 90_000)) if chance.random() < 0.5 else 0
-        need = Need(chance.choice((0, 1, 10, 60, 2000)), chance.choice((0, 20_000, 2_000_000)), chance.choice((0, 1)))
+        need = UsageEstimate(
+            chance.choice((0, 1, 10, 60, 2000)), chance.choice((0, 20_000, 2_000_000)), chance.choice((0, 1))
+        )
         try:
             if chance.random() < 0.6 or not running:
                 meter.check(need, now)
@@ -217,7 +221,10 @@ def test_estimates_of_drawn_requests() -> None:
     found = {}
     for name, request in ASKED.items():
         for context in (100, 100_000):
-            needs = [need_of(request, Dear(), lambda _, c=context: Reach(None, c), budgeted=b) for b in (False, True)]
+            needs = [
+                need_of(request, Dear(), lambda _, c=context: CandidateModels(None, c), budgeted=b)
+                for b in (False, True)
+            ]
             found[f"{name} {context}"] = [*map(asdict, needs), most_read(request, context), fairly_read(request)]
     assert_golden(GOLDEN / "estimates.jsonl", found)
 

@@ -16,8 +16,8 @@ from sluicegate.cache.stores.redis_client import Tls, connect
 from sluicegate.gateway.accounts import Accounts
 from sluicegate.gateway.accounts.changes import create, revoke
 from sluicegate.gateway.accounts.limits.lease_script import LEASE, LeaseQuestion, LeaseReply, read_reply
-from sluicegate.gateway.accounts.limits.leases import Shared, SharedMeter
-from sluicegate.gateway.accounts.limits.meter import Need
+from sluicegate.gateway.accounts.limits.leases import LeaseClient, SharedMeter
+from sluicegate.gateway.accounts.limits.meter import UsageEstimate
 from sluicegate.gateway.accounts.records import KeyRecord
 from sluicegate.gateway.settings import AccountSettings, KeySettings, Limits, PriceSettings
 from sluicegate.plugins import (
@@ -162,7 +162,7 @@ async def test_seats_of_a_gateway_that_died_are_free_again(redis: RedisServer, p
     record = await key(pair, concurrency=2)
     assert len(await many((pair[0], pair[0]), record, 3)) == 2
     assert await asked(pair[1], record) is None
-    assert isinstance(pair[0].shared, Shared)
+    assert isinstance(pair[0].shared, LeaseClient)
     await pair[0].shared.client.delete(f"sluicegate:accounts:alive:{pair[0].shared.name}")  # as after 15 s of silence
     assert await asked(pair[1], record) is not None
 
@@ -327,7 +327,7 @@ async def test_a_gateway_that_redis_has_not_heard_of_for_long_uses_no_seats(
     assert pair[0].shared is not None
     monkeypatch.setattr(pair[0].shared, "_alive_until", 0.0)
     [meter] = [m for m in pair[0].meters.of(record.caller()) if isinstance(m, SharedMeter)]
-    assert meter.lacking(Need(1, 0), time.time()) == ["seats"]
+    assert meter.lacking(UsageEstimate(1, 0), time.time()) == ["seats"]
     assert await asked(pair[0], record) is not None
 
 

@@ -18,7 +18,7 @@ import pytest
 from sluicegate.gateway.accounts import Accounts
 from sluicegate.gateway.accounts.changes import create, revoke, rotate
 from sluicegate.gateway.accounts.journal.journal import Journal
-from sluicegate.gateway.accounts.parsing import Implausible, read_key, read_limits
+from sluicegate.gateway.accounts.parsing import ImplausibleRow, read_key, read_limits
 from sluicegate.gateway.accounts.records import NANOS, UsageKey, UsageSum, encode_key, encode_limits
 from sluicegate.gateway.accounts.stores.base import AccountStore, MemoryAccountStore
 from sluicegate.gateway.accounts.stores.sqlite import SqliteAccountStore
@@ -104,7 +104,7 @@ def test_a_key_that_a_newer_release_bounds_further_is_not_believed() -> None:
     record, _ = create(Accounts(SETTINGS), "a", limits=Limits())
     fields = json.loads(encode_key(record))
     for more in ({"countries": ["DK"]}, {"limits": {"countries": 3}}):
-        with pytest.raises(Implausible):
+        with pytest.raises(ImplausibleRow):
             read_key("a", json.dumps(fields | more))
         assert read_key("a", json.dumps(fields | more | {"revoked_at_s": 5.0})).revoked_at_s == 5.0
     assert read_key("a", json.dumps(fields | {"countries": []})) == record, "it says nothing"

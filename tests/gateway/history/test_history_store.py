@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate.cache.stores.sealing import TenantSealer
-from sluicegate.gateway.history import RequestLine, Wanted, rail_counts
+from sluicegate.gateway.history import HistoryFilter, RequestLine, rail_counts
 from sluicegate.gateway.history.figures import LEEWAY, SLOTS, Figures, step_of
 from sluicegate.gateway.history.rail_counts import KEPT, SLICE_S, RailKey, bounds_of, rail_history
 from sluicegate.gateway.history.rows import ENDINGS, Verdict
@@ -54,7 +54,7 @@ def lines(draw: st.DrawFn) -> tuple[RequestLine, list[Verdict]]:
 
 
 WANTED = st.builds(
-    Wanted,
+    HistoryFilter,
     from_s=st.one_of(st.none(), st.integers(0, 500).map(lambda ago: NOW_S - ago)),
     until_s=st.one_of(st.none(), st.integers(0, 500).map(lambda ago: NOW_S - ago)),
     model=NAMES,
@@ -72,7 +72,7 @@ WANTED = st.builds(
 FEW = st.fixed_dictionaries({}, optional={})
 
 
-def fits(line: RequestLine, said: list[Verdict], wanted: Wanted) -> bool:
+def fits(line: RequestLine, said: list[Verdict], wanted: HistoryFilter) -> bool:
     """Judge a line by the filters, in plain words."""
     for name in ("model", "version", "key", "tenant", "route", "feature", "outcome", "ended"):
         asked = getattr(wanted, name)
@@ -105,7 +105,7 @@ def filled(found: list[tuple[RequestLine, list[Verdict]]], bounds: HistoryBounds
 @settings(max_examples=150, deadline=None)
 @given(st.lists(lines(), max_size=25), WANTED, st.integers(1, 7))
 def test_filters_find_exactly_what_fits_page_by_page(
-    kept: list[tuple[RequestLine, list[Verdict]]], wanted: Wanted, limit: int
+    kept: list[tuple[RequestLine, list[Verdict]]], wanted: HistoryFilter, limit: int
 ) -> None:
     store = filled(kept)
     expected = [line for line, said in reversed(kept) if fits(line, said, wanted)]
@@ -124,7 +124,7 @@ def test_filters_find_exactly_what_fits_page_by_page(
 @settings(max_examples=60, deadline=None)
 @given(st.lists(lines(), max_size=25), WANTED)
 def test_every_figure_is_as_large_as_the_list_it_leads_to(
-    kept: list[tuple[RequestLine, list[Verdict]]], wanted: Wanted
+    kept: list[tuple[RequestLine, list[Verdict]]], wanted: HistoryFilter
 ) -> None:
     """Drill-down: what a tile, a row of a table or a bar counts is what its link lists."""
     store = filled(kept)
@@ -169,16 +169,16 @@ def test_the_oldest_go_where_rows_bytes_or_days_are_too_many(tmp_path: Path) -> 
     said: list[Verdict] = [("screen", "pii", "pass")]
     few = HistoryStore(None, HistoryBounds(10, 10**9, 365))
     few.add([(line_of(at), said, None) for at in range(25)], NOW_S)
-    assert [line.id for _, line in few.rows(Wanted(), None, 100)[0]] == [f"r{at}" for at in range(24, 14, -1)]
+    assert [line.id for _, line in few.rows(HistoryFilter(), None, 100)[0]] == [f"r{at}" for at in range(24, 14, -1)]
     assert few.query("select count(*) from verdicts") == [(10,)]
     short = HistoryStore(None, HistoryBounds(100, 10**9, 1))
     short.add([(line_of(at * -43_200), said, None) for at in range(5)], NOW_S)
-    assert {line.id for _, line in short.rows(Wanted(), None, 100)[0]} == {"r0", "r-43200", "r-86400"}
+    assert {line.id for _, line in short.rows(HistoryFilter(), None, 100)[0]} == {"r0", "r-43200", "r-86400"}
     small = HistoryStore(tmp_path / "few.sqlite3", HistoryBounds(10**6, 1_000_000, 365))
     for batch in range(60):
         rows = [(line_of(batch * 50 + at), said, {"text": f"{batch}/{at}" * 2000}) for at in range(50)]
         small.add([(line, kept, {**text, "noise": list(range(batch, 300))}) for line, kept, text in rows], NOW_S)
-    found, total = small.rows(Wanted(), None, 1)
+    found, total = small.rows(HistoryFilter(), None, 1)
     assert found[0][1].id == "r2999"
     assert 0 < total < 3000
     assert (tmp_path / "few.sqlite3").stat().st_size < 2_000_000
@@ -201,14 +201,14 @@ def test_a_file_of_another_layout_is_begun_anew(tmp_path: Path) -> None:
         old.executescript("create table requests (other text); pragma user_version = 99;")
     store = HistoryStore(path, WIDE)
     store.add([(line_of(1), [], None)], NOW_S)
-    assert store.rows(Wanted(), None, 10)[1] == 1
+    assert store.rows(HistoryFilter(), None, 10)[1] == 1
 
 
 def test_a_request_too_large_to_keep_in_full_keeps_its_line(tmp_path: Path) -> None:
     store = HistoryStore(tmp_path / "requests.sqlite3", WIDE)
     noise = [((at * 2654435761) % 2**32) ** 3 for at in range(60_000)]
     store.add([(line_of(1), [], {"noise": noise})], NOW_S)
-    assert store.rows(Wanted(), None, 10)[1] == 1
+    assert store.rows(HistoryFilter(), None, 10)[1] == 1
     assert store.details("r1") is None
 
 
@@ -281,7 +281,11 @@ def test_figures_read_no_request_in_full(tmp_path: Path) -> None:
         return plain(sql, values)
 
     store.query = query  # type: ignore[method-assign]  # only watched
-    for wanted in (Wanted(), Wanted(from_s=NOW_S), Wanted(model="a", outcome="failed", q="x", over_ms=3.0)):
+    for wanted in (
+        HistoryFilter(),
+        HistoryFilter(from_s=NOW_S),
+        HistoryFilter(model="a", outcome="failed", q="x", over_ms=3.0),
+    ):
         Figures(store, Objectives(1, 1, 1)).of(wanted, NOW_S)
     for sql, values in asked:
         plan = " ".join(str(step[3]) for step in plain(f"explain query plan {sql}", values))

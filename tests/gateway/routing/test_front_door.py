@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sluicegate.gateway.api.builtin_dialects import DIALECTS
 from sluicegate.gateway.api.dialect import TextDialect
-from sluicegate.gateway.console.views import Views
+from sluicegate.gateway.console.views import ConsoleViews
 from sluicegate.gateway.http.arrival import ARRIVED, unread_s
 from sluicegate.gateway.routing.kept_shares import KeptShares
 from sluicegate.gateway.routing.queues import ModelQueues
@@ -229,7 +229,7 @@ async def test_an_operator_sees_who_was_turned_away(caplog: pytest.LogCaptureFix
     async with gateway() as app:
         for _ in range(5):
             assert (await post(app, "/v1/chat/completions", b"{", waited_s=100.0))[0] == 503
-        slices = Views(app.runtime).overview()["series"]
+        slices = ConsoleViews(app.runtime).overview()["series"]
         away = [line for one in slices for line in one["turned_away"]]
         assert sum(count for _, count in away) == 5
         assert {tenant for tenant, _ in away} == {"a"}

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 
 import pytest
 
-from sluicegate.gateway.routing.first_texts import FirstTextWait, FirstTextEstimate
+from sluicegate.gateway.routing.first_texts import FirstTextEstimate, FirstTextWait
 
 SLO_S = 1.0
 SECONDS = 120.0
@@ -41,7 +41,12 @@ class Plant:
 
     def run(self, rate: float) -> Plant:
         """Offer `rate` requests a second."""
-        dice, queue, events, free = random.Random(5), deque[tuple[float, str, FirstTextWait]](), [(0.0, 0, "come", None)], 0
+        dice, queue, events, free = (
+            random.Random(5),
+            deque[tuple[float, str, FirstTextWait]](),
+            [(0.0, 0, "come", None)],
+            0,
+        )
         free, number = self.seats, 0
         while events:
             self.now_s, _, what, about = heappop(events)

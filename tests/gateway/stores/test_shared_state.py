@@ -17,7 +17,7 @@ import pytest
 from sluicegate.gateway.config import load
 from sluicegate.gateway.database import Database, postgres
 from sluicegate.gateway.database.migrations import STEPS, migrate
-from sluicegate.gateway.review.items import Report
+from sluicegate.gateway.review.items import FalsePositiveReport
 from sluicegate.gateway.review.stores.postgres import PostgresReviewStore
 from sluicegate.gateway.settings import DatabaseSettings
 from sluicegate.gateway.testing import TestApp
@@ -382,7 +382,7 @@ def test_any_text_of_a_caller_can_be_held(url: str) -> None:
     database = Database(DatabaseSettings(url=url))
     database.open()
     store = PostgresReviewStore(database)
-    report = Report("r", "t\u2028", None, 1.0, "a\x00b", "\ud800", "'; --")
+    report = FalsePositiveReport("r", "t\u2028", None, 1.0, "a\x00b", "\ud800", "'; --")
     store.put_report(report, {"text": "\x00"})
     assert store.reports(5) == [(report, {"text": "\x00"})]
     assert (store.reported("t\u2028")[0], store.remove_report("r"), store.remove_report("r")) == (1, True, False)

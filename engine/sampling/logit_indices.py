@@ -16,14 +16,14 @@ Pair = tuple[int, int]
 """A row of logits, and a column."""
 
 
-class LogitPlaces(NamedTuple):
+class LogitIndices(NamedTuple):
     """Distinct (row, column) indices, int64 [K] each, on the device of the logits."""
 
     rows: Tensor
     columns: Tensor
 
     @classmethod
-    def of(cls, pairs: Seq[Pair], device: torch.device) -> LogitPlaces | None:
+    def of(cls, pairs: Seq[Pair], device: torch.device) -> LogitIndices | None:
         """Copy indices to the device without waiting; None if there are none."""
         if not pairs:
             return None
@@ -35,18 +35,18 @@ class LogitPlaces(NamedTuple):
         logits[self.rows, self.columns] = _FORBIDDEN
 
 
-class BiasPlaces(NamedTuple):
+class BiasIndices(NamedTuple):
     """The logit biases of a step's rows."""
 
-    places: LogitPlaces
+    places: LogitIndices
     values: Tensor
     """float32 [K]."""
 
     @classmethod
-    def of(cls, rows: Seq[LogitsRow], device: torch.device) -> BiasPlaces | None:
+    def of(cls, rows: Seq[LogitsRow], device: torch.device) -> BiasIndices | None:
         """Collect the biases of all rows; None if no row has one."""
         found = [(at, row.rule.bias) for at, row in enumerate(rows) if row.rule.bias is not None]
-        places = LogitPlaces.of([(at, column) for at, bias in found for column in bias.columns.tolist()], device)
+        places = LogitIndices.of([(at, column) for at, bias in found for column in bias.columns.tolist()], device)
         if places is None:
             return None
         return cls(places, to_device(torch.cat([bias.values for _, bias in found]), device))
@@ -56,14 +56,14 @@ class BiasPlaces(NamedTuple):
         logits[self.places.rows, self.places.columns] += self.values
 
 
-class EarlyEnds:
+class ForbiddenEnds:
     """End tokens of rows that may not end yet; copied to the device only when they change."""
 
     def __init__(self, eos: Seq[int], device: torch.device) -> None:
         self._eos = list(eos)
         self._device = device
         self._pairs: list[Pair] = []
-        self._places: LogitPlaces | None = None
+        self._places: LogitIndices | None = None
 
     def refuse(self, logits: Tensor, unending: Seq[int], barred: dict[int, list[int]]) -> None:
         """Set end tokens to -inf in `logits` [R, V]: the model's own in the rows `unending`, and those that `barred`
@@ -73,6 +73,6 @@ class EarlyEnds:
         pairs = [(row, token) for row in unending for token in self._eos]
         pairs += [(row, token) for row, tokens in barred.items() for token in tokens]
         if pairs != self._pairs:
-            self._pairs, self._places = pairs, LogitPlaces.of(pairs, self._device)
+            self._pairs, self._places = pairs, LogitIndices.of(pairs, self._device)
         if self._places is not None:
             self._places.refuse(logits)

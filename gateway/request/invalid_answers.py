@@ -13,7 +13,7 @@ from sluicegate.plugins import GenerationFailed, ServiceError, UpstreamFailed
 log = logging.getLogger("sluicegate.pipeline")
 
 
-class Breaches:
+class InvalidAnswers:
     def __init__(self, metrics: Metrics, validator: Validator) -> None:
         self._metrics = metrics
         self._validator = validator

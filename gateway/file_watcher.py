@@ -13,7 +13,7 @@ Signature = tuple[tuple[int, int, int] | None, ...]
 
 
 @dataclass(slots=True)
-class _Watched:
+class _WatchedFile:
     what: str
     files: Callable[[], Iterable[Path]]
     renew: Callable[[], Awaitable[object]]
@@ -23,18 +23,18 @@ class _Watched:
     """Of files that were no good, so that the log says so once."""
 
 
-class Renewal:
+class FileWatcher:
     """Checks watched files every `every_s` seconds; 0 = only when asked. Used on the event loop."""
 
     def __init__(self, every_s: float) -> None:
         self._every_s = every_s
-        self._watched: list[_Watched] = []
+        self._watched: list[_WatchedFile] = []
         self._task: asyncio.Task[None] | None = None
 
     def watch(self, what: str, files: Callable[[], Iterable[Path]], renew: Callable[[], Awaitable[object]]) -> None:
         """Await `renew` whenever one of the files has changed. Where it raises, the old content stays in use, and it is
         tried again at each check: a pair may be half written."""
-        self._watched.append(_Watched(what, files, renew, signature(files())))
+        self._watched.append(_WatchedFile(what, files, renew, signature(files())))
 
     def start(self) -> None:
         if self._every_s and self._task is None:
@@ -55,7 +55,7 @@ class Renewal:
             await asyncio.sleep(self._every_s)
             await self.look()
 
-    async def _renewed(self, one: _Watched) -> bool:
+    async def _renewed(self, one: _WatchedFile) -> bool:
         found = await asyncio.to_thread(lambda: signature(one.files()))
         if found == one.used:
             return False

@@ -18,7 +18,7 @@ log = logging.getLogger("sluicegate.batches")
 DAY_S = 24 * 3600.0
 
 
-class Tenure(Protocol):
+class StoreOwnership(Protocol):
     """Tells whether this gateway may change the store of batches. Calls block, except `may_ask`. They raise
     `ConfigurationError` for a setting that can never work, else what the disk raises."""
 
@@ -37,7 +37,7 @@ class Tenure(Protocol):
     def give_back(self) -> None: ...
 
 
-class FolderTenure:
+class FolderOwnership:
     """One gateway at a time holds the folder and everything in it, until its process ends."""
 
     def __init__(self, settings: BatchSettings) -> None:
@@ -83,7 +83,7 @@ class FolderTenure:
         self._lock.give_back()
 
 
-class SharedTenure:
+class SharedOwnership:
     """Every gateway of the database may change the store; each batch is run by the gateway that holds and renews its
     lease."""
 
@@ -121,5 +121,5 @@ class SharedTenure:
             store.give_back()
 
 
-def tenure_of(settings: BatchSettings, shared: DatabaseSettings, database: Database | None) -> Tenure:
-    return FolderTenure(settings) if database is None else SharedTenure(settings, shared, database)
+def tenure_of(settings: BatchSettings, shared: DatabaseSettings, database: Database | None) -> StoreOwnership:
+    return FolderOwnership(settings) if database is None else SharedOwnership(settings, shared, database)

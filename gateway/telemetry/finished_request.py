@@ -18,7 +18,7 @@ LEFT = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class HoldRecord:
     """One wait of a choice's text for a rail. Seconds are as `time.perf_counter` reads; `characters`: the most held at
     once."""
 
@@ -29,7 +29,7 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class CapturedContent:
     """Messages as (role, text) and answers as (text, finish_reason), after the rails."""
 
     messages: tuple[tuple[str, str], ...]
@@ -41,7 +41,7 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldFailure:
+class ReportedError:
     """The error that the caller got. Its message holds no content."""
 
     status: int
@@ -50,7 +50,7 @@ class ToldFailure:
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Particulars:
+class RequestAttributes:
     """Attributes by which an operator searches and explains a request; `cost_nanos` is in billionths of the
     currency."""
 
@@ -59,14 +59,14 @@ class Particulars:
     cost_nanos: int = 0
     token_s: float | None = None
     """For each token after the first, on average."""
-    failure: ToldFailure | None = None
+    failure: ReportedError | None = None
     constraint: Constraint | None = field(default=None, repr=False)
     tools: tuple[Tool, ...] = field(default=(), repr=False)
 
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestParameters:
     """The parameters of the request, without content."""
 
     id: str
@@ -81,7 +81,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCalled:
+class ToolCallRecord:
     """A call of a tool of an MCP server. `request_id`: of JSON-RPC; `run`: of the agent, as it names it."""
 
     server: str
@@ -93,12 +93,12 @@ class ToolCalled:
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedRequest:
     """One request that has ended. `began_s` is as `time.perf_counter` reads, `began_ns` the same moment in Unix
     nanoseconds; decisions and durations are in seconds from there."""
 
     ids: TraceIds
-    asked: Asked
+    asked: RequestParameters
     began_s: float
     began_ns: int
     duration_s: float
@@ -116,8 +116,8 @@ class Finished:
     timeline: Timeline | None = None
     tries: tuple[Try, ...] = ()
     """Of all models that were asked for it."""
-    holds: tuple[Hold, ...] = ()
-    content: Content | None = None
+    holds: tuple[HoldRecord, ...] = ()
+    content: CapturedContent | None = None
     version: str = ""
     """Of the model."""
     template: str = ""
@@ -128,11 +128,11 @@ class Finished:
     policy: str = ""
     not_enforced: tuple[str, ...] = ()
     """Rails that did not act, and why."""
-    tool: ToolCalled | None = None
+    tool: ToolCallRecord | None = None
     """What was called, where no model was asked."""
     review: str | None = None
     """The id under which part of it waits for a person."""
-    particulars: Particulars = Particulars()
+    particulars: RequestAttributes = RequestAttributes()
 
     @property
     def failed(self) -> bool:

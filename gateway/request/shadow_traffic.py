@@ -20,7 +20,7 @@ PRIORITY = 20
 TENANT = "shadow"
 
 
-class Shadows:
+class ShadowTraffic:
     """Copies run at the lowest priority, are charged to no key, and their failures reach nobody."""
 
     def __init__(self, pipeline: Pipeline, table: RouteTable) -> None:

@@ -15,7 +15,7 @@ NO_KEY = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class HistoryFilter:
     """Empty: everything. `rail` with `verdict`: one of that rail said so; `q`: part of an id, or a trace id."""
 
     from_s: float | None = None
