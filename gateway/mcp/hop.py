@@ -18,7 +18,7 @@ from sluicegate.gateway.mcp.calls import DEPTH, RUN, AskedCall, ToolCalls
 from sluicegate.gateway.mcp.catalogue import Catalogue
 from sluicegate.gateway.mcp.definitions import ToolDefinition
 from sluicegate.gateway.mcp.errors import unknown_server, unknown_tool
-from sluicegate.gateway.mcp.own_tools import OWN_TOOLS, OwnTools
+from sluicegate.gateway.mcp.own_tools import OWN_TOOLS, OwnCall, OwnTools
 from sluicegate.gateway.mcp.pins import Pin, PinStore, PostgresPinStore, SqlitePinStore
 from sluicegate.gateway.mcp.screening import reasons_against
 from sluicegate.gateway.mcp.servers.connections import McpUpstreams, sdk
@@ -48,6 +48,9 @@ class AgentCallLike(Protocol):
 
     @property
     def protocol(self) -> str: ...
+
+    @property
+    def nbytes(self) -> int: ...
 
 
 class McpHop:
@@ -121,7 +124,7 @@ class McpHop:
         parent = parent_context(told)
         if server == OWN:
             assert self._own is not None
-            return await self._own.call(tool, arguments, key, parent)
+            return await self._own.call(tool, arguments, OwnCall(caller.tenant, key, parent, call.nbytes))
         asked = AskedCall(server, tool, arguments, caller, mark, key, parent, call.request_id, call.protocol)
         return await self._calls.call(asked)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from opentelemetry import context as otel
@@ -79,6 +80,16 @@ SCREEN = ToolDefinition(
 OWN_TOOLS: Mapping[str, ToolDefinition] = {one.name: one for one in (GENERATE, SCREEN)}
 
 
+@dataclass(frozen=True, slots=True)
+class OwnCall:
+    """Who calls. `nbytes`: of the body, so that what reads a large one is not done on the event loop."""
+
+    tenant: str
+    api_key: str | None
+    parent: otel.Context | None
+    nbytes: int
+
+
 class OwnTools:
     """Requests like any others: admitted, screened, charged and recorded by the pipeline."""
 
@@ -86,31 +97,28 @@ class OwnTools:
         self._pipeline = pipeline
         self._judges = SchemaJudges()
 
-    async def call(
-        self, tool: str, arguments: Mapping[str, Any], api_key: str | None, parent: otel.Context | None
-    ) -> dict[str, Any]:
+    async def call(self, tool: str, arguments: Mapping[str, Any], by: OwnCall) -> dict[str, Any]:
         """Call one of the gateway's own tools. Raises a `SluicegateError`."""
         definition = OWN_TOOLS.get(tool)
         if definition is None:
             raise unknown_tool(OWN, tool)
-        said = self._judges.of_input(definition).complaint(arguments)
+        judge = self._judges.of_input(definition)
+        said = await self._pipeline.stages.workers.run(by.tenant, by.nbytes, judge.complaint, arguments)
         if said is not None:
             raise InvalidArguments(OWN, tool, said)
         work = self._generated if tool == GENERATE.name else self._screened
-        structured = await work(arguments, api_key, parent)
+        structured = await work(arguments, by)
         text = json.dumps(structured, ensure_ascii=False)
         return {"content": [{"type": "text", "text": text}], "structuredContent": structured, "isError": False}
 
-    async def _generated(
-        self, arguments: Mapping[str, Any], api_key: str | None, parent: otel.Context | None
-    ) -> dict[str, Any]:
+    async def _generated(self, arguments: Mapping[str, Any], by: OwnCall) -> dict[str, Any]:
         model = arguments.get("model") or next(iter(self._pipeline.stages.generate[1].models), "")
         system = [Message("system", arguments["system"])] if arguments.get("system") else []
         request = Request(
             id=f"mcp-{uuid.uuid4().hex}",
             model=model,
             messages=(*system, Message("user", arguments["prompt"])),
-            api_key=api_key,
+            api_key=by.api_key,
             constraint=Constraint("json_schema", arguments["schema"]),
             sampling=Sampling(
                 max_tokens=arguments.get("max_tokens", MAX_TOKENS),
@@ -118,8 +126,9 @@ class OwnTools:
                 seed=arguments.get("seed"),
                 close_on_length=True,
             ),
+            nbytes=by.nbytes,
         )
-        exchange = await self._pipeline.open(request, parent, route=ROUTE)
+        exchange = await self._pipeline.open(request, by.parent, route=ROUTE)
         [answer] = await self._pipeline.collect(exchange)
         if answer.refusal is not None:
             raise GenerationFailed(answer.refusal)
@@ -135,18 +144,17 @@ class OwnTools:
             "completion_tokens": usage.completion_tokens,
         }
 
-    async def _screened(
-        self, arguments: Mapping[str, Any], api_key: str | None, parent: otel.Context | None
-    ) -> dict[str, Any]:
+    async def _screened(self, arguments: Mapping[str, Any], by: OwnCall) -> dict[str, Any]:
         request = Request(
             id=f"mcp-{uuid.uuid4().hex}",
             model="",
             messages=(Message("user", arguments["text"]),),
-            api_key=api_key,
+            api_key=by.api_key,
             sampling=Sampling(max_tokens=1),
             cache=False,
+            nbytes=by.nbytes,
         )
-        [judgement] = await self._pipeline.judge(request, parent, route=ROUTE)
+        [judgement] = await self._pipeline.judge(request, by.parent, route=ROUTE)
         return {
             "flagged": judgement.flagged,
             "categories": {name: name in judgement.hits for name in sorted(judgement.scores)},

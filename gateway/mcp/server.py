@@ -35,17 +35,21 @@ FAILED = -32004
 AS_RESULT = frozenset({"invalid_arguments"})
 """Errors that a model can mend by itself: by the protocol they are results of the tool."""
 NAMES = 256
+_NBYTES = "sluicegate.mcp.nbytes"
+"""Where the scope of a request tells the size of its body."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentCall:
-    """`server` "": the path that has all servers. `meta`: what an agent sends beside the arguments."""
+    """`server` "": the path that has all servers. `meta`: what an agent sends beside the arguments. `nbytes`: of the
+    whole body."""
 
     server: str
     http: Request
     meta: Mapping[str, Any]
     request_id: str
     protocol: str
+    nbytes: int
 
 
 class Tools(Protocol):
@@ -100,7 +104,7 @@ class AgentServer:
         async def send(message: Message) -> None:
             sent.append(message)
 
-        await _handled(self._manager, scope, receive, send)
+        await _handled(self._manager, {**scope, _NBYTES: len(body)}, receive, send)
         head = next(one for one in sent if one["type"] == "http.response.start")
         parts = [one.get("body", b"") for one in sent if one["type"] == "http.response.body"]
         return head["status"], list(head["headers"]), b"".join(parts)
@@ -158,4 +162,5 @@ def _call_of(context: Any) -> AgentCall:
     meta = dict(context.meta or {})
     kept = {name: meta[name] for name in ("traceparent", RUN, DEPTH) if name in meta}
     request_id = "" if context.request_id is None else str(context.request_id)[:128]
-    return AgentCall(http.path_params.get("server", ""), http, kept, request_id, context.protocol_version)
+    server, nbytes = http.path_params.get("server", ""), http.scope[_NBYTES]
+    return AgentCall(server, http, kept, request_id, context.protocol_version, nbytes)

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from sluicegate.gateway.api.body.parsing import read_json
-from sluicegate.gateway.api.body.reader import check_values
+from sluicegate.gateway.api.body.reader import LARGE, check_values
 from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.http.disconnects import unless_disconnected
 from sluicegate.gateway.runtime import Runtime
@@ -36,10 +36,17 @@ async def _answered(runtime: Runtime, request: Request, server: str) -> Response
     runtime.check_ready()
     hop.check(caller, server)
     body = await request.body()
-    check_values(body, runtime.settings.server.max_values)
-    read_json(body)  # what two readers could read differently is refused before either does
+    most = runtime.settings.server.max_values
+    checked = runtime.workers.run(caller.tenant, len(body), _check_body, body, most, inline_bytes=LARGE)
+    await unless_disconnected(request.scope, request.receive, checked)
     work = hop.serve(request.scope, body)
     status, headers, answer = await unless_disconnected(request.scope, request.receive, work)
     response = Response(answer, status)
     response.raw_headers = headers
     return response
+
+
+def _check_body(body: bytes, most_values: int) -> None:
+    """Refuse what two readers could read differently before either does. Raises `RequestError`."""
+    check_values(body, most_values)
+    read_json(body)
