@@ -14,6 +14,7 @@ from sluicegate.gateway.accounts.limits.runs import MARK, RunMark, mark_of, mark
 from sluicegate.gateway.audit import AuditTrail
 from sluicegate.gateway.database import Database
 from sluicegate.gateway.http.api_key import api_key_of
+from sluicegate.gateway.mcp.agents.bodies import AgentBody
 from sluicegate.gateway.mcp.calls import DEPTH, RUN, AskedCall, ToolCalls
 from sluicegate.gateway.mcp.catalogue import Catalogue
 from sluicegate.gateway.mcp.definitions import ToolDefinition
@@ -32,7 +33,7 @@ Identify = Callable[[str | None], Caller]
 
 
 class AgentCallLike(Protocol):
-    """A request of an agent, as `server.AgentCall` says it."""
+    """A request of an agent, as `agents.server.AgentCall` says it."""
 
     @property
     def server(self) -> str: ...
@@ -50,7 +51,7 @@ class AgentCallLike(Protocol):
     def protocol(self) -> str: ...
 
     @property
-    def nbytes(self) -> int: ...
+    def body(self) -> AgentBody: ...
 
 
 class McpHop:
@@ -74,7 +75,7 @@ class McpHop:
         self.catalogue = Catalogue(settings, self._upstreams, _store(settings, database), self._reasons, self._heard)
         self._calls = ToolCalls(settings, self.catalogue, self._upstreams, pipeline)
         self._own = OwnTools(pipeline) if settings.own_tools else None
-        self._server = sdk("server").AgentServer(self, max_body_bytes)
+        self._server = sdk("agents.server").AgentServer(self, max_body_bytes)
 
     async def start(self) -> None:
         """Start the servers and read their lists of tools. Raises `ConfigurationError`."""
@@ -89,7 +90,7 @@ class McpHop:
         await self._server.close()
         await self._upstreams.close()
 
-    async def serve(self, scope: Scope, body: bytes) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    async def serve(self, scope: Scope, body: AgentBody) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         """Answer one POST of an agent."""
         return await self._server.serve(scope, body)  # type: ignore[no-any-return]
 
@@ -124,7 +125,7 @@ class McpHop:
         parent = parent_context(told)
         if server == OWN:
             assert self._own is not None
-            return await self._own.call(tool, arguments, OwnCall(caller.tenant, key, parent, call.nbytes))
+            return await self._own.call(tool, arguments, OwnCall(caller.tenant, key, parent, call.body.nbytes))
         asked = AskedCall(server, tool, arguments, caller, mark, key, parent, call.request_id, call.protocol)
         return await self._calls.call(asked)
 

@@ -14,6 +14,7 @@ from sluicegate.gateway.api.body.parsing import read_json
 from sluicegate.gateway.api.body.reader import LARGE, check_values
 from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.http.disconnects import unless_disconnected
+from sluicegate.gateway.mcp.agents.bodies import AgentBody
 from sluicegate.gateway.runtime import Runtime
 
 
@@ -37,16 +38,15 @@ async def _answered(runtime: Runtime, request: Request, server: str) -> Response
     hop.check(caller, server)
     body = await request.body()
     most = runtime.settings.server.max_values
-    checked = runtime.workers.run(caller.tenant, len(body), _check_body, body, most, inline_bytes=LARGE)
-    await unless_disconnected(request.scope, request.receive, checked)
-    work = hop.serve(request.scope, body)
+    reading = runtime.workers.run(caller.tenant, len(body), _read, body, most, inline_bytes=LARGE)
+    work = hop.serve(request.scope, await unless_disconnected(request.scope, request.receive, reading))
     status, headers, answer = await unless_disconnected(request.scope, request.receive, work)
     response = Response(answer, status)
     response.raw_headers = headers
     return response
 
 
-def _check_body(body: bytes, most_values: int) -> None:
-    """Refuse what two readers could read differently before either does. Raises `RequestError`."""
+def _read(body: bytes, most_values: int) -> AgentBody:
+    """Read a body. Raises `RequestError`, also for what two readers could read differently."""
     check_values(body, most_values)
-    read_json(body)
+    return AgentBody.of(body, read_json(body), LARGE)

@@ -8,13 +8,17 @@ from typing import Any
 
 import httpx
 import pytest
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.types import Message, Receive, Scope, Send
 
+from sluicegate.gateway.api.body.reader import check_values
 from sluicegate.gateway.api.endpoints import mcp as endpoint
 from sluicegate.gateway.mcp.hop import may_use
 from sluicegate.gateway.mcp.schemas import SchemaJudge
 from sluicegate.gateway.request.guarding import screening
 from sluicegate.gateway.telemetry.span_builder import spans_of
 from sluicegate.plugins import Caller
+from sluicegate.plugins.contract.texts import texts_of
 from tests.gateway.mcp_hop.agents import agent, call, gateway, key, listed, refused, text_of
 from tests.gateway.mcp_hop.servers import Tools, serving, upstream
 
@@ -261,6 +265,7 @@ def test_the_gateways_own_tools_generate_by_a_schema_and_screen() -> None:
 def test_a_large_schema_is_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that reads the whole of it, its check and its texts among it, took 390 ms of the loop for 95,000 words."""
     threads: dict[str, str] = {}
+    parsed: list[int] = []
 
     def noting(name: str, act: Callable[..., Any]) -> Callable[..., Any]:
         def noted(*arguments: Any, **more: Any) -> Any:
@@ -269,9 +274,20 @@ def test_a_large_schema_is_read_beside_the_event_loop(monkeypatch: pytest.Monkey
 
         return noted
 
-    monkeypatch.setattr(endpoint, "check_values", noting("read", endpoint.check_values))
+    handle = StreamableHTTPSessionManager.handle_request
+
+    async def sizing(self: StreamableHTTPSessionManager, scope: Scope, receive: Receive, send: Send) -> None:
+        async def sized() -> Message:
+            message = await receive()
+            parsed.append(len(message["body"]))
+            return message
+
+        await handle(self, scope, sized, send)
+
+    monkeypatch.setattr(StreamableHTTPSessionManager, "handle_request", sizing)
+    monkeypatch.setattr(endpoint, "check_values", noting("read", check_values))
     monkeypatch.setattr(SchemaJudge, "complaint", noting("judge", SchemaJudge.complaint))
-    monkeypatch.setattr(screening, "texts_of", noting("texts", screening.texts_of))
+    monkeypatch.setattr(screening, "texts_of", noting("texts", texts_of))
     options: dict[str, Any] = {
         "script": ['"word 7"'],
         "pipeline": {"screen": ["blocklist"]},
@@ -284,3 +300,29 @@ def test_a_large_schema_is_read_beside_the_event_loop(monkeypatch: pytest.Monkey
     assert said["code"] == "context_length_exceeded"  # the scripted model is told the schema, and reads 4,096 tokens
     assert set(threads) == {"read", "judge", "texts"}
     assert {name for name in threads.values() if not name.startswith("offloop")} == set()
+    assert max(parsed) < 1_000
+
+
+def test_large_arguments_arrive_although_the_sdk_is_not_given_them() -> None:
+    rails: dict[str, Any] = {
+        "pipeline": {"screen": ["blocklist"]},
+        "stages": {"screen": {"blocklist": {"phrases": ["orange-tugboat"], "action": "block"}}},
+    }
+    with gateway({}, mcp={"own_tools": True}, **rails) as app:
+        for said in ("an orange-tugboat", "a green one"):
+            arguments = {"text": "and a word " * 4_000 + said}
+            screened = call(app, "screen", arguments, server="sluicegate").structured_content
+            assert screened is not None
+            assert screened["flagged"] == (said == "an orange-tugboat")
+
+
+def test_a_large_message_is_refused_beside_the_arguments_of_a_call() -> None:
+    """Nothing else that is served needs so much, and the SDK's server would read it on the event loop."""
+    with gateway({}, mcp={"own_tools": True}) as app:
+        params = {"name": "screen", "arguments": {"text": "x"}, "_meta": {"note": "y" * 40_000}}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        accepted = {"accept": "application/json, text/event-stream"}
+        answer = app.client.post("/mcp/sluicegate", json=body, headers=accepted)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (413, "request_too_large")
+        del params["_meta"]
+        assert app.client.post("/mcp/sluicegate", json=body, headers=accepted).status_code == 200

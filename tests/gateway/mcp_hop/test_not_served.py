@@ -8,7 +8,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from sluicegate.gateway.mcp.not_served import KINDS
+from sluicegate.gateway.mcp.agents.not_served import KINDS
 from tests.gateway.mcp_hop.agents import agent, gateway, listed
 from tests.gateway.mcp_hop.servers import Tools, upstream
 

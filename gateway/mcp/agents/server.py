@@ -22,9 +22,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from sluicegate import __version__
 from sluicegate.gateway.http.errors import error_detail
+from sluicegate.gateway.mcp.agents.bodies import AgentBody
+from sluicegate.gateway.mcp.agents.not_served import refuse_by_name
 from sluicegate.gateway.mcp.calls import DEPTH, RUN
 from sluicegate.gateway.mcp.definitions import ToolDefinition
-from sluicegate.gateway.mcp.not_served import refuse_by_name
 from sluicegate.plugins import RequestError, SluicegateError
 
 log = logging.getLogger("sluicegate.mcp")
@@ -35,21 +36,20 @@ FAILED = -32004
 AS_RESULT = frozenset({"invalid_arguments"})
 """Errors that a model can mend by itself: by the protocol they are results of the tool."""
 NAMES = 256
-_NBYTES = "sluicegate.mcp.nbytes"
-"""Where the scope of a request tells the size of its body."""
+_BODY = "sluicegate.mcp.body"
+"""Where the scope of a request has its `AgentBody`."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentCall:
-    """`server` "": the path that has all servers. `meta`: what an agent sends beside the arguments. `nbytes`: of the
-    whole body."""
+    """`server` "": the path that has all servers. `meta`: what an agent sends beside the arguments."""
 
     server: str
     http: Request
     meta: Mapping[str, Any]
     request_id: str
     protocol: str
-    nbytes: int
+    body: AgentBody
 
 
 class Tools(Protocol):
@@ -90,10 +90,10 @@ class AgentServer:
             await asyncio.wait({self._owner}, timeout=5.0)
             self._owner.cancel()
 
-    async def serve(self, scope: Scope, body: bytes) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    async def serve(self, scope: Scope, body: AgentBody) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         """Answer a POST whose body was read, and checked, before. Return (status, headers, body)."""
         sent: list[Message] = []
-        waiting = [{"type": "http.request", "body": body, "more_body": False}]
+        waiting = [{"type": "http.request", "body": body.text, "more_body": False}]
 
         async def receive() -> Message:
             if waiting:
@@ -104,7 +104,7 @@ class AgentServer:
         async def send(message: Message) -> None:
             sent.append(message)
 
-        await _handled(self._manager, {**scope, _NBYTES: len(body)}, receive, send)
+        await _handled(self._manager, {**scope, _BODY: body}, receive, send)
         head = next(one for one in sent if one["type"] == "http.response.start")
         parts = [one.get("body", b"") for one in sent if one["type"] == "http.response.body"]
         return head["status"], list(head["headers"]), b"".join(parts)
@@ -126,7 +126,10 @@ class AgentServer:
 
     async def _call(self, context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         try:
-            result = await self._tools.called(_call_of(context), params.name[:NAMES], params.arguments or {})
+            call = _call_of(context)
+            left_out = call.body.arguments
+            arguments = (params.arguments or {}) if left_out is None else left_out
+            result = await self._tools.called(call, params.name[:NAMES], arguments)
         except SluicegateError as error:
             if error.code in AS_RESULT:
                 return types.CallToolResult(
@@ -162,5 +165,5 @@ def _call_of(context: Any) -> AgentCall:
     meta = dict(context.meta or {})
     kept = {name: meta[name] for name in ("traceparent", RUN, DEPTH) if name in meta}
     request_id = "" if context.request_id is None else str(context.request_id)[:128]
-    server, nbytes = http.path_params.get("server", ""), http.scope[_NBYTES]
-    return AgentCall(server, http, kept, request_id, context.protocol_version, nbytes)
+    server, body = http.path_params.get("server", ""), http.scope[_BODY]
+    return AgentCall(server, http, kept, request_id, context.protocol_version, body)

@@ -1,0 +1,1 @@
+"""Answer agents: read what they send, and serve the tools through the SDK."""
