@@ -125,7 +125,7 @@ async def judged(rail: JudgeRail, case: Case, score: Score, chance: random.Rando
     for piece in cut(case.text, chance):
         steps = await judging.feed(piece)
         for step in steps:
-            moderation.feed(step) if isinstance(step, Piece) else moderation.told(step)
+            moderation.feed(step) if isinstance(step, Piece) else moderation.apply_verdict(step)
         if judging.failure is not None:
             raise judging.failure
         if any(not isinstance(step, Piece) and step.released.blocked for step in steps):

@@ -1,6 +1,6 @@
 """Single flight: identical concurrent requests share one generation.
 
-The first request to board a key leads; the others wait and get the answers that it lands. A leader that fails or goes
+The first request to join a key leads; the others wait and get the answers that it lands. A leader that fails or goes
 away passes the lead to the longest waiting one. A leader whose answers cannot be shared (blocked, cut short) releases
 all at once, so that they do not queue one behind another.
 
@@ -76,7 +76,7 @@ class SingleFlight(Generic[T]):
         self._flights: dict[CacheKey, _Flight[T]] = {}
         self._counts = Counts(dict.fromkeys(("led_total", "shared_total", "promoted_total", "impatient_total"), 0))
 
-    async def board(self, key: CacheKey) -> Seat[T]:
+    async def join(self, key: CacheKey) -> Seat[T]:
         """Take a seat. Returns at once where no request flies under `key`; else when the leader lands, releases or
         abandons, or after `patience_s`."""
         flight = self._flights.get(key)

@@ -1,7 +1,7 @@
 """The response cache as the gateway uses it: exact first, then by meaning if asked, one generation for equal requests.
 
 recall = await cache.recall(question)        found: serve it, after validation and rails
-seat = await cache.flights.board(key)        not found: lead, or get what the leader makes
+seat = await cache.flights.join(key)         not found: lead, or get what the leader makes
 await cache.remember(question, answers, recall)
 """
 

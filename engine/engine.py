@@ -278,8 +278,8 @@ def _on_this_loop(on_progress: OnProgress | None) -> OnProgress | None:
     if on_progress is None:
         return None
     loop = asyncio.get_running_loop()
-    return lambda progress: _tell(loop, on_progress, progress)
+    return lambda progress: _report_progress(loop, on_progress, progress)
 
 
-def _tell(loop: asyncio.AbstractEventLoop, on_progress: OnProgress, progress: LoadProgress) -> None:
+def _report_progress(loop: asyncio.AbstractEventLoop, on_progress: OnProgress, progress: LoadProgress) -> None:
     loop.call_soon_threadsafe(on_progress, progress)

@@ -140,10 +140,10 @@ class Server(uvicorn.Server):
     async def main_loop(self) -> None:
         await super().main_loop()
         if self._captured_signals == [signal.SIGTERM] and self._progress.state == "ready":
-            await self._be_lame_duck()
+            await self._drain_lame_duck()
         self.is_closing = True
 
-    async def _be_lame_duck(self) -> None:
+    async def _drain_lame_duck(self) -> None:
         """Go on serving until `lame_duck_s` is over or another signal comes."""
         end_s = time.monotonic() + self._lame_duck_s
         self._progress.leaving = (

@@ -25,7 +25,7 @@ class CircuitBreaker:
     call per pause. Each failure while open doubles the pause, up to `max_pause_s`; a success closes the breaker. Used
     from one event loop.
 
-    A caller that can tell its own fault from the dependency's checks `would_open` first and reports `excused`.
+    A caller that can tell its own fault from the dependency's checks `would_open` first and reports `failed_by_caller`.
     """
 
     def __init__(self, max_pause_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -67,7 +67,7 @@ class CircuitBreaker:
         """Return whether one more failure would open the breaker or keep it open."""
         return self.is_open or self._in_a_row + 1 >= terms.failures_to_open
 
-    def excused(self) -> None:
+    def failed_by_caller(self) -> None:
         """Count a failure that was the caller's fault; it closes the breaker as a success does."""
         self.failures += 1
         self.succeeded()

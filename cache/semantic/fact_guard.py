@@ -110,7 +110,7 @@ def _without_quotes(text: str) -> tuple[str, dict[str, str]]:
 def _tokens(text: str, *, paraphrased: bool) -> Sequence[str]:
     """Split a text into tokens. `paraphrased`: also rewrite constructions and synonyms to one form."""
     lowered = _lowered(text)
-    text = _reworded(openings.shorn(lowered) if paraphrased else lowered)
+    text = _reworded(openings.without_opening(lowered) if paraphrased else lowered)
     paraphrased = paraphrased and len(text) <= MAX_QUESTION_CHARS
     if paraphrased:
         text = paraphrases.reworded(text)
@@ -165,17 +165,17 @@ def _opened(text: str) -> str:
 
 
 def _reworded(text: str) -> str:
-    text = _shorn(END.sub("", text))
+    text = _without_courtesies(END.sub("", text))
     moved = known.MOVABLE.match(text)
     if moved:
-        text = _shorn(f"{moved[2]} {moved[1]}")
+        text = _without_courtesies(f"{moved[2]} {moved[1]}")
     text = ARTICLE.sub("", text)
     for pattern, becomes in _REWORDINGS:
         text = pattern.sub(becomes, text, count=1)
     return text
 
 
-def _shorn(text: str) -> str:
+def _without_courtesies(text: str) -> str:
     """Remove courtesies, unless nothing else would remain."""
     while True:
         shorter = text

@@ -113,13 +113,13 @@ class Scheduler:
         sequence.computed, sequence.published = computed, computed // self.pool.block_size
         self._enter(sequence)
 
-    def go_on_from(self, drawn: Container[Sequence]) -> list[BatchRow] | None:
+    def plan_continuation(self, drawn: Container[Sequence]) -> list[BatchRow] | None:
         """Return the rows of the step after the one being computed, in which `drawn` will each get a token not known
         yet.
 
-        Takes their blocks, but counts nothing as computed: see `went_on`. Returns None where the scheduler must decide
-        more than one more token for everyone: admission, preemption, beams, probes, long rows or a lack of blocks.
-        """
+        Takes their blocks, but counts nothing as computed: see `commit_continuation`. Returns None where the scheduler
+        must decide more than one more token for everyone: admission, preemption, beams, probes, long rows or a lack of
+        blocks."""
         if self._admits() or self._urgent() is not None:
             return None
         size, rows, budget = self.pool.block_size, [], self.max_batch_tokens
@@ -134,9 +134,9 @@ class Scheduler:
                 rows.append(BatchRow(sequence, start, end - start, True))
         return sorted(rows, key=_COUNT) if budget >= 0 else None
 
-    def went_on(self, rows: list[BatchRow]) -> Batch:
-        """Count the rows of `go_on_from` as computed, or sent to the device; return them as a batch, as `schedule`
-        does."""
+    def commit_continuation(self, rows: list[BatchRow]) -> Batch:
+        """Count the rows of `plan_continuation` as computed, or sent to the device; return them as a batch, as
+        `schedule` does."""
         return Batch(rows, self._advance(rows))
 
     def schedule(self) -> Batch:
@@ -147,7 +147,7 @@ class Scheduler:
 
     def _schedule(self) -> Batch:
         self._yield_to_urgent()
-        rows = self._go_on_by_one()
+        rows = self._plan_plain_decode()
         if rows is None:
             self._secure_blocks()
             self._prompt_left = self._prompt_share()
@@ -185,7 +185,7 @@ class Scheduler:
         while (last := self._urgent()) is not None:
             self._preempt(last)
 
-    def _go_on_by_one(self) -> list[BatchRow] | None:
+    def _plan_plain_decode(self) -> list[BatchRow] | None:
         """Return one decode row per running sequence, the common case; None where anything else must be decided."""
         if self._waiting and len(self.running) < self.max_batch_size:
             return None

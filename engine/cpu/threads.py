@@ -34,7 +34,7 @@ class ThreadTeam:
             thread = threading.Thread(target=_live, args=(given, bells), name=f"forward-{helper + 1}", daemon=True)
             self._helpers.append(thread)
             thread.start()
-        self._dismiss = weakref.finalize(self, _send_home, state, self._bells)
+        self._dismiss = weakref.finalize(self, _dismiss_helpers, state, self._bells)
         self._dismiss.atexit = False
 
     @property
@@ -69,7 +69,7 @@ def _live(given: tuple[Any, ...], memory: I64) -> None:
     help_out(*given)
 
 
-def _send_home(state: I64, bells: I64) -> None:
+def _dismiss_helpers(state: I64, bells: I64) -> None:
     state[Cell.RUN] = 0
     ring(bells)
 

@@ -25,19 +25,19 @@ class WantedLogits:
     """The masks of one step. Created by the thread that computes it, set by the one that fills masks, at any time."""
 
     def __init__(self, rows: int) -> None:
-        self._told = np.zeros(1 + rows, np.int64)
+        self._marks = np.zeros(1 + rows, np.int64)
         """Whether anything was told; then for each row the address of its mask, 0 = all of its logits are wanted."""
         self._kept: I32 | None = None
 
     @property
     def address(self) -> int:
-        return int(self._told.ctypes.data)
+        return int(self._marks.ctypes.data)
 
-    def tell(self, bitmask: I32, rows: Seq[int]) -> None:
+    def mark_refused(self, bitmask: I32, rows: Seq[int]) -> None:
         """Declare that logits refused by `bitmask[i]` (int32 [M, words]) will not be read in row `rows[i]`; -1 = they
         may be."""
         self._kept = bitmask
-        mark_rows(self._told, bitmask, np.array(rows, np.int64))
+        mark_rows(self._marks, bitmask, np.array(rows, np.int64))
 
 
 @kernel("void(int64[::1], int32[:, ::1], int64[::1])")

@@ -11,8 +11,8 @@ has ended, waits for its grammar, or was given other tokens is left out. One tha
 counts as computed, but its next token is known already: nothing is drawn from its logits. What a row that is left out
 wrote harms nobody: its place in the pool lies behind the tokens that count, so it is either written again with the same
 numbers, or its block went back to the pool. Who takes that block next writes to it by a later pass on the same stream,
-after this one; and blocks are published (`Scheduler.went_on`) when their tokens have proved to be the sequence's.
-"""
+after this one; and blocks are published (`Scheduler.commit_continuation`) when their tokens have proved to be the
+sequence's."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class StepAhead:
             ends = len(sequence.tokens) + 1 >= sequence.max_length
             if not ends and not isinstance(sequence.matcher, BackgroundMatcher):
                 drawn[sequence] = at
-        planned = self._scheduler.go_on_from(drawn) if drawn else None
+        planned = self._scheduler.plan_continuation(drawn) if drawn else None
         if planned:
             ends_at = accumulate(row[2] for row in planned)
             found = [(end - 1, drawn[row[0]]) for row, end in zip(planned, ends_at, strict=True) if row[0] in drawn]
@@ -127,7 +127,7 @@ class StepAhead:
             return None
         (plan, logits), self._launched = self._launched, None
         rows, kept = self._true_rows(plan)
-        batch = self._scheduler.went_on(rows)
+        batch = self._scheduler.commit_continuation(rows)
         if not kept:
             self._scheduler.computed(batch)
             return None

@@ -135,7 +135,7 @@ class TokenAppender:
             return "length"
         repetition = sequence.repetition
         if repetition is not None and repetition.closed_by(token) and may_stop:
-            return self._leave_circle(sequence, repetition)
+            return self._end_repetition(sequence, repetition)
         return None
 
     def _stop_at(self, sequence: Sequence, token: int, logprob: TokenLogprob | None) -> FinishReason:
@@ -160,9 +160,9 @@ class TokenAppender:
         sequence.closed = "length" if way else ""
         return "stop" if way else "length"
 
-    def _leave_circle(self, sequence: Sequence, repetition: LoopDetector) -> FinishReason | None:
+    def _end_repetition(self, sequence: Sequence, repetition: LoopDetector) -> FinishReason | None:
         """End a choice that repeats itself; a constrained one with the grammar's shortest completion, if that fits."""
-        way = self._way_out(sequence)
+        way = self._shortest_ending(sequence)
         if way is None and not repetition.asked:
             return None  # half a text, where nobody asked for an end, is worse than a long one
         if repetition.allows(sequence.tokens[: sequence.prompt_length], way or ()):
@@ -175,7 +175,7 @@ class TokenAppender:
             self._append(sequence, forced, None)
         return "stop" if way is not None and sequence.closer is not None else "length"
 
-    def _way_out(self, sequence: Sequence) -> Seq[int] | None:
+    def _shortest_ending(self, sequence: Sequence) -> Seq[int] | None:
         """Return the grammar's shortest completion; None without a grammar, or where none fits."""
         found = None if sequence.matcher is None else sequence.matcher.shortest_completion()
         room = sequence.max_length - len(sequence.tokens)

@@ -92,7 +92,7 @@ class MasksAhead:
         filled = self._fill(draws)
         masks = filled[0]
         if wanted is not None and masks.masked:
-            wanted.tell(masks.bitmask, [at if draws[at].looks_at_allowed_only else -1 for at in masks.masked])
+            wanted.mark_refused(masks.bitmask, [at if draws[at].looks_at_allowed_only else -1 for at in masks.masked])
         return filled
 
     def take(self) -> tuple[list[SampleRow], Filled] | None:

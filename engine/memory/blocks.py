@@ -193,7 +193,7 @@ class BlockPool:
         for index in own:
             if self.offload is not None and (digest := self._blocks[index].digest) is not None:
                 self.offload.drop(digest)
-            self._unname(self._blocks[index])
+            self._drop_digest(self._blocks[index])
         return own
 
     def _cut(self, tokens: Seq[int], at: int) -> tuple[int, ...]:
@@ -224,10 +224,10 @@ class BlockPool:
         block = self._blocks[index]
         if self.offload is not None and block.digest is not None:
             self.offload.save(index, block.digest, block.tokens)
-        self._unname(block)
+        self._drop_digest(block)
         return index
 
-    def _unname(self, block: _Block) -> None:
+    def _drop_digest(self, block: _Block) -> None:
         if block.digest is not None:
             if self.states is not None:
                 self.states.drop(block.digest)

@@ -254,10 +254,10 @@ def _quieten(module: Any) -> None:
     device, and prevent capturing graphs. A flattened step has no padding."""
     for part in module.modules():
         if hasattr(part, "warn_if_padding_and_no_attention_mask"):
-            part.warn_if_padding_and_no_attention_mask = _say_nothing
+            part.warn_if_padding_and_no_attention_mask = _silent
 
 
-def _say_nothing(*_: Any, **__: Any) -> None:
+def _silent(*_: Any, **__: Any) -> None:
     """Replace a method that only warns."""
 
 

@@ -126,7 +126,7 @@ class TensorParallelGroup:
     def _connect(self) -> None:
         try:
             self._workers.receive(ShardLoaded)
-            self._workers.tell(JoinGroup(self._workers.rendezvous_path, self._timeout_s))
+            self._workers.send(JoinGroup(self._workers.rendezvous_path, self._timeout_s))
             self.shard.connect(self._workers.rendezvous_path, self._device, self._timeout_s)
         except (OSError, RuntimeError) as error:
             raise ModelLoadError(f"{self._name!r}: {self._workers.explain(error)}") from error
@@ -140,7 +140,7 @@ class TensorParallelGroup:
         with self._passing:
             if self._workers.end_reason is None:
                 self._pools.add(pool.number)
-                self._workers.tell(replace(facts, pool=pool.number))
+                self._workers.send(replace(facts, pool=pool.number))
                 self._workers.receive(PoolOpened)
                 self._starting = None
         return pool
@@ -152,9 +152,9 @@ class TensorParallelGroup:
         with self._passing:
             if number in self._pools:
                 self._pools.discard(number)
-                self._workers.tell(DropPool(number)) if self._pools else self.close()
+                self._workers.send(DropPool(number)) if self._pools else self.close()
 
-    def tell(self, message: Any, number: int) -> None:
+    def send(self, message: Any, number: int) -> None:
         """Send `message` to all workers, to be handled before the next pass. Does nothing if the group, and so its
         pools, are gone."""
         if self.end_reason is not None:
@@ -162,7 +162,7 @@ class TensorParallelGroup:
         with self._passing:
             if self._workers.end_reason is None and number in self._pools:
                 try:
-                    self._workers.tell(message)
+                    self._workers.send(message)
                 except OSError as error:
                     self._workers.end(self._workers.explain(error))
 
@@ -170,7 +170,7 @@ class TensorParallelGroup:
     def computing(self, step: ComputeStep) -> Iterator[None]:
         """Have all workers compute `step` while this process computes its own shard."""
         with self._together(step.pool):
-            self._workers.tell(step)
+            self._workers.send(step)
             yield
 
     @contextmanager
@@ -216,10 +216,10 @@ class ShardedPool:
             yield
 
     def scrub(self, blocks: list[int]) -> None:
-        self._group.tell(ScrubBlocks(self.number, blocks), self.number)
+        self._group.send(ScrubBlocks(self.number, blocks), self.number)
 
     def copy(self, copies: list[tuple[int, int]]) -> None:
-        self._group.tell(CopyBlocks(self.number, copies), self.number)
+        self._group.send(CopyBlocks(self.number, copies), self.number)
 
     def close(self) -> None:
         self._group.drop(self.number)

@@ -46,7 +46,7 @@ class WorkerGroup:
     def rendezvous_path(self) -> str:
         return str(self._folder / "group")
 
-    def tell(self, message: Any) -> None:
+    def send(self, message: Any) -> None:
         """Send a message to every worker. Raises `OSError` if one is gone."""
         for process in self._processes:
             process.link.send(message)

@@ -84,7 +84,7 @@ def draw_rule(
     allowed range."""
     temperature = default_temperature if sampling.temperature is None else sampling.temperature
     _check("temperature", temperature, 0.0 <= temperature < float("inf"), "a number >= 0")
-    own = {name: _said(sampling, defaults, name) for name in OFF}
+    own = {name: _requested_or_default(sampling, defaults, name) for name in OFF}
     top_k, top_p, min_p, repetition = own.values()
     _check("top_k", top_k, top_k >= 0, "an integer >= 0 (0 = off)")
     _check("top_p", top_p, 0.0 <= top_p <= 1.0, "a number between 0 and 1")
@@ -111,7 +111,7 @@ def draw_rule(
     )
 
 
-def _said(sampling: Sampling, defaults: Mapping[str, float], name: str) -> float:
+def _requested_or_default(sampling: Sampling, defaults: Mapping[str, float], name: str) -> float:
     """Return the request's value, else the model's default, else the neutral value."""
     asked: float | None = getattr(sampling, name)
     return defaults.get(name, OFF[name]) if asked is None else asked

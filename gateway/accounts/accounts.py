@@ -118,7 +118,7 @@ class Accounts:
         with contextlib.suppress(Exception):  # what the store does not take now waits; `health` has it
             await self._flusher.flush()
         if self.shared is not None:
-            await self.shared.beat()
+            await self.shared.renew_presence()
         await self._restore()
         await self.refresh()
         self._tasks = [asyncio.create_task(self._keep(every_s, work)) for every_s, work in self._rounds()]
@@ -148,7 +148,7 @@ class Accounts:
         every_s = self.settings.flush_s
         rounds: list[tuple[float, Callable[[], Awaitable[object]]]] = [(every_s, self.flush), (every_s, self.refresh)]
         if self.shared is not None:
-            rounds += [(every_s, self._share), (min(every_s, BEAT_S), self.shared.beat)]
+            rounds += [(every_s, self._share), (min(every_s, BEAT_S), self.shared.renew_presence)]
         return rounds
 
     async def _keep(self, every_s: float, work: Callable[[], Awaitable[object]]) -> None:
@@ -374,7 +374,7 @@ class Accounts:
         for meter in self.meters.shared:
             await meter.give_back(time.time())
         if self._shared_runs is not None:
-            await self._shared_runs.tell()
+            await self._shared_runs.flush()
 
 
 def _rest(key: UsageKey) -> tuple[str, str, str, str]:

@@ -54,7 +54,7 @@ def create(
     return record, secret
 
 
-def told(record: KeyRecord) -> dict[str, Any]:
+def audit_facts(record: KeyRecord) -> dict[str, Any]:
     """Return the audit log's facts on a new key: its permissions and limits, without its secret."""
     return {name: value for name, value in record.public().items() if name in TOLD and value}
 

@@ -53,7 +53,7 @@ def read_key(name: str, data: object) -> KeyRecord:
     return KeyRecord(**fields)
 
 
-def believed(
+def parse_rows(
     rows: Iterable[tuple[object, object]], read: Callable[[str, object], T]
 ) -> tuple[dict[str, T], frozenset[str]]:
     """Parse the rows with `read`. Return the results by name, and the names of implausible rows."""

@@ -126,18 +126,18 @@ def moment(text: str, what: str) -> float:
 def encode_key(record: KeyRecord) -> bytes:
     """Return the JSON form that `parsing.read_key` reads, without default fields: a gateway of the last release, which
     lacks this one's new fields, can then read every key that does not use them."""
-    fields = _said(record)
+    fields = _non_default_fields(record)
     if "limits" in fields:
-        fields["limits"] = _said(record.limits)
+        fields["limits"] = _non_default_fields(record.limits)
     return orjson.dumps(fields)
 
 
 def encode_limits(limits: Limits) -> bytes:
     """Return the JSON form that `parsing.read_limits` reads, without default fields."""
-    return orjson.dumps(_said(limits))
+    return orjson.dumps(_non_default_fields(limits))
 
 
-def _said(record: KeyRecord | Limits) -> dict[str, Any]:
+def _non_default_fields(record: KeyRecord | Limits) -> dict[str, Any]:
     """Return the fields that differ from their defaults."""
     return {
         one.name: value for one in dataclasses.fields(record) if (value := getattr(record, one.name)) != one.default

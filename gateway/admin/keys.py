@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from sluicegate.gateway.accounts.changes import create, revoke, rotate, told
+from sluicegate.gateway.accounts.changes import audit_facts, create, revoke, rotate
 from sluicegate.gateway.accounts.records import KeyRecord, limits_of, moment
 from sluicegate.gateway.http.guard import name_of, operator_of
 from sluicegate.gateway.runtime import Runtime
@@ -84,7 +84,7 @@ def add_key_routes(router: APIRouter, runtime: Runtime) -> None:
             team=asked.team,
             **lists,
         )
-        async with runtime.audit.change(name_of(by), "keys.create", record.id, **told(record)):
+        async with runtime.audit.change(name_of(by), "keys.create", record.id, **audit_facts(record)):
             await accounts.change_key(record)
         return {**_shown(record), "key": secret}
 

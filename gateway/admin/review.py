@@ -83,9 +83,9 @@ def _texts(item: ReviewItem, body: Any) -> list[str]:
     """Return what a person has to look at: the request's messages, or the whole answers."""
     if item.kind == "request":
         return [f"{message['role']}: {message['content']}" for message in body["request"]["messages"]]
-    return [_said(choice["message"]) for choice in body["result"]["choices"]]
+    return [_message_text(choice["message"]) for choice in body["result"]["choices"]]
 
 
-def _said(message: Any) -> str:
+def _message_text(message: Any) -> str:
     calls = [f"{c['function']['name']}({c['function']['arguments']})" for c in message.get("tool_calls") or ()]
     return "\n".join([message.get("reasoning_content") or "", message.get("content") or "", *calls]).strip()

@@ -93,7 +93,7 @@ class _ChainCheck:
             if _parsed(line) is None:  # a crash may have cut it short: the line after it has to say so
                 parts.append(line.rstrip(b"\n"))
                 continue
-            if reason := self._unmended(line, parts) or self._wrong(line):
+            if reason := self._unexplained_gap(line, parts) or self._wrong(line):
                 return self._found(BrokenLink(number - len(parts), reason))
             parts.clear()
         if parts:
@@ -104,7 +104,7 @@ class _ChainCheck:
     def _found(self, broken: BrokenLink | None) -> AuditReport:
         return AuditReport(self._entries, self._first or Anchor(), self._at, broken)
 
-    def _unmended(self, line: bytes, parts: list[bytes]) -> str:
+    def _unexplained_gap(self, line: bytes, parts: list[bytes]) -> str:
         """Return why what stands before `line` and is no line cannot be the end of a crash."""
         said, found = torn(b"\n".join(parts)), _parsed(line)
         if not parts or (found is not None and all(found.get(name) == value for name, value in said.items())):

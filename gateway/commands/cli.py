@@ -70,11 +70,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if hasattr(parsed, "debug"):
             traceback.print_exc()
-        print(f"sluicegate: {told(error)}", file=sys.stderr)
+        print(f"sluicegate: {error_line(error)}", file=sys.stderr)
         return MISTAKE if isinstance(error, ConfigurationError | PluginError | ModelLoadError) else 1
 
 
-def told(error: Exception) -> str:
+def error_line(error: Exception) -> str:
     """Say what went wrong on one line."""
     if isinstance(error, SluicegateError):
         return " ".join(error.message.split())

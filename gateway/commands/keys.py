@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate.gateway.accounts.accounts import Accounts
-from sluicegate.gateway.accounts.changes import create, revoke, rotate, told
+from sluicegate.gateway.accounts.changes import audit_facts, create, revoke, rotate
 from sluicegate.gateway.accounts.export import DIMENSIONS, as_csv, rows
 from sluicegate.gateway.accounts.records import KeyRecord, day_of, known_day, limits_of, moment
 from sluicegate.gateway.audit import writer_of
@@ -91,7 +91,7 @@ def _create(parsed: argparse.Namespace) -> int:
             limits=_limits(parsed),
             **lists,
         )
-        with _audited(parsed, "keys.create", record.id, **told(record)):
+        with _audited(parsed, "keys.create", record.id, **audit_facts(record)):
             accounts.store.put_key(record)
         print(secret)
     return 0

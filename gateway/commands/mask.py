@@ -43,7 +43,7 @@ def _mask(parsed: argparse.Namespace) -> int:
         steps, refused = [], ""
         try:
             for step in inspect(compiled, tokens):
-                steps.append(_told(step))
+                steps.append(_step_row(step))
         except TokenRejected as error:
             refused = (
                 f"token {error.token_id} {vocabulary.words[error.token_id]!r} is refused after {len(steps)} tokens"
@@ -109,7 +109,7 @@ def _tokens(vocabulary: Any, text: str) -> list[int]:
     return found
 
 
-def _told(step: Any) -> dict[str, Any]:
+def _step_row(step: Any) -> dict[str, Any]:
     return {
         "token_id": step.token_id,
         "token": step.token.decode("utf-8", "replace"),

@@ -54,7 +54,7 @@ def details_of(done: FinishedRequest, row: RequestLine) -> dict[str, Any]:
     if done.timeline is not None:
         found["engine"] = engine_times(done.timeline)
         found["tokens"] = token_steps(done.timeline)
-    return found if done.content is None else {**found, **_said(done.content)}
+    return found if done.content is None else {**found, **_content_row(done.content)}
 
 
 def outline(schema: Any, under: str = "", depth: int = 0) -> Any:
@@ -142,7 +142,7 @@ def _counted(value: Any) -> str:
         return "(set)"
 
 
-def _said(content: CapturedContent) -> dict[str, Any]:
+def _content_row(content: CapturedContent) -> dict[str, Any]:
     return {
         "messages": [{"role": role, "text": text} for role, text in content.messages],
         "answers": [{"text": text, "ended": ended} for text, ended in content.answers],

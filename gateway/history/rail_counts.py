@@ -72,7 +72,7 @@ def rail_history(rows: Iterable[tuple[Any, ...]], wide_s: int) -> dict[str, Any]
         began_s = at_s // wide_s * wide_s
         slices.setdefault(began_s, Counter())[began_s, slot, rail, category, outcome] += n
         whole[0, slot, rail, category, outcome] += n
-    return {"slices": [{"at_s": at_s, **_told(slices[at_s])} for at_s in sorted(slices)], **_told(whole)}
+    return {"slices": [{"at_s": at_s, **_as_rows(slices[at_s])} for at_s in sorted(slices)], **_as_rows(whole)}
 
 
 def bounds_of(last_s: float, most: int, now_s: float) -> tuple[int, int]:
@@ -81,7 +81,7 @@ def bounds_of(last_s: float, most: int, now_s: float) -> tuple[int, int]:
     return wide_s, (int(now_s - last_s) // wide_s + 1) * wide_s
 
 
-def _told(counts: Mapping[RailKey, int]) -> dict[str, Any]:
+def _as_rows(counts: Mapping[RailKey, int]) -> dict[str, Any]:
     rows = sorted(counts.items())
     return {
         "verdicts": [[slot, rail, outcome, n] for (_, slot, rail, name, outcome), n in rows if not name],

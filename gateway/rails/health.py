@@ -74,7 +74,7 @@ class RailHealth:
         harmless text: if that succeeds, the caller's text was at fault, and the breaker stays closed."""
         breaker = self._breakers[slot, rail]
         if breaker.would_open(rail_policy) and await sound():
-            breaker.excused()
+            breaker.failed_by_caller()
             return
         self.failed(slot, rail, rail_policy)
 
@@ -89,7 +89,7 @@ class RailHealth:
             trial.add_done_callback(self._trials.discard)
             return
         if breaker.would_open(rail_policy) and reads(rail):
-            breaker.excused()
+            breaker.failed_by_caller()
             return
         self.failed("moderate", name, rail_policy)
 

@@ -247,7 +247,7 @@ class JudgedText:
             self.failed = self.failed or (judge.name, error)
 
     def _release(self, clear: int, stop: Released | None) -> list[Step]:
-        steps: list[Step] = [self._telling(told) for told in self._told]
+        steps: list[Step] = [self._telling(verdict) for verdict in self._told]
         self._told = []
         self._marks.sort(key=lambda mark: mark[0])
         while self._marks and self._marks[0][0] <= clear:

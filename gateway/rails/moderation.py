@@ -153,12 +153,12 @@ class Moderation:
         self._seconds += time.perf_counter() - started
         return deltas
 
-    def told(self, told: TextVerdict) -> list[Delta]:
+    def apply_verdict(self, verdict: TextVerdict) -> list[Delta]:
         """Apply the judges' verdict on a text; return the delta that ends the choice, where it does."""
-        choice, step = self._choices[told.index], told.released
+        choice, step = self._choices[verdict.index], verdict.released
         if choice.finish_reason is not None and step.blocked is not None:
             return []
-        text = choice.texts.get((told.channel, told.call)) or choice.at or self._begin(choice, "content")
+        text = choice.texts.get((verdict.channel, verdict.call)) or choice.at or self._begin(choice, "content")
         out = self._take(choice, text, step)
         if step.blocked is None:
             return []

@@ -66,7 +66,7 @@ class RequestRecorder:
         request = self._wanted(exchange)
         if request is None or random.random() >= self._settings.share:
             return
-        body = exact_json.write({"request": request_to_json(request), "answers": said(exchange)})
+        body = exact_json.write({"request": request_to_json(request), "answers": recorded_answers(exchange)})
         fits = len(body) <= self._settings.max_request_bytes
         if not fits or self._waiting_bytes + len(body) > MAX_WAITING_BYTES:
             self._counts["left_out_total"] += 1
@@ -182,12 +182,12 @@ def verdict_of(exchange: Exchange) -> str:
     return "redacted" if redacted else "passed"
 
 
-def said(exchange: Exchange) -> list[dict[str, Any]]:
+def recorded_answers(exchange: Exchange) -> list[dict[str, Any]]:
     """Return the answers, with placeholders for values that only the caller may see."""
-    return [_said(answer, exchange.safety.restore) for answer in exchange.answers]
+    return [_recorded_answer(answer, exchange.safety.restore) for answer in exchange.answers]
 
 
-def _said(answer: Answer, restored: Mapping[str, str]) -> dict[str, Any]:
+def _recorded_answer(answer: Answer, restored: Mapping[str, str]) -> dict[str, Any]:
     calls = [{"name": call.name, "arguments": hidden(call.arguments, restored)} for call in answer.tool_calls]
     return {"text": hidden(answer.text, restored), "finish_reason": answer.finish_reason, "calls": calls}
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sluicegate.gateway.answer.json_values import leaves, same
-from sluicegate.gateway.recording.recorder import Costs, facts_of, said
+from sluicegate.gateway.recording.recorder import Costs, facts_of, recorded_answers
 from sluicegate.gateway.recording.store import ListedRecording, RecordingDamaged
 from sluicegate.gateway.request.pipeline import Pipeline
 from sluicegate.gateway.review.items import request_from_json
@@ -43,7 +43,7 @@ async def replayed(
     )
     asker = Caller(tenant=facts["tenant"], key_id=facts["key_id"], team=facts["team"])
     exchange = await pipeline.replay(request, asker, Caller(tenant=TENANT), route=facts["route"], policy=policy)
-    after, answers = facts_of(exchange, cost), said(exchange)
+    after, answers = facts_of(exchange, cost), recorded_answers(exchange)
     found = {
         "before": {name: facts[name] for name in COMPARED},
         "after": {name: after[name] for name in COMPARED},

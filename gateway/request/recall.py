@@ -36,7 +36,7 @@ async def recall(exchange: Exchange, validator: Validator) -> None:
             note.outcome = "miss" if attempt.hit is None else f"{attempt.hit.kind} hit"
         if attempt.hit is not None:
             return
-    await _board(exchange, question, validator)
+    await _join_flight(exchange, question, validator)
 
 
 async def remember(exchange: Exchange) -> None:
@@ -80,13 +80,13 @@ def _documents(exchange: Exchange) -> list[str]:
     return [message.content for message in request.messages[first:-1]]
 
 
-async def _board(exchange: Exchange, question: CacheQuestion, validator: Validator) -> None:
+async def _join_flight(exchange: Exchange, question: CacheQuestion, validator: Validator) -> None:
     """Join the identical requests that run at the same time. One of them generates; the others wait for its answer
     here."""
     attempt = exchange.attempt
     name, cache = exchange.stages.recall[0]
     with TimedStage(exchange, "recall", f"{name} flight") as note:
-        attempt.seat = await cache.flights.board(question.key)
+        attempt.seat = await cache.flights.join(question.key)
         made = attempt.seat.answers
         if made is not None and validator.all_valid(exchange.request, made.answers):
             attempt.cached = made.answers

@@ -308,8 +308,8 @@ async def moderate(exchange: Exchange) -> AsyncGenerator[Delta, None]:
                 raise judging.failure
             if moderation.finished:
                 break
-        for told in await judging.finish() if judging is not None else ():
-            moderation.told(told)
+        for verdict in await judging.finish() if judging is not None else ():
+            moderation.apply_verdict(verdict)
     finally:
         if judging is not None:
             judging.cancel()
@@ -326,7 +326,7 @@ async def _judged(judging: Judging, moderation: Moderation, piece: Piece) -> lis
     """Return the deltas that may leave after the judges have read `piece`."""
     deltas: list[Delta] = []
     for step in await judging.feed(piece):
-        deltas += moderation.feed(step) if isinstance(step, Piece) else moderation.told(step)
+        deltas += moderation.feed(step) if isinstance(step, Piece) else moderation.apply_verdict(step)
     moderation.waits(piece.index, judging.held(piece.index))
     return deltas
 

@@ -24,7 +24,7 @@ class ScreenState:
     by the word that leads there.
     """
 
-    __slots__ = ("_allowed", "_struck", "bare", "found", "known", "screen", "standing")
+    __slots__ = ("_allowed", "_refused", "bare", "found", "known", "screen", "standing")
 
     def __init__(self, screen: Screen, standing: ScanState) -> None:
         self.screen = screen
@@ -32,23 +32,23 @@ class ScreenState:
         self.found = standing.found
         self.bare = False
         self.known: dict[bytes, ScreenState] = {}
-        self._struck: I32 | None = None
+        self._refused: I32 | None = None
         self._allowed: I32 | None = None
 
     def after(self, word: bytes) -> ScreenState:
         return self.screen.step(self, word)
 
-    def strike(self, row: Mask) -> None:
+    def refuse_phrases(self, row: Mask) -> None:
         """Clear the tokens in `row` that would complete a phrase or a pattern."""
-        if self._struck is None:
+        if self._refused is None:
             found = self.screen.refused(self.standing)
             if found is None:
-                self.screen.strike_by_trial(row, self.standing)
+                self.screen.refuse_by_trial(row, self.standing)
                 return
-            self._struck, self._allowed = found
-            self.bare = not self._struck.size and self._allowed is None
-        if self._struck.size:
-            kernels.clear_bits(row, self._struck)
+            self._refused, self._allowed = found
+            self.bare = not self._refused.size and self._allowed is None
+        if self._refused.size:
+            kernels.clear_bits(row, self._refused)
         if self._allowed is not None:
             np.bitwise_and(row, self._allowed, out=row)
 
@@ -65,7 +65,7 @@ class Screen:
         machine, spelled = blocklist.machine, spelled_of(vocabulary, json)
         self._refused = None if machine is None else RefusedTokens(machine, spelled.whole, self._later)
         self._partial = PartialCharacters(machine, vocabulary, self.reader, spelled.behind)
-        self._struck: dict[tuple[int, int], I32] = {}
+        self._refused_by_state: dict[tuple[int, int], I32] = {}
         self._spots: dict[ScanState, ScreenState] = {}
         self._steps = 0
         blocklist.prepare()
@@ -122,19 +122,19 @@ class Screen:
         if at.begun:
             halves = self._partial.refused(at)
             return None if halves is None else (halves, allowed)
-        struck = self._struck.get((at.phrase, at.before))
+        struck = self._refused_by_state.get((at.phrase, at.before))
         if struck is None:
             struck = self._remember(at.phrase, at.before)
         return struck, allowed
 
     def _remember(self, phrase: int, before: int) -> I32:
-        if len(self._struck) > _KEPT:
-            self._struck.clear()
-        struck = self._later if self._refused is None else self._refused.ids(phrase, before)
-        self._struck[phrase, before] = struck
+        if len(self._refused_by_state) > _KEPT:
+            self._refused_by_state.clear()
+        struck = self._later if self._refused_by_state is None else self._refused.ids(phrase, before)
+        self._refused_by_state[phrase, before] = struck
         return struck
 
-    def strike_by_trial(self, row: Mask, at: ScanState) -> None:
+    def refuse_by_trial(self, row: Mask, at: ScanState) -> None:
         """Try each token of `row`. For states between the halves of a pair, where few tokens continue."""
         words = self.vocabulary.words
         bits = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")[: len(words)])

@@ -55,9 +55,9 @@ class Watch:
         """Scan the present value from its beginning."""
         return self.screens.now(tape).start.after(bytes(tape.text[tape.since :]))
 
-    def strike(self, row: Mask) -> None:
+    def refuse_phrases(self, row: Mask) -> None:
         spot = self.spot
-        spot.strike(row)
+        spot.refuse_phrases(row)
         if spot.screen is self.screens.json and self.screens.leaving.size:
             kernels.clear_bits(row, self.screens.leaving)
 

@@ -132,7 +132,7 @@ class LazyMatcher:
             self._decide(doubt, row)
         watch = self._watch
         if watch is not None and (watch.both or not watch.spot.bare):
-            watch.strike(row)
+            watch.refuse_phrases(row)
 
     def _decide(self, doubt: GuardedTokens, row: Row) -> None:
         """Add those of the doubtful tokens that their guards allow."""

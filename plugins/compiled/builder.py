@@ -180,9 +180,9 @@ class BackgroundBuilder:
                 break
             status = self._process.wait() if self._process is not None else 0
             left = len(self._requests)
-            log.warning("the process that compiles ended by %s; %d loops are left", _told(status), left)
+            log.warning("the process that compiles ended by %s; %d loops are left", _exit_cause(status), left)
             if attempt + 1 == MOST_STARTS:
-                self._fail_rest(f"the process that compiles ended {MOST_STARTS} times, by {_told(status)}")
+                self._fail_rest(f"the process that compiles ended {MOST_STARTS} times, by {_exit_cause(status)}")
         with self._lock:
             self._end()
         if not self._closed:
@@ -273,7 +273,7 @@ class BackgroundBuilder:
         process.wait()
 
 
-def _told(status: int) -> str:
+def _exit_cause(status: int) -> str:
     return f"signal {-status}" if status < 0 else f"itself, with status {status}"
 
 

@@ -124,7 +124,7 @@ def _leaks(found: Driven, text: str, spans: Sequence[tuple[int, int]]) -> Iterat
 
 def _strict(found: Driven, text: str, spans: Sequence[tuple[int, int]]) -> Iterator[Fault]:
     if not spans and (found.verdict != "pass" or found.released != text):
-        yield Fault("too-strict", f"the harmless text {_short(text)} gave {_told(found)}")
+        yield Fault("too-strict", f"the harmless text {_short(text)} gave {_outcome_text(found)}")
 
 
 def _driven(
@@ -148,7 +148,7 @@ def _differing(rail: OutputRail, text: str, first: Driven, found: Driven, channe
     again = drive(rail, text, Chunking(first.chunking, _pieces_of(first, text)), channel=channel)
     if again.outcome != first.outcome:
         return _shared(first, again, text, "after other sessions")
-    ways = f"fed {first.chunking} gives {_told(first)}, fed {found.chunking} gives {_told(found)}"
+    ways = f"fed {first.chunking} gives {_outcome_text(first)}, fed {found.chunking} gives {_outcome_text(found)}"
     return Fault("chunk-dependent", f"{_short(text)} {ways}")
 
 
@@ -185,7 +185,7 @@ def _sessions(rail: OutputRail, texts: Sequence[str]) -> Iterator[Fault]:
 
 
 def _shared(alone: Driven, other: Driven, text: str, when: str) -> Fault:
-    what = f"{_short(text)} alone gave {_told(alone)}, {when} it gives {_told(other)}"
+    what = f"{_short(text)} alone gave {_outcome_text(alone)}, {when} it gives {_outcome_text(other)}"
     return Fault("shared-state", f"{what}; keep state in the session, not in the rail")
 
 
@@ -211,7 +211,7 @@ def _other_channels(rail: OutputRail, declared: RailProperties, texts: Sequence[
                 yield Fault(
                     "other-channel",
                     f"channels declares {sorted(declared.channels)}, but on {channel!r} "
-                    f"{_short(text)} gave {_told(found)}",
+                    f"{_short(text)} gave {_outcome_text(found)}",
                 )
 
 
@@ -299,7 +299,7 @@ def _kept_more(rail: OutputRail, length: int, channel: Channel) -> int:
     return kept[1] - kept[0]
 
 
-def _told(found: Driven) -> str:
+def _outcome_text(found: Driven) -> str:
     reason = f" ({found.reason})" if found.reason else ""
     return f"{_short(found.released)} with verdict {found.verdict}{reason}"
 

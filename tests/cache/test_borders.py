@@ -35,8 +35,8 @@ async def test_how_each_wait_ended_is_counted() -> None:
     """One follower gets the answers, one the lead, one goes on alone: three different counters."""
     flights: SingleFlight[str] = SingleFlight()
     for end, counted in (("land", "shared_total"), ("abandon", "promoted_total"), ("release", "released_total")):
-        leader = await flights.board(KEY)
-        follower = asyncio.create_task(flights.board(KEY))
+        leader = await flights.join(KEY)
+        follower = asyncio.create_task(flights.join(KEY))
         await soon(lambda: flights.stats()["followers_waiting"] == 1)
         before = flights.stats().get(counted, 0)
         leader.land("x") if end == "land" else leader.release() if end == "release" else leader.abandon()
@@ -52,8 +52,8 @@ async def test_how_each_wait_ended_is_counted() -> None:
 
 async def test_a_seat_that_does_not_lead_ends_no_flight() -> None:
     flights: SingleFlight[str] = SingleFlight(patience_s=0.01)
-    leader = await flights.board(KEY)
-    alone = await flights.board(KEY)
+    leader = await flights.join(KEY)
+    alone = await flights.join(KEY)
     assert alone.role == "alone"
     alone.land("mine")
     alone.release()
@@ -64,8 +64,8 @@ async def test_a_seat_that_does_not_lead_ends_no_flight() -> None:
 
 async def test_who_lost_patience_is_not_promoted() -> None:
     flights: SingleFlight[str] = SingleFlight(patience_s=0.01)
-    leader = await flights.board(KEY)
-    assert (await flights.board(KEY)).role == "alone"
+    leader = await flights.join(KEY)
+    assert (await flights.join(KEY)).role == "alone"
     leader.abandon()
     assert flights.stats()["in_flight"] == 0
 

@@ -25,7 +25,7 @@ class Requests:
         self.most_at_once = 0
 
     async def ask(self, key: CacheKey = KEY, fails: bool = False, shareable: bool = True) -> str:
-        seat = await self.flights.board(key)
+        seat = await self.flights.join(key)
         if seat.answers is not None:
             return seat.answers
         try:
@@ -83,9 +83,9 @@ async def test_a_leader_that_is_cancelled_passes_the_lead_on() -> None:
 
 async def test_a_follower_cancelled_in_the_moment_of_its_promotion_passes_the_lead_on() -> None:
     flights: SingleFlight[str] = SingleFlight()
-    seat = await flights.board(KEY)
-    first = asyncio.create_task(flights.board(KEY))
-    second = asyncio.create_task(flights.board(KEY))
+    seat = await flights.join(KEY)
+    first = asyncio.create_task(flights.join(KEY))
+    second = asyncio.create_task(flights.join(KEY))
     await asyncio.sleep(0)
     seat.abandon()
     first.cancel()
@@ -112,9 +112,9 @@ async def test_patience_with_a_leader_that_hangs_ends() -> None:
 
 async def test_ending_a_flight_twice_does_nothing_more() -> None:
     flights: SingleFlight[str] = SingleFlight()
-    seat = await flights.board(KEY)
+    seat = await flights.join(KEY)
     seat.land("x")
-    again = await flights.board(KEY)
+    again = await flights.join(KEY)
     seat.abandon()
     seat.release()
     assert again.role == "leads"

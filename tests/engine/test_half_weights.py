@@ -180,7 +180,7 @@ def test_logits_that_masks_allow_keep_their_bits_where_the_vocabulary_is_in_halv
     compute = Pass(load_model(in_halves(save_tiny(tmp_path))))
     allowed = [[3, 15, 16, 17, 100, 265], [31, 32, 47, 48], [264]]
     told = WantedLogits(ROWS)
-    told.tell(masks_of(compute.vocab, allowed), [0, 5, 12])
+    told.mark_refused(masks_of(compute.vocab, allowed), [0, 5, 12])
     whole, few = compute(), compute(told)
     for row, tokens in zip((0, 5, 12), allowed, strict=True):
         assert torch.equal(whole[row, tokens], few[row, tokens])

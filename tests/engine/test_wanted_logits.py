@@ -63,7 +63,7 @@ def test_what_masks_allow_keeps_its_bits_and_the_rest_is_not_computed(
     ends = [[0], [31, 32], [23, 24, 25], [compute.vocab - 1], list(range(40, 60)), []]
     allowed = [ends[i] if i < len(ends) else random.choice(compute.vocab, 20).tolist() for i in range(len(sparse))]
     wanted = WantedLogits(ROWS)
-    wanted.tell(masks_of(compute.vocab, allowed), sparse)
+    wanted.mark_refused(masks_of(compute.vocab, allowed), sparse)
     found = compute(wanted)
     for row in range(ROWS):
         if row not in sparse:
@@ -80,7 +80,7 @@ def test_rows_that_are_looked_at_otherwise_or_allow_much_are_computed_whole(tiny
     compute()
     expected = compute()
     wanted = WantedLogits(ROWS)
-    wanted.tell(masks_of(compute.vocab, [[5], list(range(compute.vocab // 4)), [6]]), [-1, 3, 4])
+    wanted.mark_refused(masks_of(compute.vocab, [[5], list(range(compute.vocab // 4)), [6]]), [-1, 3, 4])
     found = compute(wanted)
     assert [row for row in range(ROWS) if not torch.equal(found[row], expected[row])] == [4]
 
@@ -91,7 +91,7 @@ def test_what_is_told_too_late_is_computed_and_the_next_step_does_not_hear_of_it
     late = WantedLogits(ROWS)
     expected = compute(late)
     assert not (expected == UNTOUCHED).any()
-    late.tell(masks_of(compute.vocab, [[5]]), [0])
+    late.mark_refused(masks_of(compute.vocab, [[5]]), [0])
     assert torch.equal(compute(WantedLogits(ROWS)), expected)
     assert torch.equal(compute(), expected)
 
@@ -127,7 +127,7 @@ async def test_nobody_looks_at_logits_that_were_left_out(
         async with serving(model, max_batch_size=16, draft_tokens=0) as engine:
             expected = await run(engine, *jobs())
     told = []
-    compute, tell = Decoder.run, WantedLogits.tell
+    compute, mark_refused = Decoder.run, WantedLogits.mark_refused
 
     def poisoned(self: Decoder, *given: Any) -> torch.Tensor:
         self._logits.fill_(hostile)
@@ -135,10 +135,10 @@ async def test_nobody_looks_at_logits_that_were_left_out(
 
     def noted(self: WantedLogits, bitmask: Any, rows: Any) -> None:
         told.append(rows)
-        tell(self, bitmask, rows)
+        mark_refused(self, bitmask, rows)
 
     monkeypatch.setattr(Decoder, "run", poisoned)
-    monkeypatch.setattr(WantedLogits, "tell", noted)
+    monkeypatch.setattr(WantedLogits, "mark_refused", noted)
     for draft in (0, 4):
         async with serving(model, max_batch_size=16, draft_tokens=draft, drafts_per_step=64) as engine:
             searching = await run(engine, *jobs())

@@ -59,7 +59,7 @@ async def left(rail: JudgeRail, texts: Sequence[str], budget_s: float = 5.0, req
     judging = Judging([(rail.name, rail)], request, Caller(), limits)
     for piece in [*(Piece(0, text) for text in texts), Piece(0, finish_reason="stop")]:
         for step in await judging.feed(piece):
-            moderation.feed(step) if isinstance(step, Piece) else moderation.told(step)
+            moderation.feed(step) if isinstance(step, Piece) else moderation.apply_verdict(step)
         if judging.failure is not None:
             assert moderation.answers()[0].text == ""
             raise judging.failure

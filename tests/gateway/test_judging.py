@@ -105,12 +105,12 @@ async def moderated(
     judging = Judging(named, request, Caller(), limits, lead)
     for piece in pieces:
         for step in await judging.feed(piece):
-            moderation.feed(step) if isinstance(step, Piece) else moderation.told(step)
+            moderation.feed(step) if isinstance(step, Piece) else moderation.apply_verdict(step)
         if judging.failure is not None:
             judging.failure.left = moderation.answers()  # type: ignore[attr-defined]
             raise judging.failure
-    for told in await judging.finish():
-        moderation.told(told)
+    for verdict in await judging.finish():
+        moderation.apply_verdict(verdict)
     return moderation.answers(), moderation, judging
 
 
@@ -378,8 +378,8 @@ def test_in_shadow_a_judge_holds_nothing_and_says_what_it_would_have_done() -> N
         assert [step.text for step in steps if isinstance(step, Piece)] == ["There is poison in this sentence. More."]
         await judging.feed(Piece(0, finish_reason="stop"))
         release.set()
-        [told] = await judging.finish()
-        assert told.released.shadow == ("judge: block: word",)
+        [verdict] = await judging.finish()
+        assert verdict.released.shadow == ("judge: block: word",)
 
     asyncio.run(watch())
 

@@ -63,12 +63,12 @@ async def left(
     moderation, judging = Moderation(named, request, Caller(), limits), Judging(named, request, Caller(), limits)
     for piece in pieces:
         for step in await judging.feed(piece):
-            moderation.feed(step) if isinstance(step, Piece) else moderation.told(step)
+            moderation.feed(step) if isinstance(step, Piece) else moderation.apply_verdict(step)
         if judging.failure is not None:
             judging.cancel()
             raise judging.failure
-    for told in await judging.finish():
-        moderation.told(told)
+    for verdict in await judging.finish():
+        moderation.apply_verdict(verdict)
     moderation.judged(judging.seconds(), judging.scores())
     return moderation.answers()[0], moderation
 

@@ -133,12 +133,12 @@ async def moderated(
     judging = Judging(named, request, Caller(tenant=tenant), limits)
     for piece in pieces:
         for step in await judging.feed(piece):
-            moderation.feed(step) if isinstance(step, Piece) else moderation.told(step)
+            moderation.feed(step) if isinstance(step, Piece) else moderation.apply_verdict(step)
         if judging.failure is not None:
             judging.failure.left = moderation.answers()  # type: ignore[attr-defined]
             raise judging.failure
-    for told in await judging.finish():
-        moderation.told(told)
+    for verdict in await judging.finish():
+        moderation.apply_verdict(verdict)
     return moderation.answers(), moderation
 
 
@@ -335,8 +335,8 @@ def test_in_shadow_it_says_what_it_would_have_done_and_holds_nothing(tokenizer: 
         judging = Judging([("token-guard", rail)], make_request(), Caller(), limits)
         steps = [step for piece in one_text([text]) for step in await judging.feed(piece)]
         assert "".join(step.text for step in steps if isinstance(step, Piece)) == text
-        [told] = await judging.finish()
-        assert told.released.shadow == ("token-guard: block: Violent",)
+        [verdict] = await judging.finish()
+        assert verdict.released.shadow == ("token-guard: block: Violent",)
 
     asyncio.run(judged())
 

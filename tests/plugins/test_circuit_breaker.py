@@ -75,6 +75,6 @@ def test_a_success_closes_it_and_the_next_pause_is_the_first_again() -> None:
 def test_a_failure_that_was_the_callers_is_counted_and_opens_nothing() -> None:
     breaker = CircuitBreaker(60.0, Clock())
     breaker.failed(Terms())
-    breaker.excused()
+    breaker.failed_by_caller()
     assert not breaker.failed(Terms())
     assert (breaker.is_open, breaker.failures) == (False, 3)

@@ -60,7 +60,7 @@ def _rules() -> tuple[Rewriting, Rewriting, Rewriting, Rewriting]:
     return Rewriting(ANYWHERE), Rewriting(TAILS), Rewriting(LEADS), Rewriting(INTENTS)
 
 
-def shorn(text: str) -> str:
+def without_opening(text: str) -> str:
     """Return lower-case text without courtesies and context around its question; the question itself is unchanged."""
     sentence = text.rstrip().endswith((".", "!"))
     text = END.sub("", text)

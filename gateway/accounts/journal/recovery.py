@@ -25,7 +25,7 @@ def recovered(segments: Iterable[Path], health: Health | None = None) -> UsageTa
     table: UsageTable = {}
     reservations: dict[str, Line] = {}
     for path in segments:
-        for line in _believed(path, health or Health()):
+        for line in _parsed_lines(path, health or Health()):
             if line[0] == RESERVED:
                 reservations[line[1]] = line
             else:
@@ -40,7 +40,7 @@ def recovered(segments: Iterable[Path], health: Health | None = None) -> UsageTa
     return table
 
 
-def _believed(path: Path, health: Health) -> list[Line]:
+def _parsed_lines(path: Path, health: Health) -> list[Line]:
     found: list[Line] = []
     strange: list[bytes] = []
     try:

@@ -40,7 +40,7 @@ class LeaseStore(Protocol):
     def is_alive(self) -> bool:
         """Return whether this gateway's seats are certainly still its own."""
 
-    async def beat(self) -> None:
+    async def renew_presence(self) -> None:
         """Renew this gateway's presence, on which its seats depend."""
 
     async def ask(self, limit: str, question: LeaseQuestion) -> LeaseReply:
@@ -83,9 +83,9 @@ class DatabaseLeases:
     def is_alive(self) -> bool:
         return time.monotonic() < self._alive_until
 
-    async def beat(self) -> None:
+    async def renew_presence(self) -> None:
         sent = time.monotonic()
-        await self._call(self._say_alive)
+        await self._call(self._write_presence)
         self._alive_until = sent + ALIVE_S
 
     async def ask(self, limit: str, question: LeaseQuestion) -> LeaseReply:
@@ -114,7 +114,7 @@ class DatabaseLeases:
 
     # --- on a thread ---
 
-    def _say_alive(self) -> None:
+    def _write_presence(self) -> None:
         with self._database.transaction() as db:
             _put_alive(db, self.name)
             db.execute("delete from sluicegate.alive where until < clock_timestamp() - interval '1 day'")
@@ -188,9 +188,9 @@ class SplitLeases:
     def is_alive(self) -> bool:
         return self._fast.is_alive
 
-    async def beat(self) -> None:
-        await self._fast.beat()
-        await self._lasting.beat()
+    async def renew_presence(self) -> None:
+        await self._fast.renew_presence()
+        await self._lasting.renew_presence()
 
     async def ask(self, limit: str, question: LeaseQuestion) -> LeaseReply:
         return await (self._lasting if question.mode == "money" else self._fast).ask(limit, question)

@@ -38,7 +38,7 @@ class LeaseClient:
         """Return whether Redis still counts this gateway's seats as its own, by the clock of this process."""
         return time.monotonic() < self._alive_until
 
-    async def beat(self) -> None:
+    async def renew_presence(self) -> None:
         """Renew this gateway's presence; its seats stay its own for another `ALIVE_S` seconds."""
         sent = time.monotonic()
         await self.client.set(self._alive + self.name, 1, px=int(ALIVE_S * 1000))

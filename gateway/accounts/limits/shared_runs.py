@@ -34,7 +34,7 @@ class SharedRuns:
         self._store = store
         self._waiting: deque[RunSettlement] = deque()
         """To be told, oldest first."""
-        self._telling = asyncio.Lock()
+        self._flushing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
     async def take(self, meters: Sequence[SharedMeter], mark: RunMark, need: UsageEstimate) -> tuple[RunShare, ...]:
@@ -42,7 +42,7 @@ class SharedRuns:
         where there are too many, `Overloaded` where the store does not answer; nothing stays counted then."""
         limiting = [meter for meter in meters if limits_runs(meter.limits)]
         if any(waiting.lost for waiting in self._waiting):
-            await self.tell()  # else an outage would leave a ticket of every request that it turned away
+            await self.flush()  # else an outage would leave a ticket of every request that it turned away
         taken: list[RunShare] = []
         for meter in limiting:
             check_depth(meter.name, meter.limits, mark)
@@ -69,11 +69,11 @@ class SharedRuns:
 
     def settle(self, shares: Iterable[RunShare], tokens: int, nanos: int) -> None:
         """Settle the shares of a request that has ended."""
-        self._tell_soon(RunSettlement(share, tokens, nanos) for share in shares)
+        self._schedule_flush(RunSettlement(share, tokens, nanos) for share in shares)
 
-    async def tell(self) -> None:
+    async def flush(self) -> None:
         """Report all pending usage to the store. Raises `Overloaded`; what was not reported stays pending."""
-        async with self._telling:
+        async with self._flushing:
             while self._waiting:
                 await self._store.settle(self._waiting[0])
                 self._waiting.popleft()
@@ -81,20 +81,20 @@ class SharedRuns:
     async def close(self) -> None:
         """Report pending usage, as far as the store accepts it now; the rest stays counted as reserved."""
         with suppress(Overloaded):
-            await self.tell()
+            await self.flush()
         if self._waiting:
             log.warning("the books: %d requests stay counted in their runs as reserved", len(self._waiting))
         await self._store.close()
 
     def _give_back(self, shares: Iterable[RunShare], *, lost: bool) -> None:
-        self._tell_soon(RunSettlement(share, dropped=True, lost=lost) for share in shares)
+        self._schedule_flush(RunSettlement(share, dropped=True, lost=lost) for share in shares)
 
-    def _tell_soon(self, settlements: Iterable[RunSettlement]) -> None:
+    def _schedule_flush(self, settlements: Iterable[RunSettlement]) -> None:
         before = len(self._waiting)
         self._waiting.extend(settlements)
         if len(self._waiting) > before and (self._task is None or self._task.done()):
-            self._task = asyncio.get_running_loop().create_task(self._told())
+            self._task = asyncio.get_running_loop().create_task(self._flush_quietly())
 
-    async def _told(self) -> None:
+    async def _flush_quietly(self) -> None:
         with suppress(Overloaded):  # `health` has said so; the next round tries again
-            await self.tell()
+            await self.flush()

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from sluicegate.gateway.accounts.bounds import MAX_SUM
 from sluicegate.gateway.accounts.parsing import (
     ImplausibleRow,
-    believed,
+    parse_rows,
     read_count,
     read_key,
     read_limits,
@@ -62,13 +62,13 @@ class PostgresAccountStore:
 
     def keys(self) -> Sequence[KeyRecord]:
         rows = self._database.execute("select id, record from sluicegate.keys order by id").fetchall()
-        found, strange = believed(((row[0], row[1]) for row in rows), read_key)
+        found, strange = parse_rows(((row[0], row[1]) for row in rows), read_key)
         self.set_aside.keys = strange
         return list(found.values())
 
     def teams(self) -> Mapping[str, Limits]:
         rows = self._database.execute("select name, limits from sluicegate.teams").fetchall()
-        found, strange = believed(((row[0], row[1]) for row in rows), lambda name, data: read_limits(data))
+        found, strange = parse_rows(((row[0], row[1]) for row in rows), lambda name, data: read_limits(data))
         self.set_aside.teams = strange
         return found
 

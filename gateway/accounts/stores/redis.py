@@ -18,7 +18,14 @@ from typing import Any
 import orjson
 
 from sluicegate.cache.stores.redis_client import connect_blocking
-from sluicegate.gateway.accounts.parsing import ImplausibleRow, believed, read_count, read_key, read_limits, read_usage
+from sluicegate.gateway.accounts.parsing import (
+    ImplausibleRow,
+    parse_rows,
+    read_count,
+    read_key,
+    read_limits,
+    read_usage,
+)
 from sluicegate.gateway.accounts.records import (
     USAGE_FIELDS,
     KeyRecord,
@@ -128,13 +135,13 @@ class RedisAccountStore:
         return Version(_text(origin), f"{_text(change)}:{count}")
 
     def keys(self) -> Sequence[KeyRecord]:
-        found, strange = believed(self._client.hgetall(f"{self._prefix}:keys").items(), read_key)
+        found, strange = parse_rows(self._client.hgetall(f"{self._prefix}:keys").items(), read_key)
         self.set_aside.keys = strange
         return list(found.values())
 
     def teams(self) -> Mapping[str, Limits]:
         rows = self._client.hgetall(f"{self._prefix}:teams").items()
-        found, strange = believed(rows, lambda name, data: read_limits(data))
+        found, strange = parse_rows(rows, lambda name, data: read_limits(data))
         self.set_aside.teams = strange
         return found
 

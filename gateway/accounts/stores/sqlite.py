@@ -11,7 +11,7 @@ from pathlib import Path
 from sluicegate.gateway.accounts.bounds import MAX_SUM
 from sluicegate.gateway.accounts.parsing import (
     ImplausibleRow,
-    believed,
+    parse_rows,
     read_count,
     read_key,
     read_limits,
@@ -114,12 +114,12 @@ class SqliteAccountStore:
         return Version(str(origin[0]) if origin else "", str(change[0]) if change else "")
 
     def keys(self) -> Sequence[KeyRecord]:
-        found, strange = believed(self._read("SELECT id, record FROM keys ORDER BY id"), read_key)
+        found, strange = parse_rows(self._read("SELECT id, record FROM keys ORDER BY id"), read_key)
         self.set_aside.keys = strange
         return list(found.values())
 
     def teams(self) -> Mapping[str, Limits]:
-        found, strange = believed(self._read("SELECT name, limits FROM teams"), lambda name, data: read_limits(data))
+        found, strange = parse_rows(self._read("SELECT name, limits FROM teams"), lambda name, data: read_limits(data))
         self.set_aside.teams = strange
         return found
 

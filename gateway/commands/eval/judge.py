@@ -62,7 +62,7 @@ class ModelJudge:
 
     async def check(self, options: Mapping[str, Any], asked: AskedCase) -> CheckScore:
         """Mark a reply; passes at `at_least` (0.75). Raises `JudgeFailed`."""
-        score, reason = await self._mark(asked.case, said(asked), str(options.get("rubric", self._rubric)))
+        score, reason = await self._mark(asked.case, reply_text(asked), str(options.get("rubric", self._rubric)))
         return CheckScore("judge", score, score >= float(options.get("at_least", 0.75)) - 1e-9, reason)
 
     async def agreement(self, cases: Sequence[Case]) -> Agreement | None:
@@ -85,8 +85,8 @@ class ModelJudge:
         """Say which reply is better, where both orders agree; None where the judge could not be asked."""
         rubric = self._rubric_of(left.case)
         try:
-            one = await self._better(left.case, said(left), said(right), rubric)
-            other = await self._better(left.case, said(right), said(left), rubric)
+            one = await self._better(left.case, reply_text(left), reply_text(right), rubric)
+            other = await self._better(left.case, reply_text(right), reply_text(left), rubric)
         except JudgeFailed:
             return None
         if (one, other) == ("first", "second"):
@@ -131,7 +131,7 @@ class JudgeFailed(Exception):
     """Says why there is no verdict."""
 
 
-def said(asked: AskedCase) -> str:
+def reply_text(asked: AskedCase) -> str:
     """Return what a judge reads of a reply."""
     calls = "".join(f"\n[calls {call.name} with {call.arguments}]" for call in asked.reply.tool_calls)
     return (asked.reply.text + calls).strip() or "(nothing)"

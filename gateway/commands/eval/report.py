@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from sluicegate.gateway.commands.eval.judge import said
+from sluicegate.gateway.commands.eval.judge import reply_text
 from sluicegate.gateway.commands.eval.summary import ScoredCase
 
 Report = Mapping[str, Any]
@@ -161,7 +161,7 @@ def _reply(one: ScoredCase) -> str:
         f'<li class="{"pass" if c.passed else "fail"}">{escape(c.check)} {c.score:.2f} {escape(c.note)}'
         for c in one.checks
     )
-    told = f"error: {reply.error}" if reply.error else said(one.asked)
+    told = f"error: {reply.error}" if reply.error else reply_text(one.asked)
     checks += f'<li class="fail">{escape(one.error)}' if one.unjudged else ""
     head = f"{one.asked.variant}, repeat {one.asked.repeat + 1}, {reply.seconds:.2f} s, {reply.finish_reason or 'none'}"
     return f"<p>{escape(head)}</p><pre>{escape(told)}</pre><ul>{checks}</ul>"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sluicegate.gateway.commands.eval.judge import said
+from sluicegate.gateway.commands.eval.judge import reply_text
 from sluicegate.gateway.commands.eval.summary import ScoredCase
 from sluicegate.plugins import ConfigurationError
 
@@ -52,7 +52,7 @@ def results(judged: Mapping[str, Sequence[ScoredCase]]) -> Iterator[dict[str, An
                 "tags": list(case.tags),
                 "prompt": _cut("\n".join(f"{m.get('role')}: {_text(m.get('content'))}" for m in case.messages)),
                 "expected": None if case.expected is None else _cut(_text(case.expected)),
-                "answer": "" if reply.error else _cut(said(one.asked)),
+                "answer": "" if reply.error else _cut(reply_text(one.asked)),
                 "error": _cut(one.error),
                 "score": one.score,
                 "passed": one.passed,

@@ -56,7 +56,7 @@ def _train(parsed: argparse.Namespace) -> int:
     if parsed.hidden < 0 or not parsed.name:
         raise ConfigurationError("--hidden is 0 or more, and --name is not empty")
     report = trained(parsed, _rows(parsed))
-    print(json.dumps(report) if parsed.json else _told(report))
+    print(json.dumps(report) if parsed.json else _report_text(report))
     return 0
 
 
@@ -78,7 +78,7 @@ def _rows(parsed: argparse.Namespace) -> list[LabelledAnswer]:
     return rows
 
 
-def _told(report: dict[str, object]) -> str:
+def _report_text(report: dict[str, object]) -> str:
     return (
         f"{report['out']}: {report['kind']} probe {report['label']!r} on layers {report['layers']} of "
         f"{report['model']}, from {report['rows']} rows ({report['bad']} bad)\n"

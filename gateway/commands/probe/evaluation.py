@@ -103,7 +103,7 @@ def table_of(report: dict[str, Any]) -> str:
     """Return the report for people."""
     head = f"{report['model']}, layers {report['layers']}; {report['rows']} rows, {report['bad']} bad; {report['cut']}"
     lines = [
-        (name, _said(found["auc"], 3), f"{found['limit']:.3f}", _percent(found["recall"]))
+        (name, _with_interval(found["auc"], 3), f"{found['limit']:.3f}", _percent(found["recall"]))
         for name, found in report["judges"].items()
     ]
     parts = [head, table(("judge", "AUC (95 %)", "limit", "recall at 1 % false alarms (95 %)"), lines)]
@@ -113,7 +113,7 @@ def table_of(report: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def _said(values: Sequence[float], digits: int) -> str:
+def _with_interval(values: Sequence[float], digits: int) -> str:
     middle, low, high = (f"{value:.{digits}f}" for value in values)
     return f"{middle} ({low} - {high})"
 

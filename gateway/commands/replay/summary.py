@@ -47,14 +47,14 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {one['id']}: {one['error']}"
     if report["same"] is None:
         return
-    yield f"the same answer   {_told(report['same'])}"
+    yield f"the same answer   {_with_interval(report['same'])}"
     yield "verdict before -> after"
     for one in report["verdicts"]:
-        yield f"  {one['before']:>16} -> {one['after']:<16} {one['n']:6}  {_told(one)}"
+        yield f"  {one['before']:>16} -> {one['after']:<16} {one['n']:6}  {_with_interval(one)}"
     if report["fields"]:
         yield "fields that differ"
     for one in report["fields"][:30]:
-        yield f"  {one['change']:>8}  {one['path'] or '(the value itself)':40} {one['n']:6}  {_told(one)}"
+        yield f"  {one['change']:>8}  {one['path'] or '(the value itself)':40} {one['n']:6}  {_with_interval(one)}"
     if report["from_cache"]:
         yield f"{report['from_cache']} were answered by the cache before; the figures below leave them out"
     if report["cost"] is not None:
@@ -95,5 +95,5 @@ def _plain(interval: Interval | None) -> dict[str, Any] | None:
     return None if interval is None else dataclasses.asdict(interval)
 
 
-def _told(one: Mapping[str, Any]) -> str:
+def _with_interval(one: Mapping[str, Any]) -> str:
     return f"{one['value']:6.1%} [{one['low']:.1%}, {one['high']:.1%}]"

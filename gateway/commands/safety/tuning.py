@@ -23,7 +23,7 @@ from sluicegate.gateway.commands.tables import table
 from sluicegate.safety.detection.classifier import Classifier, load
 from sluicegate.safety.detection.detector import Detector
 
-RINGS = 0.5
+FLAG_THRESHOLD = 0.5
 STEPS = 400
 By = Literal["midpoint", "words"]
 
@@ -34,10 +34,10 @@ class Scored:
 
     row: RedteamRow
     score: float
-    rings_anyway: bool = False
+    is_flagged_by_rules: bool = False
 
-    def rings(self, shift: float) -> bool:
-        return self.rings_anyway or _odds(self.score) + shift >= _odds(RINGS)
+    def is_flagged(self, shift: float) -> bool:
+        return self.is_flagged_by_rules or _odds(self.score) + shift >= _odds(FLAG_THRESHOLD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def proposal(
     )
     about = {**classifier.about, "tuned": {"head": head, "shift": best}}
     shown = {**_groups(told), **groups}.items()
-    rows = [(name, len(group), _rings(group, 0.0), _rings(group, best)) for name, group in shown]
+    rows = [(name, len(group), _flagged_share(group, 0.0), _flagged_share(group, best)) for name, group in shown]
     tuned = Classifier({**classifier.heads, head: moved}, about)
     return TuningProposal(
         head, best, tuned, rows, (_wrong(told, 0.0), fewest), forbidden_by=forbidden, by_rule=_by_rule(told)
@@ -146,13 +146,15 @@ def refit(
             forbidden = forbidden or worse
         else:
             best, fewest, then, forbidden = tried, _wrong(learned, 0.0), {**_groups(learned), **after}, ""
-    rows = [(name, len(group), _rings(group, 0.0), _rings(then[name], 0.0)) for name, group in now.items()]
+    rows = [
+        (name, len(group), _flagged_share(group, 0.0), _flagged_share(then[name], 0.0)) for name, group in now.items()
+    ]
     moved = change_of(classifier.heads[head], best.heads[head]) if best is not classifier else 0.0
     return TuningProposal(head, moved, best, rows, (_wrong(told, 0.0), fewest), "words", forbidden, _by_rule(told))
 
 
 def _scored(detector: Detector, head: str, rows: Iterable[RedteamRow]) -> list[Scored]:
-    return [Scored(row, *detector.by_head(head, row.text, rings=RINGS)) for row in rows]
+    return [Scored(row, *detector.by_head(head, row.text, rings=FLAG_THRESHOLD)) for row in rows]
 
 
 def _groups(scored: Iterable[Scored]) -> dict[str, list[Scored]]:
@@ -175,16 +177,16 @@ def _odds(score: float) -> float:
     return math.log(bounded / (1 - bounded))
 
 
-def _rings(scored: Sequence[Scored], shift: float) -> float:
-    return sum(one.rings(shift) for one in scored) / max(1, len(scored))
+def _flagged_share(scored: Sequence[Scored], shift: float) -> float:
+    return sum(one.is_flagged(shift) for one in scored) / max(1, len(scored))
 
 
 def _wrong(told: Sequence[Scored], shift: float) -> int:
-    return sum(one.rings(shift) != one.row.harmful for one in told)
+    return sum(one.is_flagged(shift) != one.row.harmful for one in told)
 
 
 def _by_rule(told: Sequence[Scored]) -> int:
-    return sum(one.rings_anyway and not one.row.harmful for one in told)
+    return sum(one.is_flagged_by_rules and not one.row.harmful for one in told)
 
 
 def _worse(
@@ -196,7 +198,7 @@ def _worse(
 ) -> str:
     """Return the first set of `after` that is worse than is allowed; empty where none is."""
     for name, then in after.items():
-        now, moved = _rings(before[name], 0.0), _rings(then, shift)
+        now, moved = _flagged_share(before[name], 0.0), _flagged_share(then, shift)
         if not (moved >= now - may_lose if then[0].row.harmful else moved <= max(now, false_alarms)):
             return name
     return ""

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate.gateway.commands.size.capacity import NodeCount
+from sluicegate.gateway.commands.size.demand import as_rows as counts_as_json
 from sluicegate.gateway.commands.size.demand import counts, define_demand
 from sluicegate.gateway.commands.size.demand import text as text_of_counts
-from sluicegate.gateway.commands.size.demand import told as counts_as_json
 from sluicegate.gateway.commands.size.sizing import DEVICES, RESERVE, MemoryNeed, Placement, fit, need, read_shape
 from sluicegate.plugins import ConfigurationError
 
@@ -49,7 +49,7 @@ def _size(parsed: argparse.Namespace) -> int:
     prices = dict(_price(text) for text in parsed.price)
     fits = [fit(needed, DEVICES[name]) for name in _devices(parsed.device)]
     nodes = counts(parsed, needed, fits, prices)
-    print(json.dumps(_told(needed, fits, prices, nodes)) if parsed.json else _text(needed, fits, prices, nodes))
+    print(json.dumps(_report(needed, fits, prices, nodes)) if parsed.json else _text(needed, fits, prices, nodes))
     return 0
 
 
@@ -75,7 +75,7 @@ def _price(text: str) -> tuple[str, float]:
         raise ConfigurationError(f"--price {text!r} must look like H200=3.5") from error
 
 
-def _told(
+def _report(
     needed: MemoryNeed, fits: list[Placement], prices: dict[str, float], nodes: dict[str, NodeCount]
 ) -> dict[str, Any]:
     return {

@@ -63,7 +63,7 @@ def at_best(needed: MemoryNeed, found: Placement) -> NodeFigures:
     return NodeFigures(needed.context / found.prefill_s, max(alone, 1e-9), each, found.sequences)
 
 
-def told(found: Mapping[str, NodeCount]) -> dict[str, Any]:
+def as_rows(found: Mapping[str, NodeCount]) -> dict[str, Any]:
     return {name: asdict(one) for name, one in found.items()}
 
 

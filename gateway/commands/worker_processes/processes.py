@@ -109,7 +109,7 @@ class WorkerProcesses:
             self._heed(signal.sigtimedwait(HEARD, max(0.0, min(waits, default=3600.0))))
 
     def _heed(self, heard: signal.struct_siginfo | None) -> None:
-        self._see_who_is_ready()
+        self._update_readiness()
         if heard is None:
             return
         if heard.si_signo == signal.SIGCHLD:
@@ -127,9 +127,9 @@ class WorkerProcesses:
         for process in self._running.values():
             os.kill(process.pid, number)
 
-    def _see_who_is_ready(self) -> None:
+    def _update_readiness(self) -> None:
         for number, process in self._running.items():
-            process.ready = process.ready or _said(process.link)
+            process.ready = process.ready or _has_signal(process.link)
             if process.ready and number not in self._once_ready:
                 self._once_ready.add(number)
                 if len(self._once_ready) == self._count:
@@ -166,7 +166,7 @@ class WorkerProcesses:
         self._due_s[number] = time.monotonic() + pause_s
 
 
-def _said(link: socket.socket) -> bool:
+def _has_signal(link: socket.socket) -> bool:
     try:
         return bool(link.recv(1))
     except OSError:

@@ -118,7 +118,7 @@ async def _moderated(exchange: Exchange, name: str, rail: OutputRail, terms: Rai
     else:
         session = CheckedSession(rail.open(dataclasses.replace(request, messages=()), caller, "content"))
         verdicts = await exchange.stages.workers.run(caller.tenant, 10 * len(text), read_verdicts, session, text)
-    return _told(name, terms, verdicts, text)
+    return _trial_result(name, terms, verdicts, text)
 
 
 def read_verdicts(session: RailSession, text: str) -> list[tuple[int, Verdict]]:
@@ -141,7 +141,7 @@ def _end(text: str, start: int, fed: int) -> int:
     return max(start + 1, start + len(text[start:fed].rstrip()))
 
 
-def _told(name: str, terms: RailPolicy, verdicts: Sequence[tuple[int, Verdict]], text: str) -> RailTrial:
+def _trial_result(name: str, terms: RailPolicy, verdicts: Sequence[tuple[int, Verdict]], text: str) -> RailTrial:
     places: list[FoundSpan] = []
     reasons: list[str] = []
     action, before = "pass", 0

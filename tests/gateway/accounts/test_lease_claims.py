@@ -28,7 +28,7 @@ class SlowStore:
     def next_number(self) -> int:
         return next(self._numbers)
 
-    async def beat(self) -> None: ...
+    async def renew_presence(self) -> None: ...
 
     async def ask(self, limit: str, question: LeaseQuestion) -> LeaseReply:
         if question.want:

@@ -144,7 +144,7 @@ async def asked(accounts: Accounts, record: KeyRecord, run: str = "r", tokens: i
 async def told(*pair: Accounts) -> None:
     for accounts in pair:
         assert accounts._shared_runs is not None
-        await accounts._shared_runs.tell()
+        await accounts._shared_runs.flush()
 
 
 # --- what a store promises --------------------------------------------------------------------------------------------
