@@ -122,17 +122,17 @@ class Screen:
         if at.begun:
             halves = self._partial.refused(at)
             return None if halves is None else (halves, allowed)
-        struck = self._refused_by_state.get((at.phrase, at.before))
-        if struck is None:
-            struck = self._remember(at.phrase, at.before)
-        return struck, allowed
+        refused = self._refused_by_state.get((at.phrase, at.before))
+        if refused is None:
+            refused = self._remember(at.phrase, at.before)
+        return refused, allowed
 
     def _remember(self, phrase: int, before: int) -> I32:
         if len(self._refused_by_state) > _KEPT:
             self._refused_by_state.clear()
-        struck = self._later if self._refused_by_state is None else self._refused.ids(phrase, before)
-        self._refused_by_state[phrase, before] = struck
-        return struck
+        refused = self._later if self._refused is None else self._refused.ids(phrase, before)
+        self._refused_by_state[phrase, before] = refused
+        return refused
 
     def refuse_by_trial(self, row: Mask, at: ScanState) -> None:
         """Try each token of `row`. For states between the halves of a pair, where few tokens continue."""
