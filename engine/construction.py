@@ -42,7 +42,7 @@ from sluicegate.plugins import ModelLoadError
 
 CPU_CACHE_BYTES = 512 << 20
 PATIENCE_S = 60.0
-"""Longest time that one process of a shared model waits for the others within a pass."""
+"""Longest time that one process of a sharded model waits for the others within a pass."""
 _LOG = logging.getLogger(__name__)
 
 

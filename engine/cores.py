@@ -27,12 +27,12 @@ class Cores:
         self.registry = ModelRegistry()
         self.worker = Worker(settings)
         self.changing = asyncio.Lock()
-        """Held by whoever puts a core in the place of another, or loads one."""
+        """Held while a core is loaded or replaced."""
         self._settings = settings
         self._leaving: list[EngineCore] = []
-        """Cores without a name whose last requests still run."""
+        """Cores that no longer have a name, whose last requests still run."""
         self._dropped: dict[str, float] = {}
-        """Totals of cores that are gone."""
+        """Counter totals of cores that no longer exist."""
         self._restarts = 0
 
     def make(self, model: LoadedModel) -> EngineCore:

@@ -41,7 +41,7 @@ from sluicegate.plugins import (
 )
 
 UNWATCHED_S = 120.0
-"""Half of this is too long for one step where no watchdog says what is."""
+"""Without a watchdog, a step that takes half of this counts as too long."""
 
 
 class Engine:

@@ -14,7 +14,7 @@ from sluicegate.engine.settings import EngineSettings
 from sluicegate.plugins.compiled.kernels import Kernel
 
 ADAPTER_KERNELS: list[Kernel] = [OPERATIONS[Op.LOWER], lift]
-"""What only adapters need; compiled with the first of them."""
+"""Kernels that only adapters need; compiled when the first adapter is loaded."""
 
 
 def kernels_of(model: LoadedModel, settings: EngineSettings) -> list[Kernel]:

@@ -18,7 +18,7 @@ from sluicegate.plugins.compiled.compile_mode import COMPILE_MODE
 
 _LOG = logging.getLogger(__name__)
 LONGEST_PAUSE_S = 60.0
-"""Between two attempts to start the processes of a shared model."""
+"""Longest pause between two attempts to start the processes of a sharded model."""
 
 
 class CoreReplacement:
@@ -28,9 +28,9 @@ class CoreReplacement:
         self._cores = cores
         self._settings = settings
         self._switches = 0
-        """How often a model went over from its own code to compiled loops."""
+        """How often a model was switched from its own code to the compiled pass."""
         self._regroupings = 0
-        """How often the processes of a shared model were started again."""
+        """How often the processes of a sharded model were restarted."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
 

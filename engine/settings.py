@@ -34,19 +34,19 @@ class ModelSettings:
     aliases: tuple[str, ...] = ()
     """Other names that requests may use."""
     adapter: str | None = None
-    """A LoRA adapter (a folder as peft writes it, or a name on the hub), merged into the weights."""
+    """A LoRA adapter (a folder in peft's format, or a name on the hub), merged into the weights."""
     base: str | None = None
-    """Name of another model here: `path` is then a LoRA adapter, computed beside that model's layers for those requests
+    """Name of another model here: `path` is then a LoRA adapter, computed beside that model's layers for the requests
     that ask for it."""
     draft: str | None = None
-    """A smaller model with the same tokenizer, which guesses what this one will say."""
+    """A smaller model with the same tokenizer, which drafts tokens for this one."""
     heads: str | None = None
-    """Draft heads, a file or its folder, for those that lie beside the weights, if any do; a folder of EAGLE-3 heads;
-    or `mtp` for the layer for further tokens in the checkpoint itself."""
+    """Draft heads instead of any that lie beside the weights: a file or its folder; a folder of EAGLE-3 heads; or `mtp`
+    for the checkpoint's own multi-token prediction layer."""
     probes: tuple[str, ...] = ()
     """Folders of probes on its hidden states, as `sluicegate probe train` writes them."""
     dtype: str | None = None
-    """Of the weights, such as `bfloat16`; none = float32 on a CPU, elsewhere as they are stored."""
+    """Data type of the weights, such as `bfloat16`; none = float32 on a CPU, elsewhere as they are stored."""
     device: str = "cpu"
     """`cpu`, `cuda` or `cuda:N`."""
     tensor_parallel: Count = 1
@@ -96,9 +96,9 @@ class RepetitionSettings:
     max_pattern_size: Annotated[int, Within(0, 1_024)] = 128
     """0 = never."""
     min_count: Annotated[int, Within(2, 10_000)] = 12
-    """Times in a row that the pattern must be there."""
+    """Consecutive repetitions that the pattern must have."""
     min_tokens: Annotated[int, Within(32, 1_000_000)] = 384
-    """Tokens that it must fill."""
+    """Tokens that the repetitions must fill."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from torch import Tensor
 from sluicegate.engine.memory.kv import attend
 
 ROOM = 1 << 24
-"""Numbers that a part of the work may need at once: heads, tokens or sequences are taken so many at a time."""
+"""Upper bound on temporary float32 numbers: heads, tokens or sequences are computed in parts of at most this size."""
 
 
 class LatentHeads(NamedTuple):

@@ -60,16 +60,17 @@ class Scoring(NamedTuple):
 
     scaling: float | None = None
     window: int | None = None
-    """Newest positions that a token sees, its own among them."""
+    """How many of the newest positions a token sees, its own included."""
     softcap: float | None = None
-    """Scores are squeezed into (-softcap, softcap)."""
+    """Scores are capped smoothly to (-softcap, softcap)."""
     sinks: Tensor | None = None
-    """[H]: a score of each head that takes its share of the softmax and gives nothing (learned attention sinks)."""
+    """[H]: one extra score per head, which takes part in the softmax and adds no value (learned attention sinks)."""
     section: int | None = None
-    """Positions are cut into sections of so many, and a token sees those of its own only (Llama 4's chunks)."""
+    """Positions are split into sections of this length; a token sees only its own section (Llama 4's chunked
+    attention)."""
     latent: LatentHeads | None = None
-    """Keys and values are compressed: the shared part of keys [1, 1, T, R], and latents [1, 1, T, L] of which this
-    makes heads."""
+    """Set where keys and values are compressed: the cache holds the shared part of keys [1, 1, T, R] and latents [1, 1,
+    T, L], from which this computes heads."""
 
     def scores(self, query: Tensor) -> LatentScores:
         """Return the same parameters for attention over latents, with `scaling` 1 / sqrt(D) of queries [..., D] if
@@ -146,9 +147,9 @@ class TokenSpan(NamedTuple):
     table: npt.NDArray[np.int64]
     """Block ids [ceil((start + count) / block_size)]."""
     address: int = 0
-    """Of the table's memory, where that is known already: asking an array takes longer than the rest."""
+    """Address of the table's memory, where it is known: asking the array for it takes longer than all the rest."""
     place: int = 0
-    """The sequence's among those that run, where recurrent layers keep its states."""
+    """The sequence's number among the running ones: the place of its states in recurrent layers."""
 
     @property
     def end(self) -> int:
@@ -162,7 +163,7 @@ class StepLayout:
     """
 
     longest_short: ClassVar[int] = 1
-    """Stretches up to this length are attended to together."""
+    """Spans up to this length are attended to together."""
 
     def __init__(self, pool: KVPool, stretches: Seq[TokenSpan], slots: Tensor) -> None:
         short = sum(stretch.count <= self.longest_short for stretch in stretches)
@@ -326,7 +327,7 @@ class ShapeProbe:
     def __init__(self) -> None:
         self.layers: dict[int, LayerShape] = {}
         self.repeated: set[int] = set()
-        """Layers that attended more than once."""
+        """Layers that attended more than once in a step."""
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor:
         if layer in self.layers:

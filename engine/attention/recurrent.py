@@ -23,8 +23,8 @@ from sluicegate.engine.attention.paged import TokenSpan
 from sluicegate.engine.memory.states import StateKey, StatePool, StateShape
 
 CallLayer = Callable[[Tensor, Any], Any]
-"""From states [B, T, d] and a cache of `transformers`' interface to what a layer makes of them: a tensor [B, T, ...]
-or several."""
+"""Maps states [B, T, d], and a cache with the interface of `transformers`, to a layer's output: a tensor [B, T, ...] or
+several."""
 _STEP: ContextVar[RecurrentStep | None] = ContextVar("_STEP", default=None)
 
 
@@ -110,11 +110,11 @@ class _Group:
     pool: StatePool
     length: int
     places: Tensor
-    """[B] int64."""
+    """Places of the sequences in the pool, [B] int64."""
     fresh: Tensor
-    """[B] bool."""
+    """Whether each sequence has no stored state yet, [B] bool."""
     begins: bool
-    """Whether no sequence has tokens before these."""
+    """Whether no sequence of the group has earlier tokens."""
     states: dict[StateKey, Tensor] = field(default_factory=dict)
 
     @classmethod

@@ -17,11 +17,11 @@ from torch import Tensor
 from sluicegate.engine.attention.recurrent import recurrent_step
 
 _ASKED = frozenset({"get_conv_state", "get_recurrent_state", "update_conv_state", "update_recurrent_state"})
-"""What recurrent layers, and no others, ask of a cache."""
+"""Methods of a cache that recurrent layers call, and no others do."""
 _NAMES = ("cache", "cache_params", "past_key_values")
-"""What layers call a cache: the first since transformers 5.24, which warns about the others."""
+"""Names of a layer's parameter for the cache: the first since transformers 5.24, which warns about the others."""
 _FROM_ZERO = "mamba_selective_scan"
-"""What layers of Mamba's first kind call for several tokens at once: it begins with a state of zeros."""
+"""Mamba-1 layers call this function for several tokens at once; it always starts from a state of zeros."""
 
 
 def serve_recurrent(module: Any) -> None:

@@ -17,10 +17,10 @@ class BatchRow(NamedTuple):
     start: int
     count: int  # type: ignore[assignment]  # a tuple has a method of that name
     is_last: bool
-    """Nothing is pending after this row: the next token is sampled from its logits. Set when the row is made: once a
-    token is drawn, something is pending again."""
+    """Whether no token of the sequence is left after this row, so that the next token is sampled from its logits. Set
+    when the row is made: once a token is drawn, one is pending again."""
     drafted: int = 0
-    """How many of `count` are the beginning of the sequence's draft."""
+    """How many of the `count` tokens come from the sequence's draft."""
 
     @classmethod
     def of(cls, sequence: Sequence, count: int) -> BatchRow:
@@ -41,9 +41,9 @@ class Batch:
 
     rows: list[BatchRow] = field(default_factory=list)
     fills_blocks: list[Sequence] = field(default_factory=list)
-    """Sequences that fill a block in this step, which others may then reuse."""
+    """Sequences that fill a block in this step; other sequences may then reuse the block."""
     sampled: list[BatchRow] = field(init=False)
-    """Those from whose logits a token is drawn."""
+    """Rows from whose logits a token is drawn."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sampled", [row for row in self.rows if row[3]])  # by place: half the time

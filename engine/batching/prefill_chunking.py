@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 SHORT = 16
-"""Pending tokens up to which a sequence counts as decoding: drafts and forced tokens are not a prompt."""
+"""A sequence with at most this many pending tokens counts as decoding: drafts and forced tokens are not a prompt."""
 _FEWEST = 8
-"""Tokens of a chunk at least: far into a prompt its keys and values must be read for any chunk, however short."""
+"""Fewest tokens of a chunk: far into a prompt, even a short chunk must read all keys and values before it."""
 _UNIT = 4
-"""Rows that products take at a time: a step grows by so many."""
+"""Rows that matrix products process at a time; chunks grow in multiples of it."""
 _WEIGHT = 0.15
-"""Of the newest step in the means."""
+"""Weight of the newest step in the running means."""
 
 
 class PrefillChunker:

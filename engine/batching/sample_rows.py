@@ -70,11 +70,11 @@ class SampleRow(NamedTuple):
 
 class SampleRows(NamedTuple):
     draws: list[SampleRow]
-    """One for each row of logits."""
+    """One entry for each row of logits."""
     is_plain: bool
-    """Each draws one token, whose text goes straight to the reader; see `Sequence.is_plain`."""
+    """Whether each row draws one token whose text goes straight to the reader; see `Sequence.is_plain`."""
     is_constrained: bool
-    """Some have a grammar."""
+    """Whether any row has a grammar."""
 
 
 class SampleRowCache:

@@ -27,7 +27,7 @@ from sluicegate.engine.sequences.sequence import Sequence, SequenceState
 
 _COUNT = itemgetter(2)
 PRIORITY_TURNS = 16
-"""Turns of its tenant by which one unit of priority puts a sequence back."""
+"""Turns of its tenant by which one unit of priority delays a sequence."""
 
 
 @dataclass(slots=True)
@@ -50,18 +50,18 @@ class Scheduler:
         self.running: list[Sequence] = []
         self.max_batch_size = max_batch_size
         self.prompt_tokens: int | None = None
-        """Most tokens of prompts in a step that also decodes; None = as many as the budget holds."""
+        """Most prompt tokens in a step that also decodes; None = limited by the budget alone."""
         self._prompt_left = 0
         self.max_batch_tokens = max_batch_tokens
         self._heap: list[tuple[tuple[int, int], Sequence]] = []
         self._waiting = 0
         self._blocked: tuple[Sequence, int] | None = None
-        """The head of the queue when it last found no room, and how many blocks were free then."""
+        """The head of the queue when it last found no room, and the number of free blocks at that time."""
         self._arrivals = 0
         self._turn = 0
         self._free_places = list(range(max_batch_size - 1, -1, -1))
         self._next: dict[str, int] = {}
-        """Tenant -> the turn of its next sequence."""
+        """Tenant -> turn number of its next sequence."""
 
     @property
     def waiting_count(self) -> int:

@@ -28,9 +28,9 @@ class StepInputs:
     slots: I64
     wanted: I64
     stretches: list[TokenSpan]
-    """Their tables may be longer than needed, see `cut`."""
+    """Their block tables may be longer than needed; see `cut`."""
     spans: list[Span] = field(default_factory=list)
-    """Tokens that have an adapter."""
+    """Runs of tokens that use an adapter."""
     is_cut: bool = False
 
     @classmethod

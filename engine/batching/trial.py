@@ -11,7 +11,7 @@ from sluicegate.engine.attention.paged import TokenSpan
 from sluicegate.engine.batching.step_inputs import I64, StepInputs
 
 Expected = tuple[Tensor, ...]
-"""Logits [T, V] of each of a comparison's steps."""
+"""The logits [T, V] of each step of a comparison."""
 
 
 def trial_steps(length: int, vocab_size: int, block_size: int) -> list[StepInputs]:

@@ -21,18 +21,18 @@ from sluicegate.engine.cpu.kernels.block_products import BLOCK_FORMS, BLOCK_OUTP
 from sluicegate.engine.cpu.kernels.small_products import Q4_0, Q4_K, Q6_K, Q8_0, padded
 
 BLOCK_NAMES = {"Q8_0": Q8_0, "Q4_0": Q4_0, "Q4_K": Q4_K, "Q6_K": Q6_K}
-"""Forms by ggml's names."""
+"""The stored forms, by ggml's names."""
 _BLOCKS = {Q8_0: (32, 34), Q4_0: (32, 18), Q4_K: (256, 144), Q6_K: (256, 210)}
-"""Inputs of a block, and its bytes."""
+"""Form -> inputs per block, bytes per block."""
 
 
 class BlockNumbers(NamedTuple):
     """The numbers of some rows of a weight [n, k] in blocks."""
 
     codes: Tensor
-    """uint8 [n, padded k], without the offset of their form."""
+    """uint8 [n, padded k], without the form's offset."""
     scales: Tensor
-    """uint8 [n, runs, bytes of one output]: of a run d, then dmin, sc and m where the form has them."""
+    """uint8 [n, runs, bytes per output]: for each run d, then dmin, sc and m where the form has them."""
 
 
 def inputs_of(form: int, row_bytes: int) -> int:

@@ -9,12 +9,12 @@ class Cell(IntEnum):
     """Places in the numbers of a step, all int64."""
 
     RUN = 0
-    """Which step this is; 0 = the helpers go home."""
+    """Number of the current step; 0 = the helper threads stop."""
     TOKENS = auto()
     SAMPLED = auto()
-    """Rows whose logits are wanted."""
+    """Number of rows whose logits are wanted."""
     TASKS = auto()
-    """Groups of up to ROWS queries, each of one sequence."""
+    """Number of groups of up to ROWS queries, each of one sequence."""
     IDS = auto()
     POSITIONS = auto()
     SLOTS = auto()
@@ -27,20 +27,20 @@ class Cell(IntEnum):
     SCRATCH = auto()
     SCRATCH_BYTES = auto()
     SPANS = auto()
-    """Runs of tokens with an adapter."""
+    """Number of runs of tokens that use an adapter."""
     SPAN_LIST = auto()
     """Address of int64 [SPANS, 3], see `engine.cpu.kernels.lowrank.span_rows`."""
     LIFT = auto()
-    """Address of the code that adds adapters' products; 0 = no adapter was ever there."""
+    """Address of the code that adds adapters' products; 0 = no adapter was ever loaded."""
     TOLD = auto()
-    """Address of what is told about the rows of logits while the step runs, see `engine.cpu.wanted_logits`; 0 =
-    nothing."""
+    """Address of the marks on the rows of logits, which may change while the step runs (see
+    `engine.cpu.wanted_logits`); 0 = none."""
     WHOLE_ROWS = auto()
-    """Rows all of whose logits are computed; they come first in the order."""
+    """Number of rows whose logits are all computed; they come first in the order."""
     ORDER = auto()
-    """Address of int64 [SAMPLED]: in which order rows are taken for their logits."""
+    """Address of int64 [SAMPLED]: the order in which rows get their logits."""
     MASKS = auto()
-    """Address of int64 [SAMPLED]: addresses of masks, in that order; those of whole rows mean nothing."""
+    """Address of int64 [SAMPLED]: addresses of masks, in that order; those of whole rows are ignored."""
 
 
 class Op(IntEnum):
@@ -51,19 +51,19 @@ class Op(IntEnum):
     PLACE = auto()
     ATTEND = auto()
     SHRINK = auto()
-    """Activations to int8, for products with small weights."""
+    """Rounds activations to int8, for products with small weights."""
     LOWER = auto()
-    """What adapters make of the activations that N layers read."""
+    """Computes the adapters' low-rank projection of the activations that N layers read."""
     ORDER = auto()
-    """Which rows need all of their logits."""
+    """Decides which rows need all of their logits."""
     HEAD = auto()
-    """The product with the vocabulary."""
+    """The product with the vocabulary matrix."""
     EMBED_BLOCKS = auto()
-    """EMBED from a table in blocks."""
+    """EMBED from a table stored in blocks."""
     EMBED_HALVES = auto()
     """EMBED from a table in bfloat16 or float16."""
     SEVERAL = auto()
-    """Products of several runs of rows, each with a weight of its own: for code outside of the compiled pass."""
+    """Products of several runs of rows, each with its own weight: for code outside the compiled pass."""
 
 
 class Column(IntEnum):
@@ -72,7 +72,7 @@ class Column(IntEnum):
     OP = 0
     WAITS = auto()
     COUNT = auto()
-    """The place in the state that says how many rows there are."""
+    """Place in the state that holds the number of rows."""
     X = auto()
     LDX = auto()
     OUT = auto()
@@ -80,13 +80,13 @@ class Column(IntEnum):
     K = auto()
     N = auto()
     W = auto()
-    """Of SEVERAL the address of int64 [products, 4]: first row, rows, weight, its scales."""
+    """Address of the weight. For SEVERAL, address of int64 [products, 4]: first row, rows, weight, its scales."""
     BIAS = auto()
     ONTO = auto()
     W2 = auto()
     KIND = auto()
     PICKED = auto()
-    """1 = read the rows that are sampled, in their order."""
+    """1 = read only the sampled rows, in their order."""
     HEADS = auto()
     KV_HEADS = auto()
     KEYS = auto()
@@ -94,31 +94,31 @@ class Column(IntEnum):
     KEY_SCALES = auto()
     VALUE_SCALES = auto()
     FORM = auto()
-    """How the KV pool keeps a number: FLOATS, INT8 or FP8 of `engine.cpu.kernels.rows`."""
+    """Number format of the KV pool: FLOATS, INT8 or FP8 of `engine.cpu.kernels.rows`."""
     WINDOW = auto()
     BLOCK_SIZE = auto()
     SMALL = auto()
-    """Form of the weights: WHOLE, BF16, F16, EIGHT, FOUR or one of blocks; of SHRINK, the group."""
+    """Form of the weights: WHOLE, BF16, F16, EIGHT, FOUR or one of blocks. For SHRINK, the group size."""
     SCALES = auto()
     SCALES2 = auto()
     XS = auto()
-    """Scales of activations in int8."""
+    """Address of the scales of int8 activations."""
     LDXS = auto()
     LOW = auto()
-    """What LOWER made for this product; 0 = no adapter changes it."""
+    """Address of what LOWER computed for this product; 0 = no adapter changes it."""
     LDLOW = auto()
     FACTORS = auto()
-    """Its row in an adapter's table."""
+    """This product's row in an adapter's table."""
     CODE = auto()
     """Address of the operation's compiled code."""
     PRODUCT = auto()
-    """Address of the product that its weights need, see `engine.cpu.kernels.products_by_form`."""
+    """Address of the product kernel for the form of the weights, see `engine.cpu.kernels.products_by_form`."""
     ALONE = auto()
-    """Address of the product for one row and few columns."""
+    """Address of the product kernel for one row and few columns."""
     PANEL = auto()
-    """Columns by which the product is shared among threads."""
+    """Columns per unit of work when the product is divided among threads."""
     REAL = auto()
-    """First of this operation's places in the table of reals."""
+    """First of this operation's places in the table of real numbers."""
 
 
 COLUMNS = len(Column)

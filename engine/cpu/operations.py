@@ -30,7 +30,7 @@ from sluicegate.engine.cpu.wanted_logits import allowed_in, sort_rows
 from sluicegate.plugins.compiled.kernels import kernel
 
 PIECES = 4
-"""Pieces of an operation for each thread: enough that nobody waits long for the last one."""
+"""Pieces of an operation per thread: enough that no thread waits long for the last one."""
 
 _TASKS = int(Cell.TASKS)
 _IDS, _POSITIONS, _SLOTS, _WANTED = (
@@ -54,7 +54,7 @@ _LOWER, _ORDER, _HEAD, _SEVERAL = int(Op.LOWER), int(Op.ORDER), int(Op.HEAD), in
 
 CELLS = len(Cell)
 _SIGNATURE = f"void({', '.join(['int64'] * 6)})"
-"""Addresses of the operation's row, of the reals and of the numbers of the step; thread, piece, pieces."""
+"""Address of the operation's row, of the reals and of the numbers of the step; thread, piece, pieces."""
 
 
 @kernel()

@@ -27,7 +27,7 @@ from sluicegate.plugins.compiled.kernels import address_of, kernel
 
 I64 = npt.NDArray[np.int64]
 WORTH_SHARING = 1 << 22
-"""Products of two numbers from which a second thread saves more than waking it costs."""
+"""From this many multiplications on, a second thread saves more time than waking it costs."""
 _READS = [Column.X, Column.LDX, Column.K, Column.SMALL, Column.OUT, Column.LDO, Column.XS, Column.LDXS]
 _MAKES = [
     *(Column.X, Column.LDX, Column.XS, Column.LDXS, Column.K, Column.N),

@@ -15,11 +15,12 @@ from sluicegate.engine.cpu.packing import Packed, pack, pack_runs, unpack
 from sluicegate.engine.cpu.shared_products import multiply
 
 Runs = Callable[[Tensor], Iterable[tuple[int, Tensor]]]
-"""Gives a weight as (first row, some rows), from the first to the last."""
+"""Yields a weight as (first row, some rows), from the first row to the last."""
 Parts = Callable[[Tensor], Iterable[Tensor]]
-"""Gives the weights of experts, from the first to the last."""
+"""Yields the weights of experts, from the first to the last."""
 StoredParts = Callable[[Tensor, bool], "list[Packed] | None"]
-"""Gives them as they are stored, as [n, k], where the model has them as [k, n] if True; None = they are widened."""
+"""Returns the experts' weights as stored, each [n, k]; pass True where the model has them as [k, n]. None = they must
+be widened."""
 
 
 class CpuSmallLinear(nn.Module):

@@ -42,7 +42,7 @@ _LEAST_GROUP = min(activation_group(form) for form in PRODUCTS if form not in RE
 _FORMS = {"full": FLOATS, "int8": INT8, "fp8": FP8}
 _EMBEDS = (Op.EMBED, Op.EMBED_BLOCKS, Op.EMBED_HALVES)
 FAMILIES = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
-"""Classes of `transformers`; `DenseDecoder` of `engine.model.dense` stands for any of them."""
+"""Classes of `transformers`; `DenseDecoder` of `engine.model.dense` can stand in for any of them."""
 
 
 @dataclass(slots=True)
@@ -54,9 +54,9 @@ class OperationTable:
     reals: list[float] = field(default_factory=lambda: [0.0, 0.0])
     kept: list[Tensor] = field(default_factory=list)
     layer_states: list[Tensor] = field(default_factory=list)
-    """For each layer that is watched the buffer whose first rows are its states after a step."""
+    """For each watched layer, the buffer whose first rows hold its states after a step."""
     states: Tensor | None = None
-    """The buffer whose first rows are, after a step, the states that its logits came from."""
+    """The buffer whose first rows hold, after a step, the states that the logits came from."""
 
     def add(self, op: Op, *, waits: bool = True, reals: tuple[float, ...] = (), **columns: Any) -> None:
         row = [0] * COLUMNS
@@ -169,10 +169,10 @@ class Products:
 
     made: OperationTable
     rounded: Buffer
-    """Room for activations in int8, [tokens, widest]."""
+    """Buffer for int8 activations, [tokens, widest]."""
     scales: Buffer
     low: Buffer
-    """Room for what adapters make of activations, [tokens, 3, MOST_RANK]."""
+    """Buffer for the adapters' low-rank projections of activations, [tokens, 3, MOST_RANK]."""
 
     @classmethod
     def of(cls, made: OperationTable, tokens: int, widest: int) -> Products:

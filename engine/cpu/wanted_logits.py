@@ -17,8 +17,8 @@ from sluicegate.plugins.compiled.kernels import kernel
 
 I32 = npt.NDArray[np.int32]
 _SHARE = 8
-"""A row of which a mask allows at most one in so many tokens is not computed with the others: one product alone takes
-some four times its time beside seven others."""
+"""A row whose mask allows at most one in this many tokens is computed separately. One product alone takes about four
+times its time beside seven others."""
 
 
 class WantedLogits:
@@ -26,7 +26,8 @@ class WantedLogits:
 
     def __init__(self, rows: int) -> None:
         self._marks = np.zeros(1 + rows, np.int64)
-        """Whether anything was told; then for each row the address of its mask, 0 = all of its logits are wanted."""
+        """First entry: whether any mask was set. Then, for each row, the address of its mask; 0 = all of its logits are
+        wanted."""
         self._kept: I32 | None = None
 
     @property

@@ -13,9 +13,9 @@ from sluicegate.engine.cuda.kernels.attention import attend_tiles, merge_splits,
 from sluicegate.engine.memory.kv import E4M3, LARGEST, KVPool
 
 SPLITS = 16
-"""Parts of a single query's keys, computed side by side. Fixed, so that the order of sums is."""
+"""Parts of a single query's keys, computed in parallel. Fixed, so that the order of summation is fixed."""
 LEAST_SPAN = 128
-"""Fewest keys of a part: shorter sequences have fewer parts."""
+"""Fewest keys per part: shorter sequences have fewer parts."""
 
 
 @dataclass(frozen=True, slots=True)

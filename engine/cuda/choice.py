@@ -20,10 +20,11 @@ from sluicegate.plugins import ConfigurationError
 _LOG = logging.getLogger(__name__)
 
 MakeLayout = Callable[[KVPool, Seq[TokenSpan], Tensor], AttentionStep]
-"""From a pool, a step's stretches (shortest first) and its slot mapping [T] to what computes the step's attention."""
+"""Makes the object that computes a step's attention from a pool, the step's spans (shortest first) and its slot mapping
+[T]."""
 
 _TRIAL = ((70, 1), (9, 3), (0, 21), (37, 40))
-"""Stretches of the trial: a single token, a draft, a prompt, and a chunk in the middle of one."""
+"""Spans of the trial (start, count): a single token, a draft, a prompt, and a chunk in the middle of a prompt."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from sluicegate.engine.memory.kv import KVPool, LayerShape
 
 FAMILIES = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 Product = Callable[[Tensor], Tensor]
-"""From rows [T, i] to rows [T, o]."""
+"""Maps rows [T, i] to rows [T, o]."""
 
 
 class StoredAttention(Protocol):
@@ -55,7 +55,7 @@ class _FusedLayer:
     qkv: Product
     mix: Product
     acts: Product
-    """From rows to silu(gate) * up."""
+    """Maps rows to silu(gate) * up."""
     down: Product
     between: _FusedNorm
     after: _FusedNorm

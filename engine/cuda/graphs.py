@@ -31,8 +31,8 @@ I64 = npt.NDArray[np.int64]
 _LOG = logging.getLogger(__name__)
 
 Compute = Callable[[Tensor, Tensor, AttentionStep], tuple[Tensor, Tensor | None]]
-"""From ids [T], positions [T] and an attention step to logits [T, V], and the states [T, d] they came from, if wanted.
-It may not look at the values of its tensors."""
+"""Maps ids [T], positions [T] and an attention step to logits [T, V] and, if wanted, the states [T, d] they came from.
+It must not depend on the values of its tensors."""
 
 
 class DecodeGraphs:
@@ -45,7 +45,7 @@ class DecodeGraphs:
         its sequences together, at most."""
         self.buckets = buckets_up_to(most_tokens)
         self.refusal = ""
-        """Why nothing is captured any more; '' = nothing failed."""
+        """Why nothing more is captured; '' = no capture has failed."""
         self._compute = compute
         self._pool = pool
         self._capture = capture

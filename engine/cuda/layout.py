@@ -26,7 +26,8 @@ class TritonLayout:
     """
 
     longest_short: ClassVar[int] = 8
-    """A draft is confirmed by the same arithmetic as a token alone, so that guessing changes no bit."""
+    """Drafts up to this length use the same arithmetic as a single token, so that speculation changes no bit of an
+    answer."""
 
     def __init__(self, pool: KVPool, stretches: Seq[TokenSpan], slots: Tensor) -> None:
         self._pool = pool

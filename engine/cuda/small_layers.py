@@ -12,9 +12,9 @@ from sluicegate.engine.cuda.kernels.weight import multiply_small
 from sluicegate.engine.settings import WeightsKind
 
 GROUP = 128
-"""Weights of 4 bits that share a scale."""
+"""4-bit weights that share a scale."""
 _SHRINKS = (1.0, 0.95, 0.9, 0.85)
-"""Of a group's largest weight: what the scale is made for; the one with the least squared error is kept."""
+"""Fractions of a group's largest weight that are tried as its scale; the one with the least squared error is kept."""
 
 
 class CudaSmallLinear(nn.Module):

@@ -35,7 +35,7 @@ class ReadingTask:
     rows: Sequence[TokenRow]
     future: asyncio.Future[Numbers]
     waiting: list[int] = field(default_factory=list)
-    """Places of rows that were not read yet, the longest last."""
+    """Indices of rows not read yet; the longest row comes last."""
     found: dict[int, Numbers] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -82,9 +82,9 @@ class EncoderThread:
         self._closing = False
         self._thread: threading.Thread | None = None
         self.passes = 0
-        """Forward passes so far."""
+        """Number of forward passes so far."""
         self.tokens = 0
-        """Tokens read so far, padding left out."""
+        """Number of tokens read so far, without padding."""
 
     @property
     def waiting(self) -> int:

@@ -20,10 +20,10 @@ from sluicegate.engine.encoders.tokens import TextReader, TokenRow
 from sluicegate.plugins import ModelLoadError
 
 TOLERANCE = 1e-3
-"""Relative difference between a text alone and beside a longer one; float32 gives some 1e-6."""
+"""Largest relative difference between a text computed alone and beside a longer one; in float32 it is about 1e-6."""
 SCORING = "ForSequenceClassification"
 UNLIMITED = 1_000_000
-"""Tokenizers without a limit name a huge one."""
+"""Tokenizers without a limit report a huge one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -32,21 +32,21 @@ class EncoderModel:
 
     name: str
     version: str
-    """Hex digest over all files of the folder; a version that the operator gave comes first, followed by `+`."""
+    """Hex digest over all files of the folder; an operator's version precedes it, followed by `+`."""
     context_length: int
-    """Tokens of a text, special ones included."""
+    """Longest text in tokens, special tokens included."""
     vocab_size: int
     tokenizer: Any
     reads_for: Literal["embed", "score"]
     dimensions: tuple[int, ...]
-    """Lengths of vectors that may be asked for, the model's own first."""
+    """Vector lengths that may be requested, the model's own first."""
     normalises: bool
     reader: TextReader = field(repr=False)
     module: Any = field(repr=False)
     device: torch.device
     after: SentenceModules | None = field(default=None, repr=False)
     sigmoid: bool = True
-    """Scores are the sigmoid of the model's number; False: the number."""
+    """Whether scores are the sigmoid of the model's output; False = the output itself."""
     eos_token_ids: tuple[int, ...] = ()
     default_temperature: float = 0.0
     defaults: Mapping[str, float] = field(default_factory=dict)

@@ -68,7 +68,7 @@ POOLS: Mapping[str, tuple[str, Pool]] = {
     "pooling_mode_weightedmean_tokens": ("weightedmean", _weighted_mean),
     "pooling_mode_lasttoken": ("lasttoken", _last),
 }
-"""By flag of older folders, with the word of newer ones, in the order in which several are joined."""
+"""Pooling flags of older folders -> the newer folders' word, in the order in which several are concatenated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +78,11 @@ class SentenceModules:
     pools: tuple[Pool, ...]
     steps: tuple[Step, ...]
     normalises: bool
-    """The vectors are at unit length, and what is cut from them is brought there again."""
+    """Vectors have unit length; truncated vectors are normalised again."""
     lower_case: bool = False
     max_tokens: int | None = None
     prompt: str = ""
-    """Stands before every text."""
+    """Text put before every input."""
 
     def vectors(self, states: Tensor, mask: Tensor) -> Tensor:
         """Return [B, n] float32 of `states` [B, T, d] and `mask` [B, T]."""
@@ -95,7 +95,7 @@ class SentenceModules:
 
 
 BARE = SentenceModules((_mean,), (lambda x: nn.functional.normalize(x, dim=-1),), normalises=True)
-"""Of a folder that is an encoder and no more: the mean over the tokens, at unit length."""
+"""For a folder that holds only an encoder: the mean over the tokens, at unit length."""
 
 
 def read_modules(folder: Path, where: str, device: torch.device) -> tuple[Path, SentenceModules]:

@@ -30,10 +30,10 @@ class EncoderModelSettings:
     truncate: bool = False
     """Read the beginning of a text that is too long, and say so in the answer; otherwise it is refused."""
     max_tokens: Count | None = None
-    """Longest text; None = what the folder says."""
+    """Longest text in tokens; None = the limit of the folder."""
     dimensions: tuple[Count, ...] = ()
-    """Lengths that vectors may be cut to, where the model was trained for it (matryoshka), beside those that
-    config.json names."""
+    """Lengths that vectors may be cut to, if the model was trained for it (matryoshka), in addition to those in
+    config.json."""
     device: str = "cpu"
     """`cpu`, `cuda` or `cuda:N`."""
 
@@ -47,11 +47,11 @@ class EncoderSettings:
     models: tuple[EncoderModelSettings, ...]
     """Loaded at start: a list, or a table by name."""
     max_batch_tokens: Count = 4096
-    """Of a forward pass, padding included; a longer text is read alone."""
+    """Most tokens of a forward pass, padding included; a longer text is read alone."""
     max_waiting: Count = 256
     """Requests beyond this are refused with `Overloaded`."""
     threads: Count | None = None
-    """Threads of a forward pass; None = as the engine does: one for tiny models, else all cores but one."""
+    """Threads of a forward pass; None = as for the engine: one for tiny models, else all cores but one."""
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> EncoderSettings:

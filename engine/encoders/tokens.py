@@ -9,7 +9,8 @@ from typing import Any
 from sluicegate.plugins import ContextLengthExceeded, RequestError
 
 CHARS_PER_TOKEN = 64
-"""More characters than this for each token that a model reads are not even tokenised."""
+"""A text of more characters than this for each token that the model can read is refused, or cut, before it is
+tokenised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class TextReader:
     backend: Any
     name: str
     most: int
-    """Tokens that the model reads."""
+    """Most tokens that the model reads."""
     vocab_size: int
     truncate: bool = False
     has_segments: bool = False

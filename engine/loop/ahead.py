@@ -38,10 +38,10 @@ from sluicegate.engine.loop.counters import CoreCounters
 from sluicegate.engine.sequences.sequence import Sequence, SequenceState
 
 WORTH = 0.2
-"""Share of rows, lately, that were given more than the token they drew: above it steps are not launched ahead. Such a
-row needs one more pass than if the host had done its work first, and that work takes about this share of a pass."""
+"""Recent share of rows that received more than the one token they drew; above it, steps are not launched ahead. Such a
+row needs one more pass than if the host had finished first, and the host's work takes about this share of a pass."""
 _WEIGHT = 0.1
-"""Of the newest step in that share."""
+"""Weight of the newest step in that share."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -52,9 +52,9 @@ class _Plan:
     rows: list[BatchRow]
     inputs: StepInputs
     places: I64
-    """[D]: where in `inputs.ids` a token is missing."""
+    """[D]: indices into `inputs.ids` where a token is still missing."""
     sources: I64
-    """[D]: the row of this step that draws it."""
+    """[D]: the row of the current step that draws it."""
 
 
 class StepAhead:
@@ -79,7 +79,7 @@ class StepAhead:
         self._is_on = is_on
         self._always = always
         self._missed = 0.0
-        """The share of `WORTH`."""
+        """The running share that is compared with `WORTH`."""
         self._plan: _Plan | None = None
         self._launched: tuple[_Plan, Tensor] | None = None
 

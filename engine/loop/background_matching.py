@@ -26,16 +26,16 @@ from sluicegate.engine.sequences.sequence import Sequence, SequenceState
 from sluicegate.plugins import CompiledGrammar, GrammarTooCostly, Mask, Matcher
 
 QUICK_S = 0.005
-"""CPU time of one call within a step. Of 600 real schemas 36 masks take longer, each once."""
+"""CPU time of one call within a step. In a test of 600 real schemas, 36 masks took longer, each once."""
 LONGER_S = 0.1
-"""The same where it cannot be done in the background."""
+"""The same limit where the call cannot be moved to the background."""
 OFTEN_S, A_TOKEN_S = 0.05, 0.0005
-"""A matcher that has taken more than this much, and this much for each token, is moved."""
+"""A matcher that has taken more CPU time than `OFTEN_S` plus `A_TOKEN_S` per token is moved to the background."""
 REQUEST_TOKEN_S = 0.01
-"""What each token of a request adds to the CPU time its grammars may take in all."""
+"""CPU time that each token of a request adds to the total its grammars may take."""
 SLICE_S = 0.001
 IDLE_S = 10.0
-"""A thread that has nothing to do for so long ends."""
+"""A thread without work ends after this time."""
 
 
 class BackgroundMatcher:
@@ -46,9 +46,9 @@ class BackgroundMatcher:
         self.matcher = matcher
         self._row = np.zeros(words, np.int32)
         self._masked: bool | None = None
-        """None = there is no mask for where the matcher stands."""
+        """None = there is no mask for the matcher's current state."""
         self._ahead: int | None = None
-        """A token that the matcher has accepted before the sequence has."""
+        """A token that the matcher has already accepted and the sequence does not have yet."""
         self._finished = False
 
     @property
@@ -156,7 +156,7 @@ class BackgroundMatching:
         self._words = words_for(vocab_size)
         self._cpu_s, self._request_s = cpu_s, request_s
         self._costly: WeakSet[CompiledGrammar] = WeakSet()
-        """Grammars whose sequences are moved from their first mask on."""
+        """Grammars whose sequences start in the background, from their first mask on."""
         self._lines: dict[str, deque[PendingMatch]] = {}
         self._done: deque[PendingMatch] = deque()
         self._change = threading.Condition()

@@ -74,15 +74,15 @@ class EngineCore:
         self._runner = runner
         self._sampler = Sampler(model.usable_vocab, model.eos_token_ids, model.device, compiled=is_compiled)
         self._is_asynchronous = model.device.type == "cuda"
-        """A forward pass returns before it is computed; its time shows where the draws wait for it."""
+        """Whether a forward pass returns before it is computed. Its time then shows up where the draws wait for it."""
         self._clock = time.perf_counter if self._is_asynchronous else time.thread_time
-        """Measures a step for prefill chunking. On CPUs in this thread's own time, which other processes do not
-        stretch."""
+        """Measures steps for prefill chunking. On CPUs this is the thread's own CPU time, which other processes do not
+        affect."""
         self._proposer = Proposer(speculation or Speculation(), scheduler, batch_drafter)
         self._appender = TokenAppender(model, self.counters, self._proposer, jump_forward=jump_forward)
         self._sample_rows = SampleRowCache()
         self.readings: TokenReadings | None = None
-        """Texts that it judges, where the model is a guard; it then has no other requests."""
+        """Texts that the model judges, if it is a guard; a guard has no other requests."""
         if isinstance(model, GuardModel):
             self.readings = TokenReadings(model, runner, scheduler.pool, scheduler.max_batch_tokens)
         self._masks_ahead = MasksAhead(self._fill_masks)

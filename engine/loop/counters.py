@@ -11,13 +11,13 @@ class CoreCounters:
 
     steps: int = 0
     ahead: int = 0
-    """Steps whose forward pass was launched before the host's work for the step before."""
+    """Steps whose forward pass was launched before the host had finished the step before."""
     step_s: float = 0.0
     forward_s: float = 0.0
     tokens: int = 0
     forced_tokens: int = 0
     repetitions: int = 0
-    """Choices that were ended because they went round in circles."""
+    """Choices that were ended because they repeated themselves."""
     drafted: int = 0
     accepted: int = 0
     rows: int = 0

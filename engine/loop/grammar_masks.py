@@ -60,7 +60,7 @@ def fill_masks(
 
 
 Filled = tuple[MaskRows, dict[int, SluicegateError], float]
-"""Masks, failures, and the seconds both took."""
+"""Masks, failures, and the seconds that computing both took."""
 
 
 class MasksAhead:
@@ -68,7 +68,8 @@ class MasksAhead:
     Pays where the forward pass releases the interpreter's lock."""
 
     fewest = 3
-    """Constrained rows from which handing over pays; fewer are filled before the pass begins."""
+    """From this many constrained rows on, masks are computed by another thread; fewer are filled before the pass
+    begins."""
 
     def __init__(self, fill: Callable[[Seq[SampleRow]], Filled]) -> None:
         self._fill = fill

@@ -13,7 +13,7 @@ from sluicegate.engine.sequences.growing_text import GrowingText
 from sluicegate.plugins import ContextLengthExceeded, GenerationFailed, Overloaded, RequestError, TokenJudgement
 
 Find = Callable[[], tuple[Worker, EngineCore]]
-"""What computes the guard now. Raises `NotFound`."""
+"""Returns what currently computes the guard. Raises `NotFound`."""
 
 
 class GuardText:

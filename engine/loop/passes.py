@@ -20,7 +20,7 @@ from sluicegate.engine.sequences.sequence import Sequence
 from sluicegate.engine.speculation.proposer import Proposer
 
 Scores = tuple[Sequence, int, list[dict[str, float]]]
-"""What probes say of a sequence's tokens from a place on."""
+"""The probes' scores of a sequence's tokens, from the given place on."""
 
 
 class ForwardPasses:

@@ -64,7 +64,7 @@ class Requests:
     ) -> None:
         """Begin without requests. `forward`: the implementation of the forward pass, for timelines."""
         self.outbox = outbox
-        """That of the thread which steps the core."""
+        """The outbox of the thread that steps the core."""
         self.wait_estimate = WaitEstimate()
         self.searches = BeamSearches(model)
         self._model = model

@@ -29,11 +29,11 @@ from sluicegate.engine.sequences.growing_text import GrowingText
 from sluicegate.plugins import GenerationFailed, Overloaded, TokenJudgement
 
 SHORT = 16
-"""Up to so many new tokens a text goes on, and does not begin."""
+"""A text with at most this many new tokens counts as a continuation, not as a new text."""
 IDLE_S = 1.0
-"""A text that nobody has asked about for so long gives its blocks up for any other."""
+"""A text without a question for this long gives up its blocks to any other text."""
 REST_S = 0.001
-"""Between two looks for blocks while others hold all of them."""
+"""Pause between two attempts to get blocks while other texts hold all of them."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -44,7 +44,7 @@ class TokenQuestion:
     new: Seq[int]
     last: int
     asked: bool
-    """Whether the heads for questions judge, and not those for answers."""
+    """Whether the heads for questions judge the text, instead of those for answers."""
     future: asyncio.Future[list[TokenJudgement]] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _WEIGHT = 0.1
-"""Of the newest sequence in the mean: the last twenty or so decide."""
+"""Weight of the newest sequence in the mean: about the last twenty decide."""
 
 
 class WaitEstimate:

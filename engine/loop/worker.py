@@ -29,7 +29,7 @@ from sluicegate.engine.settings import EngineSettings, thread_count
 from sluicegate.plugins import GenerationFailed, Overloaded
 
 EXIT_PATIENCE_S = 10.0
-"""How long the end of the process waits for a step that nobody stopped before."""
+"""How long the process waits at exit for a step that was not stopped before."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -66,16 +66,16 @@ class Worker:
     _tasks: deque[Task] = field(default_factory=deque)
     _inbox: deque[Callable[[], None]] = field(default_factory=deque)
     _posted: int = 0
-    """Jobs put into the inbox; written on the event loop only."""
+    """Number of jobs put into the inbox; written on the event loop only."""
     _taken: int = 0
-    """Jobs taken out of it; written by the engine thread only."""
+    """Number of jobs taken out of it; written by the engine thread only."""
     _wake: threading.Event = field(default_factory=threading.Event)
     _closing: threading.Event = field(default_factory=threading.Event)
     _abandoned: threading.Event = field(default_factory=threading.Event)
     _turn_began: float | None = None
-    """On the monotonic clock; None while there is nothing to do."""
+    """Start of the current turn on the monotonic clock; None while there is no work."""
     _waiters: WeakSet[Waiter] = field(default_factory=WeakSet)
-    """Who may wait for something; the event loop's."""
+    """Objects that may wait for a result; belongs to the event loop."""
     _dismissals: set[asyncio.Event] = field(default_factory=set)
     _thread: threading.Thread | None = None
 

@@ -45,7 +45,7 @@ class OffloadCounters:
     saved: int = 0
     restored: int = 0
     lost: int = 0
-    """Not written, or not read back as written."""
+    """Blocks that could not be written, or were not read back as written."""
 
 
 class Offload(Protocol):
@@ -85,11 +85,11 @@ class BlockPool:
         self.num_blocks = num_blocks
         self.offload = offload
         self.states = states
-        """Where recurrent layers keep states, those that blocks can be reused with."""
+        """Where recurrent layers store the states that reused blocks need."""
         self.block_size = block_size
         self.counters = PrefixCounters()
         self.reuses = reuse
-        """Full blocks are named, and found again by others."""
+        """Whether full blocks get a digest, by which other sequences find them."""
         self._blocks = [_Block() for _ in range(num_blocks)]
         self._free = list(range(num_blocks - 1, -1, -1))
         self._idle: OrderedDict[int, None] = OrderedDict()

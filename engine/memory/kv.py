@@ -15,7 +15,7 @@ from sluicegate.engine.settings import KVKind
 
 E4M3 = torch.float8_e4m3fn
 LARGEST = {"int8": 127.0, "fp8": 448.0}
-"""What the largest number of a head becomes."""
+"""The code that a head's largest number is scaled to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,12 @@ class LayerShape:
     query_heads: int
     window: int | None = None
     has_sinks: bool = False
-    """Its heads have learned attention sinks."""
+    """Whether its heads have learned attention sinks."""
     section: int | None = None
-    """Positions are cut into sections of so many, and a query sees those of its own only."""
+    """Positions are split into sections of this length; a query sees only its own section."""
     is_latent: bool = False
-    """Keys and values are compressed: `key_dim` is what all heads share of a key, `value_dim` the latent's width."""
+    """Whether keys and values are compressed: `key_dim` is then the width of the key part that all heads share,
+    `value_dim` that of the latent."""
 
     @property
     def is_empty(self) -> bool:
@@ -57,7 +58,7 @@ class LayerShape:
 
 
 NO_ATTENTION = LayerShape(0, 0, 0, 0)
-"""That of a layer which does not attend."""
+"""Shape of a layer without attention."""
 
 
 class KVPool:

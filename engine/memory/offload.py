@@ -23,7 +23,7 @@ from sluicegate.engine.memory.kv import KVPool
 from sluicegate.plugins import ConfigurationError
 
 WAITING = 64
-"""Blocks on their way to the disk; a slower disk than that keeps fewer."""
+"""Most blocks waiting to be written; with a disk too slow for that, fewer blocks are kept."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -33,7 +33,7 @@ class _OffloadedBlock:
     tokens: tuple[int, ...]
     checksum: int
     data: bytes | None
-    """Until it is written."""
+    """None once it is written."""
 
 
 class OffloadStore:

@@ -52,7 +52,7 @@ class StatePool:
     def __init__(self, shapes: Seq[StateShape], places: int, device: torch.device) -> None:
         self._tensors = {one.key: torch.zeros(places, *one.shape, dtype=one.dtype, device=device) for one in shapes}
         self._reached = [0] * places
-        """How many tokens the states of a place stand for."""
+        """For each place, how many tokens its states cover."""
 
     def __contains__(self, key: StateKey) -> bool:
         return key in self._tensors

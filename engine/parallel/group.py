@@ -60,11 +60,11 @@ class TensorParallelGroup:
         self._begin, self._name, self._device, self._timeout_s = begin, name, device, timeout_s
         self._on_lost: Callable[[], None] | None = None
         self._passing = threading.Lock()
-        """Held through a pass: no group is put in the place of one that is still computing."""
+        """Held through a pass, so that no group is replaced while it computes."""
         self._numbers = count()
         self._pools: set[int] = set()
         self._starting: str | None = None
-        """What ended the last group, until the next has a pool."""
+        """Why the last group ended; None once the next one has a pool."""
         self._workers = self._start(proves=True)
 
     @property

@@ -59,7 +59,7 @@ class OpenPool:
 
     pool: int
     layers: Any
-    """As the first process has them: all shards are equal."""
+    """As in the first process: all shards have the same shapes."""
     num_blocks: int
     block_size: int
     attention: AttentionKind

@@ -29,7 +29,7 @@ class Shard:
         self._wait_for_peers = wait_for_peers
         self._group: Any = None
         self._ended: Any = None
-        """The last group: a thread may still wait in it, and gloo aborts the process where it is freed meanwhile."""
+        """The previous group: a thread may still wait in it, and gloo aborts the process if it is freed meanwhile."""
 
     def slice_of(self, total: int) -> slice:
         """Return this shard's slice of `total` rows; `total` must be a multiple of `size`."""

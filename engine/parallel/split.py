@@ -16,9 +16,9 @@ from sluicegate.engine.parallel.shard import Shard
 from sluicegate.plugins import ModelLoadError
 
 Runs = Callable[[Tensor], Iterator[tuple[int, Tensor]]]
-"""(First row, rows) of a weight of the model, from the first row to the last, wherever they are."""
+"""Yields (first row, rows) of a weight of the model, from the first row to the last, wherever they are stored."""
 FAMILIES = ("gemma2", "gemma3_text", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe")
-"""Those whose split is compared with the whole, see `tests/engine/test_tensor_parallel.py`."""
+"""Families whose sharded model is tested against the whole one, see `tests/engine/test_tensor_parallel.py`."""
 
 
 def refuse_unsplittable(config: Any, size: int, where: str) -> None:

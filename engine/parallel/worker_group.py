@@ -21,7 +21,7 @@ from sluicegate.plugins import ModelLoadError
 
 _FOLLOWER = "sluicegate.engine.parallel.follower"
 _EXIT_S = 2.0
-"""How long a broken pass waits for the process that broke it to be seen as ended."""
+"""How long a failed pass waits for the exit of the process that broke it."""
 
 
 class WorkerGroup:
@@ -31,7 +31,7 @@ class WorkerGroup:
         """Start one worker per task. `abort` must end a pass of this process that waits for a dead worker."""
         self.name, self.size = name, len(tasks) + 1
         self.end_reason: str | None = None
-        """Why there is no group any more."""
+        """Why the group has ended; None while it runs."""
         self.on_lost: Callable[[], None] | None = None
         self._abort = abort
         self._ending = threading.Lock()

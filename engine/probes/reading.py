@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from sluicegate.plugins import FinishReason, Piece
 
 Scores = dict[str, float]
-"""Log-odds by label, of one token."""
+"""Log-odds of one token, by label."""
 
 
 @dataclass(slots=True)
@@ -22,13 +22,13 @@ class ProbedReading:
     """Scores and held pieces of one sequence. Mutable; used by the engine thread alone."""
 
     known: int
-    """Tokens of the sequence whose states are known, those of the prompt among them: they are not judged."""
+    """Number of tokens whose states are known, the prompt's included; those are not judged."""
     ending: FinishReason | None = None
-    """It has ended but for its last tokens, whose states a step has yet to compute."""
+    """Set when the answer has ended except for its last tokens, whose states are computed by a later step."""
     silent_end: int = 0
-    """1 = the last token only ended the answer: it has no text, and is never read."""
+    """1 = the last token only ended the answer: it has no text, and its state is never read."""
     upto: int = 0
-    """Tokens computed when it gave up its blocks; 0 = it has them."""
+    """Number of tokens computed when it gave up its blocks; 0 = it still has them."""
     _told: int = 0
     _scores: list[Scores] = field(default_factory=list)
     _last: tuple[Scores, ...] = ()

@@ -28,7 +28,8 @@ class CpuDraws:
     def __init__(self) -> None:
         self._rules: SequencesCache[LogitsRow, _Rules] = SequencesCache(_rules)
         self._seen: tuple[Tensor, npt.NDArray[np.float32]] | None = None
-        """The last step's logits, and the same as an array: the next step's mostly lie in the same tensor."""
+        """The last step's logits and the same memory as an array: the next step's logits mostly lie in the same
+        tensor."""
 
     def warm_up(self) -> None:
         """Compile the kernels now, not under the first request."""
@@ -93,12 +94,12 @@ class _Rules(NamedTuple):
     numbers: npt.NDArray[np.float64]
     seeds: npt.NDArray[np.uint64]
     random: bool
-    """Not every row is greedy."""
+    """Whether some row is not greedy."""
     best: npt.NDArray[np.float32]
     tokens: npt.NDArray[np.int64]
-    """`best` and `tokens` are room [R] for what is found."""
+    """`best` and `tokens` are output buffers [R]."""
     unmasked: npt.NDArray[np.int64]
-    """-1 [R]."""
+    """A constant array of -1 [R]."""
 
 
 def _rules(rows: Seq[LogitsRow]) -> _Rules:

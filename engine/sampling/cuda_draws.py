@@ -22,9 +22,9 @@ from sluicegate.engine.sampling.torch_draws import TorchDraws
 
 _COLUMNS = 1024
 _WIDE = 4096
-"""Columns that a row's threads read at a time."""
+"""Columns that the threads of a row read at a time."""
 _BEST = 1024
-"""Sorted logits among which the ends of top-k and top-p are looked for."""
+"""Sorted logits among which the bounds of top-k and top-p are searched."""
 
 
 class CudaDraws(TorchDraws):

@@ -30,7 +30,7 @@ class TypicalRows(NamedTuple):
     """Rows sampled with locally typical sampling (Meister et al., 2022); tensors on the device of the logits."""
 
     rows: Tensor
-    """int64 [W]."""
+    """Row indices, int64 [W]."""
     temperature: Tensor
     """float32 [W, 1]."""
     mass: Tensor

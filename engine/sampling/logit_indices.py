@@ -13,7 +13,7 @@ from sluicegate.engine.sampling.rows import LogitsRow
 
 _FORBIDDEN = float("-inf")
 Pair = tuple[int, int]
-"""A row of logits, and a column."""
+"""(row of the logits, column)."""
 
 
 class LogitIndices(NamedTuple):

@@ -37,7 +37,7 @@ class MaskRows:
     free: frozenset[int] = field(default_factory=frozenset)
     unending: list[int] = field(default_factory=list)
     barred: dict[int, list[int]] = field(default_factory=dict)
-    """Further tokens that a row may not draw yet."""
+    """Row -> further tokens that it may not draw yet."""
 
     def covers(self, row: int) -> bool:
         """Return whether a constrained row has a mask, or is free."""

@@ -20,7 +20,7 @@ MAX_CHOICES = 128
 MAX_STOP_TOKENS = 128
 MAX_PATTERN = 1_024
 OFF: Mapping[str, float] = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0}
-"""What asks for nothing, of the attributes that a model's own configuration may set."""
+"""Neutral values of the attributes that a model's own configuration may set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,13 @@ class DrawRule:
     presence: float = 0.0
     typical: float = 1.0
     bad_words: tuple[tuple[int, ...], ...] = ()
-    """Token ids that may not follow each other."""
+    """Sequences of token ids that may not occur."""
     bias: Bias | None = None
     logprobs: int | None = None
     numbers: tuple[float, float, float, float] = field(init=False)
-    """(temperature, top_k, top_p, min_p), temperature 0 = greedy. Asked for in every step, so worked out once."""
+    """(temperature, top_k, top_p, min_p), temperature 0 = greedy. Needed in every step, so computed once."""
     is_plain: bool = field(init=False)
-    """Logits are drawn from as they are, but for a mask."""
+    """Whether tokens are drawn from the logits unchanged except for a mask."""
 
     def __post_init__(self) -> None:
         numbers = (0.0 if self.greedy else self.temperature, self.top_k, self.top_p, self.min_p)

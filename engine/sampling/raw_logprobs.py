@@ -15,7 +15,7 @@ from sluicegate.engine.sampling.outcomes import MaskRows, Outcome, SampledToken
 from sluicegate.engine.sampling.rows import LogitsRow
 
 LIKELY = 16
-"""Tokens of `SampledToken.likely`."""
+"""Number of tokens in `SampledToken.likely`."""
 _FORBIDDEN = float("-inf")
 
 
@@ -24,9 +24,9 @@ class ReportedRows(NamedTuple):
 
     rows: list[int]
     places: Tensor
-    """The same [L] int64, on the device of the logits."""
+    """The same as int64 [L], on the device of the logits."""
     wanted: list[int]
-    """How many of the likeliest tokens each reports [L]."""
+    """For each row [L], how many of the likeliest tokens it reports."""
     explained: frozenset[int]
     """Rows that also report logprobs under their masks."""
 

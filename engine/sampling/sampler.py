@@ -57,7 +57,7 @@ class _ActiveFeatures(NamedTuple):
     """Sampling features used by a step's rows; tensors are on the device of the logits."""
 
     plain: bool
-    """None of them has a penalty, a bias or words that are barred."""
+    """Whether no row has a penalty, a bias or barred tokens."""
     reported: ReportedRows | None
     """Rows that report logprobs."""
     constrained: bool

@@ -18,7 +18,7 @@ from sluicegate.engine.sampling.rows import LogitsRow
 
 _FORBIDDEN = float("-inf")
 Note = Callable[[Tensor], Tensor]
-"""From tokens int64 [R] to numbers float64 [n], both on the device of the logits."""
+"""Maps tokens int64 [R] to numbers float64 [n], both on the device of the logits."""
 
 
 class TorchDraws:

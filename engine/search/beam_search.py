@@ -20,9 +20,10 @@ from sluicegate.engine.sequences.sequence import Sequence
 from sluicegate.plugins import FinishReason, GenerationFailed, Matcher
 
 Copies = list[tuple[int, int]]
-"""(from, to): blocks whose contents are to be copied before the next step."""
+"""(from, to): blocks to copy before the next step."""
 Finishes = Callable[[Sequence, list[int]], FinishReason | None]
-"""(a sequence, its generated tokens with one more) -> why it ends there, or None. The matcher has accepted them."""
+"""Maps a sequence, and its generated tokens plus one more, to the reason why it ends there; None = it goes on. The
+matcher has accepted the tokens."""
 
 
 @dataclass(slots=True, eq=False)

@@ -17,7 +17,7 @@ from torch import Tensor
 from sluicegate.plugins import FinishReason, Sampling
 
 Top = tuple[tuple[int, float], ...]
-"""The likeliest tokens at one place, each with the model's own logprob."""
+"""The likeliest tokens at one position, each with the model's own logprob."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Branch:
     token: int
     score: float
     logprob: float
-    """The token's own, of the model itself."""
+    """The token's logprob in the model's own distribution."""
     top: Top = ()
 
 
@@ -59,7 +59,7 @@ class Beam:
 
 
 Ends = Callable[[int, int], FinishReason | None]
-"""(beam, token) -> why the answer ends with this token, or None."""
+"""Maps (beam, token) to the reason why the answer ends with this token; None = it goes on."""
 
 
 @dataclass(slots=True)
@@ -69,9 +69,9 @@ class BeamGroup:
     width: int
     sampling: Sampling
     longest: int
-    """Tokens that an answer may have."""
+    """Most tokens of an answer."""
     end_tokens: int
-    """How many tokens end a sequence; so many more candidates are looked at, or all that is left could be ends."""
+    """How many tokens end a sequence. That many more candidates are considered, since all others could be ends."""
     beams: list[Beam] = field(default_factory=lambda: [Beam()])
     finished: list[FinishedBeam] = field(default_factory=list)
     is_done: bool = False

@@ -12,7 +12,7 @@ from __future__ import annotations
 from sluicegate.plugins import Matcher
 
 NEAR = 128
-"""Tokens left from which on every token is checked."""
+"""With at most this many tokens left, every token is checked."""
 MARGIN = 4
 
 

@@ -19,7 +19,7 @@ class LookupAcceptance:
     token every eighth step."""
 
     rate: float = 0.6
-    """Share of guesses that came true, recent ones weighing more."""
+    """Share of accepted draft tokens; recent ones weigh more."""
     _idle: int = 0
 
     def length(self, longest: int) -> int:
@@ -38,7 +38,7 @@ class DraftAcceptance:
     """Draft length for a drafter whose tokens cost time."""
 
     accepted: float = 0.7
-    """Share of guesses that came true, of those before which all had."""
+    """Share of accepted draft tokens, counted only where all tokens before them were accepted."""
 
     def length(self, longest: int, cost: float) -> int:
         """Return the draft length, 0 if none pays; `cost` of a draft token in decode steps."""

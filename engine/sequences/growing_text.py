@@ -20,14 +20,14 @@ class GrowingText:
     alone."""
 
     root: Digest
-    """Where the chains of its tenant begin."""
+    """Digest at which the tenant's chains of blocks begin."""
     tokens: list[int] = field(default_factory=list)
     computed: int = 0
     blocks: list[int] = field(default_factory=list)
     born: int = 0
-    """Its number among all texts; 0 = not asked about yet."""
+    """Its number among all texts; 0 = no question was asked about it yet."""
     used_s: float = 0.0
-    """When the newest of its tokens were computed, on the monotonic clock."""
+    """When its newest tokens were computed, on the monotonic clock."""
     closed: bool = False
     _table: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(8, np.int64))
     _digests: list[Digest] = field(default_factory=list)

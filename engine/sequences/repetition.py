@@ -19,16 +19,17 @@ from sluicegate.plugins import Job, RepetitionDetection
 
 _ROOM = 256
 _EVERY = 32
-"""Tokens between two looks of a `StretchDetector`."""
+"""Tokens between two checks of a `StretchDetector`."""
 _PROMPT_TOKENS = 32_768
-"""Of a prompt's end that are looked through for repetition."""
+"""Most tokens at a prompt's end that are searched for repetition."""
 _PROMPT_SHARE = 6
-"""A prompt that repeats itself for this part of what an answer may says that the text at hand is like that."""
+"""If a prompt repeats itself for one part in this many of what an answer may repeat, the text at hand is taken to be
+repetitive."""
 
 
 class LoopDetector(Protocol):
     asked: ClassVar[bool]
-    """By the request: the choice then ends even where no valid end is known."""
+    """Whether the request asked for it: then the choice ends even where no valid ending is known."""
 
     def closed_by(self, token: int) -> bool:
         """Record one more token; return True if a pattern has been repeated often enough."""
@@ -48,7 +49,7 @@ class RepetitionDetector:
         sizes = np.arange(self._low, self._high + 1)
         self._enough = sizes * (asked.min_count - 1)
         self._runs = np.zeros(len(sizes), np.int64)
-        """By pattern size: how many of the newest tokens equal the one that far before."""
+        """By pattern size: how many of the newest tokens equal the token that many places before."""
         self._tokens = np.zeros(self._high + _ROOM, np.int64)
         self._count = 0
 

@@ -26,7 +26,7 @@ class SequenceState(Enum):
     WAITING = auto()
     RUNNING = auto()
     PARKED = auto()
-    """Neither waits nor runs: its beam search, or its slow grammar, decides when it goes on."""
+    """Neither waiting nor running: its beam search, or its slow grammar, decides when it continues."""
     ENDED = auto()
 
 
@@ -42,7 +42,7 @@ class Sequence:
     tokens: list[int]
     prompt_length: int
     max_length: int
-    """Prompt and output together may not grow past this."""
+    """Most tokens of prompt and output together."""
     sampling: Sampling
     rule: DrawRule
     seed: int
@@ -54,17 +54,17 @@ class Sequence:
     matcher: Matcher | None = None
     closer: Closer | None = None
     closed: ClosedBy = ""
-    """Why it was ended before the model did; its last tokens are then the shortest valid end of its grammar."""
+    """Why it was ended before the model ended it; its last tokens are then the shortest valid ending of its grammar."""
     adapter: Adapter | None = None
     """The LoRA adapter its tokens are computed with."""
     is_beam: bool = False
-    """One of the beams of its request's beam search."""
+    """Whether it is one of the beams of its request's beam search."""
     repetition: LoopDetector | None = None
-    """Ends the output where it repeats itself too often, if that is asked for, or the engine is set so."""
+    """Ends the output if it repeats itself too often; set if the request or the engine's settings ask for it."""
     probed: ProbedReading | None = None
-    """What probes know of its tokens, where its job wants them judged."""
+    """Progress of the probes in its tokens, if its job wants them judged."""
     stopped: bool = False
-    """A stop string was found in the output."""
+    """Whether a stop string was found in the output."""
     state: SequenceState = SequenceState.NEW
     key: tuple[int, int] = (0, 0)
     """Order of service, smaller first: (fair-queue tag, arrival)."""
@@ -75,36 +75,37 @@ class Sequence:
     """Prompt tokens found in the prefix cache when it first started; None before."""
     blocks: list[int] = field(default_factory=list)
     table: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(8, np.int64))
-    """int64; `blocks` again as an array, valid up to `len(blocks)`."""
+    """int64; `blocks` as an array, valid up to `len(blocks)`."""
     table_address: int = 0
-    """Of its memory; 0 before it holds anything."""
+    """Address of the table's memory; 0 before it holds anything."""
     digests: list[Digest] = field(default_factory=list)
-    """Names of the full blocks of `tokens`, as far as they were asked for; tokens never change, so they stay valid."""
+    """Digests of the full blocks of `tokens`, as far as computed; tokens never change, so they stay valid."""
     published: int = 0
-    """How many of its blocks others may reuse."""
+    """How many of its blocks other sequences may reuse."""
     place: int = -1
-    """While it runs, its number among those that run: where recurrent layers keep its states."""
+    """While it runs, its number among the running sequences: the place of its states in recurrent layers."""
 
     state_ends: tuple[int, ...] = ()
-    """Where recurrent layers keep states: after how many tokens others may go on from them, ascending."""
+    """For recurrent layers: token counts at which states are stored, so that other sequences can continue there;
+    ascending."""
 
     draft: list[int] = field(default_factory=list)
-    """Guesses for the tokens after `tokens`, to be confirmed by the next step."""
+    """Draft tokens after `tokens`, to be verified by the next step."""
     drafter: Drafter | None = None
     lookup_acceptance: LookupAcceptance = field(default_factory=LookupAcceptance)
     draft_acceptance: DraftAcceptance | None = None
     hidden: Tensor | None = None
-    """The state [d] that its newest drawn token was drawn from, where draft heads want it."""
+    """The state [d] from which its newest token was drawn, if draft heads need it."""
     hidden_length: int = 0
-    """Tokens before that one."""
+    """Number of tokens before that one."""
     hidden_row: int = 0
     """Which of its rows in the last step had that state."""
     by_batch_drafter: bool = False
-    """The draft came from the batch drafter, not from prompt lookup."""
+    """Whether the draft came from the batch drafter, not from prompt lookup."""
     timeline: Timeline = field(default_factory=Timeline)
-    """That of its generation."""
+    """Timeline of its generation."""
     refused: dict[int, float] = field(default_factory=dict)
-    """For `explain`: how far ahead a row of this step is -> the share of the vocabulary its mask refuses."""
+    """For `explain`: distance ahead of a row in this step -> share of the vocabulary that its mask refuses."""
 
     @property
     def is_plain(self) -> bool:

@@ -27,7 +27,7 @@ from sluicegate.engine.sequences.sequence import Sequence, SequenceState
 from sluicegate.engine.speculation.draft_sampling import Draft, DraftSampler, Wanted, drafting
 
 READS_AT_ONCE = 32
-"""Pairs of a sequence that wait for its next guess; more of them, as of prompts, are read after the step."""
+"""Most pairs of a sequence that may delay its next draft; more of them, as after a prompt, are read after the step."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class _ChainReading:
     first: int
     known: int
     waiting: Tensor
-    """States [k, d] of the places from `known` on; of those after the sequence's last token, some are wrong."""
+    """States [k, d] of the positions from `known` on; some of those after the sequence's last token are wrong."""
     blocks: list[int] = field(default_factory=list)
 
     def take(self, start: int, states: Tensor) -> None:

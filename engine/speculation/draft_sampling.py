@@ -22,7 +22,7 @@ from sluicegate.engine.sequences.sequence import Sequence
 from sluicegate.plugins import GrammarTooCostly, TokenRejected
 
 Wanted = tuple[Sequence, int]
-"""A sequence, and how many tokens to guess for it."""
+"""(sequence, number of tokens to draft for it)."""
 
 
 @dataclass(slots=True, eq=False)

@@ -13,7 +13,8 @@ from sluicegate.plugins import GrammarTooCostly, Matcher, TokenRejected
 
 LONGEST_GRAM = 3
 HORIZON = 4096
-"""Tokens of a prompt that are indexed, from its end: indexing a longer one would hold up everybody's next step."""
+"""Most tokens of a prompt that are indexed, counted from its end: indexing a longer one would delay every sequence's
+next step."""
 
 
 @dataclass(slots=True)
@@ -25,7 +26,7 @@ class PromptLookup:
     """
 
     _after: dict[tuple[int, ...], int] = field(default_factory=dict)
-    """Last tokens -> the place after their latest occurrence that has a place after it."""
+    """Last tokens -> the position after their latest occurrence that is followed by a token."""
     _indexed: int = 0
 
     def propose(self, tokens: list[int], ahead: list[int]) -> int | None:

@@ -19,7 +19,7 @@ from sluicegate.engine.sequences.sequence import Sequence, SequenceState
 from sluicegate.engine.speculation.prompt_lookup import draft
 
 TRY_AGAIN = 64
-"""Once in so many times a drafter that does not pay is tried."""
+"""A drafter that does not pay is tried once in this many times."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -36,7 +36,7 @@ class BatchDrafter(Protocol):
     """Drafts tokens for all sequences of a step at once."""
 
     seconds_a_token: float
-    """What one more guess for each sequence costs, lately."""
+    """Recent cost, in seconds, of one more draft token for each sequence."""
 
     def guess(self, wanted: Seq[tuple[Sequence, int]]) -> list[list[int]]:
         """Return up to the given number of draft tokens for each sequence, allowed by its grammar in order. Sequences
@@ -61,7 +61,7 @@ class Proposer:
         self._batch_drafter = group
         self._step_s = 0.0
         self._usual = DraftAcceptance()
-        """Of all sequences lately: where a new one begins."""
+        """Recent acceptance over all sequences: the initial value of a new one."""
         self._refused = 0
 
     def note_step(self, seconds: float) -> None:

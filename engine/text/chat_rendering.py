@@ -18,9 +18,9 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from sluicegate.plugins import ModelLoadError
 
 _OPEN = "CONTINUE_FINAL_MESSAGE_TAG "
-"""Stands where the last message ends, until what the template writes after it is cut off."""
+"""Marks the end of the last message, so that what the template writes after it can be cut off."""
 _THOUGHTS = ("reasoning_content", "thinking", "reasoning")
-"""Names that a message's reasoning goes by."""
+"""Names under which a message's reasoning may come."""
 
 
 def render(

@@ -92,7 +92,7 @@ class _ByteStream:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._strip = strip
         self._is_whole = True
-        """The text ends with a whole code point: the decoder holds nothing."""
+        """Whether the text ends with a whole code point, so that the decoder holds no bytes."""
 
     def feed(self, token_id: int) -> str:
         if self._is_whole and (text := self._of.whole_text(token_id)) is not None:

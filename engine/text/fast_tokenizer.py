@@ -31,7 +31,7 @@ class TokenizerFacts:
     """The stored parts of a tokenizer, of JSON types. `sample`: its output for sample texts, to compare with."""
 
     pipeline: str
-    """As `Tokenizer.to_str` of `tokenizers` writes it."""
+    """As written by `Tokenizer.to_str` of `tokenizers`."""
     chat_template: str | None
     special_tokens_map: dict[str, str]
     all_special_tokens: list[str]

@@ -32,12 +32,12 @@ RESERVED_VARIABLES = frozenset(
     | {"strftime_now", "bos_token", "eos_token", "pad_token", "unk_token", "sep_token", "cls_token", "mask_token"}
     | {"additional_special_tokens", "image_token", "audio_token", "video_token"}
 )
-"""What a chat template, and the call that renders it, gets from here alone: a caller who set it could replace the
-template, or the conversation that was screened."""
+"""Variables of a chat template and its renderer that callers may not set: they could replace the template, or the
+conversation that was screened."""
 
 
 SWITCHES = frozenset({"enable_thinking", "thinking"})
-"""Variables that say whether to think; a request for thoughts says it to every model."""
+"""Variables that switch reasoning on; a request for reasoning sets them for every model."""
 
 
 class ChatTokenizer(Protocol):

@@ -18,10 +18,10 @@ class StopChecker:
         self._included = included
         self._stops = tuple(stop for stop in stops if stop)
         self.is_idle = not self._stops
-        """There is nothing to look for: text goes through as it comes."""
+        """Whether there is nothing to look for, so that text passes through unchanged."""
         self._held = ""
         self.found = ""
-        """The stop string that was complete first."""
+        """The stop string that was complete first; '' = none yet."""
 
     def feed(self, text: str) -> tuple[str, bool]:
         """Return (text that can be released, whether a stop string was found); after True nothing more may be fed."""

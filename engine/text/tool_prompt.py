@@ -12,7 +12,7 @@ from typing import Any
 
 Turn = dict[str, Any]
 MARKS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<tools>", "</tools>")
-"""Text in these would be taken for the gateway's own words."""
+"""Marks of the gateway's own prompt; text inside a pair of them would be read as the gateway's."""
 
 
 def knows_tools(chat_template: Any) -> bool:

@@ -23,11 +23,11 @@ from sluicegate.engine.cpu.kernels.transposed import WIDE, multiply_turned, turn
 from sluicegate.plugins.compiled.kernels import kernel
 
 ROWS = 128
-"""Queries attended to together: heads that share a key head, times tokens."""
+"""Queries (heads that share a key head, times tokens) attended to together."""
 TILE = 128
-"""Positions in a tile, where blocks are not longer."""
+"""Positions per tile, unless blocks are longer."""
 _MANY = 16
-"""Queries from which turning a tile of keys on its side pays."""
+"""With at least this many queries, transposing a tile of keys pays."""
 
 
 @kernel()

@@ -35,9 +35,9 @@ from sluicegate.engine.cpu.kernels.small_products import Q4_0, Q4_K, Q6_K, Q8_0,
 from sluicegate.plugins.compiled.kernels import Kernel, kernel
 
 BLOCK_OUTPUTS = 16
-"""Of a panel."""
+"""Outputs per panel."""
 BLOCK_PANEL = 2 * BLOCK_OUTPUTS
-"""Columns by which products are shared among threads."""
+"""Columns per unit of work when products are divided among threads."""
 _INTS, _FLOATS = ir.VectorType(I32, BLOCK_OUTPUTS), ir.VectorType(F32, BLOCK_OUTPUTS)
 _BYTES, _HALVES = ir.VectorType(I8, BLOCK_OUTPUTS), ir.VectorType(ir.HalfType(), BLOCK_OUTPUTS)
 _REGISTER = 64
@@ -48,15 +48,15 @@ class BlockForm(NamedTuple):
     """How a form of blocks is kept in panels."""
 
     group: int
-    """Inputs that share a scale."""
+    """Inputs that share one scale."""
     registers: int
-    """Of a group, 64 bytes each."""
+    """Registers (64 bytes each) per group."""
     offset: int
-    """What is taken off each number; 0 = minima are."""
+    """Subtracted from each number; 0 = the form stores minima instead."""
     run: int
-    """Inputs that scales are kept for together."""
+    """Inputs whose scales are stored together."""
     scale_bytes: int
-    """Of such a run, for all outputs of a panel."""
+    """Bytes of scales per run, for all outputs of a panel."""
 
     @property
     def group_bytes(self) -> int:

@@ -18,7 +18,7 @@ from sluicegate.engine.cpu.kernels.small_products import Q4_0, Q4_K, Q6_K, Q8_0
 from sluicegate.plugins.compiled.kernels import kernel
 
 _LANE = 4
-"""Bytes of an output in a register."""
+"""Bytes of one output in a register."""
 _REGISTER = _LANE * BLOCK_OUTPUTS
 _BYTES = {form: kind.group_bytes for form, kind in BLOCK_FORMS.items()}
 _BYTES_8_0, _BYTES_4, _BYTES_6_K = _BYTES[Q8_0], _BYTES[Q4_0], _BYTES[Q6_K]

@@ -22,11 +22,11 @@ _BITS = ir.VectorType(ir.IntType(1), LANES)
 _COUNTS = ir.VectorType(I32, LANES)
 _STEP = 4 * LANES
 CHUNK = 512
-"""Numbers between two looks at what was found so far."""
+"""Numbers between two checks of the result so far."""
 _FLUSH = 4096
-"""Numbers summed in float32 before the sum is added in float64."""
+"""Numbers summed in float32 before the sum is added to one in float64."""
 SMALLEST = np.float32(1.8e-35)
-"""Weights below this are 0."""
+"""Weights below this count as 0."""
 
 
 @cache

@@ -25,12 +25,12 @@ LAYERS = (
     "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
     "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj",
 )  # fmt: skip
-"""Of a decoder layer, in the order of the tables below."""
+"""Linear layers of a decoder layer, in the order of the tables below."""
 MOST_RANK = 256
 _NAME = re.compile(r"model\.layers\.(\d+)\.(.+)")
 _NONE = np.zeros((0, 3), np.int64)
 _TOKENS = 32
-"""Most tokens of a span, so that long prompts are shared among threads."""
+"""Most tokens of a span, so that long prompts are divided among threads."""
 
 
 class Factors(Protocol):

@@ -26,11 +26,11 @@ def host_features() -> frozenset[str]:
 
 
 LANES = 16 if "avx512f" in host_features() else 8
-"""float32 in a vector register."""
+"""float32 numbers per vector register."""
 HAS_VNNI = "avx512vnni" in host_features() and LANES == 16
 _LACKS_HALVES = platform.machine().lower() in ("x86_64", "amd64") and "f16c" not in host_features()
 CAN_SLEEP = sys.platform == "linux"
-"""Whether threads can wait without the interpreter, on POSIX semaphores."""
+"""Whether threads can wait on POSIX semaphores, outside the interpreter."""
 
 
 def at(builder: Any, address: Any, kind: Any) -> Any:
@@ -168,11 +168,12 @@ def _call_of(count: int) -> Any:
 
 
 call_operation = _call_of(6)
-"""An operation of the forward pass: its row, the reals, the numbers of the step, thread, piece, pieces."""
+"""Calls an operation of the forward pass. Arguments: its row, the reals, the numbers of the step, thread, piece,
+pieces."""
 call_product = _call_of(13)
-"""A product of `sluicegate.engine.cpu.kernels.products_by_form`."""
+"""Calls a product of `sluicegate.engine.cpu.kernels.products_by_form`."""
 call_lift = _call_of(10)
-"""`sluicegate.engine.cpu.kernels.lowrank.lift`."""
+"""Calls `sluicegate.engine.cpu.kernels.lowrank.lift`."""
 
 
 def _system_call(name: str) -> Any:
@@ -190,7 +191,7 @@ def _system_call(name: str) -> Any:
 
 
 sleep_on = _system_call("sem_wait")
-"""Wait until the POSIX semaphore at an address can be taken."""
+"""Waits until the POSIX semaphore at an address can be taken."""
 wake_on = _system_call("sem_post")
 give_way = _system_call("sched_yield")
-"""Let other threads run. The argument means nothing."""
+"""Lets other threads run. The argument is ignored."""

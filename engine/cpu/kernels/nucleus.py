@@ -16,24 +16,24 @@ from sluicegate.engine.cpu.kernels.rows import floats
 from sluicegate.plugins.compiled.kernels import kernel
 
 _FEW = 128
-"""Tokens that are sorted."""
+"""Most tokens that are sorted."""
 _SOME = 8192
-"""Most tokens between two thresholds that are copied together; a row of no more is not sampled."""
+"""Most tokens between two thresholds that are copied together; a row of at most this size is not sampled."""
 _MUCH = 32768
 """Most tokens that are copied together as all that can be drawn."""
 _RUN, _EVERY = 64, 32
-"""A sample is one run of so many tokens in so many runs."""
+"""A sample takes one run of `_RUN` tokens out of every `_EVERY` runs."""
 _NEAR = 1 << 19
-"""Least distance of the thresholds that a border is guessed between: a sixteenth of the weight."""
+"""Least distance of the thresholds around a guessed border: a sixteenth of the weight."""
 _CLOSE = 64
-"""Tokens of a sample between two thresholds that the border of the row is looked for beside: with a sample of 4,000 it
-lies within as many on either side, 19 times of 20."""
+"""The row's border is looked for within this many tokens of the sample on either side of the sample's border. With a
+sample of 4,000 tokens it lies there 19 times out of 20."""
 _LIGHTEST = np.float32(1e-37)
-"""Below every weight but 0."""
+"""Below every weight except 0."""
 _ABOVE = np.float32(2)
 """Above every weight."""
 _TOP = 0x3F800001
-"""Bits of the float32 after 1, the largest weight."""
+"""Bits of the float32 just above 1, the largest weight."""
 
 
 @kernel()

@@ -26,7 +26,8 @@ from sluicegate.engine.cpu.kernels.small_products import GROUP4, in_all, multipl
 from sluicegate.plugins.compiled.kernels import kernel
 
 OUTPUTS = 8
-"""Of a panel of weights of 4 bits. PANEL, by which products are shared among threads, is a multiple."""
+"""Outputs per panel of 4-bit weights. PANEL, the unit in which products are divided among threads, is a multiple of
+it."""
 _LANES = 2 * OUTPUTS
 _INTS, _LONGS = ir.VectorType(I32, _LANES), ir.VectorType(I64, OUTPUTS)
 _FLOATS, _RESULT = ir.VectorType(F32, _LANES), ir.VectorType(F32, OUTPUTS)

@@ -31,12 +31,12 @@ from sluicegate.engine.cpu.kernels.machine import (
 from sluicegate.plugins.compiled.kernels import Kernel, kernel
 
 WHOLE, BF16, F16 = 0, 16, 17
-"""Forms of a weight that products read as it is: float32, bfloat16, float16."""
+"""Forms of a weight that products read unconverted: float32, bfloat16, float16."""
 
 PANEL = 24
-"""Columns computed for all rows before the next: they stay in the second-level cache."""
+"""Columns computed for all rows before the next ones: they stay in the second-level cache."""
 DEPTH = 1024
-"""Longest run of k summed in registers: rows of x that long stay in the first-level cache."""
+"""Longest run of k summed in registers: rows of x of that length stay in the first-level cache."""
 
 VECTOR = ir.VectorType(F32, LANES)
 _ZERO = ir.Constant(VECTOR, [0.0] * LANES)

@@ -29,7 +29,7 @@ _SIGNATURE = f"void({', '.join(['int64'] * 13)})"
 
 
 READ_AS_THEY_ARE = (WHOLE, BF16, F16)
-"""Forms whose products take activations in float32; the others take them rounded."""
+"""Forms whose products take float32 activations; all others take rounded ones."""
 
 
 @cache
@@ -72,9 +72,9 @@ def product_four(x, ldx, xs, ldxs, rows, w, scales, k, first, count, out, ldo, o
 product_whole = wide_product(WHOLE)
 _ROUNDED = {EIGHT: product_eight, FOUR: product_four, **BLOCK_PRODUCTS}
 PRODUCTS = {**{form: wide_product(form) for form in READ_AS_THEY_ARE}, **_ROUNDED}
-"""By form of the weight."""
+"""Product kernels by form of the weight."""
 ALONE = {**{form: wide_product_alone(form) for form in READ_AS_THEY_ARE}, **_ROUNDED}
-"""Those for one row and few columns, after which others far away may follow."""
+"""Product kernels for one row and few columns, after which columns far away may follow."""
 WIDEST_PANEL = max(PANEL, BLOCK_PANEL)
 
 

@@ -14,7 +14,7 @@ from sluicegate.plugins.compiled.kernels import kernel
 
 SILU, GELU_TANH = 0, 1
 FLOATS, INT8, FP8 = 0, 1, 2
-"""How the KV pool keeps a number."""
+"""Number formats of the KV pool."""
 
 
 @njit(nogil=True, inline="always")

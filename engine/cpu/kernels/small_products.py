@@ -46,16 +46,16 @@ from sluicegate.plugins.compiled.kernels import kernel
 
 GROUP8, GROUP4 = 128, 64
 EIGHT, FOUR = 8, 4
-"""Forms of a weight: 8 bits, 4 bits."""
+"""Forms of a weight: 8-bit and 4-bit numbers."""
 Q8_0, Q4_0, Q4_K, Q6_K = 18, 14, 24, 26
-"""Forms of a weight in blocks of a GGUF file, see `engine.cpu.kernels.block_products`."""
+"""Forms of a weight in blocks, as GGUF files store it; see `engine.cpu.kernels.block_products`."""
 
 _INTS = ir.VectorType(I32, LANES)
 _FLOATS = ir.VectorType(F32, LANES)
 _NO_INTS = ir.Constant(_INTS, [0] * LANES)
 _NO_FLOATS = ir.Constant(_FLOATS, [0.0] * LANES)
 _STEP = 4 * LANES
-"""Bytes in a vector register."""
+"""Bytes per vector register."""
 
 
 def padded(k: int) -> int:

@@ -23,7 +23,7 @@ from sluicegate.plugins.compiled.kernels import kernel
 _VECTOR = ir.VectorType(F32, LANES)
 _ZERO = ir.Constant(_VECTOR, [0.0] * LANES)
 WIDE = 2 * LANES
-"""Keys that are multiplied at once."""
+"""Keys multiplied at once."""
 
 
 @cache
