@@ -41,7 +41,7 @@ class Deployment:
         self._models = models
         self._reloader = reloader
         self._behind: tuple[int, str] | None = None
-        """Why the last reload of another gateway failed here, and how many had worked."""
+        """Why another gateway's last reload failed here, and how many reloads had succeeded before."""
         self._caches = caches
         self._announcements = Announcements(database)
         self._announcements.on("reload", self._reload)

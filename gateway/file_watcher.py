@@ -18,9 +18,9 @@ class _WatchedFile:
     files: Callable[[], Iterable[Path]]
     renew: Callable[[], Awaitable[object]]
     used: Signature
-    """Of the files as they are in use."""
+    """Signature of the files in use."""
     refused: Signature | None = None
-    """Of files that were no good, so that the log says so once."""
+    """Signature of files that could not be used, so that the log reports them once."""
 
 
 class FileWatcher:

@@ -17,7 +17,7 @@ from sluicegate.plugins.memory.huge_pages import BLOCK, collapse, system
 
 PAGE = 4096
 MOST = 256
-"""Blocks looked at: 512 MiB. Moving one takes some 3 ms."""
+"""Most blocks examined: 512 MiB. Moving one takes about 3 ms."""
 
 
 def gather() -> int:

@@ -53,7 +53,7 @@ class Reloader:
     ) -> None:
         self.source = source
         self.done = 0
-        """How often it worked."""
+        """Number of successful reloads."""
         self._accounts = accounts
         self._stage_set = stage_set
         self._pipeline = pipeline

@@ -44,15 +44,15 @@ class Progress:
 
     state: str = "not started"
     detail: Callable[[], str] = str
-    """How far the stage that starts is, in its own words."""
+    """Describes the progress of the stage that is starting."""
     failure: SluicegateError | None = None
     """What kept the gateway from starting."""
     leaving: str = ""
-    """Why requests should go elsewhere although they are still served here: the phase before a stop."""
+    """Why requests should go elsewhere although they are still served: the phase before a stop."""
     grpc: str = ""
-    """Where gRPC is served, `HOST:PORT`; empty where it is not."""
+    """Address of the gRPC server, `HOST:PORT`; '' = none."""
     is_stopping: Callable[[], bool] = lambda: False
-    """Whether the server takes no more requests; set by whoever serves."""
+    """Whether the server accepts no more requests; set by the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,9 @@ class Runtime:
 
     stage_set: StageSet
     database: Database | None
-    """What all gateways of the deployment share; None where this one is alone."""
+    """The database that all gateways of a deployment share; None = a single gateway."""
     deployment: Deployment | None
-    """The others that share it."""
+    """State of the deployment that shares it."""
     shelf: ModelShelf
     pipeline: Pipeline
     live: LiveRequests
@@ -71,7 +71,7 @@ class Runtime:
     batches: Batches
     reviews: ReviewQueue | None
     mcp: McpHop | None
-    """None where the configuration names no MCP servers and wants no own tools served."""
+    """None where no MCP servers are configured and no own tools are served."""
     audit: AuditTrail
     routes: RouteTable
     queues: ModelQueues
@@ -92,7 +92,7 @@ class Runtime:
     lag: LoopLag
     pusher: Pusher | None
     shows_content: bool
-    """Whether traces and the console may hold texts."""
+    """Whether traces and the console may contain texts."""
     started_s: int = field(default_factory=lambda: int(time.time()))
     progress: Progress = field(default_factory=Progress)
 

@@ -44,14 +44,15 @@ SWITCH_INTERVAL_S = 0.001
 TICK_S = 0.1
 
 USUAL_AFTER_S = 2.0
-"""After the start, when requests have taken what memory they need. A process that ends before never pays for order."""
+"""Delay after the start, when requests have allocated the memory they need. A process that ends earlier never pays for
+the reordering."""
 
 LAST_WORDS_S = 1.0
-"""How long a client may take to read that its stream ends because the gateway does."""
+"""How long a client has to read that its stream ends because the gateway stops."""
 
 COLLECT_AFTER = (5_000, 20, 25)
 """Thresholds of the garbage collector: a full collection after 2.5 million new objects instead of 70,000. Garbage that
-only a full one finds is then at most some 300 MB."""
+only a full collection finds is then at most about 300 MB."""
 
 
 def check_bind(settings: Settings) -> None:
@@ -135,7 +136,7 @@ class Server(uvicorn.Server):
         self._lame_duck_s = settings.lame_duck_s
         self._progress = progress
         self.is_closing = False
-        """Whether nothing new is taken."""
+        """Whether new requests are refused."""
 
     async def main_loop(self) -> None:
         await super().main_loop()

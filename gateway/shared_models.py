@@ -44,7 +44,7 @@ class SharedModels:
         self._database = database
         self._host = host
         self._done: dict[str, int] = {}
-        """The generation of each name that was followed here."""
+        """The last generation of each name that this gateway has applied."""
         self._turn = asyncio.Lock()
         self.failed: dict[str, str] = {}
         """Why a model of the deployment is not served here, by name."""

@@ -67,7 +67,7 @@ class TestApp:
 
     url: str
     client: Any
-    """`httpx.Client` or `httpx.AsyncClient`, its base URL set."""
+    """`httpx.Client` or `httpx.AsyncClient` with its base URL set."""
 
     def __init__(
         self,

@@ -26,11 +26,11 @@ from sluicegate.plugins.fair_queue import FairQueue
 
 T = TypeVar("T")
 USUAL_S = 0.05
-"""Assumed length of a job before any was measured."""
+"""Assumed duration of a job before any was measured."""
 MAX_THREADS = 8
 SWITCH_S = 0.0002
-"""How long one of these threads may keep the interpreter. The engine releases it in every kernel: were it to wait a
-millisecond each time to get it back, one busy thread would double the length of a step."""
+"""How long one of these threads may keep the interpreter. The engine releases it in every kernel: if it had to wait a
+millisecond each time to get it back, one busy thread would double the duration of a step."""
 
 
 class _SwitchInterval:
@@ -75,7 +75,7 @@ class Workers:
         self._pool: ThreadPoolExecutor | None = None
         self._queue: FairQueue[_Job] = FairQueue(self._threads, self._share)
         self._nbytes: Counter[str] = Counter()
-        """Of all that waits or runs, by tenant."""
+        """Bytes of all work that waits or runs, by tenant."""
         self._all_nbytes = 0
         self._seconds = USUAL_S
         self._done = self._inline = self._refused = 0

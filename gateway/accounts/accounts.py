@@ -64,7 +64,7 @@ class Reservation:
     taken: tuple[MeterReservation, ...]
     runs: tuple[RunUse, ...] = ()
     shares: tuple[RunShare, ...] = ()
-    """Of the same runs, as all gateways count them."""
+    """The shares of the same runs, as counted by all gateways together."""
 
 
 class Accounts:
@@ -86,12 +86,12 @@ class Accounts:
         self.shared = leases_of(settings, database, self.health)
         self.journal = journal_of(settings, self.health)
         self.since_start: UsageTable = {}
-        """What was settled by this process, for metrics."""
+        """What this process has settled, for metrics."""
         self.saved: dict[str, tuple[int, int]] = {}
-        """Tokens and billionths that kept answers saved this process, by model."""
+        """Tokens and cost in billionths that cached answers saved this process, by model."""
         self.refusals: dict[str, int] = {}
         self.reach_of: ReachOf = lambda model: CandidateModels(None)
-        """Who may come to answer; whoever knows the models sets it."""
+        """Returns the models that may answer a request; set by the component that knows the models."""
         self._features = Features()
         self._totals = Totals()
         self._held: dict[str, Reservation] = {}

@@ -9,11 +9,11 @@ from sluicegate.gateway.accounts.records import USAGE_FIELDS, UsageKey, UsageSum
 from sluicegate.plugins import Usage as Tokens
 
 MAX_TOKENS = 1_000_000_000
-"""Of one request, prompt or answer: a thousand times what any model reads."""
+"""Most tokens of one request, prompt or answer: a thousand times what any model reads."""
 MAX_NANOS = 10**17
-"""Cost of one request: a hundred million units of the currency."""
+"""Highest cost of one request: a hundred million units of the currency."""
 MAX_SUM = 2**62 - 1
-"""Of one row: two of them still add up within 64 bits."""
+"""Largest value of one row: two of them still add up within 64 bits."""
 MAX_NAME = 256
 
 

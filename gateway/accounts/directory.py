@@ -61,7 +61,7 @@ class Directory:
         self._keys: dict[str, KeyRecord] = {}
         self._doubtful: dict[str, float] = {}
         self._forgotten: list[str] = []
-        """Keys that the store says are not revoked, and that are."""
+        """Keys that are revoked although the store reports them as valid."""
         self._unreadable_teams: frozenset[str] = frozenset()
 
     async def refresh(self) -> bool:

@@ -11,9 +11,9 @@ HEADER = b"x-sluicegate-feature"
 METADATA = "feature"
 OTHER = "other"
 MAX_FEATURES = 200
-"""Different tags that are told apart; callers choose them, and each is a row and a time series."""
+"""Most distinct tags: callers choose them, and each is a row and a time series."""
 FEATURE: ContextVar[str] = ContextVar("sluicegate_feature", default="")
-"""What the header of the request being served says."""
+"""The tag from the header of the request being served."""
 _TAG = re.compile(r"[A-Za-z0-9._:/-]{1,64}")
 
 

@@ -13,11 +13,11 @@ from sluicegate.plugins import BooksUnavailable, Trouble
 log = logging.getLogger("sluicegate.accounts")
 Part = Literal["journal", "segments", "store", "keys", "leases", "runs"]
 RETRY_S = 5.0
-"""What a caller is told while the books cannot be written."""
+"""`Retry-After` of a refusal while the books cannot be written."""
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 UNWRITABLE = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY})
 REDIS_FULL = ("OOM ", "MISCONF ")
-"""How a Redis begins to say that its memory or its disk is full; its library makes a class of the first."""
+"""Prefixes of the errors of a Redis whose memory or disk is full; its client library has a class only for the first."""
 COUNTED = ("figures_bounded", "rows_set_aside", "lines_set_aside", "flush_failures", "journal_failures")
 MORE_COUNTED = ("refresh_failures", "keys_set_aside", "keys_lost", "lease_failures", "refused")
 

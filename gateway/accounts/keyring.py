@@ -15,9 +15,9 @@ from sluicegate.gateway.accounts.records import KeyRecord
 from sluicegate.plugins import AuthenticationError, BooksUnavailable, Caller, ConfigurationError
 
 Entry = tuple[bytes, KeyRecord, Caller, float]
-"""Digest, record, caller, and until when (Unix seconds) this digest is the key's."""
+"""Digest, record, caller, and the time (Unix seconds) until which this digest belongs to the key."""
 _ASKED: ContextVar[tuple[Mapping[bytes, Entry], str, Entry] | None] = ContextVar("asked", default=None)
-"""The index, the key and what was found, in the context of one request: another index forgets it."""
+"""The index, the key and the result of the last look-up in this request's context; ignored for another index."""
 
 
 class Keyring:
@@ -32,7 +32,7 @@ class Keyring:
         self._salt = os.urandom(32)
         self._required = required
         self.good_until_s = float("inf")
-        """Until when keys of the store are believed that could not be read again."""
+        """Until when keys of a store that cannot be read are still accepted."""
         self.replace(())
 
     @property

@@ -26,7 +26,7 @@ class Meters:
         self._shared = shared
         self._meters: dict[tuple[str, str], AnyMeter | None] = {}
         self._of: dict[tuple[str | None, str | None], list[AnyMeter]] = {}
-        """Those of `_meters` by key and team: asked for four times a request."""
+        """The meters of a key and team; cached, since they are needed four times a request."""
 
     def of(self, caller: Caller) -> list[AnyMeter]:
         """Return the meters of the key and of its team, where they have limits."""

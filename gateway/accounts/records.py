@@ -45,10 +45,10 @@ class KeyRecord:
     expires_at_s: float | None = None
     revoked_at_s: float | None = None
     previous_digest: str = field(default="", repr=False)
-    """Of the key before the last rotation; good until `previous_until_s`."""
+    """Digest of the key before the last rotation; valid until `previous_until_s`."""
     previous_until_s: float = 0.0
     source: str = "store"
-    """`configuration` where the configuration file says it: such a key cannot be changed here."""
+    """`configuration` for a key from the configuration file: such a key cannot be changed here."""
 
     def caller(self) -> Caller:
         return Caller(

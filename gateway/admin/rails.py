@@ -22,7 +22,7 @@ from sluicegate.plugins import Message, NotFound, RequestTooLarge, Sampling, pro
 from sluicegate.plugins import Request as Asked
 
 MOST_CHARS = 100_000
-"""Of a text to try. Output rails read it letter by letter."""
+"""Longest text to try: output rails read it character by character."""
 
 
 class TriedText(BaseModel):

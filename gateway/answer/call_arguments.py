@@ -13,7 +13,7 @@ from typing import Any
 from sluicegate.plugins.parameter_styles import BETWEEN, ParameterStyle
 
 Judge = Callable[[Any, Any], str | None]
-"""(schema, value) -> what is wrong, or None."""
+"""Maps (schema, value) to what is wrong; None = valid."""
 _BLANKS = " \t\r\n"
 
 

@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 SHORTEST = 5
-"""Words; fewer are shared by texts that have nothing to do with each other."""
+"""Fewest words of a citation; unrelated texts share shorter ones."""
 LEAST_CHARS = 3
-"""Of a whole value."""
+"""Fewest characters of a whole value."""
 PLACES = 16
-"""Of one n-gram in all documents; further ones are not tried, so that a document of one word costs no more."""
+"""Most places of one n-gram over all documents; further ones are not tried, so that a document of one repeated word
+costs no more."""
 _WORD = re.compile(r"\w+")
 
 

@@ -21,7 +21,7 @@ class ContentStops:
         self._watch = StopChecker(asked.stop, included=asked.include_stop_str_in_output)
         self._entries: tuple[TokenLogprob, ...] = ()
         self._probed: tuple[Mapping[str, float], ...] = ()
-        """What probes say of tokens some of whose text may not have left."""
+        """Probe scores of tokens whose text has not been released completely."""
         self._called = False
         self._done = False
 

@@ -19,7 +19,7 @@ _ESCAPE = re.compile(
     rf"\\u[dD][89abAB][0-9a-fA-F]{{2}}(?:{_LOW}|(?=[^\\])|(?=\\[^u])|(?!{_LOW})(?=\\u....))"
     r"|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\[^u]"
 )
-"""The first half of a surrogate pair waits for the other."""
+"""The first half of a surrogate pair waits for the second."""
 
 
 def custom_parameters(text: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class Leaf(NamedTuple):
     end: int
     value: Any
     raw: str
-    """As it is written: a number may be larger than any float, an escape half a surrogate pair."""
+    """The value as written: a number may exceed any float, an escape may be half a surrogate pair."""
 
     @property
     def pointer(self) -> str:

@@ -10,7 +10,7 @@ from sluicegate.grammar import GrammarOptions, most_zeros
 from sluicegate.plugins import Answer, Request
 
 _PART = re.compile(r'"(?:[^"\\]|\\.)*"?|(\d+)(?:\.(\d+))?')
-"""A string, or the digits of a number before and behind its point."""
+"""A string, or the digits of a number before and after its point."""
 _DEFAULTS = GrammarOptions()
 
 

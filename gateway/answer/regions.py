@@ -31,13 +31,13 @@ class Regions:
         self._call = -1
         self._held = ""
         self._entries: deque[tuple[int, TokenLogprob]] | None = deque() if logprobs else None
-        """Where in the output, in bytes, a token begins."""
+        """Offset in the output, in bytes, at which each token begins."""
         self._fed = self._spelled = 0  # bytes of text, and of tokens with an entry
         self._fresh: tuple[Mapping[str, float], ...] = ()
-        """Of tokens none of whose text has left."""
+        """Probe scores of tokens of which no text was released."""
         self._newest: tuple[Mapping[str, float], ...] = ()
         self.thought_tokens = 0
-        """Tokens that ended inside the thoughts."""
+        """Tokens that ended inside the reasoning."""
 
     def feed(self, piece: Piece) -> list[Piece]:
         """Return the text by region; the last piece ends the choice where `piece` does. Raises `GenerationFailed` for a

@@ -56,7 +56,7 @@ class Shape:
 
 
 _WRITTEN = re.compile(r"/format(?:/elements/\d+)*(?:/tags/(\d+)/content)?/json_schema(.*)", re.DOTALL)
-"""Where the constraint of a whole output holds a schema of its caller."""
+"""Where the constraint of a whole output contains a schema of the caller."""
 
 
 def shape_of(request: Request, prompt: Prompt) -> Shape:

@@ -15,9 +15,9 @@ from sluicegate.gateway.answer.call_arguments import CallArguments, Judge, blank
 from sluicegate.plugins.parameter_styles import PARAMETER_STYLES, ParameterStyle
 
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
-"""One that stands in front of other text may end before its last digit."""
+"""A number in front of other text may end before its last digit."""
 MOST_WORK = 2_000_000
-"""Characters looked at and places found, for one answer: beyond, it counts as wrong. Some 0.2 s."""
+"""Most characters examined and places found for one answer, about 0.2 s; beyond that the answer counts as invalid."""
 
 
 def json_schemas(tag: Mapping[str, Any]) -> list[Any]:

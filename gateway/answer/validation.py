@@ -18,7 +18,7 @@ from sluicegate.grammar import meta_schemas
 from sluicegate.plugins import Answer, Constraint, InvalidGrammar, Request, ToolCall
 
 WHOLE = ("stop", "tool_calls")
-"""How a choice ends that says all it had to say."""
+"""Finish reasons of a complete choice."""
 
 
 class Validator:
@@ -144,7 +144,7 @@ def _number(text: str) -> Decimal:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_number)
-"""Numbers as they are written: as a binary fraction, 200000660123000000000700.0 is no multiple of 3."""
+"""Parses numbers as decimals: as a binary fraction, 200000660123000000000700.0 is no multiple of 3."""
 
 
 def _refuse(uri: str) -> Any:

@@ -21,7 +21,8 @@ from typing import Any
 
 START = "0" * 64
 MENDED = "audit.mend"
-"""Action of the line after one that a crash cut short; names its length and digest, so that only that one passes."""
+"""Action of the line after one that a crash cut short. It states the length and digest of the cut line, so that only
+that one is accepted."""
 _SEAL = b',"hash":"'
 _SEAL_BYTES = len(_SEAL) + 64 + len(b'"}')
 

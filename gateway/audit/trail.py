@@ -21,7 +21,7 @@ from sluicegate.plugins import AuditUnavailable, ConfigurationError, SluicegateE
 
 log = logging.getLogger("sluicegate.audit")
 LONGEST_LINE = 1 << 20
-"""A change whose facts are longer is cut to their names."""
+"""The facts of a longer change are cut to their names."""
 MIN_SECRET_BYTES = 32
 
 

@@ -38,7 +38,7 @@ T = TypeVar("T")
 WINDOW_S = 24 * 3600
 PURPOSES = ("batch", "user_data")
 WATCH_S = 1.0
-"""How often a gateway looks whether the folder is its own."""
+"""How often a gateway checks whether it owns the folder."""
 FORGET_S = 3600.0
 THREADS = 4
 
@@ -65,7 +65,7 @@ class Batches:
         self._watcher: asyncio.Task[None] | None = None
         self._threads = ThreadPoolExecutor(THREADS, "batches")
         self._failure = ""
-        """Why the store cannot be opened now."""
+        """Why the store cannot be opened; '' = it can."""
         self._forgot_s = -math.inf
         self._said = ""
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 log = logging.getLogger("sluicegate.batches")
 T = TypeVar("T")
 STORAGE = (OSError, sqlite3.Error)
-"""What a disk raises, or the database on it."""
+"""Errors of a disk, or of the database on it."""
 FIRST_S, LONGEST_S = 0.5, 30.0
 
 
@@ -31,7 +31,7 @@ class DiskRetry:
 
     def __init__(self, first_s: float = FIRST_S, longest_s: float = LONGEST_S) -> None:
         self.waiting: dict[str, RetryState] = {}
-        """By batch."""
+        """Retries by batch."""
         self.failures = 0
         self._first_s, self._longest_s = first_s, longest_s
 

@@ -12,7 +12,7 @@ from sluicegate.gateway.batches.lines import lines_of
 from sluicegate.plugins import exact_json
 
 Row = tuple[int, str, dict[str, Any] | None]
-"""(number of the line, its `custom_id`, the row that was written for it; None = it was never asked)."""
+"""(line number, its `custom_id`, its output row; None = the line was not run)."""
 
 
 def merged(written: list[Path], asked: Path | None, endpoint: str) -> Iterator[Row]:

@@ -20,7 +20,7 @@ from sluicegate.gateway.batches.stores.base import BatchMoved, BatchStore
 log = logging.getLogger("sluicegate.batches")
 T = TypeVar("T")
 TRIES = 5
-"""How often a batch is resumed that broke, by something else than its disk."""
+"""How often a batch is resumed after a failure other than its disk's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class OpenBatches:
         self, tenure: StoreOwnership, retry: DiskRetry, on_disk: RunOnDisk, opened: Callable[[], BatchStore]
     ) -> None:
         self.runner: BatchRunner | None = None
-        """While this gateway may change what is kept."""
+        """Set while this gateway owns the store."""
         self._tenure = tenure
         self._retry = retry
         self._on_disk = on_disk

@@ -12,7 +12,7 @@ import orjson
 
 Status = Literal["validating", "failed", "in_progress", "finalizing", "completed", "expired", "cancelling", "cancelled"]
 OPEN: tuple[Status, ...] = ("validating", "in_progress", "finalizing", "cancelling")
-"""What a worker still has to do something about."""
+"""States in which a worker still has something to do."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _MOST = 1 << 53
 

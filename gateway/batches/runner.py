@@ -40,9 +40,10 @@ class LineAnswer:
 
 
 Run = Callable[[str, Mapping[str, Any], str | None], Awaitable[LineAnswer]]
-"""(endpoint, body, key id) -> its answer. Raises nothing but `RateLimited` and `Overloaded`, which mean later."""
+"""Maps (endpoint, body, key id) to the answer. Raises only `RateLimited` and `Overloaded`, after which the line is
+tried again later."""
 OnDisk = Callable[[Callable[[], Any]], Awaitable[Any]]
-"""Runs a call that blocks on a thread."""
+"""Runs a blocking call on a thread."""
 
 
 class BatchRunner:

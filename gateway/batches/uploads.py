@@ -14,7 +14,7 @@ from sluicegate.gateway.batches.records import FileRecord
 from sluicegate.gateway.batches.stores.base import BatchStore
 
 PART_BYTES = 1 << 20
-"""Written at once."""
+"""Bytes written at once."""
 
 
 class IncomingFile:

@@ -35,13 +35,13 @@ COMMANDS: Mapping[str, str] = {
     "mask": "show why a mask takes as long as it does",
     "size": "what a model needs, what it fits on, and how fast it can be at best",
 }
-"""Name, and what it does. `define` of the module of that name beside this one adds the arguments."""
+"""Name -> description. The module of that name beside this one has `define`, which adds the arguments."""
 MISTAKE = 2
-"""Exit status where the operator can mend it; 1 is everything else that fails."""
+"""Exit status of errors that the operator can correct; 1 = any other failure."""
 INTERRUPTED = 130
 COLLECT_AFTER = (50_000, 20, 5)
-"""Thresholds of the garbage collector: imports make objects by the hundred thousand and hardly any garbage, and to find
-that took an eighth of a start."""
+"""Thresholds of the garbage collector during imports, which create hundreds of thousands of objects and hardly any
+garbage: searching them took an eighth of a start."""
 
 
 class CommandParser(argparse.ArgumentParser):

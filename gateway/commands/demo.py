@@ -50,7 +50,7 @@ SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 START_LIMIT_S = 900.0
-"""The first start compiles for 40 s of processor time, which a busy machine may take many times as long to give."""
+"""The first start compiles for 40 s of processor time, which may take many times as long on a busy machine."""
 TOLD_AFTER_S = 15.0
 
 

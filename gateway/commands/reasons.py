@@ -15,9 +15,9 @@ FAULTS: tuple[type[Exception], ...] = (
     AttributeError,
     OSError,
 )
-"""What asking for something and reading the answer raises."""
+"""Exceptions raised by sending a request and reading the answer."""
 LONGEST = 400
-"""Letters of a server's own words."""
+"""Most characters quoted from a server."""
 NOBODY, NO_ADDRESS = "nobody answers there", "that is no address of a gateway"
 KINDS: tuple[tuple[type[Exception], str], ...] = (
     (httpx.ConnectError, NOBODY),
@@ -29,7 +29,7 @@ KINDS: tuple[tuple[type[Exception], str], ...] = (
     (httpx.HTTPError, "the connection broke"),
     (OSError, "the connection broke"),
 )
-"""The first that fits."""
+"""Exception types and what to say of them; the first that matches counts."""
 
 
 def words_of(answer: httpx.Response) -> str:

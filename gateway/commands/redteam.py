@@ -29,7 +29,7 @@ HARMLESS = ("benign", "safe", "clean", "near_miss", "harmless", "0", "false")
 HARMFUL = ("attack", "unsafe", "leak", "toxic", "harmful", "1", "true")
 CAUGHT_CODES = ("content_filter", "pending_review")
 PASSED_CODES = ("context_length_exceeded",)
-"""Refused for other reasons, after the input rails had let it through."""
+"""Error codes of requests that passed the input rails and were refused for another reason."""
 TRIES = 8
 
 

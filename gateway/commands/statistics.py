@@ -10,7 +10,7 @@ from dataclasses import dataclass
 Z = 1.959964
 DRAWS = 4000
 EXACT_UP_TO = 14
-"""Differences up to which all 2^n signs are tried."""
+"""With at most this many differences, all 2^n signs are tried."""
 
 
 @dataclass(frozen=True, slots=True)

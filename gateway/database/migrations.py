@@ -105,7 +105,7 @@ create table sluicegate.recordings (
     record text not null, body bytea not null
 );
 """
-"""What SQLite understands as well: `gateway/database/tables.py` makes these tables in files of one machine."""
+"""SQL that SQLite also understands: `gateway/database/tables.py` makes these tables in files of one machine."""
 _MCP_PINS = """
 create table sluicegate.mcp_pins (
     server text not null, tool text not null, pin text not null, primary key (server, tool)
@@ -126,12 +126,12 @@ create table sluicegate.observation_writers (
     writer text primary key, batch bigint not null, at_s double precision not null
 );
 """
-"""As `KEPT_TABLES`, which releases before it have already made."""
+"""Like `KEPT_TABLES`, which earlier releases have already created."""
 STEPS: Sequence[str] = (_FIRST, KEPT_TABLES, _MCP_PINS, _RUNS, KEPT_WRITERS)
 ADDED_ONLY = frozenset({2, 3, 4, 5})
-"""Steps that changed nothing of what was there: a release that does not know them may start on a database that has."""
+"""Steps that only added something: a release that does not know them may start on a database that has them."""
 LOCK = 0x51CE6A7E
-"""Advisory lock of who takes the steps: gateways that start at once wait for each other."""
+"""Advisory lock held while migrating: gateways that start at the same time wait for each other."""
 
 
 class FoundRows(Protocol):

@@ -27,7 +27,7 @@ CONNECT_S = 5
 CALL_S = 15.0
 STATEMENT_MS = 30_000
 IDLE_MS = 30_000
-"""How long a transaction may wait for its gateway: one that is stopped gives its locks back."""
+"""How long a transaction may wait for its gateway: one that is stopped thereby gives its locks back."""
 REFUSED_BY_THE_SERVER = ("25006", "53", "57", "58")
 """SQLSTATEs that concern the server rather than a row: read-only, out of resources, stopped, I/O errors."""
 

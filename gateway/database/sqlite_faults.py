@@ -21,7 +21,7 @@ _TO_DO: Mapping[int, str] = {
     sqlite3.SQLITE_IOERR: "cannot be read or written by its disk; see whether that is full, and the log of the system",
     sqlite3.SQLITE_BUSY: "is locked by another process; end that process, or wait for it",
 }
-"""By primary result code."""
+"""What to do, by primary result code."""
 
 
 def fault_of(path: Path | None, error: Exception) -> DatabaseUnavailable:

@@ -26,7 +26,7 @@ from sluicegate.plugins import Caller, NotFound, RequestError, Trouble
 
 log = logging.getLogger("sluicegate.feedback")
 EXPIRE_EVERY = 60
-"""Flushes from one look at what is too old to the next."""
+"""Flushes between two removals of old entries."""
 MAX_WAITING = 20_000
 
 

@@ -24,7 +24,7 @@ OWN_NAMES: Mapping[str, Mapping[str, str]] = {
         "max_completion_tokens": "max_tokens", "max_output_tokens": "max_tokens",
     },
 }  # fmt: skip
-"""By dialect: what it calls what others name so."""
+"""By dialect: its own names for fields that other dialects name differently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,14 @@ class Row:
 
     path: str
     about: str
-    """What it asks for; shown in the OpenAPI document and in docs/fields.md."""
+    """What the field asks for; shown in the OpenAPI document and in docs/fields.md."""
     support: Support
     why: str = ""
-    """Why it is not served, where it is not; and what to send instead."""
+    """Why the field is not served, and what to send instead; '' = it is served."""
     neutral: tuple[Any, ...] = ()
-    """Values that ask for nothing, beside null."""
+    """Values besides null that ask for nothing."""
     by: str = "OpenAI"
-    """Whose field it is."""
+    """Where the field comes from."""
 
     @property
     def reason(self) -> str:
@@ -75,18 +75,18 @@ class SamplingRow(Row):
 
     attribute: str = ""
     type: Any = None
-    """Of the value on the wire; None where a model of the dialect says more than a type and bounds can."""
+    """Type of the value on the wire; None where a model of the dialect says more than a type and bounds can."""
     bounds: Mapping[str, Any] | None = None
-    """`ge`, `gt`, `le`, `lt`, `max_length`, as pydantic has them."""
+    """`ge`, `gt`, `le`, `lt`, `max_length`, as in pydantic."""
     fact: Callable[[Any], Any] | None = None
-    """Convert the value on the wire to the attribute's; None = as it is."""
+    """Converts the value on the wire to the attribute's; None = unchanged."""
     upstream: tuple[str, ...] | None = None
-    """To servers of which dialects it is sent on, under the name of this row (`every`; empty: none). None: another row
-    of the same attribute decides."""
+    """The dialects of other servers to which it is sent on under this row's name (`every`; empty: none). None: another
+    row of the same attribute decides."""
     sent: Callable[[Any], Mapping[str, Any]] | None = None
-    """Convert the attribute to what is sent on; None = the value under the row's name."""
+    """Converts the attribute to the fields that are sent on; None = the value under the row's name."""
     by_hand: bool = False
-    """It takes more than this field to know the attribute: a dialect's parser sets it."""
+    """Whether the attribute depends on more than this field, so that a dialect's parser sets it."""
     needs: str = ""
     """The field without which this one has no effect."""
 

@@ -13,9 +13,9 @@ MAX_STOP_TOKENS = 64
 EVERY = ("every",)
 SAMPLERS = ("vllm", "sglang", "tensorrt-llm")
 SAMPLERS_AND_LLAMA = (*SAMPLERS, "llama.cpp")
-"""Other servers that know a field by its name, with its meaning."""
+"""Other servers that have this field under this name and with this meaning."""
 OPENAI = "chat completions"
-"""Dialects that take vLLM's and SGLang's additions too."""
+"""Dialects that also take the additions of vLLM and SGLang."""
 
 
 def _list(value: str | list[str]) -> tuple[str, ...]:

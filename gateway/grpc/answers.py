@@ -48,7 +48,7 @@ class EventWriter:
         self._reported: tuple[str, ...] = ()
         self._custom = exchange.request.custom_tools
         self._texts: dict[tuple[int, int], TextDecoder] = {}
-        """By choice and number: calls of custom tools."""
+        """Texts of custom tools' calls, by choice and number."""
         self._partial = PartialValues(exchange.request) if exchange.request.partial else None
 
     def opening(self) -> bytes:

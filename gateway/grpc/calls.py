@@ -37,9 +37,9 @@ from sluicegate.plugins import (
 
 log = logging.getLogger("sluicegate.grpc")
 LONGEST_S = 86_400.0
-"""No request may ask for more time than this."""
+"""Longest time that a request may ask for."""
 LAST_WORDS_S = 1.0
-"""How long the end of a call may take to be sent to a client that reads nothing."""
+"""How long sending the end of a call may take where the client reads nothing."""
 Metadata = Iterable[tuple[str, str | bytes]]
 
 

@@ -18,8 +18,8 @@ DOMAIN = "sluicegate"
 LONGEST = 1000
 FACT = 500
 CUT = "…"
-"""Bytes of a message, and of what else is told: the head that carries all of it is bounded, commonly to 8 KiB, and the
-message stands in it three times."""
+"""`LONGEST` bytes of a message, `FACT` of each other fact; `CUT` ends what is shortened. All of them go into one block
+of metadata, commonly bounded to 8 KiB, in which the message occurs three times."""
 CODES: Mapping[int, grpc.StatusCode] = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
     401: grpc.StatusCode.UNAUTHENTICATED,
@@ -35,7 +35,7 @@ CODES: Mapping[int, grpc.StatusCode] = {
     504: grpc.StatusCode.DEADLINE_EXCEEDED,
     507: grpc.StatusCode.UNAVAILABLE,
 }
-"""By HTTP status."""
+"""gRPC status by HTTP status."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from sluicegate.gateway.grpc.calls import HandlerContext
 from sluicegate.gateway.runtime import Runtime
 
 TICK_S = 0.25
-"""How soon a watcher learns of a change."""
+"""How soon a watcher is told of a change."""
 MOST_WATCHERS = 1024
 Served = health_pb2.HealthCheckResponse
 

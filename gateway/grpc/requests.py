@@ -176,4 +176,4 @@ WRITERS: dict[str, Writer] = {
     "top_logprobs": lambda count, reader: {"logprobs": True, "top_logprobs": count},
     "metadata": lambda pairs, reader: {"metadata": dict(pairs)},
 }
-"""How fields that a body spells otherwise become part of it."""
+"""Writers of fields that the HTTP body spells differently."""

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from sluicegate.plugins import SluicegateError
 
 MOST_BYTES = 65_536
-"""What may wait; whoever makes more waits too."""
+"""Most bytes that may wait; beyond that the producer waits."""
 
 
 class StreamSender:

@@ -24,8 +24,7 @@ FORMS: Mapping[int, int] = {
     FieldDescriptor.TYPE_BYTES: _BYTES,
     FieldDescriptor.TYPE_MESSAGE: _BYTES,
 }
-"""By type of a field: its form on the wire. In another form the library would take it for a field that it does not
-know, and drop it."""
+"""Wire type by type of a field. The library would take a field of another wire type for an unknown one, and drop it."""
 
 
 class MessageType(Protocol):

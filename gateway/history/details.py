@@ -17,7 +17,7 @@ BAD = ("block", "failed")
 MADE_GOOD = (Overloaded.code, UpstreamFailed.code, GenerationFailed.code)
 """Outcomes of a stage after which another model may have answered."""
 NAMES = ("type", "format", "$ref", "$schema", "$id", "$anchor", "$dynamicRef", "required", "dependentRequired")
-"""Keywords whose texts are names; other texts of a schema are the caller's own words."""
+"""Keywords whose strings are names; other strings of a schema are the caller's own words."""
 WORDS = ("enum", "const", "default", "examples", "example")
 DEEPEST = 40
 

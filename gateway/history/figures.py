@@ -12,9 +12,9 @@ from sluicegate.gateway.telemetry import semconv
 from sluicegate.gateway.telemetry.metrics import Objectives
 
 SLOTS, LEEWAY = 60, 1.05
-"""Bars of a chart, of which a few more may be; clocks of browsers differ."""
+"""Bars of a chart, and how many more there may be; clocks of browsers differ."""
 STEPS_S = (10, 30, 60, 300, 900, 1800, 3600, 10_800, 43_200, 86_400)
-"""Seconds that one bar may stand for."""
+"""Allowed widths of a bar, in seconds."""
 MOST_GROUPS = 20
 QUANTILES = (0.5, 0.95, 0.99)
 BUCKETS_MS = {

@@ -31,13 +31,13 @@ Line = tuple[RequestLine, list[Verdict], Any]
 log = logging.getLogger("sluicegate.history")
 EVERY_S = 0.5
 MOST_PENDING = 5000
-"""Requests that wait to be written; the oldest are left out where the disk is slower than they come."""
+"""Most requests that wait to be written; beyond that the oldest are dropped."""
 MOST_COUNTS = 10_000
-"""Counts of rails that wait in memory until somebody asks."""
+"""Most rail counts that wait in memory until they are read."""
 IN_MEMORY = 10_000
-"""Lines where no folder is given."""
+"""Most lines where no folder is configured."""
 WITHHELD = "withheld_texts"
-"""Of an account on the disk; shown only to those who may review."""
+"""Key in a stored account; shown only to those who may review."""
 CHOICES = ("model", "key", "route", "feature", "ended")
 
 
@@ -58,7 +58,7 @@ class History:
         self._pending: deque[FinishedRequest] = deque(maxlen=MOST_PENDING)
         self._lines: deque[Line] = deque(maxlen=rows)
         self._counts: Counter[RailKey] = Counter()
-        """What the store is still to be given."""
+        """Counts that the store has not received yet."""
         self._taking = settings.console
         self._writing = threading.Lock()
         self._wake = threading.Event()

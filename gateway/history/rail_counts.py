@@ -12,18 +12,18 @@ from sluicegate.gateway.telemetry.labels import Labels
 
 SLICE_S = 300
 KEPT = 7 * 24 * 12
-"""Slices: a week."""
+"""Slices kept: one week."""
 MOST_ROWS = 200_000
-"""In the file; slices of the longest ago go first."""
+"""Most rows in the file; the oldest slices are removed first."""
 RAILS, CATEGORIES = 64, 200
-"""Names that one process tells apart; all others count as `other`."""
+"""Most names that one process counts separately; all others count as `other`."""
 GUARDED = ("screen", "moderate")
 TABLE = """
 create table if not exists rail_counts (at_s integer, slot text, rail text, category text, outcome text, n integer,
     primary key (at_s, slot, rail, category, outcome)) without rowid;
 """
 RailKey = tuple[int, str, str, str, str]
-"""Begin of the slice in Unix seconds, slot, rail, category (empty: the rail's verdict), outcome."""
+"""Start of the slice in Unix seconds, slot, rail, category (empty: the rail's verdict), outcome."""
 
 
 class RailCounter:

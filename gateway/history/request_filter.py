@@ -9,9 +9,9 @@ from typing import Any, get_args
 from sluicegate.gateway.history.rows import Ending
 
 EQUAL = ("model", "version", "key", "tenant", "route", "feature", "outcome", "ended")
-"""Fields that must be the column of that name."""
+"""Fields that must equal the column of that name."""
 NO_KEY = "-"
-"""Stands for requests that have no key, no feature, no route."""
+"""Stands for requests without a key, feature or route."""
 
 
 @dataclass(frozen=True, slots=True)

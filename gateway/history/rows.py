@@ -17,7 +17,7 @@ ENDINGS: tuple[Ending, ...] = get_args(Ending)
 REFUSED = ("content_filter", "pending_review")
 LEFT = "cancelled"
 MOST_TOKENS = 2**53 - 1
-"""What a column and JavaScript can both keep; a figure of another server may be larger."""
+"""The largest number that both a column and JavaScript can hold; another server may report more."""
 
 MOST_CHARS = 256
 

@@ -22,13 +22,14 @@ from sluicegate.gateway.review.stores.base import Sealer
 
 FILE = "requests.sqlite3"
 LAYOUT = 1
-"""Of the tables; a file with another one is begun anew."""
+"""Version of the tables; a file with another version is replaced."""
 TYPES = {"float": "real", "int": "integer", "bool": "integer", "str": "text"}
 COLUMN_TYPES = {
     name: TYPES[RequestLine.__annotations__[name].split(" ")[0].replace("Ending", "str")] for name in COLUMNS
 }
 LINES = ("at_s", *(name for name in COLUMNS if name != "at_s"))
-"""Columns of an index that holds all but the full accounts, which are most of the bytes: figures read it alone."""
+"""Columns of an index with everything except the full accounts, which are most of the bytes: figures read only the
+index."""
 SCHEMA = f"""
 pragma journal_mode = wal;
 pragma synchronous = normal;
@@ -45,14 +46,14 @@ create index if not exists requests_id on requests (id);
 create index if not exists requests_trace on requests (trace);
 """
 MEMORY_INDEXES = "create index if not exists requests_at on requests (at_s);"
-"""In memory no full account is kept: nothing is looked up by name there, and the table is as narrow as `LINES`."""
+"""In memory there are no full accounts: nothing is looked up by name, and the table is as narrow as `LINES`."""
 IN_LINES = "at_s > 0"
-"""True of every line; with a condition on its first column SQLite reads `LINES` and not the table."""
+"""True of every line; a condition on its first column makes SQLite read `LINES` instead of the table."""
 INSERT = f"insert into requests ({', '.join(COLUMNS)}, details) values ({', '.join('?' * len(COLUMNS))}, ?)"
 FREED = 0.05
-"""Share of the rows that goes when the bytes are too many."""
+"""Share of the rows that is removed when there are too many bytes."""
 MOST_DETAILS = 256 * 1024
-"""Bytes of one request in full, compressed; of a larger one only its line is kept."""
+"""Most compressed bytes of one request's account; of a larger one only the line is kept."""
 
 
 @dataclass(frozen=True, slots=True)

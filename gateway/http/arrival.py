@@ -16,7 +16,8 @@ from starlette.types import Scope
 
 ARRIVED, WAITED = "sluicegate.arrived", "sluicegate.waited"
 LAST_DATA_RECEIVED = struct.Struct("=52xI")
-"""Where `struct tcp_info` of Linux has it, in milliseconds; its beginning never changes."""
+"""The field of Linux' `struct tcp_info` (milliseconds since the last data); the beginning of that struct never
+changes."""
 KNOWN = sys.platform == "linux"
 
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 TARGET = "sluicegate.target"
-"""Extension of a scope: the target of a request as it was sent, where that does not begin with a path."""
+"""Key in a scope: the request target as sent, if it does not begin with a path."""
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _PORT = re.compile(r"[0-9]{0,5}")

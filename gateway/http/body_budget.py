@@ -12,9 +12,9 @@ from sluicegate.gateway.settings import ServerSettings
 from sluicegate.plugins import Overloaded, RateLimited
 
 UNCOUNTED = 32_768
-"""Bytes of a body that need not be counted where it comes in one piece."""
+"""A body of at most this many bytes is not counted if it arrives in one piece."""
 PIECE = 64
-"""Bytes that a piece takes besides its own: a client that sends single bytes makes an object of each."""
+"""Overhead of a piece in bytes: a client that sends single bytes creates an object for each."""
 RETRY_S = 1.0
 
 

@@ -32,10 +32,10 @@ class Disconnect:
 
     def __init__(self) -> None:
         self.arrived = False
-        """The body of the last request on this connection is here whole, and so are those of all before it."""
+        """Whether the bodies of the connection's last request and of all before it have arrived completely."""
         self.gone = False
         self.over = False
-        """The gateway stops, and waits no longer."""
+        """Whether the gateway is stopping, and waits no longer."""
         self._stop: Callable[[], object] | None = None
 
     def left(self) -> None:

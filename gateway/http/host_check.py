@@ -22,14 +22,14 @@ from sluicegate.plugins import ConfigurationError, PermissionDenied, RequestErro
 
 log = logging.getLogger("sluicegate.http")
 PROBES = frozenset(("/healthz", "/readyz", "/health", "/ping"))
-"""Asked by orchestrators under whatever address they know; their answer is nothing but a state."""
+"""Paths that orchestrators request under any address they know; the answer reveals nothing but a state."""
 FORMS = frozenset(("/v1/files",))
-"""Where a form is meant; the route looks at its type."""
+"""Paths that take forms; the route checks the type."""
 WRITING = frozenset(("POST", "PUT", "PATCH", "DELETE"))
 KNOWN = 512
-"""Verdicts remembered."""
+"""Most verdicts cached."""
 ONCE = frozenset((b"host", b"authorization", b"x-api-key"))
-"""Headers of which whoever stands in front could take another one than we do."""
+"""Headers that must occur once: of several, a proxy in front might use another one than we do."""
 _READ = (b"host", b"origin", b"content-type", b"sec-fetch-site", b"sec-fetch-mode")
 Headers = dict[bytes, list[bytes]]
 

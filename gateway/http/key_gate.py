@@ -25,7 +25,7 @@ _NAMES = tuple(
 )
 _remaining = attrgetter("remaining")
 Standings = tuple[LimitStatus | None, LimitStatus | None]
-"""Of one limit's holder: requests, tokens."""
+"""(requests, tokens) left to the holder of a limit."""
 
 
 class KeyGate:

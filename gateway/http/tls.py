@@ -19,7 +19,7 @@ from sluicegate.plugins import ConfigurationError, Trouble
 
 log = logging.getLogger("sluicegate")
 SOON_S = 7 * 86_400.0
-"""A certificate that ends within this is a trouble."""
+"""A certificate that expires within this time is reported as a trouble."""
 _SEQUENCE, _UTC_TIME, _VERSION = 0x30, 0x17, 0xA0
 
 

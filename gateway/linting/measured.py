@@ -48,4 +48,4 @@ MEASURED: Mapping[str, Gain] = {
     "number-bounds": Gain(119, 0.975, 0.975, 0.0, 0.0),
     "max-items": Gain(101, 0.743, 0.743, 0.0, 0.0),
 }
-"""By name of the rule. A rule without an entry concerns cost or certainty, or what the bundled model cannot show."""
+"""By rule. A rule without an entry concerns cost or certainty, or cannot be shown with the bundled model."""

@@ -14,7 +14,7 @@ from sluicegate.gateway.linting.rules import Advice, advise
 from sluicegate.gateway.linting.walk import places, properties_of
 
 _SHOWN = 6
-"""Places of one rule that are printed; `--json` has all."""
+"""Most places of one rule that are printed; `--json` has all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class LintReport:
     costs: SchemaCosts
     not_enforced: Sequence[str] = ()
     error: str = ""
-    """Why the schema cannot be served; "" where it can."""
+    """Why the schema cannot be served; '' = it can."""
 
     def as_json(self) -> dict[str, Any]:
         advice = [{**asdict(one), "measured": _gain(one.rule)} for one in self.advice]

@@ -20,12 +20,12 @@ from sluicegate.gateway.settings import PromptSettings
 from sluicegate.plugins import Document, Message, Parts, Request, RequestError, ServedModel
 
 Run = Callable[..., Awaitable[Any]]
-"""(bytes, function, arguments) -> its result: the caller decides where the function runs."""
+"""Maps (bytes, function, arguments) to the function's result: the caller decides where it runs."""
 CHARS_PER_TOKEN = 3
-"""Characters that count as a token of another server's model; rather too few than too many."""
+"""Characters counted as one token of another server's model; a low estimate, so that texts are rather overestimated."""
 SUMMARY_SHARE = 0.25
 TEMPLATE_TOKENS = 64
-"""Allowance for what a chat template adds."""
+"""Allowance for the tokens that a chat template adds."""
 
 
 async def at_once(nbytes: int, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -10,16 +10,16 @@ from sluicegate.plugins import Document
 
 Order = Literal["edges", "score", "given"]
 Count = Callable[[str], int]
-"""Tokens of a text."""
+"""Returns the number of tokens of a text."""
 CUT_NOTE = " [...]"
 LEAST_TOKENS = 16
-"""Less of a document than this is not worth showing."""
+"""A shorter rest of a document is not worth showing."""
 LONGEST_SOURCE = 500
-"""Characters that name where a document comes from."""
+"""Most characters of a document's source."""
 LINES = frozenset({"Cc", "Zl", "Zp"})
-"""Categories of Unicode that can begin a new line, or hide what stands before them."""
+"""Unicode categories of characters that can begin a new line, or hide what precedes them."""
 WINDOW_CHARS = 32_768
-"""Longer texts are counted so much at a time, so that little is tokenised of one that does not fit."""
+"""Longer texts are counted in parts of this size, so that little is tokenised of one that does not fit."""
 
 
 def fitting(documents: Sequence[Document], budget: int, count: Count) -> tuple[list[Document], list[Document]]:

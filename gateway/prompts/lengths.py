@@ -16,17 +16,17 @@ import orjson
 from sluicegate.plugins import ContextLengthExceeded, Message, Request, RequestError, Sampling, ServedModel
 
 SHORT = 4096
-"""Characters of messages that are not worth a check: tokenising them is cheap."""
+"""Messages of at most this many characters are not checked: tokenising them is cheap."""
 COMPOSED = 4
-"""Bytes that canonical composition turns into one, at most: a letter with three accents."""
+"""Most bytes that canonical composition turns into one: a letter with three accents."""
 WINDOW_CHARS = 32_768
 USUAL_CHARS = 8
-"""Of a token: more than any common text has."""
+"""More characters per token than any common text has."""
 MAX_MARK_CHARS = 16_384
-"""Of all stop strings of a request, and of all its forbidden words."""
+"""Most characters of all stop strings of a request, and of all its forbidden words."""
 MAX_BIASES = 8192
 SURE = 1.25
-"""Windows cut tokens apart, so a text is refused only from so many times the limit."""
+"""Windows split tokens, so a text is refused only above this many times the limit."""
 
 
 class Lengths:

@@ -11,7 +11,7 @@ from sluicegate.gateway.prompts.documents import Count
 from sluicegate.plugins import ConfigurationError, Document
 
 Summarise = Callable[[Sequence[Document], str, int, Count], Awaitable[str]]
-"""(documents, question, tokens it may have, how to count them) -> text; "" for nothing worth saying."""
+"""Maps (documents, question, tokens allowed, token counter) to a text; '' = nothing worth saying."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 MAX_SENTENCES = 2000
 MAX_CHARS = 200_000

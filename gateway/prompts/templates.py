@@ -37,7 +37,7 @@ class TemplateExample:
     user: str
     """A question."""
     assistant: str
-    """The answer to it that the model is shown."""
+    """The answer that the model is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,11 @@ class TemplateSettings:
     system: str = ""
     """The system message, with variables in `{{ }}`; empty = none."""
     user: str = PLAIN_FRAME
-    """The frame of the question: `{{ question }}`, and `{{ context }}` for the documents."""
+    """Frame of the question: `{{ question }}`, and `{{ context }}` for the documents."""
     examples: tuple[TemplateExample, ...] = ()
     """Put between the system message and the question."""
     context_tokens: int | None = None
-    """That documents may fill; none = `context_share` of the model's context."""
+    """Most tokens of documents; none = `context_share` of the model's context."""
 
 
 @dataclass(frozen=True, slots=True)

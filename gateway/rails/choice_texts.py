@@ -21,7 +21,7 @@ class WindowedText:
     fed: int = 0
     closed: bool = False
     is_open_call: bool = False
-    """The opening of the call has left."""
+    """Whether the opening of the call was sent."""
     released: list[str] = field(default_factory=list)
     withheld: list[str] = field(default_factory=list)
     redactions: list[Redaction] = field(default_factory=list)
@@ -44,11 +44,11 @@ class WindowedText:
 class ChoiceTexts:
     index: int
     at: WindowedText | None = None
-    """The text that the stream stands in; None before its first piece."""
+    """The text that the stream is in; None before its first piece."""
     texts: dict[tuple[Channel, int], WindowedText] = field(default_factory=dict)
     """In the order in which they began."""
     behind: int = 0
-    """Characters that wait in the windows of other texts than `at`."""
+    """Characters that wait in the windows of texts other than `at`."""
     in_front: int = 0
     """Characters that wait for a judge, before any window."""
     logprobs: list[TokenLogprob] = field(default_factory=list)
@@ -56,14 +56,14 @@ class ChoiceTexts:
     refusal: str | None = None
     closed: ClosedBy = ""
     stopped_by: str = ""
-    """One of the request's stop strings, if it ended the choice."""
+    """The stop string of the request that ended the choice, if one did."""
     waiting_since: float | None = None
-    """When text began to be held that has not left yet; `most` is how many characters at once."""
+    """When the text that is now held began to be held; `most` is the most characters held at once."""
     most: int = 0
     asked: bool = False
-    """A rail wants a person to look: nothing more leaves, and the rest goes to the review."""
+    """Whether a rail wants a person to look: nothing more is released, and the rest goes to the review."""
     ended: FinishReason | None = None
-    """How a withheld choice ended by itself."""
+    """Finish reason of a withheld choice."""
 
     @property
     def unclosed(self) -> list[WindowedText]:

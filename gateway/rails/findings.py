@@ -16,7 +16,7 @@ WHY = {
     "redaction_refused": "The answer was stopped: what {rail!r} takes out of it cannot be replaced where it stood.",
     "not_json": "The answer was stopped: it is not the JSON text that was asked for.",
 }
-"""By what ended a choice, where that is no finding of a rail."""
+"""Reasons by what ended a choice, where that is no finding of a rail."""
 GRAVITY = ("pass", "shadow redact", "shadow escalate", "shadow block", "redact", "escalate", "block", "failed")
 
 
@@ -27,13 +27,13 @@ class Findings:
         """Begin without findings of `rails`."""
         self.outcomes = dict.fromkeys(rails, "pass")
         self.asked: list[tuple[str, str]] = []
-        """(rail, reason) of every place that a person is to look at."""
+        """(rail, reason) of every place that a person should look at."""
         self.failures: list[str] = []
-        """Rails that failed, in the order they did."""
+        """Rails that failed, in that order."""
         self.reasons: dict[str, str] = {}
         """Why a rail stopped a choice, for operators."""
         self.scores: Mapping[str, Mapping[str, float]] = {}
-        """The worst that judges gave."""
+        """The worst scores that judges gave."""
         self._redacted: dict[str, Counter[str]] = {}
         self._categories: dict[str, Counter[str]] = {}
 

@@ -41,7 +41,7 @@ class RailHealth:
         self._idle = asyncio.Event()
         self._idle.set()
         self.workers = Workers()
-        """For rails that run a model: they are slow, and nothing else shall wait for them."""
+        """Threads for rails that run a model: these are slow, and nothing else should wait for them."""
 
     def entered(self) -> None:
         self._requests += 1

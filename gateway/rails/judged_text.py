@@ -19,7 +19,7 @@ from sluicegate.plugins import AwaitedSession, Channel, Piece, Verdict
 from sluicegate.safety import JudgeSession, RailPolicy, Released, check_verdict, decoded_escape
 
 PART = 64
-"""Characters that judges are given at a time, so that the time of a call is that of one judgement or two."""
+"""Characters passed to judges at a time, so that a call takes the time of one or two judgements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ class ActiveJudge:
     rail_policy: RailPolicy
     budget_s: float
     reads_states: bool = False
-    """It goes by the model's states, and is told of them by `look`."""
+    """Whether it judges by the model's states, which it receives through `look`."""
     is_ours: bool = False
-    """It heeds its cancellation, so that no task of its own has to contain it."""
+    """Whether it obeys its cancellation, so that it needs no task of its own to contain it."""
     clear_to: int = 0
     silent: bool = False
-    """It blocked, and that ended nothing; or it failed, and may."""
+    """Whether it no longer judges: it blocked without ending the text, or it failed and is allowed to."""
     seconds: float = 0.0
     scores: dict[str, float] = field(default_factory=dict)
 
@@ -155,7 +155,7 @@ class JudgedText:
     closed: bool = False
     stopped: bool = False
     failed: tuple[str, Exception] | None = None
-    """The judge that failed and must not, and how."""
+    """The judge whose failure must end the answer, and its error."""
     _counting: list[ActiveJudge] = field(init=False)
     _pieces: deque[Piece] = field(default_factory=deque)
     _fed: int = 0  # characters that judges were given

@@ -34,12 +34,12 @@ from sluicegate.safety import JudgeRail, Released, WindowLimits
 
 log = logging.getLogger("sluicegate.rails")
 LONGEST_S = 60.0
-"""For one judgement, where neither the operator nor the rail says how long it may take."""
+"""Time limit of one judgement where neither the operator nor the rail sets one."""
 Key = tuple[Channel, int]
 
 
 _Shown = tuple[str, Sequence[Mapping[str, float]]]
-"""A text, and what probes say of its tokens."""
+"""A text, and the probes' scores of its tokens."""
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class Judging:
         self._shadows: dict[tuple[int, Channel, int], list[_Shadow]] = {}
         self._judges: list[ActiveJudge] = []
         self.failure: StageFailed | None = None
-        """Raise this once the steps before it are dealt with."""
+        """To be raised once the steps before it are handled."""
 
     def __bool__(self) -> bool:
         return bool(self._rails)

@@ -42,19 +42,19 @@ class PolicySettings:
     """One table of `[policies]`. A list that is given must fit: its patterns have `*` for any run of characters."""
 
     keys: tuple[str, ...] | None = None
-    """Ids of keys that the policy claims."""
+    """Ids of keys that the policy applies to."""
     tenants: tuple[str, ...] | None = None
-    """Tenants that it claims."""
+    """Tenants that it applies to."""
     teams: tuple[str, ...] | None = None
-    """Teams that it claims."""
+    """Teams that it applies to."""
     models: tuple[str, ...] | None = None
-    """Models that it claims, by the name that was asked for."""
+    """Models that it applies to, by the name in the request."""
     routes: tuple[str, ...] | None = None
-    """Paths of the API that it claims."""
+    """Paths of the API that it applies to."""
     screen: RailTables = field(default_factory=dict)
-    """How rails on what comes in act, by their names."""
+    """How input rails act, by name."""
     moderate: RailTables = field(default_factory=dict)
-    """How rails on what goes out act, by their names."""
+    """How output rails act, by name."""
     max_hold: Count | None = None
     """Characters of an answer that may be held before it is blocked; none = 8192."""
 

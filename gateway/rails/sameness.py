@@ -10,7 +10,7 @@ from sluicegate.gateway.rails.guard_model import EngineGuard
 from sluicegate.plugins import Caller, ConfigurationError, Generator
 
 MOST_TOKENS = 4
-"""Of a verdict: one word, and room for a mark before it."""
+"""Most tokens of a verdict: one word, and room for a mark before it."""
 
 
 def bind_sameness(where: str, judge: ServedSameness, generator: Generator) -> None:

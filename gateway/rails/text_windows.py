@@ -10,7 +10,7 @@ from sluicegate.plugins import Caller, Channel, ClearingSession, OutputRail, Req
 from sluicegate.safety import HoldbackWindow, JsonWindow, UnchangedWindow, WindowLimits, redactor_for
 
 OF_A_FORM = custom_parameters({"pattern": ""})
-"""For arguments whose text follows a grammar: nobody knows what else the grammar would take in place of a part."""
+"""For arguments whose text follows a grammar: it is unknown what the grammar would accept in place of a part."""
 
 
 class Windows:

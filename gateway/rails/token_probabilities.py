@@ -18,9 +18,9 @@ from sluicegate.plugins import TokenLogprob
 from sluicegate.safety import Redaction
 
 CONTEXT = 64
-"""Characters before an alternative that it is read with."""
+"""Characters before an alternative that are decoded with it."""
 LONGEST = 256
-"""Bytes of an alternative; no tokenizer has longer tokens."""
+"""Most bytes of an alternative; no tokenizer has longer tokens."""
 _APART = "\n\u2603\n"  # no rule reads across it
 Top = tuple[tuple[int, str, bytes, float], ...]
 

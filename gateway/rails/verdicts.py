@@ -18,9 +18,9 @@ from sluicegate.plugins import Mark, Message, Request, ScreenResult, Text, texts
 ACTIONS = ("pass", "redact", "block", "escalate")
 WORST = {"pass": 0, "redact": 1, "escalate": 2, "block": 3}
 MAX_REASON, MAX_TOLD = 1_000, 300
-"""Characters; what is longer is cut."""
+"""Most characters of a reason, and of a reported one; longer ones are cut."""
 MAX_GROWTH, MAX_NEW = 16, 1_000_000
-"""New texts have at most so many times the characters of what they replace, and so many more."""
+"""A new text may have at most `MAX_GROWTH` times the characters of the one it replaces, and at most `MAX_NEW` more."""
 MAX_MARKS, MAX_LABEL, MAX_CATEGORY = 10_000, 128, 64
 MAX_RESTORE, MAX_PLACEHOLDER = 10_000, 200
 

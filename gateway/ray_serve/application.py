@@ -21,9 +21,10 @@ from sluicegate.gateway.settings import RayEngineSettings, RayGatewaySettings, R
 
 GATEWAY, ENGINE = "gateway", "engine"
 OPEN_REQUESTS = 10_000
-"""Of one replica: what bounds them are the gateway's limits and the engine's queue, which answer in words."""
+"""Most open requests of one replica. What really bounds them are the gateway's limits and the engine's queue, which
+answer with an error that says why."""
 GRACE_S = 5.0
-"""Beyond `drain_s`: for books and batches to be put down."""
+"""Extra time beyond `drain_s`, for saving books and batches."""
 HEALTH_S, HEALTH_LIMIT_S = 5.0, 30.0
 
 

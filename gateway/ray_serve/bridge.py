@@ -21,7 +21,7 @@ from sluicegate.gateway.upstream.transport.choice import beginnings
 log = logging.getLogger("sluicegate.ray")
 PATH = "/v1/chat/completions"
 MOST_BYTES = 1 << 30
-"""The gateway has bounded bodies before."""
+"""Upper bound of a body; the gateway has checked its own limit before."""
 PASSED = frozenset(("content-type", "accept", "traceparent"))
 RETURNED = frozenset(("content-type", "retry-after"))
 

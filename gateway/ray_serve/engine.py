@@ -20,7 +20,7 @@ from sluicegate.plugins import ServiceError, TroubleReporter
 from sluicegate.plugins.compiled.builder import compiling
 
 FIRST_TEXTS_S = 10.0
-"""First texts of so long are what is reported."""
+"""First texts of this period are reported."""
 
 
 class EngineReplica:

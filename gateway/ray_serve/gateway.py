@@ -22,7 +22,7 @@ from sluicegate.gateway.telemetry.logs import begin_log
 from sluicegate.plugins.compiled.builder import compiling
 
 KEY_ENV = "SLUICEGATE_ENGINE_KEY"
-"""Of this process alone: the key of the bridge to the engines."""
+"""Holds, in this process only, the key of the bridge to the engines."""
 
 
 class GatewayReplica:

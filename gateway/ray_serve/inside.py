@@ -11,7 +11,7 @@ from sluicegate.gateway.ray_serve.messages import AnswerHead, EngineRequest
 
 PATH = "/v1/chat/completions"
 AHEAD = 64
-"""Messages that the application may be ahead of who reads them."""
+"""Most messages by which the application may be ahead of the reader."""
 
 
 async def answers(app: ASGIApp, request: EngineRequest) -> AsyncIterator[AnswerHead | bytes]:

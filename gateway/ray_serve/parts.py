@@ -29,11 +29,11 @@ from sluicegate.plugins import ConfigurationError
 
 ENGINE, UPSTREAM = "engine", "upstream"
 MODELS_AT_ONCE = 10_000
-"""Requests of one gateway that may be with the engines at a time; limits of keys and models come first."""
+"""Most requests of one gateway at the engines; limits of keys and models apply before."""
 NEVER = 1_000_000_000
-"""Failures that open a breaker: Serve itself sends nothing to replicas that are not well."""
+"""Failures that open a breaker: practically never, since Serve itself avoids unhealthy replicas."""
 REPLICAS = 1024
-"""Of one machine."""
+"""Most replicas on one machine."""
 
 
 def check_for_ray(settings: Settings) -> None:

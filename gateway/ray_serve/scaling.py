@@ -14,7 +14,8 @@ from typing import Any
 
 CALM = 0.7
 MOST_AT_ONCE = 2.0
-"""At most twice as many in one step: first texts that are ten times too late do not call for ten times the machines."""
+"""Largest factor of one scaling step: first texts that are ten times too late do not call for ten times the
+machines."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from sluicegate.plugins import Trouble
 
 EVERY_S = 5.0
 SILENT_S = 30.0
-"""A disk that has not answered for so long (a network file system that is away) is reported."""
+"""A disk that does not answer for this long (such as an unreachable network file system) is reported."""
 
 
 class DiskSpace(Collector):

@@ -22,14 +22,14 @@ from sluicegate.plugins import Answer, AuthenticationError, NotFound, Request, T
 log = logging.getLogger("sluicegate.recording")
 _NEVER_KEPT = frozenset({"cancelled", AuthenticationError.code, AuthenticationError.missing})
 TRIM_EVERY = 30
-"""Flushes from one look at age and bytes to the next."""
+"""Flushes between two checks of age and size."""
 MAX_WAITING_BYTES = 32 * 1024**2
 DAMAGED = (
     "requests of some callers are not recorded: the keys that seal them are damaged; the log names them, and "
     "DELETE /admin/recordings?key=ID takes what was recorded of one, with its key"
 )
 Costs = Callable[[str, Usage], int]
-"""Billionths of what tokens of a model cost."""
+"""Cost of a model's tokens, in billionths."""
 
 
 class RequestRecorder:

@@ -22,7 +22,7 @@ from sluicegate.plugins import ServiceError
 KEY_BYTES = 32
 KEYS = "recording keys"
 UNREADABLE = (ValueError, TypeError)
-"""What bytes raise that nobody here wrote so."""
+"""Errors raised by bytes that this gateway did not write."""
 
 
 class RecordingDamaged(ServiceError):

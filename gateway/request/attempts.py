@@ -29,7 +29,7 @@ ELSEWHERE = (Overloaded, GenerationFailed, UpstreamFailed)
 MAX_ATTEMPTS = 3
 """Generations tried for one non-streamed structured answer before giving up; more than one is already a bug."""
 SHORTEST = 3
-"""Characters of a forbidden text; to forbid less would forbid half of all words."""
+"""Fewest characters of a forbidden text; a shorter one would forbid half of all words."""
 
 
 class Attempts:

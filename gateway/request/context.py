@@ -50,21 +50,21 @@ class RequestOrigin:
 
     trace: TraceIds
     stages: Stages
-    """Those in place when it was opened; it ends on them, whatever is configured meanwhile."""
+    """The stages at the time it arrived; it keeps them, whatever is configured later."""
     route: str = ""
-    """The path it came by."""
+    """Path of the API."""
     approved: frozenset[str] = frozenset()
-    """Input rails that wanted a person to look, who agreed."""
+    """Input rails that wanted a review, which approved the request."""
     lead: str = field(default="", repr=False)
-    """The end of the text that the answer continues, as the client sent it: the client joins the two."""
+    """End of the text that the answer continues, as the client sent it; the client joins both."""
     operation: str = semconv.OPERATION_CHAT
-    """What is asked for, by its name in traces."""
+    """The requested operation, by its name in traces."""
     received: Request | None = field(default=None, repr=False)
-    """The request before any rail or template changed a word of it."""
+    """The request before any rail or template changed it."""
     started_at: float = field(default_factory=time.perf_counter)
     """When it arrived."""
     waited_s: float = 0.0
-    """From then until it was read."""
+    """Seconds from arrival until the request was read."""
     created_s: int = field(default_factory=lambda: int(time.time()))
 
 
@@ -75,20 +75,20 @@ class Attempt:
     prompt: Prompt | None = None
     question: CacheQuestion | None = None
     recalls: list[tuple[str, TieredCache, Recall]] = field(default_factory=list)
-    """What each cache said, for keeping the answer later."""
+    """Result of each cache's look-up, for storing the answer later."""
     hit: CacheHit | None = None
     cached: tuple[Answer, ...] | None = None
     seat: Seat[SharedResult] | None = None
-    """Among equal requests that run at the same time."""
+    """Its place among identical requests that run at the same time."""
     ticket: QueueTicket | None = None
-    """At the model, where that has a queue."""
+    """Its place in the model's queue, if the model has one."""
     awaited: FirstTextWait | None = None
-    """The first text, where load is shed by how those come."""
+    """Its wait for the first text, where load is shed by those waits."""
     shape: Shape = PLAIN
-    """Of the whole output, thoughts and calls of tools included."""
+    """Shape of the whole output, reasoning and tool calls included."""
     grammar: CompiledGrammar | None = None
     tool_grammars: Mapping[str, CompiledGrammar] = field(default_factory=dict)
-    """Of the arguments of tools, or of the texts of custom ones, where another server calls them."""
+    """Grammars of tools' arguments, or of custom tools' texts, if another server calls them."""
     generation: Generation | None = None
 
     def give_up(self) -> None:
@@ -110,9 +110,9 @@ class Safety:
     policy: Policy = EVERYTHING
     output_rails: list[tuple[str, OutputRail]] = field(default_factory=list)
     restore: dict[str, str] = field(default_factory=dict, repr=False)
-    """Placeholders that stand for values which this caller may see."""
+    """Placeholders -> values that this caller may see."""
     unenforced: list[str] = field(default_factory=list)
-    """Rails that did not act, by slot and name, and why."""
+    """Rails that did not act: slot, name and reason."""
 
 
 @dataclass(slots=True)
@@ -133,51 +133,51 @@ class Exchange:
     caller: Caller = NOBODY
     model: ServedModel | None = None
     screened: Request | None = None
-    """The request as the input rails left it."""
+    """The request after the input rails."""
     draw: VersionDraw | None = None
-    """How the version was drawn, where several stand behind the name."""
+    """How the version was drawn, where a name has several."""
     elsewhere: str = ""
-    """Who does the work where no model does: `mcp/` and the name of a server."""
+    """`mcp/` and the server's name, if no model but a tool does the work."""
     tool: ToolCallRecord | None = None
-    """What is called there."""
+    """The tool that is called there."""
     safety: Safety = field(default_factory=Safety)
     attempt: Attempt = field(default_factory=Attempt)
     unarranged: Request | None = None
-    """The request before documents were fitted to the model, if it has any."""
+    """The request before documents were fitted into the model's context, if it has any."""
     failed: list[str] = field(default_factory=list)
-    """Models that could not answer it."""
+    """Models that failed to answer it."""
     spent: Usage = NOTHING
-    """What other servers were paid for generations before this one, whose answers nobody got."""
+    """Usage paid to other servers for earlier generations whose answers were discarded."""
     earlier_tries: tuple[Try, ...] = ()
-    """At other servers, for those generations."""
+    """Attempts at other servers during those generations."""
     read: Usage = NOTHING
-    """What was read where nothing is generated."""
+    """Usage of an operation that generates nothing."""
     moderation: Moderation | None = None
     question: str | None = field(default=None, repr=False)
-    """What documents are to be found for, as the caller wrote it; None = none are."""
+    """The question to find documents for, as the caller wrote it; None = retrieve nothing."""
     retrieved: Retrieved | None = field(default=None, repr=False)
     citations: list[tuple[int, Citation]] = field(default_factory=list, repr=False)
-    """By choice."""
+    """(choice, citation)."""
     delivery: Delivery = field(default_factory=Delivery)
     answers: list[Answer] = field(default_factory=list)
     thought_tokens: int = 0
     ignored: tuple[str, ...] = ()
-    """Paths of fields that the caller sent and nothing here uses."""
+    """Paths of fields that the caller sent and that have no effect here."""
     review: Mapping[str, str] | None = None
-    """Where the outcome can be fetched, if part of it waits for a person."""
+    """Where to fetch the outcome, if part of it waits for a review."""
     decisions: list[Decision] = field(default_factory=list)
     error: str | None = None
     by_caller: bool = False
-    """`error` is the caller's to mend."""
+    """Whether the caller can correct `error`."""
     broken: bool = False
-    """An answer broke what was asked, even if a better one left in its place."""
+    """Whether an answer violated its constraint, even if a valid one was sent in its place."""
     duration_s: float = 0.0
-    """Once it has ended."""
+    """Set when the request has ended."""
     failure: ReportedError | None = None
-    """What the caller was told of it."""
+    """The error that the caller got."""
     recorded: bool = False
     stages: Stages = field(init=False, repr=False)
-    """Those of `entry`, which is asked for them some twenty times."""
+    """The stages of `entry`, copied because they are needed about twenty times."""
 
     def __post_init__(self) -> None:
         self.stages = self.entry.stages

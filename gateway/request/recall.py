@@ -16,7 +16,7 @@ from sluicegate.plugins import Answer, Caller, Request, Reuse, ServedModel, Usag
 log = logging.getLogger("sluicegate.recall")
 USUAL = Reuse()
 DIGESTED = 64 * 1024
-"""Bytes that become a cache key within a millisecond or two."""
+"""Bytes that can be hashed to a cache key within one or two milliseconds."""
 
 
 async def recall(exchange: Exchange, validator: Validator) -> None:

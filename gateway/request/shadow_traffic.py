@@ -15,7 +15,7 @@ from sluicegate.plugins import Caller, SluicegateError
 
 log = logging.getLogger("sluicegate.shadow")
 MAX_RUNNING = 8
-"""Copies that run at a time; more are skipped and counted, so that shadows never pile up."""
+"""Most copies that run at a time; further ones are skipped and counted, so that they never pile up."""
 PRIORITY = 20
 TENANT = "shadow"
 

@@ -56,7 +56,7 @@ from sluicegate.plugins import (
 
 log = logging.getLogger("sluicegate.pipeline")
 BATCH_PRIORITY = 10
-"""Of a batch's lines: behind everybody who waits."""
+"""Priority of a batch's lines: behind all interactive requests."""
 _USES = {
     "embed": "it makes embeddings",
     "score": "it reranks and scores",

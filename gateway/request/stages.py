@@ -48,13 +48,13 @@ class Stages:
     prompts: PromptBuilder = field(default_factory=lambda: PromptBuilder(PromptSettings()))
     queues: ModelQueues = field(default_factory=lambda: ModelQueues({}))
     deadline_s: float | None = None
-    """Of requests that name none and are no batch's."""
+    """Deadline of requests that set none and belong to no batch."""
     workers: Workers = field(default_factory=Workers)
     lengths: Lengths = field(default_factory=Lengths)
     retrieve: Sequence[tuple[str, Retriever]] = ()
     retrieval: RetrievalSettings = field(default_factory=RetrievalSettings)
     reranker: Reranker | None = None
     instead: Callable[..., str | None] = lambda *arguments: None
-    """`Routing.instead`: who answers where a model cannot."""
+    """`Routing.instead`: returns a model that answers in place of another."""
     drawn: Callable[[str], VersionDraw | None] = lambda request_id: None
-    """`Routing.drawn`: how the version was drawn that a request was just routed to."""
+    """`Routing.drawn`: how the version was drawn for the request that was just routed."""

@@ -14,11 +14,11 @@ class HttpRetrieverSettings:
     out."""
 
     url: str
-    """Where questions are POSTed to."""
+    """URL to which questions are POSTed."""
     key_env: str = ""
-    """The variable that holds its key, sent as a bearer token."""
+    """Environment variable with the key, which is sent as a bearer token."""
     count: Count = 32
-    """Documents that are asked for."""
+    """Documents to ask for."""
     max_bytes: Count = 4 * 1024 * 1024
     """A longer answer fails."""
     send_tenant: bool = False
@@ -33,17 +33,17 @@ class VectorSetSettings:
     """A vector set in Redis 8 (VADD, VSIM) whose elements have a JSON attribute with `text` and `source`."""
 
     url: str = "redis://127.0.0.1:6379/0"
-    """Of the Redis."""
+    """URL of the Redis."""
     key: str = "sluicegate:documents"
-    """Name of the set; `{tenant}` in it stands for the caller's tenant, so that tenants have sets of their own."""
+    """Name of the set; `{tenant}` in it is replaced by the caller's tenant, so that each tenant has its own set."""
     embedder: str = ""
     """As in the semantic cache: empty = hashed n-grams, `served:MODEL`, `folder:PATH`, a URL with its model."""
     embedder_key_env: str = ""
-    """The variable that holds the key of that API."""
+    """Environment variable with the key of that API."""
     count: Count = 32
-    """Documents that are asked for."""
+    """Documents to ask for."""
     tls_ca_file: str | None = None
-    """PEM file of the authority, for `rediss://`."""
+    """PEM file of the certificate authority, for `rediss://`."""
 
     def __post_init__(self) -> None:
         check_redis_address("url", self.url)

@@ -36,14 +36,14 @@ from sluicegate.plugins import (
 log = logging.getLogger("sluicegate.review")
 T = TypeVar("T")
 RECENT = 256
-"""Refused requests remembered, in memory only, so that a false positive can be reported by its id."""
+"""Refused requests remembered, in memory only, so that a false positive can be reported by its request id."""
 
 CLAIM_S = 15.0
-"""How long after a gateway was last heard of another may answer what it was answering."""
+"""How long after a gateway's last sign of life another one may take over its answer."""
 AGAIN_S = 0.1
 UNREADABLE = "review_unreadable"
 LOOK_S = 5.0
-"""How often a store that failed is looked at again."""
+"""How often a failed store is tried again."""
 
 
 class ReviewQueue:
@@ -58,7 +58,7 @@ class ReviewQueue:
     ) -> None:
         """Make a queue on `store`. `place`: the file of the store, where it has one of its own."""
         self._running: dict[str, asyncio.Lock] = {}
-        """One lock for each approved request that is being answered here now."""
+        """A lock for each approved request that this gateway is answering."""
         self._name = uuid.uuid4().hex
         self._store = store
         self._settings = settings

@@ -25,9 +25,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 STAKES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
-"""Shares of the largest stake that cannot lose more than the wealth; one bettor each."""
+"""Bets of the individual bettors, as fractions of the largest stake that cannot lose more than the wealth."""
 PRIOR, PRIOR_WEIGHT = 0.1, 10.0
-"""Where the running mean begins: it narrows the bets and changes no error."""
+"""Initial value and weight of the running mean: it narrows the bets and does not affect the error bounds."""
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class Ranks:
     newest: list[float] = field(default_factory=list)
     KEPT = 200
     LEAST = 10
-    """Before so many, nobody can say what is slow."""
+    """Fewest times before one can be called slow."""
 
     def of(self, seconds: float) -> float | None:
         if len(self.newest) < self.LEAST:

@@ -23,7 +23,7 @@ from sluicegate.plugins import Caller, Constraint, Message, Request, Sampling, S
 
 log = logging.getLogger("sluicegate.rollout")
 MAX_RUNNING = 4
-"""Judgements at a time; what is drawn beyond them is skipped."""
+"""Most judgements at a time; further samples are skipped."""
 PRIORITY = 20
 MAX_TOKENS = 400
 TENANT = "judge"

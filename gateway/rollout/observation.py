@@ -13,7 +13,7 @@ from sluicegate.gateway.telemetry.tries import INVALID
 from sluicegate.plugins import Answer, ConfigurationError
 
 LEFT = "cancelled"
-"""The client did not wait for the end: how long it waited still says something of a version that hangs."""
+"""The client disconnected: how long it waited still says something about a version that hangs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Observation:
     seconds: float | None = None
     counts: bool = True
     by: str = ""
-    """Who said it, where a caller did: a short digest, which several callers may share."""
+    """For feedback, a short digest of the caller; several callers may share one."""
 
     def to_json(self) -> str:
         kept = asdict(self)

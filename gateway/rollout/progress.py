@@ -29,9 +29,9 @@ class RolloutDecision:
     by: str
     reason: str
     share: float
-    """Of the canary, from then on."""
+    """Share of the canary from then on."""
     requests: int
-    """Of both versions that had been seen."""
+    """Requests of both versions seen so far."""
     metric: str = ""
     evidence: float | None = None
     needed: float | None = None
@@ -47,13 +47,13 @@ class Rollout:
     state: State = "running"
     step: int = 0
     since_s: float = 0.0
-    """When the step began."""
+    """Start of the current step."""
     at_step: int = 0
-    """Requests of the canary that ended since."""
+    """Requests of the canary that ended in this step."""
     evidence: dict[str, Evidence] = field(default_factory=dict)
     ranks: Ranks = field(default_factory=Ranks)
     speakers: dict[str, int] = field(default_factory=dict)
-    """Scores of feedback that counted, by caller."""
+    """Number of feedback scores that counted, by caller."""
     decisions: list[RolloutDecision] = field(default_factory=list)
     pending: RolloutDecision | None = None
 

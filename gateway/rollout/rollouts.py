@@ -26,7 +26,7 @@ log = logging.getLogger("sluicegate.rollout")
 TICK_S = 0.5
 LEASE_S = 10.0
 MAX_WAITING = 20_000
-"""Observations that wait for a database which is away; further ones are left out and counted."""
+"""Most observations that wait for an unreachable database; further ones are dropped and counted."""
 BY = "rollout"
 
 
@@ -61,7 +61,7 @@ class Rollouts:
         self._flushing: asyncio.Task[None] | None = None
         self._number = 0
         self._sent = 0
-        """How many of `_waiting` were sent under that number and not answered: the same ones are sent again."""
+        """How many of `_waiting` were sent under the current number without an answer: the same ones are sent again."""
 
     @property
     def found(self) -> Mapping[str, Rollout]:

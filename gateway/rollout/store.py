@@ -16,11 +16,11 @@ from sluicegate.plugins import ConfigurationError
 log = logging.getLogger("sluicegate.rollout")
 T = TypeVar("T")
 Edit = Callable[[Rollout | None, float], tuple[Rollout, T]]
-"""What it makes of a rollout, at a time in seconds, and what it says of that."""
+"""Maps a rollout and a time in seconds to the edited rollout and a result."""
 AT_ONCE = 2000
-"""Observations taken in one transaction."""
+"""Most observations applied in one transaction."""
 WRITERS_KEPT_S = 7 * 86_400.0
-"""How long the last batch of a gateway that writes no more is remembered."""
+"""How long the number of the last batch is kept for a gateway that writes no more."""
 UNREADABLE = (ValueError, TypeError, KeyError, ConfigurationError)
 
 

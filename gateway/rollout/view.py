@@ -10,7 +10,7 @@ from sluicegate.gateway.rollout.evidence import Arm, Wealth
 from sluicegate.gateway.rollout.progress import OPEN, Rollout
 
 MOST = 1e9
-"""Wealth is shown up to this."""
+"""Larger wealth is shown as this."""
 
 
 def view(found: Rollout, now_s: float) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 NEWEST = 0.05
-"""Weight of the newest request: the last forty or so decide."""
+"""Weight of the newest request: about the last forty decide."""
 OFTEN = 0.1
 FORGOTTEN = 0.005
 

@@ -29,7 +29,7 @@ class RouteChange:
 
 
 History = Sequence[RouteChange]
-"""Of one public name; the last change is in force."""
+"""Changes of one public name; the last one is in force."""
 Edit = Callable[[History], History]
 
 

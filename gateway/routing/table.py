@@ -28,7 +28,7 @@ from sluicegate.plugins.frozen import quick
 
 T = TypeVar("T")
 KEPT = 20
-"""Earlier weights that can be gone back to."""
+"""Earlier weights that a rollback can restore."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from sluicegate.gateway.routing.by_name import ByName
 from sluicegate.plugins import Caller, Request, ServedModel, read_settings, wrong_value
 
 PATTERN_READS = 20_000
-"""Characters of the last message that a rule's pattern looks at."""
+"""Most characters of the last message that a rule's pattern is matched against."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class TierRule:
     to: str
     """The model that answers."""
     min_chars: int | None = None
-    """Of all messages together."""
+    """Fewest characters of all messages together."""
     max_chars: int | None = None
-    """Of all messages together."""
+    """Most characters of all messages together."""
     matches: str | None = None
     """A regular expression (RE2) found in the last message."""
     structured: bool | None = None
@@ -46,15 +46,15 @@ class TierRule:
 @dataclass(frozen=True, slots=True)
 class TierSettings:
     default: str
-    """The model of requests that nothing else decides."""
+    """The model for requests that no rule and no example decides."""
     names: tuple[str, ...] = ("auto",)
-    """Public names that are decided here; others are taken as they are."""
+    """Public names that are routed here; all other names are left alone."""
     rules: tuple[TierRule, ...] = ()
-    """The first whose every condition holds decides."""
+    """The first rule whose conditions all hold decides."""
     examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Questions by tier."""
+    """Example questions by tier."""
     margin: float = 0.05
-    """How much nearer (cosine) the nearest tier must be."""
+    """How much nearer (in cosine) the nearest tier must be than the next."""
 
     def __post_init__(self) -> None:
         if self.examples and (len(self.examples) < 2 or not all(self.examples.values())):

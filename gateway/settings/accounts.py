@@ -14,7 +14,7 @@ class Limits:
     """What a key, or all keys of a team together, may use; None = as much as they like."""
 
     requests_per_minute: Number | None = None
-    """Of every kind."""
+    """Requests of every kind."""
     tokens_per_minute: Number | None = None
     """Prompt and answer together."""
     concurrency: Number | None = None
@@ -22,17 +22,17 @@ class Limits:
     budget_day: Money | None = None
     """Money of one day (UTC), in the currency of the prices."""
     budget_month: Money | None = None
-    """Money of one calendar month (UTC)."""
+    """Money of one calendar month (UTC), in the same currency."""
     run_calls: Number | None = None
-    """Requests and calls of tools of one run of an agent."""
+    """Requests and tool calls of one run of an agent."""
     run_tokens: Number | None = None
-    """Of one run, prompts, answers, arguments and results together."""
+    """Tokens of one run: prompts, answers, tool arguments and results together."""
     run_cost: Money | None = None
     """Money of one run."""
     run_s: Number | None = None
     """Seconds from the first request of a run to its last."""
     run_depth: Number | None = None
-    """Agents that may have called each other above a request."""
+    """How many agents may have called each other above a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ class PriceSettings:
     """What a million tokens of a model cost."""
 
     input: float = 0.0
-    """Of prompts."""
+    """Price of prompt tokens."""
     output: float = 0.0
-    """Of answers."""
+    """Price of answer tokens."""
     cached_input: float | None = None
-    """Prompt tokens whose KV blocks were reused; None = as `input`."""
+    """Price of prompt tokens whose KV blocks were reused; None = as `input`."""
     call: float = 0.0
-    """Of an MCP server, which is named `mcp/SERVER`: what one call costs besides."""
+    """For an MCP server, named `mcp/SERVER`: price of one call, in addition to its tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +54,21 @@ class AccountSettings:
     """Where keys, usage and shared limits are kept, and what tokens cost."""
 
     path: str = ""
-    """SQLite file with keys and usage; empty = only `[[keys]]`, and usage is forgotten at the end."""
+    """SQLite file with keys and usage; empty = only `[[keys]]`, and usage is lost when the process ends."""
     url: str = field(default="", repr=False)
-    """Redis that several gateways share instead: keys, usage, limits."""
+    """URL of a Redis that several gateways share instead: keys, usage, limits."""
     journal: str = ""
-    """Folder of what is not in the store yet, so that a killed gateway loses nothing; empty = beside `path`."""
+    """Folder for what is not in the store yet, so that a killed gateway loses nothing; empty = beside `path`."""
     flush_s: float = 1.0
-    """How often the journal moves into the store, and how soon a key changed elsewhere counts."""
+    """How often the journal is moved into the store, and how soon a key changed elsewhere takes effect."""
     keep_keys_s: float = 3600.0
     """How long the last known keys are served when the store has lost them or cannot be read."""
     sync: bool = False
-    """Have the disk confirm every line of the journal; without, a power failure may lose the last `flush_s`."""
+    """Make the disk confirm every line of the journal; otherwise a power failure may lose the last `flush_s`."""
     currency: str = "USD"
-    """Of all prices and budgets; only told, never converted."""
+    """Currency of all prices and budgets; only shown, never converted."""
     prices: Mapping[str, PriceSettings] = field(default_factory=dict)
-    """By model; `*` = every other."""
+    """Prices by model; `*` = every other model."""
     teams: Mapping[str, Limits] = field(default_factory=dict)
     """Limits by team."""
 
@@ -82,29 +82,29 @@ class KeySettings:
     """One API key; exactly one of `sha256` (hex of the key's UTF-8 bytes) and `key` is set."""
 
     id: str
-    """What logs, metrics and the books call the key."""
+    """Name of the key in logs, metrics and usage."""
     sha256: str = ""
     """Digest of the key, so that the file does not hold it."""
     key: str = field(default="", repr=False)
     """The key itself, in the clear."""
     tenant: str = ""
-    """Whose data it is: caches, files and batches of other tenants are never seen."""
+    """Owner of its data: caches, files and batches of other tenants are never visible."""
     team: str = ""
-    """Whose limits and budget count besides the key's own."""
+    """The team whose limits and budget also apply."""
     scopes: tuple[str, ...] = ()
     """`admin` opens everything under `/admin`."""
     models: tuple[str, ...] = ()
-    """Models this key may ask; none named = all."""
+    """Models this key may use; empty = all."""
     tools: tuple[str, ...] = ()
-    """Tools this key may let a model call; none named = all."""
+    """Tools this key may let a model call; empty = all."""
     mcp: tuple[str, ...] = ()
-    """Tools of MCP servers this key may call: `SERVER` or `SERVER/TOOL`, `*` for any characters; none named = those of
-    all servers that are `open`."""
+    """Tools of MCP servers this key may call: `SERVER` or `SERVER/TOOL`, `*` for any characters; empty = those of all
+    servers that are `open`."""
     routes: tuple[str, ...] = ()
-    """Paths this key may call, `*` at the end for all below; none named = all."""
+    """Paths this key may call, `*` at the end for all below; empty = all."""
     rails: tuple[str, ...] = ()
-    """Rails without which this key is not served."""
+    """Rails that must run for this key; without them it is refused."""
     expires: str = ""
-    """Date or time (ISO 8601, UTC where nothing else is said) from which the key is refused."""
+    """Date or time (ISO 8601, UTC unless it says otherwise) from which the key is refused."""
     limits: Limits = Limits()
-    """Of this key alone."""
+    """Limits of this key alone."""

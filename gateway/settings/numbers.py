@@ -8,6 +8,6 @@ from sluicegate.plugins import Within
 
 Part = Annotated[float, Within(0, 1)]
 MAX_LIMIT = 10**12
-"""No limit is higher: what is more than this is a slip, and past what stores can add up."""
+"""Highest limit that is accepted: a larger one is a mistake, and exceeds what stores can add up."""
 Number = Annotated[int, Within(0, MAX_LIMIT)]
 Money = Annotated[float, Within(0, MAX_LIMIT)]

@@ -16,15 +16,15 @@ class PromptSettings:
     """Templates and context documents."""
 
     folder: str = ""
-    """Files `NAME@VERSION.toml`."""
+    """Folder of files `NAME@VERSION.toml`."""
     templates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By `NAME@VERSION`, as in those files."""
+    """Templates by `NAME@VERSION`, with the fields of those files."""
     order: Literal["edges", "score", "given"] = "edges"
-    """Of documents: `edges` (best first and last), `score` (best first), `given`."""
+    """Order of documents: `edges` (best first and last), `score` (best first), `given`."""
     context_share: Part = 0.5
-    """Share of a model's context that documents get where nobody says more."""
+    """Share of a model's context that documents may fill by default."""
     summarise: str = ""
-    """Of what does not fit: `extractive`, or `module:function`; empty = left out."""
+    """How to summarise documents that do not fit: `extractive`, or `module:function`; empty = leave them out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,32 +32,33 @@ class RetrievalSettings:
     """Documents that retrievers find for a question."""
 
     always: bool = False
-    """For every question, unless the request says `retrieve: false`; otherwise for requests that say
+    """Retrieve for every question unless the request says `retrieve: false`; otherwise only for requests that say
     `retrieve: true`."""
     documents: Annotated[int, Within(1, 1000)] = 8
-    """That a model reads at most."""
+    """Most documents that a model reads."""
     candidates: Annotated[int, Within(1, 1024)] = 32
-    """The best of all retrievers together, which are reranked and screened."""
+    """Most candidates from all retrievers together that are reranked and screened; the best are kept."""
     max_chars: Annotated[int, Within(1, 10_000_000)] = 40_000
-    """Of all documents together; what does not fit is dropped."""
+    """Most characters of all documents together; what does not fit is dropped."""
     max_document_chars: Annotated[int, Within(1, 10_000_000)] = 8000
-    """Of one document; its end is cut."""
+    """Most characters of one document; its end is cut."""
     timeout_s: Annotated[float, Within(0.001, 3600)] = 2.0
-    """For each retriever; they are asked at the same time."""
+    """Time limit of each retriever; all are called at the same time."""
     rerank: str = ""
-    """A cross-encoder that is served here, or the URL of an API in Jina's shape, with its model behind `#`."""
+    """A cross-encoder served here, or the URL of an API in Jina's format followed by `#` and its model."""
     rerank_key_env: str = ""
-    """The variable that holds the key of that API."""
+    """Environment variable with the key of that API."""
     rerank_timeout_s: Annotated[float, Within(0.001, 3600)] = 5.0
-    """How long the reranker may take."""
+    """Time limit of the reranker."""
     min_score: float | None = None
-    """Documents below it are left out: the reranker's score, else the retriever's."""
+    """Least score of a document: the reranker's score, else the retriever's."""
     on_failure: Literal["refuse", "without"] = "refuse"
-    """What becomes of a request when a retriever or the reranker fails: a 502, or an answer without, which says so."""
+    """What happens when a retriever or the reranker fails: `refuse` with a 502, or answer `without` documents and say
+    so."""
     on_blocked: Literal["drop", "refuse"] = "drop"
-    """What becomes of a document that a rail refuses: it is left out, or the request is refused."""
+    """What happens to a document that a rail blocks: `drop` it, or `refuse` the request."""
     citations: bool = True
-    """Say in the answer which of its spans stand in which document."""
+    """Report which spans of the answer occur in which document."""
 
     def __post_init__(self) -> None:
         if "://" in self.rerank:

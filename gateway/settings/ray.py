@@ -20,13 +20,13 @@ class RayGatewaySettings:
     """Replicas that do all but compute: keys, limits, rails, cache, streams."""
 
     replicas: Count = 2
-    """The fewest."""
+    """Fewest replicas."""
     most_replicas: int = 0
-    """0 = as many as `replicas`, always."""
+    """Most replicas; 0 = always `replicas`."""
     cpus: float = 1.0
-    """Of each."""
+    """CPUs of each replica."""
     requests: Positive = 64.0
-    """Open requests of one replica that call for another one."""
+    """Open requests per replica above which another one is added."""
 
     def __post_init__(self) -> None:
         _check(self.replicas, self.most_replicas)
@@ -37,22 +37,22 @@ class RayEngineSettings:
     """Replicas that hold the models of `[stages.generate.engine]`."""
 
     replicas: Count = 1
-    """The fewest."""
+    """Fewest replicas."""
     most_replicas: int = 0
-    """0 = as many as `replicas`, always."""
+    """Most replicas; 0 = always `replicas`."""
     cpus: float = 1.0
-    """Of each."""
+    """CPUs of each replica."""
     gpus: float = 0.0
-    """Of each; a part of one is shared."""
+    """GPUs of each replica; a fraction shares one."""
     routing: Literal["prefix", "load"] = "prefix"
-    """Which replica answers: the one that has read the prompt's beginning, within a bound on load; or the one of two
-    drawn at random that has less to do."""
+    """Which replica answers: `prefix`, the one that has read the prompt's beginning, within a bound on load; `load`,
+    the less loaded of two drawn at random."""
     waiting: Positive = 4.0
-    """Requests of one replica that wait for a place, above which there are to be more replicas."""
+    """Waiting requests per replica above which replicas are added."""
     kv_usage: Share = 0.85
-    """Share of the KV cache in use, above which there are to be more."""
+    """Share of the KV cache in use above which replicas are added."""
     first_text_s: Positive = 2.0
-    """Seconds to the first text, above which there are to be more."""
+    """Seconds to the first text above which replicas are added."""
 
     def __post_init__(self) -> None:
         _check(self.replicas, self.most_replicas)
@@ -63,12 +63,12 @@ class RayEngineSettings:
 @dataclass(frozen=True, slots=True)
 class RaySettings:
     gateway: RayGatewaySettings = RayGatewaySettings()
-    """Replicas in front."""
+    """Replicas that serve HTTP."""
     engine: RayEngineSettings = RayEngineSettings()
-    """Replicas behind them, which compute."""
+    """Replicas behind them that compute."""
     up_s: float = 15.0
-    """How long more replicas have to be called for before there are more."""
+    """How long more replicas must be needed before they are added."""
     down_s: float = 300.0
-    """The same for fewer."""
+    """How long fewer must be enough before some are removed."""
     window_s: Positive = 15.0
-    """What is measured is averaged over so long."""
+    """Period over which measurements are averaged."""

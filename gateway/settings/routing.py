@@ -17,13 +17,13 @@ class OnlineChecks:
     """What holds of every good answer, whatever was asked."""
 
     must_match: tuple[str, ...] = ()
-    """Regular expressions (RE2), each to be found in the answer's text."""
+    """Regular expressions (RE2) that must each match the answer's text."""
     must_not_match: tuple[str, ...] = ()
-    """Regular expressions (RE2), none of them to be found in the answer's text."""
+    """Regular expressions (RE2) that must not match the answer's text."""
     min_chars: int = 0
-    """Of the answer's text."""
+    """Fewest characters of the answer's text."""
     max_chars: int = 0
-    """0 = any number."""
+    """Most characters of the answer's text; 0 = any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,35 +31,39 @@ class RolloutSettings:
     """How a new version takes over a public name by itself, or does not."""
 
     canary: str
-    """The served model that is new."""
+    """The new model, among those served."""
     baseline: str
-    """The one that it is to replace."""
+    """The model that it is to replace."""
     steps: tuple[float, ...] = (0.05, 0.25, 0.5)
-    """Shares of the canary, rising, each below 1; after the last it gets all."""
+    """Shares of the canary, rising, each below 1; after the last one it gets all requests."""
     hold_s: float = 600.0
-    """The least time at each step."""
+    """Shortest time at each step."""
     hold_requests: int = 50
-    """The fewest requests that the canary answers at each step."""
+    """Fewest requests that the canary must answer at each step."""
     alpha: Annotated[float, Within(above=0, below=1)] = 0.05
-    """Probability, at most, that a canary which is no worse is ever stopped; shared out by `weights`."""
+    """Upper bound on the probability that a canary which is no worse is ever stopped; divided among metrics by
+    `weights`."""
     beta: Annotated[float, Within(above=0, below=1)] = 0.05
-    """Probability, at most, that a canary which is worse by more than `tolerance` in a metric of `prove` gets all."""
+    """Upper bound on the probability that a canary which is worse by more than `tolerance` in a metric of `prove` gets
+    all requests."""
     tolerance: Mapping[RolloutMetric, Part] = field(default_factory=dict)
-    """By metric, how much worse counts as no worse, on its scale from 0 to 1; 0.1 where nothing is said."""
+    """By metric, how much worse still counts as no worse, on its scale from 0 to 1; 0.1 by default."""
     weights: Mapping[RolloutMetric, Money] = field(default_factory=dict)
-    """Parts of `alpha` by metric; 1 where nothing is said, 0 = the metric stops nothing."""
+    """Shares of `alpha` by metric; 1 by default, 0 = the metric stops nothing."""
     prove: tuple[RolloutMetric, ...] = ("failures", "validity", "safety", "latency", "checks", "judge")
-    """Metrics that have to show the canary fine before it gets all; those without any observation are named instead."""
+    """Metrics that must prove the canary good before it gets all requests; those without observations are reported
+    instead."""
     checks: OnlineChecks = OnlineChecks()
-    """What every answer is checked for; failures count in the metric `checks`."""
+    """Checks of every answer; failures count in the metric `checks`."""
     judge: str = ""
-    """A served model that marks answers; empty = none does."""
+    """A served model that rates answers; empty = none."""
     judge_share: Part = 0.1
-    """Of the answers, drawn at random."""
+    """Share of answers that it rates, drawn at random."""
     rubric: str = ""
-    """What the judge marks by; empty = whether the answer does what was asked."""
+    """What the judge rates by; empty = whether the answer does what was asked."""
     feedback_from_one: Annotated[float, Within(most=1, above=0)] = 1.0
-    """The largest share of the scores in `/v1/feedback` that one caller (a key) gives; those beyond do not count."""
+    """Largest share of the scores in `/v1/feedback` that may come from one caller (a key); further ones do not
+    count."""
 
     def __post_init__(self) -> None:
         shares = (0.0, *self.steps)
@@ -86,13 +90,13 @@ class RouteSettings:
     sticky: Literal["user", "tenant", "none"] = "user"
     """Who always gets the same version: `user` (of a tenant), `tenant`, or `none`."""
     fallback: tuple[str, ...] = ()
-    """Models that are asked, in order, where this one is overloaded or fails before anything has left."""
+    """Models tried in this order where this one is overloaded or fails before anything was sent."""
     shadow: str = ""
     """A model that gets a copy of some requests; its answers are only recorded."""
     shadow_share: Part = 1.0
-    """Of the requests that `shadow` gets a copy of, drawn at random."""
+    """Share of requests that `shadow` gets a copy of, drawn at random."""
     rollout: RolloutSettings | None = None
-    """A canary that is to take over by itself; `weights` are then its own."""
+    """A canary that takes over by itself; it then sets `weights`."""
 
     def __post_init__(self) -> None:
         if self.rollout is not None and self.weights:
@@ -106,19 +110,19 @@ class QueueSettings:
     """Places of one model, whoever asks."""
 
     max_running: int
-    """Requests that the model works on at the same time."""
+    """Most requests that the model works on at the same time."""
     max_waiting: int = 64
-    """Further ones that wait for a place; beyond, a 503."""
+    """Most further requests that wait; beyond that, a 503."""
     wait_s: float = 30.0
-    """How long one may wait before it gets a 503."""
+    """How long a request may wait before it gets a 503."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoutingSettings:
     models: Mapping[str, RouteSettings] = field(default_factory=dict)
-    """By public name."""
+    """Routes by public name."""
     queues: Mapping[str, QueueSettings] = field(default_factory=dict)
-    """By served model."""
+    """Queues by served model."""
     state: str = ""
-    """File that keeps changes of weights over a restart; empty = the configuration counts again. What rollouts have
-    seen lies beside it, in `FILE.rollouts`."""
+    """File that keeps changes of weights across restarts; empty = a restart restores the configured ones. The state of
+    rollouts is beside it, in `FILE.rollouts`."""

@@ -15,27 +15,27 @@ class TelemetrySettings:
     console: bool = True
     """Serve the page `/console`."""
     content: bool = False
-    """Put prompts and answers, after the rails, into traces and the console."""
+    """Include prompts and answers, after the rails, in traces and the console."""
     recent: int = 500
-    """Finished requests that the console can show in full from memory."""
+    """Finished requests kept in memory that the console can show in full."""
     history: str = ""
-    """A folder for what the console shows, which then outlives the process; empty = it is gone at the end."""
+    """Folder for the console's history, which then survives restarts; empty = it is lost when the process ends."""
     history_rows: Annotated[int, Within(1, 10_000_000)] = 100_000
-    """Requests in it; without a folder, lines of the newest 10,000 are kept."""
+    """Most requests in it; without a folder, lines of the newest 10,000 are kept."""
     history_bytes: Annotated[int, Within(1_000_000, 10**13)] = 256 * 1024**2
-    """And their bytes; the oldest go first."""
+    """Most bytes of it; the oldest requests are removed first."""
     history_days: Annotated[float, Within(0.001, 3650)] = 30.0
-    """And how long each is kept."""
+    """How long a request is kept in it."""
     history_secret: str = field(default="", repr=False)
-    """Hexadecimal, at least 32 bytes: requests in full are encrypted under it, and only then texts that a rail
-    withheld are kept in the folder."""
+    """Hexadecimal, at least 32 bytes: full accounts of requests are encrypted under it. Only with it are texts that a
+    rail withheld kept in the folder."""
     evaluations: str = ""
-    """A folder of reports that `sluicegate eval --save` wrote, for the console; empty = none."""
+    """Folder of reports written by `sluicegate eval --save`, for the console; empty = none."""
     label_values: int = 100
-    """Values that one label of a metric may have; all others are counted as `other`."""
+    """Most values of one label of a metric; all others are counted as `other`."""
     slo_first_s: float = 1.0
-    """A request counts as goodput when its first text left within this,"""
+    """A request counts as goodput if its first text was sent within this,"""
     slo_token_s: float = 0.1
-    """every further token took no longer than this on average,"""
+    """every further token took at most this long on average,"""
     slo_total_s: float = 30.0
-    """and it was whole within this."""
+    """and it was complete within this."""

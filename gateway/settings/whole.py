@@ -31,25 +31,25 @@ class PipelineSettings:
     """Which stages run in each slot, in order."""
 
     admit: tuple[str, ...] = ("api-keys", "limits")
-    """Who may ask, and how much."""
+    """Who may make requests, and how many."""
     screen: tuple[str, ...] = ("secrets",)
-    """Rails that judge what comes in."""
+    """Rails that judge requests."""
     route: tuple[str, ...] = ("by-name",)
-    """Which model answers; the first stage that decides."""
+    """Which model answers; the first stage that decides counts."""
     retrieve: tuple[str, ...] = ()
-    """Where documents for the question come from."""
+    """Sources of documents for the question."""
     assemble: tuple[str, ...] = ("chat-template",)
-    """Makes the prompt of the messages."""
+    """Makes the prompt from the messages."""
     recall: tuple[str, ...] = ("memory",)
     """Caches of answers."""
     constrain: tuple[str, ...] = ("grammar",)
-    """Makes masks of schemas and grammars."""
+    """Makes token masks from schemas and grammars."""
     generate: tuple[str, ...] = ("engine",)
-    """What runs models."""
+    """Runs models."""
     moderate: tuple[str, ...] = ("secrets",)
-    """Rails that judge what goes out, as it streams."""
+    """Rails that judge answers as they stream."""
     record: tuple[str, ...] = ("ledger", "metrics", "log")
-    """Told of each request when it is over."""
+    """Receives each request when it has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Settings:
     policies: Mapping[str, Any] = field(default_factory=dict)
     """Policies by name; `gateway/rails/policy.py` checks them."""
     policy_file: str = ""
-    """More policies, in a TOML file of their own."""
+    """TOML file with further policies."""
 
     def __post_init__(self) -> None:
         alone = {

@@ -25,8 +25,8 @@ ALIASES = {
     "vllm:prefix_cache_queries_total": "prefix_cache_asked_tokens_total",
     "vllm:prefix_cache_hits_total": "prefix_cache_hit_tokens_total",
 }
-"""What the endpoint picker of Kubernetes' inference gateway reads from a model server, and what vLLM's own dashboards
-do; the names of both generations of vLLM."""
+"""Metrics that the endpoint picker of Kubernetes' inference gateway, and vLLM's own dashboards, read from a model
+server; the names of both generations of vLLM."""
 
 
 def safely(stats: Stats, of: str) -> Mapping[str, float]:
@@ -118,9 +118,9 @@ class Buckets(Collector):
         self._labels = tuple(labels)
         self._bounds = tuple(bounds)
         self._rows: dict[tuple[str, ...], list[float]] = {}
-        """How many of each bucket, and last their sum, which one look-up finds together."""
+        """Counts by bucket, and their sum as the last element, so that one look-up finds both."""
         self._exemplars: dict[tuple[tuple[str, ...], int], Exemplar] = {}
-        """The newest of a bucket."""
+        """The newest exemplar of a bucket."""
 
     def trace(self, value: float, trace_id: str, *labels: str) -> None:
         """Observe a value, with its request's trace id as exemplar ("" = none)."""

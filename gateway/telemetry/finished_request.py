@@ -14,7 +14,7 @@ from sluicegate.plugins import Caller, Constraint, Decision, Sampling, Timeline,
 from sluicegate.plugins.frozen import quick
 
 LEFT = "cancelled"
-"""How a request ends whose caller hung up."""
+"""How a request ends whose client disconnected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class CapturedContent:
     messages: tuple[tuple[str, str], ...]
     answers: tuple[tuple[str, str], ...]
     asked: tuple[tuple[str, str], ...] = ()
-    """Schema and tools, each as (what it is, text), after the rails."""
+    """Schema and tools after the rails, each as (kind, text)."""
     withheld: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """Messages that an input rail refused, as it saw them: for those who may review, and never exported."""
+    """Messages that an input rail refused, as it saw them: only for those who may review; never exported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class RequestAttributes:
     feature: str = ""
     cost_nanos: int = 0
     token_s: float | None = None
-    """For each token after the first, on average."""
+    """Average seconds per token after the first."""
     failure: ReportedError | None = None
     constraint: Constraint | None = field(default=None, repr=False)
     tools: tuple[Tool, ...] = field(default=(), repr=False)
@@ -77,7 +77,7 @@ class RequestParameters:
     output: str
     """`text` or `json`."""
     operation: str = semconv.OPERATION_CHAT
-    """What was asked for, as OpenTelemetry names it."""
+    """The requested operation, by OpenTelemetry's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,30 +108,30 @@ class FinishedRequest:
     usage: Usage
     finish_reasons: tuple[str, ...]
     first_s: float | None = None
-    """To the first text that left, after rails."""
+    """Seconds to the first text that was sent, after rails."""
     error: str | None = None
     by_caller: bool = False
-    """`error` is the caller's to mend."""
+    """Whether the caller can correct `error`."""
     cached: bool = False
     timeline: Timeline | None = None
     tries: tuple[Try, ...] = ()
-    """Of all models that were asked for it."""
+    """Attempts at all models that were asked."""
     holds: tuple[HoldRecord, ...] = ()
     content: CapturedContent | None = None
     version: str = ""
-    """Of the model."""
+    """Version of the model."""
     template: str = ""
-    """Of the prompt, with its version; "" where there is none."""
+    """Template of the prompt, with its version; "" = none."""
     rails: tuple[str, ...] = ()
-    """That it met, as `slot name`."""
+    """The rails that it passed, as `slot name`."""
     rails_version: str = ""
     policy: str = ""
     not_enforced: tuple[str, ...] = ()
     """Rails that did not act, and why."""
     tool: ToolCallRecord | None = None
-    """What was called, where no model was asked."""
+    """The tool that was called, where no model was."""
     review: str | None = None
-    """The id under which part of it waits for a person."""
+    """Id of the review of a part of it."""
     particulars: RequestAttributes = RequestAttributes()
 
     @property

@@ -11,7 +11,7 @@ from typing import Any, Literal
 LogForm = Literal["text", "json"]
 TEXT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 FACTS = "facts"
-"""Attribute of a record, set by `extra={"facts": {...}}`: what the message says, by name."""
+"""Attribute of a log record, set by `extra={"facts": {...}}`: the message's values by name."""
 
 
 class JsonFormatter(logging.Formatter):

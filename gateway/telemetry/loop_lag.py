@@ -11,7 +11,7 @@ from sluicegate.gateway.telemetry.collectors import Buckets
 EVERY_S = 0.1
 BOUNDS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 KEPT = 600
-"""Samples of the last minute."""
+"""Samples kept: those of the last minute."""
 
 
 class LoopLag:

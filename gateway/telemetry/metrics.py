@@ -15,7 +15,7 @@ from sluicegate.plugins import Capacity, Decision, Outcome
 
 MODEL = semconv.REQUEST_MODEL.replace(".", "_")
 SUCCESS = "success"
-"""How a request ends that has no choices: embeddings, moderations."""
+"""Outcome of a request without choices: embeddings, moderations."""
 STOPPED = ("block", "escalate", "failed")
 JUDGED = frozenset(("screen", "moderate", "recall"))
 """Slots whose outcomes are counted."""

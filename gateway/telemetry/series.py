@@ -13,7 +13,7 @@ from sluicegate.gateway.telemetry.labels import Labels
 
 SLICE_S = 10
 KEPT = 180
-"""Slices: half an hour."""
+"""Slices kept: half an hour."""
 LABELS = 32
 
 
@@ -27,7 +27,7 @@ class Slice:
     tokens: int = 0
     verdicts: Counter[tuple[str, str]] = field(default_factory=Counter)
     turned_away: Counter[str] = field(default_factory=Counter)
-    """By tenant; not among `requests`."""
+    """By tenant; not counted in `requests`."""
 
     def as_json(self) -> dict[str, Any]:
         return {

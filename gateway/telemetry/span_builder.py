@@ -21,7 +21,7 @@ Value = str | bool | int | float | tuple[str, ...]
 GUARDS = ("screen", "moderate")
 MAX_HOLD_EVENTS = 16
 ANSWERING = (semconv.OPERATION_CHAT, semconv.OPERATION_TEXT)
-"""Operations that generate something."""
+"""Operations that generate an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class SpanFact:
     events: tuple[SpanEvent, ...] = ()
     failed: bool = False
     span_id: int | None = None
-    """Where another server was told it already; None: any."""
+    """Set where the id was already sent to another server; None: any id."""
 
 
 def spans_of(done: FinishedRequest) -> list[SpanFact]:

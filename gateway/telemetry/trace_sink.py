@@ -26,7 +26,7 @@ class TraceSink:
         self._ring: deque[FinishedRequest] = deque(maxlen=recent)
         self._seen = 0
         self.keep: Callable[[FinishedRequest], None] = lambda done: None
-        """Called with each of them; whoever keeps a history sets it."""
+        """Called with each finished request; set by the component that keeps a history."""
         self.series = Series()
 
     def begin(self, operation: str, model: str, parent: context.Context | None) -> TraceIds:

@@ -31,7 +31,7 @@ class TraceIds:
     parent_id: int = 0
     sampled: bool = False
     state: str = ""
-    """W3C `tracestate`, passed on as it came."""
+    """W3C `tracestate`, passed on unchanged."""
 
     @property
     def traceparent(self) -> str:

@@ -10,9 +10,9 @@ from typing import Protocol, runtime_checkable
 
 ANSWERED = "answered"
 LOST = "left"
-"""Outcome of a try that nobody waited for to the end."""
+"""Outcome of an attempt that nobody waited for until its end."""
 INVALID = "invalid"
-"""Outcome of a try whose answer broke what was asked."""
+"""Outcome of an attempt whose answer violated the constraint."""
 
 
 def _new_span_id() -> int:
@@ -26,15 +26,15 @@ class Try:
     server: str
     """`host:port`."""
     number: int = 0
-    """How many went before for the same request."""
+    """Number of earlier attempts for the same request."""
     chosen_by: str = ""
     began_s: float = field(default_factory=time.perf_counter)
     ended_s: float | None = None
     status: int | None = None
-    """HTTP status; None where no head came."""
+    """HTTP status; None where no head was received."""
     outcome: str = LOST
     said: str = ""
-    """Why that server refused: its words where the operator opted in to content, else its code."""
+    """Why that server refused: its message where the operator opted in to content, else its code."""
     span_id: int = field(default_factory=_new_span_id)
 
     @property

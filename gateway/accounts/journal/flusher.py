@@ -34,7 +34,7 @@ class Flusher:
         self._number = 0
         self._pending: UsageTable = {}
         self._unsaved: list[tuple[int, UsageTable]] = []
-        """At most what was recovered and one more: the next is not begun before the last is in the store."""
+        """At most the recovered sums and one more: the next is not begun before the last is in the store."""
         self._flushing = asyncio.Lock()
 
     def add(self, key: UsageKey, usage: UsageSum) -> None:

@@ -29,7 +29,7 @@ from sluicegate.plugins import BooksUnavailable, ConfigurationError
 log = logging.getLogger("sluicegate.accounts")
 MAX_NUMBER = 10**15
 TRIES = 100
-"""Numbers that are tried where strangers' files stand in the way."""
+"""File numbers that are tried where files of others are in the way."""
 _SEGMENT = re.compile(r"\d{12,15}\.log")
 _NAME = re.compile(r"[0-9a-f]{16}")
 
@@ -42,9 +42,9 @@ class Journal:
         self._sync = sync
         self._health = health or Health()
         self._open: dict[str, bytes] = {}
-        """Lines of reservations that are not settled, to be carried into the next segment."""
+        """Lines of reservations that are not settled; they are carried into the next segment."""
         self._late: list[bytes] = []
-        """Lines of settlements that the disk did not take yet, for this segment."""
+        """Lines of settlements of this segment that the disk has not taken yet."""
         self._number = 0
         self._segment: JournalSegment | None = None
         self._lock: io.FileIO | None = None

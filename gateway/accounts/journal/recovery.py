@@ -16,7 +16,7 @@ from sluicegate.plugins import ConfigurationError
 log = logging.getLogger("sluicegate.accounts")
 MAX_LINE = 1 << 16
 SET_ASIDE = "set-aside.lines"
-"""Beside the segments: lines that are none, with the name of their segment before them."""
+"""File beside the segments for lines that cannot be parsed, each after the name of its segment."""
 
 
 def recovered(segments: Iterable[Path], health: Health | None = None) -> UsageTable:

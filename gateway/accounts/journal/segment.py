@@ -11,7 +11,7 @@ from sluicegate.gateway.accounts.health import RETRY_S
 from sluicegate.plugins import BooksUnavailable
 
 PROBE = b"\n" * 4096
-"""Blank lines: a disk that takes as many has room for some requests."""
+"""Blank lines: a disk with room for them has room for some requests."""
 
 
 class JournalSegment:

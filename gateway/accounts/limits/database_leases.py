@@ -28,7 +28,7 @@ T = TypeVar("T")
 THREADS = 2
 PATIENCE_S = 5.0
 COUNTED_SLOTS = 13
-"""A slot counts for a minute after it has ended."""
+"""Slots that count: each counts for another minute after it has ended."""
 
 
 class LeaseStore(Protocol):

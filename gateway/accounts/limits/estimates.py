@@ -12,12 +12,12 @@ from sluicegate.plugins import Message, Request, exact_json
 from sluicegate.plugins.frozen import quick
 
 ASSUMED_ANSWER_TOKENS = 1024
-"""Counted against tokens a minute for an answer without `max_tokens`; the true number is settled afterwards."""
+"""Tokens per minute reserved for an answer without `max_tokens`; the true number is settled afterwards."""
 UNKNOWN_CONTEXT = 131_072
 MESSAGE_TOKENS = 8
 TEMPLATE_TOKENS = 256
 TOOL_TOKENS = 64
-"""What a chat template writes around a tool or a schema."""
+"""Tokens that a chat template adds around a tool or a schema."""
 CHARS_PER_TOKEN = 4
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 SLOT_S = 5
 ALIVE_S = 15.0
 MOST = 10**12
-"""What a field of requests, tokens or seats holds at most, as no limit is higher."""
+"""Largest value of a field of requests, tokens or seats; no limit is higher."""
 MOST_MONEY = 10**22
 _LEASE = """
 local me, seq, mode, label = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]

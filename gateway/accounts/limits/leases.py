@@ -28,9 +28,9 @@ from sluicegate.plugins import Overloaded, RateLimited, RequestError
 
 __all__ = ["ALIVE_S", "BEAT_S", "LeaseClient", "SharedMeter", "covered"]
 SHARE = 20
-"""A lease is this part of a limit, or as much as a request needs."""
+"""A lease is the limit divided by this, or as much as a request needs."""
 COUNTED_SLOTS = 13
-"""A slot counts for a minute after it has ended."""
+"""Slots that count: each counts for another minute after it has ended."""
 MODES = {"requests": "rate", "tokens": "rate", "seats": "seats", "day": "money", "month": "money"}
 
 
@@ -41,16 +41,16 @@ class Lease:
     label: str = ""
     amount: int = 0
     rest: int = 0
-    """Left of the whole limit, as of the last grant."""
+    """What was left of the whole limit at the last grant."""
     wait_s: float = 1.0
     ends: float = 0.0
-    """Until when a slot's grant is good, by `time.monotonic`."""
+    """When a slot's grant ends, by `time.monotonic`."""
     totals: dict[str, int] = field(default_factory=dict)
     """All that Redis counts for this gateway, by label."""
     returns: dict[str, int] = field(default_factory=dict)
-    """What is to be given back, by label."""
+    """Amounts to give back, by label."""
     open: LeaseQuestion | None = None
-    """Asked, and not answered yet."""
+    """The question that is under way; None = none."""
     failures: int = 0
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -62,12 +62,13 @@ class SharedMeter:
         self.name = f"{kind} {name!r}"
         self.limits = limits
         self.id = f"{kind}:{name}"
-        """As stores know it."""
+        """The id under which stores know it."""
         self._shared = shared
         self._leases = {what: Lease() for what in MODES}
         self._running = 0
         self.awaited = 0
-        """Requests that wait until their leases cover them: what came for one of them is not unused."""
+        """Requests that wait until their leases cover them; what was granted for one of them does not count as
+        unused."""
         self._seconds = USUAL_SECONDS
 
     def change(self, limits: Limits, spent_day: int, spent_month: int) -> None:

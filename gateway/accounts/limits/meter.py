@@ -12,7 +12,7 @@ from sluicegate.plugins import RateLimited, RequestError
 from sluicegate.plugins.frozen import quick
 
 USUAL_SECONDS = 2.0
-"""How long a request takes where none has ended yet."""
+"""Assumed duration of a request while none has ended."""
 
 
 @quick
@@ -58,7 +58,7 @@ class Meter:
 
     def __init__(self, name: str, limits: Limits, spent_day: int = 0, spent_month: int = 0) -> None:
         self.name = name
-        """As it is told to the caller: `key 'a'`, `team 'b'`."""
+        """The name in messages to the caller: `key 'a'`, `team 'b'`."""
         self._running = 0
         self._seconds = USUAL_SECONDS
         self._requests: SlidingSum | None = None

@@ -11,7 +11,7 @@ from sluicegate.plugins import Usage
 EVERY_OTHER = "*"
 FREE = (0, 0, 0)
 TOOLS = "mcp/"
-"""Begins the names of MCP servers: what is for every other model is not for tools."""
+"""Prefix of MCP servers' names: prices for "every other model" do not apply to them."""
 
 
 class Prices:

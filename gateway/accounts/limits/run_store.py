@@ -20,9 +20,9 @@ from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import Overloaded
 
 IDLE_S = 3600.0
-"""A run that was not heard of for so long is forgotten."""
+"""A run without a request for this long is forgotten."""
 MOST_RUNS = 1000
-"""Runs of one key, or team, that are told apart at a time."""
+"""Most concurrent runs of one key or team that are counted separately."""
 NO_LIMIT = -1
 UNREACHABLE = "what a run has used is counted in a store that gateways share, and it cannot be reached now; try again"
 Outcome = Literal["taken", "late", "runs", "calls", "tokens", "nanos", "time"]

@@ -36,7 +36,7 @@ class RunMark:
 
 NO_RUN = RunMark()
 MARK: ContextVar[RunMark] = ContextVar("sluicegate_run", default=NO_RUN)
-"""Of the request being served."""
+"""The run of the request being served."""
 
 
 def mark_of(run: str, depth: object) -> RunMark:

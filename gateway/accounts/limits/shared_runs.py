@@ -33,7 +33,7 @@ class SharedRuns:
     def __init__(self, store: RunStore) -> None:
         self._store = store
         self._waiting: deque[RunSettlement] = deque()
-        """To be told, oldest first."""
+        """Settlements not yet reported to the store, oldest first."""
         self._flushing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 

@@ -11,7 +11,7 @@ from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import RequestError
 
 Spent = Mapping[tuple[str, str], tuple[int, int]]
-"""By ("key" | "team", name): billionths spent in the day and in the month that a day lies in."""
+"""By ("key" | "team", name): billionths spent on a given day and in the month of that day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +19,9 @@ class Version:
     """The version of a store's keys; unchanged means that they need not be read again."""
 
     origin: str
-    """Made with the store and kept in it: another one, or none, means that the store was lost or replaced."""
+    """Created with the store and kept in it: a different or missing one means that the store was lost or replaced."""
     change: str
-    """Another one after each change of a key or team."""
+    """Changes with each change of a key or team."""
 
 
 @dataclass(slots=True)

@@ -47,7 +47,8 @@ KEEP_S = 400 * 86400
 MARK_S = 86400
 """How long the number of the last flush of a gateway without a journal is kept, and the id of a change."""
 FOR_ONE_PROCESS = "process:"
-"""Begins the identity of a gateway that has no journal: nothing of it is left to be added when it is gone."""
+"""Prefix of the identity of a gateway without a journal: once it is gone, it leaves nothing that could be added
+later."""
 _DAY = re.compile(rb":usage:(\d{4}-\d\d-\d\d)\Z")
 _ADD = """
 local whole, last = ARGV[1] == '', nil

@@ -68,7 +68,7 @@ _EXPECTED = {
     "usage": _COLUMNS,
 }
 BAD_ROW = (OverflowError, UnicodeError, sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError)
-"""What one row can be refused for; all else concerns the file."""
+"""Errors that concern one row; all others concern the file."""
 
 
 class SqliteAccountStore:

@@ -29,11 +29,11 @@ from sluicegate.plugins import ConfigurationError
 log = logging.getLogger("sluicegate.batches")
 R = TypeVar("R", FileRecord, BatchRecord)
 NAME = "deployment"
-"""File in the folder that names the database whose files lie there."""
+"""File in the folder that names the database to which the folder's files belong."""
 UNFINISHED_S = 86400.0
-"""Uploads of other gateways are no older than this."""
+"""Uploads of other gateways older than this are abandoned."""
 PAGE = 200
-"""Results that are in memory at a time."""
+"""Most results in memory at a time."""
 _RESULT = ", ".join(f.name for f in fields(LineResult))
 _OPEN = list(OPEN)
 
@@ -48,7 +48,8 @@ class PostgresBatchStore:
         self._database = database
         self._lease_s = lease_s
         self._gap_s = max(0.6 * lease_s, lease_s - 1.5)
-        """Renewals that are further apart show that the database was away, or this gateway stood still."""
+        """A longer gap between two renewals shows that the database was unreachable, or that this gateway stood
+        still."""
         self._heard_s = time.monotonic()
         self._in_touch_since_s = -math.inf
         self._places = places

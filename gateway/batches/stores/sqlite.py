@@ -45,10 +45,10 @@ create table if not exists aside (kind text, id text, reason text, at_s integer,
 """
 _RESULT = ", ".join(f.name for f in fields(LineResult))
 _PAGE = 200
-"""Results that are in memory at a time."""
+"""Most results in memory at a time."""
 _MARKS = ",".join("?" * len(OPEN))
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
-"""What a file answers that is no database, or none of ours; anything else may pass."""
+"""Error codes of a file that is no database, or not one of ours; any other error may pass."""
 
 
 class SqliteBatchStore:

@@ -14,7 +14,8 @@ FOLDER = "database"
 OF_THE_MOMENT = frozenset(
     {"migrations", "alive", "lease_answers", "announcements", "leaders", "recordings", "recording_keys"}
 )
-"""What says something of running gateways, is made by migrating, or must be gone for good once it is deleted."""
+"""Tables that a backup leaves out: they describe running gateways, are made by migrations, or hold what must be gone
+once it is deleted."""
 
 
 def save_tables(database: Database, writer: BackupWriter) -> dict[str, object]:

@@ -14,7 +14,7 @@ import orjson
 from sluicegate.gateway.commands.reasons import FAULTS, reason
 
 OnDone = Callable[[int, int], None]
-"""(finished, all) requests of a level."""
+"""Called with (finished, total) requests of a level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class LoadLevel:
     tokens_per_s: float
     requests_per_s: float
     goodput: float
-    """Share of requests that kept both objectives."""
+    """Share of requests that met both objectives."""
     errors: Mapping[str, int]
 
 

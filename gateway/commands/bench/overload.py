@@ -25,7 +25,7 @@ SHED = "HTTP 503"
 POLL_S = 0.2
 PROCESS_CPU = "process_cpu_seconds_total "
 BATCH_WAIT_S = 600.0
-"""How long the lines of a batch are waited for once nobody else asks."""
+"""How long to wait for the lines of a batch once there is no other load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +33,25 @@ class OverloadLevel:
     """What became of the requests that came at one pace. Rates are a second, of the time in which requests came."""
 
     factor: float
-    """Of the capacity that was measured."""
+    """Offered load relative to the measured capacity."""
     seconds: float
     offered: int
     shed: int
     failed: int
     good: int
-    """Answers that kept both objectives."""
+    """Answers that met both objectives."""
     first_s: Mapping[str, float]
-    """Of requests that were answered."""
+    """Seconds to the first text of requests that were answered."""
     lines: int
-    """BenchBatch lines that ended meanwhile."""
+    """Lines of the batch that ended meanwhile."""
     late_s: float
-    """How much later than due the client itself sent a request, at the 99th percentile."""
+    """By how many seconds the client itself sent requests late, at the 99th percentile."""
     late: int
-    """Answers that came whole and missed an objective."""
+    """Complete answers that missed an objective."""
     refused_s: Mapping[str, float]
-    """Until requests that were shed had that answer."""
+    """Seconds until shed requests were refused."""
     cpu_s: float | None
-    """CPU time of the gateway's process; None where its `/metrics` does not say."""
+    """CPU time of the gateway's process; None where its `/metrics` does not report it."""
     client_cpu_s: float
 
     @property

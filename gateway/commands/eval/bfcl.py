@@ -15,7 +15,7 @@ _NAMES: Mapping[str, str | None] = {
     "dict": "object", "float": "number", "double": "number", "long": "integer", "tuple": "array", "list": "array",
     "int": "integer", "str": "string", "bool": "boolean", "any": None,
 }  # fmt: skip
-"""Python's names of types in JSON Schema's words; None allows all."""
+"""Python's type names -> JSON Schema's; None allows any value."""
 _TYPES = frozenset(("object", "number", "integer", "array", "string", "boolean", "null"))
 NOTE = "texts in arguments are compared as they stand; BFCL's own runner leaves case, blanks and punctuation out"
 

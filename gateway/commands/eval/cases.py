@@ -19,7 +19,7 @@ PARTS: Mapping[str, frozenset[str]] = {
     "judge": frozenset(("model", "url", "rubric", "request")),
     "defaults": FIELDS,
 }
-"""The tables of a TOML suite beside `[[case]]`, and what each holds."""
+"""The tables of a TOML suite besides `[[case]]`, and the keys of each."""
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "schema": (dict, bool),
     "tools": (list,),

@@ -19,9 +19,9 @@ _WITHOUT_EFFECT = frozenset(
     ("tag", "group", "metadata", "should_decontaminate", "doc_to_decontamination_query", "training_split",
      "fewshot_split", "target_delimiter", "fewshot_delimiter", "task_alias")
 )  # fmt: skip
-"""Of no effect on what is asked and scored while there are no examples before the question."""
+"""Fields without effect on what is asked and scored, as long as the question has no examples."""
 _NEUTRAL: Mapping[str, tuple[Any, ...]] = {"num_fewshot": (None, 0), "repeats": (None, 1), "dataset_name": (None,)}
-"""Fields that are read only as these values."""
+"""Fields that are accepted with these values only."""
 _GENERATION = frozenset(("until", "max_gen_toks", "temperature", "top_p", "do_sample"))
 _EXACT = frozenset(("ignore_case", "ignore_punctuation", "ignore_numbers", "regexes_to_ignore"))
 _ANY_METRIC = frozenset(("metric", "aggregation", "higher_is_better"))

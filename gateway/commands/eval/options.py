@@ -100,7 +100,8 @@ OPTIONS: Mapping[str, frozenset[str]] = {
     "tool_calls": frozenset(("value", "in_order")),
     "judge": frozenset(("rubric",)),
 }
-"""What each check takes beside `type` and `at_least`; one with `value` compares with it, or with `expected`."""
+"""The options of each check besides `type` and `at_least`. A check with `value` compares with it, or with
+`expected`."""
 _TEXTUAL = frozenset(("exact", "contains", "not_contains", "rouge", "bleu"))
 _ALLOWED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "at_least": (lambda value: _is_number(value) and 0 <= value <= 1, "is a number from 0 to 1"),

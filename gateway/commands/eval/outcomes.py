@@ -14,7 +14,7 @@ REFUSED_CODES = frozenset(("content_filter", "pending_review", "content_policy_v
 class UsedTool:
     name: str
     arguments: Any
-    """Parsed; the text as it came where it is no JSON."""
+    """Parsed; the original text where it is not JSON."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,11 @@ _OF_ITS_RUNNER = frozenset(
         "targets",
     )
 )
-"""How its own runner asks and where it writes: the command line says that here."""
+"""Settings of promptfoo's own runner (how it asks, where it writes); here the command line sets these."""
 _TEST = frozenset(("description", "vars", "assert", "metadata"))
 _CHECK = frozenset(("type", "value", "threshold", "metric", "weight"))
 _THRESHOLDS: Mapping[str, float | None] = {"rouge-n": 0.75, "bleu": 0.5, "llm-rubric": None}
-"""Assertions with a threshold, and what it is where nothing is said; None: that of our own check."""
+"""Assertions with a threshold -> its default; None = the default of our own check."""
 _FILES = (".txt", ".md", ".json", ".yaml", ".yml", ".j2")
 _CODE = (".py", ".js", ".ts", ".cjs", ".mjs", ".csv", ".tsv", ".xlsx")
 

@@ -13,7 +13,7 @@ from sluicegate.gateway.commands.eval.summary import ScoredCase
 Report = Mapping[str, Any]
 WIDTH, ROW, LEFT = 560, 30, 220
 LONGEST = 28
-"""Characters of a label, which stands left of its bar."""
+"""Most characters of a label, which stands left of its bar."""
 STYLE = """
 :root{color-scheme:light dark;--line:#8886;--bar:#0b5f7d;--bad:#b4552d;--good:#1d6b42}
 body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;overflow-wrap:anywhere}

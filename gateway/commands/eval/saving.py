@@ -15,7 +15,7 @@ from sluicegate.gateway.commands.eval.summary import ScoredCase
 from sluicegate.plugins import ConfigurationError
 
 MOST_CHARS = 20_000
-"""Of one text in a saved report; the rest is left out, and told."""
+"""Most characters of one text in a saved report; the report says that the rest was left out."""
 
 
 def check_folder(folder: Path) -> None:

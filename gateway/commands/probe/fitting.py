@@ -18,7 +18,7 @@ from sluicegate.gateway.commands.probe.features import AnswerStates
 
 Floats = npt.NDArray[np.float64]
 DECAY = 3.0
-"""Of the squared weights of a linear probe, against the mean loss of an answer times 1,000."""
+"""Weight decay: factor of the squared weights of a linear probe, relative to the mean loss of an answer times 1,000."""
 EPOCHS = 300
 
 
@@ -31,7 +31,7 @@ class ProbeSample:
     y: Tensor
     tokens: Tensor
     unit: Tensor
-    """Of each token: its row in `x`."""
+    """For each token, its row in `x`."""
 
 
 def sample_of(found: Sequence[AnswerStates], bad: Sequence[bool], at: Sequence[int]) -> ProbeSample:

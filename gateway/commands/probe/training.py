@@ -17,7 +17,7 @@ from sluicegate.gateway.commands.probe.rows import LabelledAnswer
 
 FOLDS = 5
 TOKENS = 64
-"""Of an answer, for a probe with a hidden layer."""
+"""Most tokens of an answer, for a probe with a hidden layer."""
 FALSE_ALARMS = 0.01
 
 

@@ -11,7 +11,8 @@ from sluicegate.gateway.commands.statistics import Interval, mean, paired, quant
 
 Found = Mapping[str, Any]
 COMPARED = ("cost", "seconds", "completion_tokens")
-"""Of requests that were generated before: a kept answer cost nothing and took no time, whatever version made it."""
+"""Compared only for requests that were generated originally: a cached answer cost nothing and took no time, whichever
+version made it."""
 
 
 def report_of(found: Sequence[Found], failed: Sequence[Found], seed: int) -> dict[str, Any]:

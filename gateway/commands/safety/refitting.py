@@ -22,7 +22,7 @@ from sluicegate.safety.detection.detector import document_features, windows
 from sluicegate.safety.detection.normalise import views
 
 MARGINS = (0.1, 0.5, 1.5, 4.0)
-"""Log-odds beyond the midpoint; the nearest first."""
+"""Log-odds beyond the midpoint, in the order tried."""
 ROUNDS = 12
 
 

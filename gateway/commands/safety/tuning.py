@@ -50,12 +50,12 @@ class TuningProposal:
     weights: Classifier
     rows: Sequence[tuple[str, int, float, float]]
     wrong: tuple[int, int]
-    """Reports that are judged wrongly: now, and then."""
+    """Reports judged wrongly: (now, with the proposal)."""
     by: By = "midpoint"
     forbidden_by: str = ""
-    """The set that would get worse than is allowed by the smallest change that judged more reports rightly."""
+    """The set that would become worse than allowed under the smallest change that judges more reports correctly."""
     by_rule: int = 0
-    """Reported false alarms that a rule raises, which no head changes."""
+    """Reported false alarms raised by a rule, which no head changes."""
 
     def as_json(self) -> dict[str, Any]:
         sets = [{"set": name, "rows": n, "now": now, "then": then} for name, n, now, then in self.rows]

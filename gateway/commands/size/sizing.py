@@ -68,7 +68,7 @@ class ModelShape:
     active: int
     layers: tuple[Layer, ...]
     weight_bytes: int | None = None
-    """As the files say; None where only the configuration is known."""
+    """According to the files; None where only the configuration is known."""
     attention: str = "multi-head"
 
     @property

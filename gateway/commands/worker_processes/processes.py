@@ -19,12 +19,12 @@ from sluicegate.plugins import ConfigurationError
 
 log = logging.getLogger("sluicegate.workers")
 Work = Callable[[int, Callable[[], None]], int]
-"""Serves as the worker of this number, calls back once it is ready, and returns an exit status."""
+"""Serves as the worker with this number, calls back once it is ready, and returns an exit status."""
 HEARD = frozenset({signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 LOOK_S = 0.2
-"""How often a worker is looked at that is not ready yet."""
+"""How often a worker that is not ready is polled."""
 LONG_S = 10.0
-"""A worker that lived so long did not die of its start."""
+"""A worker that lived this long did not fail at its start."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 30.0
 
 
@@ -32,7 +32,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 30.0
 class _Process:
     pid: int
     link: socket.socket
-    """It says here that it is ready, and hears here that this process is gone."""
+    """The worker reports here that it is ready, and sees here that this process has ended."""
     began_s: float
     ready: bool = False
 
@@ -50,8 +50,8 @@ class WorkerProcesses:
         self._on_all_ready = on_all_ready
         self._running: dict[int, _Process] = {}
         self._due_s: dict[int, float] = {0: 0.0}
-        """When each worker that does not run is to begin: the first alone, so that what keeps it from starting is said
-        once and what it prepares is there for the others."""
+        """When to start each worker that does not run. The first starts alone: an error that prevents its start is then
+        reported once, and the others find what it has prepared."""
         self._once_ready: set[int] = set()
         self._deaths = dict.fromkeys(range(count), 0)
         self._stopping = False

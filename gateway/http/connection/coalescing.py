@@ -12,9 +12,10 @@ from typing import Any
 
 HEAD = b"HTTP/1.1 "
 MOST = 65_536
-"""Bytes that may wait; beyond them flow control must see what is written."""
+"""Most bytes that may wait; beyond that, flow control must see what is written."""
 PATIENCE_S = 0.0005
-"""How long they may wait within a turn: one that makes a whole stream must not keep back its beginning."""
+"""How long they may wait within a turn of the event loop: a turn that produces a whole stream must not delay its
+beginning."""
 
 
 class CoalescedTransport:
@@ -27,9 +28,9 @@ class CoalescedTransport:
         self._size = 0
         self._since = 0.0
         self._turn = False
-        """Something was written in this turn."""
+        """Whether something was written in this turn."""
         self._headed = False
-        """Nothing but a head waits."""
+        """Whether only a head waits."""
         self.is_closing = transport.is_closing
 
     def __getattr__(self, name: str) -> Any:

@@ -39,7 +39,7 @@ class HeadRefusal:
 
 
 Door = Callable[[bytes, Scope], HeadRefusal | None]
-"""Takes the target and the scope of a POST whose head is read."""
+"""Called with the target and the scope of a POST whose head was read."""
 
 
 class _RefusedCycle:
@@ -61,7 +61,7 @@ REFUSED: Any = _RefusedCycle()
 CLOSE = (b"connection", b"close")
 TRANSFER = b"transfer-encoding"
 AT_ONCE = 8
-"""Of requests that come in one read, how many are refused in the same turn of the event loop; others wait, too."""
+"""Most requests of one read that are refused within the same turn of the event loop; the others wait."""
 
 
 class _PipelineLimit(FlowControl):
@@ -110,22 +110,22 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
         super().__init__(*arguments, **options)
         self._head_bytes = 0
         self._silent_bytes = 0
-        """Of reads behind the head without any of its body: of trailers and of what stands beside sizes of chunks."""
+        """Bytes read after the head that belong to no body: trailers, and what stands beside the sizes of chunks."""
         self._has_body = False
-        """The last read has."""
+        """Whether the last read contained part of a body."""
         self._why = ""
-        """What the parser is told to refuse."""
+        """Why the parser is to refuse; '' = it is not."""
         self._ended = False
         self._refused = 0
-        """In this turn."""
+        """Number refused in this turn."""
         self._head: asyncio.TimerHandle | None = None
         self._rest: asyncio.TimerHandle | None = None
         self._disconnect = Disconnect()
         self._closes = False
-        """After the body of a request that is refused already."""
+        """Whether to close after the body of a request that was already refused."""
         self._offers = False
         self._read = self._again = b""
-        """What came last, and what is to be read in its place."""
+        """The last bytes received, and the bytes to parse in their place."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(CoalescedTransport(transport, self.loop))  # type: ignore[arg-type]

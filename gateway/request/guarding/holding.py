@@ -17,7 +17,7 @@ from sluicegate.plugins import Answer, Caller, Overloaded, PendingReview, Reques
 
 log = logging.getLogger("sluicegate.review")
 Asked = Sequence[tuple[str, str]]
-"""(rail, reason) of every place that a person is to look at."""
+"""(rail, reason) of every place that a person should look at."""
 
 
 class Holding:

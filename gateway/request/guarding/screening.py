@@ -33,10 +33,11 @@ from sluicegate.safety import BuiltIn, RailPolicy, is_built_in
 log = logging.getLogger("sluicegate.rails")
 T = TypeVar("T")
 LONGEST_S = 60.0
-"""For one call of a rail to which the operator gives no time of its own, waiting for a thread included."""
+"""Time limit of one call of a rail without a configured one, waiting for a thread included."""
 PROBE_S = 5.0
 LONG_LIST = 65_536
-"""Bytes of a body whose texts, schemas' names among them, are not listed on the event loop: some 3 ms."""
+"""The texts of a body of at least this many bytes, names in schemas included, are not collected on the event loop: it
+takes about 3 ms."""
 
 
 class Screening:

@@ -31,7 +31,8 @@ from sluicegate.safety import CheckedSession, RailPolicy, is_built_in
 MOST_PLACES = 1_000
 MOST_SENTENCES = 40
 LETTER_BY_LETTER = 20_000
-"""Characters of a text that output rails read one at a time, to see where a block ends."""
+"""A text of at most this many characters is passed to output rails one character at a time, to see where a block ends
+it."""
 WORST = ("pass", "redact", "escalate", "block")
 _SENTENCE = re.compile(r"\S(?:[^\n]*?[^\s])??(?:(?<=[.!?])(?=\s)|(?=\s*(?:\n|\Z)))")
 

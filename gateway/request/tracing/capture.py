@@ -18,7 +18,7 @@ from sluicegate.safety import HoldbackWindow
 VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 WITHHELD = "[withheld by a safety rail]"
 MOST_CHARS = 50_000
-"""Of one schema."""
+"""Most characters of one schema."""
 REFUSED = (ContentBlocked.code, PendingReview.code)
 
 

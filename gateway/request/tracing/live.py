@@ -23,7 +23,7 @@ from sluicegate.plugins import Decision, Request, Timeline, Usage
 from sluicegate.safety import LEAD
 
 Capture = Callable[[Exchange], CapturedContent | None]
-"""What a finished exchange may show of its texts, after the rails."""
+"""Returns the texts that a finished exchange may show, after the rails."""
 
 
 class LiveRequests:

@@ -18,7 +18,7 @@ from sluicegate.gateway.telemetry.tracing import TraceIds
 
 CACHED_CHARS = 64
 _ODD = 0x9E3779B97F4A7C15
-"""Its multiples make a different id for every span of a trace."""
+"""Its multiples give each span of a trace a different id."""
 _ALL_BITS = 0xFFFFFFFFFFFFFFFF
 _ALWAYS_NEW = frozenset(
     (
@@ -31,7 +31,7 @@ _ALWAYS_NEW = frozenset(
         semconv.OUTPUT_VALUE,
     )
 )
-"""Values that do not repeat, or that nothing here should remember."""
+"""Attributes whose values do not repeat, or must not be cached."""
 _FIXED64 = struct.Struct("<Q").pack
 _DOUBLE = struct.Struct("<d").pack
 _FLAGS = struct.Struct("<I").pack

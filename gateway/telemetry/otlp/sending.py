@@ -87,7 +87,7 @@ class Sender:
         self._runner = asyncio.Runner()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._limit: asyncio.Timeout | None = None
-        """Of the try that runs now."""
+        """Timeout of the current attempt."""
         self._client: httpx.AsyncClient | None = None
 
     def send(self, body: bytes) -> None:
