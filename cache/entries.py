@@ -51,7 +51,7 @@ class CacheEntry:
     labels: tuple[str, ...] = ()
     usage: Usage = NO_USAGE
     question: str = ""
-    """What was asked, where a model judges whether another question is the same; else nothing is kept of it."""
+    """The question, if a judge may compare it with others; otherwise empty."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +83,7 @@ class LookupResult:
     rows: tuple[IndexRow, ...] = ()
     cursor: str = ""
     more: bool = False
-    """Rows were left for the next look-up."""
+    """Whether rows were left for the next look-up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def same_epochs(labels: Iterable[str], one: Mapping[str, str], other: Mapping[st
 
 
 GENERATION = "generation"
-"""The label that all entries of a tenant share: purging it withdraws everything."""
+"""Label that all entries of a tenant have: purging it withdraws everything."""
 
 
 @dataclass(slots=True)

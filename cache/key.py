@@ -35,7 +35,7 @@ OUTSIDE: Mapping[str, str] = {
     "nbytes": "how it was read",
     "parts": "became messages; the version of the template is keyed",
 }
-"""Fields of a request that are no part of its key, and why. Every other field is: a test reads them off the type."""
+"""Fields of a request that are not part of its key, and why. Every other field is, which a test checks by the type."""
 _APART = frozenset({"messages", "constraint", "sampling", "n"})
 _KEYED = tuple(f for f in fields(Request) if f.name not in OUTSIDE and f.name not in _APART)
 

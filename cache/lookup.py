@@ -12,7 +12,7 @@ from sluicegate.cache.semantic.tier import Probe, Trial
 from sluicegate.plugins import Answer, CacheKey, Caller, Request, Usage
 
 MAX_COMPARED_CHARS = 8192
-"""Longer questions are answered exactly or not at all: their vectors would take long, and say little."""
+"""Longer questions are answered by exact hits only: their vectors would take long and mean little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,11 @@ class CacheHit:
     kind: Literal["exact", "semantic"]
     age_s: float
     entry: str
-    """Names the entry in a report of a false hit."""
+    """Id of the entry, for a report of a false hit."""
     score: float = 1.0
     """Cosine; 1 for an exact hit."""
     usage: Usage = Usage()  # noqa: RUF009 - frozen
-    """What making it had cost, which is what this hit saves."""
+    """Usage of the original generation, which this hit saves."""
 
     def headers(self) -> dict[str, str]:
         said = f"semantic; score={self.score:.3f}" if self.kind == "semantic" else "hit"

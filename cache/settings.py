@@ -16,50 +16,50 @@ class SemanticSettings:
 
     embedder: str = ""
     """Empty = hashed n-grams; `folder:PATH`; `served` or `served:MODEL`; the URL of an embeddings API with its model
-    after `#`; or `module:function` of one's own, called without arguments."""
+    after `#`; or `module:function`, called without arguments."""
     embedder_key_env: str = ""
-    """The variable that holds the key of that API."""
+    """Environment variable with the key of that API."""
     guard: Literal["words", "facts"] = "words"
     """What must agree between two questions: every word that matters, or only facts (numbers, names, negation)."""
     threshold: Annotated[float, Within(0, 1)] = 0.0
-    """Cosine; 0 = the embedder's own."""
+    """Least cosine; 0 = the embedder's own default."""
     error_bound: Annotated[float, Within(least=0, below=1)] = 0.0
-    """0 = not in verified mode."""
+    """Share of wrong answers that verified mode allows; 0 = not in verified mode."""
     judge: str = ""
-    """Of questions that the guard does not take for the same: `served` or `served:MODEL`, or the address of an
-    OpenAI-compatible chat with its model after `#`; empty = the guard alone decides."""
+    """Judge of questions that the guard does not consider the same: `served` or `served:MODEL`, or the URL of an
+    OpenAI-compatible chat API with its model after `#`; empty = the guard alone decides."""
     judge_key_env: str = ""
-    """The variable that holds the key of that address."""
+    """Environment variable with the key of that API."""
     judge_budget_ms: Positive = 2000.0
-    """Of one verdict; a judge that takes longer costs the hit."""
+    """Time limit of one verdict; a slower one costs the hit."""
     max_rows: Count = 100_000
-    """Of one scope."""
+    """Most rows of one scope."""
     models: tuple[str, ...] = ()
-    """Whose requests are answered by meaning without asking for it; "*" = all."""
+    """Models whose requests use the semantic cache by default; "*" = all."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemorySettings:
     budget_mb: Positive = 64.0
-    """MB of memory; what was not used longest goes first."""
+    """MB of memory; the least recently used entries are dropped first."""
     ttl_s: Positive = 3600.0
-    """How long an answer is served again."""
+    """How long an answer stays valid."""
     semantic: SemanticSettings | None = None
-    """Answers by meaning; none = only by the same request."""
+    """Answers to similar questions; none = only to identical requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class SqliteSettings:
     path: str = ""
-    """Of the file, in a folder that exists."""
+    """Path of the file, in an existing folder."""
     budget_mb: Positive = 512.0
-    """MB of the file; what was not used longest goes first."""
+    """MB of the file; the least recently used entries are dropped first."""
     ttl_s: Positive = 86400.0
-    """How long an answer is served again."""
+    """How long an answer stays valid."""
     secret_env: str = ""
-    """The variable with a secret under which entries are encrypted; empty = they are not."""
+    """Environment variable with a secret by which entries are encrypted; empty = unencrypted."""
     semantic: SemanticSettings | None = None
-    """Answers by meaning; none = only by the same request."""
+    """Answers to similar questions; none = only to identical requests."""
 
     def __post_init__(self) -> None:
         if not self.path or not Path(self.path).parent.is_dir():
@@ -71,31 +71,31 @@ class TlsSettings:
     ca_file: str = ""
     """PEM file of the authority that signed the server's certificate; empty = the system's."""
     cert_file: str = ""
-    """PEM file of our certificate, where the server asks for one."""
+    """PEM file of the client certificate, if the server asks for one."""
     key_file: str = ""
     """PEM file of its key."""
     check_hostname: bool = True
-    """Refuse a certificate for another name."""
+    """Refuse a certificate for another host name."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedisSettings:
     url: str = field(default="redis://localhost:6379/0", repr=False)
-    """See `redis_client`."""
+    """URL of the server, see `redis_client`."""
     ttl_s: Positive = 3600.0
-    """How long an answer is served again."""
+    """How long an answer stays valid."""
     prefix: str = "sluicegate"
-    """Of all keys in Redis."""
+    """Prefix of all keys in Redis."""
     deadline_ms: Positive = 20.0
     """How long a look-up may take; a slower one counts as a miss."""
     search: Literal["process", "server"] = "process"
-    """`server`: its vector sets."""
+    """Where vectors are searched: in this `process`, or by the `server`'s vector sets."""
     tls: TlsSettings = TlsSettings()
     """For `rediss://`."""
     secret_env: str = ""
-    """The variable with a secret under which entries are encrypted; empty = they are not."""
+    """Environment variable with a secret by which entries are encrypted; empty = unencrypted."""
     semantic: SemanticSettings | None = None
-    """Answers by meaning; none = only by the same request."""
+    """Answers to similar questions; none = only to identical requests."""
 
     def __post_init__(self) -> None:
         check_redis_address("url", self.url)

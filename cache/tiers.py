@@ -49,7 +49,7 @@ from sluicegate.plugins.errors import NotFound, PermissionDenied
 log = logging.getLogger("sluicegate.cache")
 ADMIN_SCOPE = "admin"
 CANDIDATES = 3
-"""Near rows tried in one look-up; a row may outlive its entry."""
+"""Most similar rows tried in one look-up; a row may outlive its entry."""
 NAMES = ("exact_hits", "semantic_hits", "misses", "stored", "refused", "embedder_errors", "false_hit_reports")
 
 

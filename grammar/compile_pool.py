@@ -19,16 +19,16 @@ from sluicegate.plugins.errors import RateLimited
 from sluicegate.plugins.fair_queue import FairQueue
 
 WAITING = 64
-"""Jobs of one tenant that may wait; further ones are refused."""
+"""Most waiting jobs of one tenant; further ones are refused."""
 LONG_S = 0.1
 """A job that takes longer gives up its seat."""
 EXTRA_THREADS = 16
-"""Jobs that may go on without a seat."""
+"""Most jobs that may continue without a seat."""
 SLICE_S = 0.002
-"""Work of a job without a seat between two rests: a thread that computes in Python leaves the interpreter to others
-only when they ask, and each time they wait for the switch interval."""
+"""Seconds that a job without a seat works between two pauses: a thread that computes in Python gives up the interpreter
+only when another asks for it, which then waits for the switch interval each time."""
 REST = 0.5
-"""Length of a rest, as a share of the time worked."""
+"""Length of a pause relative to the time worked."""
 
 
 class JobAbandoned(Exception):
@@ -43,7 +43,7 @@ class CompileJob:
     act: Callable[[], Any]
     done: asyncio.Future[Any]
     waiters: int | None = None
-    """None until somebody waits: a thread may be quicker than whoever added the work."""
+    """None until somebody waits: the thread may finish before that."""
     step_aside: Callable[[], None] = lambda: None
     began: float | None = None
     rested: float = 0.0

@@ -60,7 +60,7 @@ class GrammarConstrainer:
         except InvalidGrammar as error:
             raise ConfigurationError(f"[{STAGE}] {error.reason}") from error
         self.unconstrained = Constraint("text") if self._blocked else None
-        """What stands in for a request without a constraint."""
+        """Used for a request without a constraint."""
         self._pool = CompilePool(settings.threads, "grammar")
         self._cache_entries = settings.cache_entries
         self._grammars: OrderedDict[tuple[str, str], CompileJob] = OrderedDict()

@@ -12,7 +12,7 @@ from sluicegate.grammar.schema.containers import Conjunction, SchemaRef
 from sluicegate.grammar.schema.document import Subschema
 
 _MOST = 64
-"""Schemas of one value that are looked at."""
+"""Most schemas examined for one value."""
 _LONGEST = 60
 _BOUNDS = (
     ("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems"), ("minProperties", "maxProperties"),

@@ -39,7 +39,7 @@ _PARTS = {
     "tags": "tags",
     "vocabulary": "tries",
 }
-"""By folder, or by module where a folder holds several."""
+"""Names of parts by folder, or by module where a folder holds several."""
 
 
 @dataclass(frozen=True, slots=True)

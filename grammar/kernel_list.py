@@ -26,4 +26,4 @@ GRAMMAR_KERNELS = [
     *NETWORK_KERNELS,
     *MASK_KERNELS,
 ]
-"""Those that a vocabulary is prepared with come first."""
+"""The kernels that prepare a vocabulary come first."""

@@ -10,7 +10,7 @@ from sluicegate.plugins.errors import InvalidGrammar
 from sluicegate.plugins.settings import Count, Positive
 
 MOST_BYTES = 256 << 20
-"""Of what is kept on disk."""
+"""Most bytes kept on disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +22,16 @@ class GrammarLimits:
     depth: Count = 200
     """Nesting of the schema document."""
     alternatives: Count = 64
-    """Branches of one value that several `anyOf`, `oneOf` and the like multiply to; what is beyond is left to a check
-    of the finished value."""
+    """Most alternatives of one value that several `anyOf`, `oneOf` and the like multiply to; beyond that the finished
+    value is checked."""
     string_states: Count = 20_000
     """States of one string or regular-expression automaton."""
     characters: Count = 5_000_000
-    """Of a schema given as text."""
+    """Most characters of a schema given as text."""
     cpu_s: Positive = 5.0
     """CPU time of one compilation, all of its automata together."""
     readings: Count = 4_000
-    """Readings of one text that are followed at the same time."""
+    """Most readings of one text that are followed at the same time."""
 
 
 def lowered(most: GrammarLimits, asked: Any) -> GrammarLimits:

@@ -11,7 +11,7 @@ from sluicegate.grammar.limits import GrammarLimits, lowered
 from sluicegate.plugins.errors import InvalidGrammar
 
 MOST_DIGITS = 400
-"""Of a number that an option may allow: every double, written without an exponent."""
+"""Most digits of a number that an option may allow: every double, written without an exponent."""
 _USUAL_DIGITS = 20
 PropertyOrder = Literal["schema", "required_first", "any"]
 

@@ -15,18 +15,18 @@ STAGE = "stages.constrain.grammar"
 @dataclass(frozen=True, slots=True)
 class GrammarSettings:
     threads: Count = 2
-    """That compile."""
+    """Threads that compile."""
     cache_entries: Count = 256
-    """Grammars that are kept, those used last."""
+    """Most grammars kept; the least recently used are dropped first."""
     cache_dir: str | None = None
-    """Where what was worked out for a vocabulary is kept for the next start (see `disk`); "" = nowhere."""
+    """Folder for what was computed for a vocabulary, kept for the next start; "" = none."""
     cache_bytes: Count = MOST_BYTES
-    """Memory that kept grammars may take."""
+    """Most memory of kept grammars, in bytes."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Defaults of `GrammarOptions`, which a request may change."""
+    """Defaults of `GrammarOptions`, which a request may override."""
     limits: GrammarLimits = GrammarLimits()  # noqa: RUF009 - frozen
-    """Which no request may raise."""
+    """Limits that no request may raise."""
     blocklist: tuple[str, ...] = ()
-    """Phrases that no answer may hold, whatever the request says."""
+    """Phrases that no answer may contain, whatever the request says."""
     blocklist_patterns: tuple[str, ...] = ()
     """Regular expressions that no answer may match anywhere."""

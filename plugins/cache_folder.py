@@ -34,19 +34,19 @@ class CacheFolder:
     """A folder of files of one kind, together at most `most_bytes`; the least recently used are deleted first."""
 
     kind: ClassVar[str]
-    """Ends the names of its files, and stands in their first line."""
+    """Suffix of its file names, repeated in each file's first line."""
     version: ClassVar[int] = 1
     what: ClassVar[str]
-    """What is kept, for the log."""
+    """What is kept; for the log."""
     made: ClassVar[str] = "made"
-    """What is done where nothing is kept."""
+    """Participle for the log where nothing is kept."""
     log: ClassVar[logging.Logger]
 
     def __init__(self, path: Path, most_bytes: int) -> None:
         self.path = path
         self.most_bytes = most_bytes
         self.failure: str | None = None
-        """Why something could not be kept; None = all was."""
+        """Why something could not be kept; None = everything was."""
         self._head = f"sluicegate {self.kind} {self.version}\n".encode()
         self._warned: set[str] = set()
 

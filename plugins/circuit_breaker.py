@@ -35,7 +35,7 @@ class CircuitBreaker:
         self._pauses = 0
         self._open_until = 0.0
         self.failures = 0
-        """Since the start."""
+        """Failures since the start."""
         self.opened = 0
         """Pauses begun by a failure since the start."""
 

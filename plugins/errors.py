@@ -52,7 +52,8 @@ class SluicegateError(Exception):
 
 LONGEST_MESSAGE = 2000
 LONGEST_PARAM = 256
-"""Characters of what a caller is told: a name that an error repeats may be as long as a body."""
+"""Most characters of an error's message and of its parameter's name: a name that an error repeats may be as long as a
+body."""
 _ENDING = 400
 
 
@@ -98,7 +99,7 @@ class RequestError(SluicegateError):
 class AuthenticationError(RequestError):
     code = "invalid_api_key"
     missing = "missing_api_key"
-    """`code` where no key was sent."""
+    """`code` of a request without a key."""
     kind = "authentication_error"
     status = 401
 
@@ -159,7 +160,7 @@ class ContentBlocked(RequestError):
         self.rail = rail
         self.reason = reason
         self.request_id: str | None = None
-        """Set by the pipeline: what a false positive is reported by."""
+        """Set by the pipeline; a false positive is reported by it."""
 
 
 class PendingReview(RequestError):

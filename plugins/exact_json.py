@@ -11,11 +11,11 @@ from typing import Any
 import orjson
 
 LONG = b"0" * 19
-"""What no integer past 64 bits is without, each digit written as 0; where it stands in a string, reading is slower and
-no other."""
+"""Every integer beyond 64 bits has such a run of digits, once each digit is replaced by 0. Where the run stands inside
+a string, parsing is slower and the result the same."""
 _AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 WHOLE = re.compile(r"(-?[0-9]{17,})\.0+")
-"""An integer past what a double holds, written with a fraction: it is one all the same."""
+"""An integer too large for a double, written with a zero fraction."""
 
 
 def read(data: bytes | bytearray | str, check: Callable[[Any], None] | None = None) -> Any:

@@ -26,12 +26,12 @@ class FairQueue(Generic[T]):
 
     def __init__(self, places: int, share: int) -> None:
         self.running = 0
-        """Pieces that have a place."""
+        """Items that have a place."""
         self._places = places
         self._share = share
         self._lines: dict[str, _Line[T]] = {}
         self._turns: deque[str] = deque()
-        """Tenants with pieces that wait, each once; the first is next."""
+        """Tenants with waiting items, each once; the first is next."""
 
     def __len__(self) -> int:
         """Count the pieces that wait."""

@@ -12,7 +12,7 @@ import orjson
 
 PIECE = 65_536
 COLON = b"\\u003"
-"""How an escaped colon begins, which is written plainly again."""
+"""Start of an escaped colon, which is then decoded."""
 
 
 class DuplicateName(ValueError):

@@ -15,9 +15,9 @@ Form = Literal[
     "any", "text", "string", "pattern", "flag", "count", "number", "limit", "positive", "type", "value", "values",
     "names", "lists of names", "schema", "schemas", "items", "table", "definitions", "dependencies",
 ]  # fmt: skip
-"""What the value of a keyword looks like. `value`, `values`: data, in which `$id` and `$ref` are nothing special.
-`table`: schemas by name, `definitions`: the same, looked at only where a reference leads there. `items`: a schema or a
-list of them. `limit`: a number, or a flag in draft 4."""
+"""Form of a keyword's value. `value`, `values`: data, in which `$id` and `$ref` have no meaning. `table`: schemas by
+name; `definitions`: the same, used only through references. `items`: a schema or a list of schemas. `limit`: a number,
+or a flag in draft 4."""
 Kind = Literal["any", "number", "string", "array", "object"]
 Room = Literal["unknown", "alone", "always"]
 

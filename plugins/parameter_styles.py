@@ -56,4 +56,4 @@ PARAMETER_STYLES = {
     ),
 }
 BETWEEN = 32
-"""Blanks at most before, between and behind arguments, and one line break at each end of a value."""
+"""Most blanks before, between and behind arguments, and one line break at each end of a value."""

@@ -36,9 +36,9 @@ METHODS: Mapping[SlotName, Mapping[str, tuple[str, ...]]] = {
     "moderate": {"open": ("request", "caller", "channel")},
     "record": {"record": ("outcome",)},
 }
-"""What a stage of each slot can do and what it is given, in order; see the Protocols of `plugins.contract`."""
+"""The methods of a stage of each slot, with their parameters in order; see the Protocols of `plugins.contract`."""
 ATTRIBUTES: Mapping[SlotName, str] = {"constrain": "unconstrained", "generate": "models", "moderate": "name"}
-"""What it has besides."""
+"""Attributes that it also has."""
 
 
 @dataclass(frozen=True, slots=True)

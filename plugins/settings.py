@@ -38,7 +38,7 @@ from sluicegate.plugins.errors import ConfigurationError
 T = TypeVar("T")
 U = TypeVar("U")
 MOST_SHOWN = 200
-"""Characters of a wrong value that a message repeats."""
+"""Most characters of a wrong value that a message repeats."""
 _WORDS: Mapping[Any, str] = {str: "string", int: "whole number", float: "number", bool: "true or false"}
 _COLLECTED: ContextVar[list[str] | None] = ContextVar("collected", default=None)
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -69,7 +69,7 @@ class Within:
 
 
 NOT_NEGATIVE = Within(least=0)
-"""What holds for numbers whose annotation has no `Within`."""
+"""Applies to numbers whose annotation has no `Within`."""
 Positive = Annotated[float, Within(above=0)]
 Share = Annotated[float, Within(above=0, most=1)]
 Count = Annotated[int, Within(least=1)]

@@ -22,7 +22,7 @@ class Skeleton:
     tested: str = "$Class()"
     doubles: tuple[str, ...] = ()
     table: str = ""
-    """Lines for the configuration's table of the stage."""
+    """Lines for the stage's table in the configuration."""
 
 
 MODERATE = '''

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 MAX_TOKEN_STEPS = 4096
-"""Tokens of one generation that are described; an answer's later ones are only counted."""
+"""Most tokens of a generation that are described; later ones are only counted."""
 MAX_PREEMPTIONS = 64
 
 
@@ -19,18 +19,18 @@ class TokenStep(NamedTuple):
     text: str
     at_s: float
     forced: bool
-    """The grammar left no other; it was appended, not drawn."""
+    """Whether the grammar allowed no other token, so that it was appended, not drawn."""
     masked_share: float | None
-    """Share of the vocabulary that the grammar refused here; None where no mask was needed."""
+    """Share of the vocabulary that the grammar refused at this point; None where no mask was needed."""
     logprob: float | None
-    """The model's own, before masks; None for forced tokens, which the model was not asked for."""
+    """In the model's own distribution, before masks; None for forced tokens, which the model did not compute."""
     data: bytes = b""
     """The token's exact bytes."""
     law: float | None = None
-    """Its logprob among the tokens that the mask allows here, at temperature 1; 0 for a forced token, None where nobody
-    worked it out."""
+    """Its logprob among the tokens that the mask allows, at temperature 1; 0 for a forced token, None where it was not
+    computed."""
     likely: tuple[tuple[bytes, float], ...] = ()
-    """The likeliest of the allowed tokens, with the same measure."""
+    """The likeliest of the allowed tokens, in the same measure."""
 
 
 @dataclass(slots=True)
@@ -43,12 +43,12 @@ class Timeline:
     explain: bool = False
     """Describe every token in `steps`."""
     forward: str = ""
-    """What computes it, from its first token to its last: "compiled" code, or the model's own ("transformers")."""
+    """What computes it: "compiled" code, or the model's own ("transformers")."""
     queued_s: float = field(default_factory=time.perf_counter)
     started_s: float | None = None
-    """The first forward pass that holds a token of it was scheduled: the queue wait is over."""
+    """When the first forward pass with one of its tokens was scheduled: the end of its wait in the queue."""
     first_token_s: float | None = None
-    """The prompt was computed and a token drawn from it; what a grammar forces before that does not count."""
+    """When the prompt was computed and a token drawn; tokens that a grammar forces before that do not count."""
     ended_s: float | None = None
     tokens: int = 0
     forced: int = 0
@@ -57,7 +57,7 @@ class Timeline:
     mask_s: float = 0.0
     """Seconds spent on filling token bitmasks for it."""
     preempted_s: list[float] = field(default_factory=list)
-    """When its blocks were taken away, so that it had to be computed again."""
+    """When it lost its blocks, so that it had to be computed again."""
     repetitions_s: list[float] = field(default_factory=list)
     """When a choice was ended because it went round in circles."""
     steps: list[TokenStep] = field(default_factory=list)

@@ -23,7 +23,7 @@ from sluicegate.cache.entries import IndexRow, SimilarEntry, Vector
 from sluicegate.plugins.compiled.kernels import kernel
 
 ROUNDING = 1e-3
-"""More than float16 rows can be off in a cosine; estimates are given that much more room."""
+"""Most by which float16 rows can be wrong in a cosine; estimates get this much margin."""
 MOST = 1024
 FIRST_CAPACITY = 16
 

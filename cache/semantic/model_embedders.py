@@ -21,13 +21,13 @@ from sluicegate.plugins.errors import ConfigurationError, Overloaded
 
 POOLING = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
 UPSTREAM_LIMIT_S = 2.0
-"""For a whole answer, however it drips."""
+"""Time limit of a whole answer, however slowly it arrives."""
 MOST_BYTES = 4 * 1024 * 1024
 MOST_DIM = 65_536
 LARGEST = 1e6
-"""Of a number in a vector; those of embedding models are near 1."""
+"""Largest absolute value in a vector; embedding models give values near 1."""
 SHORTEST = 1e-6
-"""Of a vector: all texts would be alike if it were the same for each."""
+"""Shortest vector: if all vectors were about zero, all texts would be alike."""
 
 
 class FolderEmbedder:
@@ -103,7 +103,7 @@ class UpstreamEmbedder:
 
         self.name = f"upstream-{model}"
         self.dim = 0
-        """Known from the first answer on."""
+        """Length of a vector; known from the first answer on."""
         headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
         headers["accept-encoding"] = "identity"
         self._url, self._model = url, model

@@ -18,11 +18,11 @@ from sluicegate.cache.semantic.verified import Judge, VerifiedMode, same_answers
 from sluicegate.plugins import Answer, Lifecycle
 
 DECIDED_THRESHOLD = 0.0
-"""Cosine where wordings decide by their equality: questions in other words may share none."""
+"""Least cosine where the guard decides by equal wording: questions in other words may have no n-gram in common."""
 JUDGED_THRESHOLD = 0.15
-"""Cosine of hashed n-grams of what a judge is asked about: most questions in other words share a word or two."""
+"""Least cosine of hashed n-grams for asking a judge: most questions in other words share a word or two."""
 Place = tuple[str, str]
-"""Tenant and scope."""
+"""(tenant, scope)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

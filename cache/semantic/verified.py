@@ -26,7 +26,7 @@ from sluicegate.plugins import Answer
 
 Judge = Callable[[tuple[Answer, ...], tuple[Answer, ...]], bool]
 SAMPLES = 200
-"""Of an entry; older ones are forgotten."""
+"""Most samples of an entry; older ones are dropped."""
 
 
 class VerifiedMode:

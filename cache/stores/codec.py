@@ -26,7 +26,7 @@ CHECK_BYTES = 16
 MARK_BYTES = 8
 MAX_ROW_BYTES = 1 << 18
 HEAD_BYTES = len(MAGIC) + 1 + 255 * MARK_BYTES
-"""No head is longer."""
+"""Longest head."""
 
 
 class EntrySealer(Protocol):

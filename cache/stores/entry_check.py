@@ -14,7 +14,7 @@ from sluicegate.cache.entries import MAX_LABEL_CHARS, MAX_TAGS, CacheEntry
 from sluicegate.plugins import CLOSED_BY, Answer, FinishReason, TokenLogprob, ToolCall, Usage
 
 MAX_ENTRY_BYTES = 16 << 20
-"""More than is ever kept of one request."""
+"""More than any entry has."""
 MAX_ANSWERS = 1024
 MAX_ITEMS = 1 << 20
 MAX_COUNT = 10**9

@@ -14,7 +14,8 @@ from time import monotonic
 from sluicegate.plugins import Answer, CacheKey
 
 ENTRY_OVERHEAD_BYTES = 1000
-"""Of an entry besides its texts: key strings, tuples, the dataclasses, the dict slot; measured on CPython 3.11."""
+"""Bytes of an entry besides its texts: key strings, tuples, the dataclasses, the dict slot; measured on CPython
+3.11."""
 LOGPROB_BYTES = 400
 
 

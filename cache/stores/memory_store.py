@@ -11,7 +11,7 @@ from sluicegate.cache.stores.memory import MemoryCache
 from sluicegate.plugins import Answer, CacheKey
 
 NOTE_BYTES = 400
-"""Of an entry's labels, time and usage; taken from the budget beside what `MemoryCache` counts."""
+"""Bytes of an entry's labels, time and usage; charged to the budget in addition to what `MemoryCache` counts."""
 
 
 class MemoryStore(MemoryCache):

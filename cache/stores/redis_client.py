@@ -17,10 +17,10 @@ from sluicegate.plugins.errors import ConfigurationError
 
 DEFAULT_PORT = 6379
 SHARED_CONNECTIONS = 16
-"""Of a client on an event loop: further calls wait for one. A burst on a new client would otherwise open one for each
-call, and pay for as many handshakes; 16 carry more calls a second than one process makes."""
+"""Most connections of a client on an event loop; further calls wait. Otherwise a burst on a new client would open one
+connection per call, with a handshake for each; 16 connections carry more calls a second than one process makes."""
 MAX_CONNECTIONS = 100
-"""Of other clients, and to each node of a Cluster: more than calls are ever under way."""
+"""Most connections of other clients, and to each node of a Cluster: more than there are ever calls under way."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ T = TypeVar("T")
 log = logging.getLogger("sluicegate.cache")
 ROWS_A_LOOK = 1000
 TOUCH_S = 60
-"""How stale the time of last use may be; a write for each hit would cost more than the hit."""
+"""Accuracy of the time of last use: writing it at each hit would cost more than the hit."""
 PURGE_DEADLINE_S = 10.0
 SCHEMA = """
 pragma journal_mode = wal;
@@ -47,7 +47,7 @@ create table if not exists rows (
 create index if not exists rows_scope on rows (tenant, scope, id);
 """
 EVERYONE = ""
-"""In place of a tenant: epochs that count for all."""
+"""Used in place of a tenant for epochs that apply to all tenants."""
 
 
 class SqliteStore:

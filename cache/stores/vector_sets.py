@@ -25,7 +25,7 @@ class VectorSets:
 
     def __init__(self, client: Any, max_rows: int) -> None:
         self.available = True
-        """False once the server was seen not to know the commands."""
+        """False once the server has rejected the commands."""
         self._client = client
         self._max_rows = max_rows
 

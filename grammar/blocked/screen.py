@@ -145,7 +145,7 @@ class Screen:
 _KEPT = 4_000
 _SPOTS = 4_000
 _STEPS = 100_000
-"""Words kept with where they lead, over all states: some 100 bytes each."""
+"""Most words whose next state is cached, over all states; each takes about 100 bytes."""
 
 
 def screen_of(blocklist: Blocklist, vocabulary: Vocabulary, json: bool) -> Screen:

@@ -28,12 +28,12 @@ class Budget:
 
 DEFAULT_BUDGET = Budget()
 _OF_STATE, _OF_EDGE, _OF_LOOK = 4.0, 0.4, 30
-"""Charged for each state of an automaton of characters, for each class of characters there, and between two looks at
-the clock where no states are made."""
+"""Work charged per state of an automaton over characters, per class of characters there, and between two checks of the
+clock where no states are made."""
 _TICKS = 256
-"""Small steps, or charges, between two looks at the clock: about a millisecond of them at most."""
+"""Small steps, or charges, between two checks of the clock: at most about a millisecond of work."""
 _UNSEEN_S = 0.001
-"""CPU time that work until the first look counts with at most, where the clock was not asked before."""
+"""Most CPU time charged for the work up to the first check of the clock, if the clock was not read before."""
 
 
 class WorkExhausted(Exception):
@@ -102,7 +102,7 @@ class Allowance:
 
 
 current: ContextVar[Allowance | None] = ContextVar("what the work of this thread may take", default=None)
-"""Set through `allowed`, or, where a few microseconds count, by hand."""
+"""Set by `allowed`, or directly where a few microseconds matter."""
 
 
 @contextmanager

@@ -18,9 +18,9 @@ from sluicegate.grammar.vocabulary.trie import TrieNode, build_trie
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _OF_WALK, _TOKENS_A_CHARGE = 300, 60
-"""Of one walk over the vocabulary, and for the tokens that it finds one by one: .3 to 4 ms."""
+"""Work charged per walk over the vocabulary, and tokens found one by one per charge: 0.3 to 4 ms."""
 _SPARSE = 1_500
-"""More tokens than this are kept as a bitmask."""
+"""A larger set of tokens is kept as a bitmask."""
 
 
 class RootClass(NamedTuple):

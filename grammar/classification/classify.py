@@ -21,7 +21,7 @@ from sluicegate.grammar.vocabulary.trie import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 MAX_SUBTREES = 4_000
-"""Classified subtrees of small tries kept per lexeme."""
+"""Most classified subtrees of small tries kept per lexeme."""
 
 
 def at_root(vocabulary: Vocabulary, lexeme: Lexeme, state: State) -> RootClass:

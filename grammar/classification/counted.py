@@ -16,9 +16,9 @@ from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _ONE_BY_ONE = 200
 _OF_FITTING = 900
-"""Charged for telling tokens apart by the characters that they add."""
+"""Work charged for separating tokens by the number of characters that they add."""
 _OF_WALK, _CELLS_A_CHARGE = 3_000, 200
-"""Of one walk that counts characters, and of the table of what is alive after how many."""
+"""Work charged per walk that counts characters, and cells per charge of the table of states alive after each count."""
 
 
 def of_counted(vocabulary: Vocabulary, lexeme: Counted, state: CountedState) -> RootClass:

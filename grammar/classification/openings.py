@@ -17,11 +17,11 @@ from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, Pun
 _ALPHANUMERIC = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _MOST_WORDS = 100_000
 _FEW_WORDS, _FEW_SPECIAL = 1_000, 50
-"""Words, and those of them that do not begin with a letter or a digit, that are looked at one by one, as other lists
-have them too; more are followed all at once."""
+"""Up to this many words, and this many of them that begin with neither a letter nor a digit, are processed one by one,
+so that the results are shared with other lists; larger lists are followed all at once."""
 _MOST_LEXEMES = 5_000
 Opening = tuple[int, tuple[tuple[int, int], ...]]
-"""(nodes inside the lexeme, (outcome, nodes where it may end))."""
+"""(nodes inside the lexeme, ((outcome, nodes where it may end), ...))."""
 
 
 def of_scalar(lexeme: Lexeme, punctuation: PunctuationTrie) -> tuple[int, int]:

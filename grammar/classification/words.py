@@ -22,7 +22,7 @@ from sluicegate.grammar.vocabulary.trie import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _APART = 64
-"""Longer lists are followed down the vocabulary in one pass; see `rests` for others."""
+"""Longer lists are followed down the vocabulary in one pass; see `rests` for shorter ones."""
 
 
 class Rest(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from sluicegate.grammar.budget.meter import charge
 
 _KEPT = 200_000
-"""Texts in all lists that are kept: each list is as long as its array."""
+"""Most texts in all cached lists: each list is as long as its array."""
 _NEXT = 64
 _TEXTS_A_CHARGE = 20
 
@@ -32,7 +32,7 @@ class Lists(NamedTuple):
     given: list[str]
     dead: list[str]
     made: dict[str, Any]
-    """What was made of them."""
+    """Objects derived from the texts."""
 
 
 class GivenTexts:
@@ -47,7 +47,7 @@ class GivenTexts:
         self.size: int = 0 if before is None else before.size + 1
         self._after: dict[str, GivenTexts] = {}
         self._dead: dict[Supply, list[str]] = {}
-        """What each supply is used up behind since this text."""
+        """For each supply, the beginnings behind which nothing is left since this text."""
         self._kept: _ListsCache = _ListsCache() if before is None else before._kept
 
     def plus(self, text: str) -> GivenTexts:

@@ -19,9 +19,10 @@ from sluicegate.grammar.token_ids import I32
 QUOTE = 0x22
 BACKSLASH = 0x5C
 _NAMED = 100
-"""Larger automata share by their whole language only: naming each residual language would take longer than it saves."""
+"""Automata with more states share classifications by their whole language only: computing a digest of each residual
+language would take longer than it saves."""
 State = Any
-"""Small hashable values; each lexeme has its own kind."""
+"""Small hashable values; each kind of lexeme has its own."""
 
 
 class Lexeme(Protocol):
@@ -29,13 +30,13 @@ class Lexeme(Protocol):
 
     start: State
     is_string: bool
-    """It ends with the closing quote of a JSON string."""
+    """Whether it ends with the closing quote of a JSON string."""
     general: bool
-    """It is no part of JSON: what follows it may begin with any byte. Its only outcome is 0."""
+    """Whether it is not part of JSON: any byte may then follow it. Its only outcome is 0."""
     is_blank: bool
-    """Whitespace; nothing that begins with a blank follows it."""
+    """Whether it is whitespace; nothing that begins with a blank follows it."""
     branches: dict[Any, Any] | None
-    """Subtrees classified so far, see `classification`; None where that is cheaper than looking them up."""
+    """Subtrees classified so far, see `classification`; None where classifying again is cheaper than looking up."""
 
     def next(self, state: State, byte: int) -> State | None: ...
 
@@ -84,7 +85,7 @@ class DfaLexeme:
         self.quoted = self.is_string = quoted
         size = self.table.shape[0]
         self.final = size - 1 if quoted else -1 if general else _last_state(dfa)
-        """The state in which the lexeme has ended; -1 where each in which it may end can go on."""
+        """The state in which the lexeme has ended; -1 where it can continue from every state in which it may end."""
         if quoted:
             self.accepting = np.zeros(size, np.bool_)
             self.accepting[-1] = True
@@ -99,7 +100,7 @@ class DfaLexeme:
         self._keys: dict[int, Hashable] = {}
         self._names: list[bytes] | None = None
         self.steady = np.zeros(size, np.int64)
-        """What walks found out about the states, see `pruning`; written to by them."""
+        """What walks found out about the states, see `pruning`; the walks write to it."""
         self.taken: dict[int, dict[int, bool]] = {}
         """By slice of the vocabulary and state, see `slices.taken`."""
 

@@ -11,9 +11,9 @@ from sluicegate.grammar.lexemes.base import QUOTE, DfaLexeme
 from sluicegate.grammar.lexemes.length_bounds import LONGEST, CountedState, LengthBounds
 
 _LETTERS = re.compile(rb"[ !#-\[\]-~]*")
-"""Characters of one byte that are spelled as themselves."""
+"""Characters of one byte that stand for themselves."""
 _BEGUN = 12
-"""Bytes of the longest character, two escapes: letters are looked for behind one that is begun."""
+"""Bytes of the longest character, two escapes: a begun character can extend this far."""
 
 
 class Counted:

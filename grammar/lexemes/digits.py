@@ -15,9 +15,10 @@ from sluicegate.grammar.options import most_zeros
 from sluicegate.grammar.schema.numbers import Numbers, NumberSet, plain_text
 
 _MOST_STATES = 60
-"""States of a number's automaton from which on digits are not counted: they would multiply with its states."""
+"""From this many states of a number's automaton on, digits are not counted: the states would multiply."""
 _BEYOND = 20
-"""Digits past those that a schema mentions: between two bounds, or outside of what is excluded, there is a number."""
+"""Digits counted beyond those that a schema mentions: there is always a number between two bounds, or outside of
+excluded ones."""
 
 
 class NumberDigits(NamedTuple):

@@ -20,7 +20,8 @@ from sluicegate.grammar.lexemes.scalars import string_automaton
 from sluicegate.plugins.errors import GrammarLimit
 
 _BUDGET = Budget(max_states=1_000)
-"""Of characters; each is some ten states of bytes. Larger ones are read apart."""
+"""Limit of the automaton over characters; each of its states becomes about ten over bytes. Larger ones are read
+separately."""
 
 
 class Joint:

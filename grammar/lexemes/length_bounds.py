@@ -14,7 +14,7 @@ from sluicegate.grammar.automata.lengths import lengths_of
 from sluicegate.grammar.lexemes.base import DfaLexeme
 
 LONGEST = 256
-"""More characters than a token of the usual vocabularies has; larger counts are handled too, more slowly."""
+"""More characters than a token of common vocabularies has; larger counts work too, more slowly."""
 
 
 class CountedState(NamedTuple):
@@ -23,7 +23,7 @@ class CountedState(NamedTuple):
     char: int
     """State of the automaton of all strings: between characters, or inside one."""
     size: int
-    """Whole characters so far; -1 once closed."""
+    """Number of whole characters so far; -1 once closed."""
 
 
 class LengthBounds:

@@ -16,9 +16,9 @@ _SHORT = {'"': b'"', "\\": b"\\", "/": b"/", "\b": b"b", "\f": b"f", "\n": b"n",
 _HEX = b"0123456789abcdefABCDEF"
 _BYTES = [bytes([byte]) for byte in range(256)]
 _LONG = 16
-"""Lists with more words are halved instead of passed."""
+"""Lists with more words are searched by bisection instead of linearly."""
 _OF_CHARACTER = 3
-"""Charged for each character that an escape may spell."""
+"""Work charged for each character that may be spelled by an escape."""
 
 
 class Window(NamedTuple):
@@ -59,7 +59,7 @@ class Literals(WordList):
         super().__init__(words)
         self.start = Window(0, len(words), 0)
         self.openings: dict[Any, Any] = {}
-        """What is read of tries of punctuation; kept here, as long lists should not outlive their grammar."""
+        """Results for tries of punctuation; kept here, since long lists should not outlive their grammar."""
 
     @cached_property
     def is_ascii(self) -> bool:

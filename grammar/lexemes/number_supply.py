@@ -14,7 +14,7 @@ from sluicegate.grammar.given.texts import KnownCounts, beginning_with
 _BYTES = {byte: chr(byte) for byte in b"-.0123456789"}
 _START, _SIGN, _WHOLE, _MINUS_ZERO, _ZERO_BEHIND, _DIGIT_BEHIND = range(6)
 _CANONICAL = (_WHOLE, _DIGIT_BEHIND)
-"""What is read is then the canonical spelling of a number."""
+"""After these states, what was read is the canonical spelling of a number."""
 _FAR = 200
 _OF_STATE = 3
 

@@ -13,7 +13,7 @@ from sluicegate.grammar.lexemes.words import SortedWords
 
 _WORDS_A_CHARGE = 25
 _KEPT = 8
-"""Sets of what is left that are remembered in full: a text is inside one name at a time."""
+"""Most sets of remaining words that are cached in full: a text is inside one name at a time."""
 
 
 class RemainingWords(NamedTuple):

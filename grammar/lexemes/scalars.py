@@ -23,12 +23,12 @@ from sluicegate.grammar.schema.strings import Strings, StringSet
 from sluicegate.plugins.errors import GrammarLimit
 
 _LOOK_EVERY = 64
-"""Constants between two looks at the clock."""
+"""Constants between two checks of the clock."""
 _TOO_LARGE = 10**308
 _LISTED = 2_000
-"""Constants of a list from which on they are spelled without exponents."""
+"""From this many constants on, a list is spelled without exponents."""
 _OF_SPELLING = 25
-"""Charged for the spellings of a number."""
+"""Work charged for the spellings of a number."""
 _SPELLED = 2_000
 
 

@@ -29,9 +29,9 @@ N = TypeVar("N", bound=TrieWalked)
 
 class PlaceWithout(NamedTuple):
     inner: State
-    """State of the lexeme of all."""
+    """State of the lexeme of all texts."""
     place: Window | None
-    """Where the text stands in the list; None where it begins like nothing there."""
+    """Place of the text in the list; None where no listed text begins like it."""
 
 
 class WithoutGiven:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sluicegate.grammar.budget.meter import charge
 
 _OF_WORD, _OF_BYTE = 2, 0.5
-"""Charged for a word of a trie, and for each of its bytes."""
+"""Work charged for a word of a trie, and for each of its bytes."""
 
 
 class SortedWords:

@@ -17,8 +17,8 @@ from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import Unsatisfiable
 
 _CHARGES, _TOKENS = 34_000, 131_072
-"""About 50 ms for a token of Lark or GBNF, on any machine the same grammars; a larger vocabulary has more to go
-through."""
+"""Work allowed for a token of Lark or GBNF, about 50 ms, so that the same grammars are accepted on any machine; and the
+vocabulary size that it refers to, since a larger one takes more work."""
 _OF_STEP = 2.0
 _ADVICE = (
     "make fewer alternatives, patterns or conditions meet in one value, or bound the time of calls yourself by "
@@ -65,9 +65,9 @@ class LazyGrammar:
         self.usual = CallLimits(charges=charges)
         if of_schema:
             self.usual = CallLimits(charges=charges, step=_OF_STEP, advice=_ADVICE)
-        """Of a matcher that nobody has set a bound for."""
+        """Limit for a matcher without its own."""
         self.lock = threading.Lock()
-        """Of whoever works out what no matcher has asked for before."""
+        """Held while something is computed that no matcher has needed before."""
         self._states, self._first = self._begin()
         if doubtful and self.matcher().shortest_completion() is None:
             raise Unsatisfiable("the blocklist leaves no answer, or none that could be found")

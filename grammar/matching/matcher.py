@@ -27,9 +27,9 @@ from sluicegate.plugins import Mask as Row
 from sluicegate.plugins.errors import GrammarTooCostly, TokenRejected
 
 _FEW = 8
-"""Readings that are followed without a look at the clock."""
+"""Most readings that are followed without checking the clock."""
 _NAMES_BACK = 100
-"""Tokens that an error looks back for what is read."""
+"""Tokens by which an error looks back for the text being read."""
 
 
 class SharedByMatchers(Protocol):
@@ -56,7 +56,7 @@ class LazyMatcher:
         self._grammar = grammar
         self._bounds = grammar.usual
         self.worked_s = 0.0
-        """CPU time of all calls that worked something out."""
+        """CPU time of all calls that computed something new."""
         self._states = states
         self._at = first
         self._finished = False

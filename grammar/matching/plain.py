@@ -12,7 +12,7 @@ from sluicegate.grammar.reading.tape import PlainTape
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _READINGS = 256
-"""Readings of one text that are followed at the same time."""
+"""Most readings of one text that are followed at the same time."""
 
 
 def plain_grammar(

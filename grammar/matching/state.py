@@ -23,13 +23,14 @@ from sluicegate.plugins.errors import GrammarLimit
 
 _CAN_STOP = attrgetter("can_stop")
 _KEPT = 4_000
-"""Configurations per grammar before it starts afresh; each holds a mask of a few hundred words beside a shared row."""
+"""Most parser states per grammar before the cache is emptied; each holds a mask of a few hundred words beside a shared
+row."""
 
 
 _PARTS = 500
-"""Readings whose part of masks is remembered."""
+"""Most readings whose part of a mask is cached."""
 _FEW = 4
-"""Readings among which none is looked for that can do no more than another."""
+"""With at most this many readings, none is searched for that another one dominates."""
 
 
 class GuardedTokens(NamedTuple):
@@ -76,12 +77,12 @@ class ParserState:
         self.readings = readings
         self.can_stop = readings[0].can_stop if len(readings) == 1 else any(map(_CAN_STOP, readings))
         self.forced: int | None = None
-        """The only byte that may come next, -1 if there are several; None: nobody has asked yet."""
+        """The only byte that may come next; -1 = there are several, None = not computed yet."""
         self.mask: Mask | None = None
         self.steps: dict[int, ParserState | None] = {}
         self.tokens: dict[int, ParserState] = {}
         self.answered: dict[int, AskedToken] | None = None
-        """Of tokens on which new property names are asked for."""
+        """For tokens on which new property names are checked."""
 
 
 class ParserStates:
@@ -90,13 +91,13 @@ class ParserStates:
     def __init__(self, vocabulary: Vocabulary, reading_limit: int, trailing: TrieNode | None = None) -> None:
         self.vocabulary = vocabulary
         self.trailing = trailing
-        """Tokens that may end a JSON value and go on with what is no JSON (structural tags)."""
+        """Tokens that may end a JSON value and continue with other text (structural tags)."""
         self.reading_limit = reading_limit
         self._known: dict[Any, ParserState] = {}
         self._alone: dict[Any, ParserState] = {}
-        """Of one reading, by its key."""
+        """Parser states of one reading, by its key."""
         self._parts: dict[Any, tuple[InLexeme, Mask]] = {}
-        """What one reading adds to masks; with the reading, whose key holds for as long as that is kept."""
+        """What one reading adds to masks; stored with the reading, whose key is valid only while it lives."""
 
     @property
     def full(self) -> bool:

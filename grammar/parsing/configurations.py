@@ -21,10 +21,10 @@ UNKNOWN = -2
 REFUSED = -1
 _FIRST_ROOM = 256
 _OF_CONFIGURATION, _OF_PART = 30, 3
-"""Charged for a new configuration, and for each of the parts that are followed."""
+"""Work charged for a new configuration, and for each part that is followed."""
 
 Part = tuple[int, ParseFrame]
-"""(lexeme state, what follows the lexeme)"""
+"""(lexeme state, frame after the lexeme)."""
 
 
 class Configuration:
@@ -40,7 +40,7 @@ class Configuration:
         self.is_whole = False
         self.leaves = False
         self.reading: Any = None
-        """The reading of a text in this configuration, once it was asked for."""
+        """The reading of a text in this configuration; None until it is needed."""
 
 
 class Configurations:

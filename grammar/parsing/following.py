@@ -8,9 +8,9 @@ import numpy as np
 from sluicegate.plugins.compiled.kernels import kernel
 
 _MOST_STATES = 50
-"""Of a lexeme, and pairs of its states, that `closed_of` looks at."""
+"""Most states of a lexeme, and pairs of its states, that `closed_of` examines."""
 BITS = 60
-"""Terminals in one word of a set of them: so that a word is never negative."""
+"""Terminals per word of a bitset: fewer than 63, so that a word is never negative."""
 
 
 @kernel("(int64, int32[::1], int32[::1], int32[::1])", python=True)

@@ -22,7 +22,7 @@ from sluicegate.plugins.errors import GrammarLimit
 _KEPT = 30_000
 MOST_ITEMS = 5_000
 _OF_FRAME = 10
-"""Charged for a step with a frame."""
+"""Work charged for a step with a frame."""
 
 
 class ParseFrame:
@@ -38,12 +38,12 @@ class ParseFrame:
         self.locals: dict[int, ParseFrame] = {}
         self.outline: FrameTemplate | None = None
         self.starts: dict[int, tuple[tuple[int, ParseFrame], ...]] = {}
-        """Lexeme states after a byte class that begins what comes next, for `configurations`."""
+        """Lexeme states after the first byte of what comes next, by byte class; see `configurations`."""
 
 
 Item = tuple[Suffix, ParseFrame]
 _LocalItem = tuple[Suffix, "ParseFrame | int"]
-"""The frame may be that of a nonterminal which begins here, by its number."""
+"""The frame may be given by its number, if it belongs to a nonterminal that begins here."""
 
 
 class FrameTemplate(NamedTuple):

@@ -13,7 +13,7 @@ from sluicegate.grammar.parsing.walks import N_PIECES, N_VISITED, SPARSE, piece_
 from sluicegate.plugins.compiled.kernels import kernel
 
 DONE, TOO_MANY, NO_ROOM, UNKNOWN_SHIFT, PAUSED = range(5)
-"""What `gather` returns."""
+"""Results of `gather`."""
 (
     N_PAIRS,  # rows that wait on the stack
     N_SEEN,

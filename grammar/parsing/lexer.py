@@ -15,7 +15,7 @@ from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary.pruning import kinds_by_byte, loops_under
 
 OVER = 0
-"""The state in which a lexeme has ended for good."""
+"""The state in which a lexeme has ended and cannot continue."""
 Flags = npt.NDArray[np.bool_]
 
 

@@ -21,20 +21,21 @@ from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 I64 = npt.NDArray[np.int64]
 _Array = TypeVar("_Array", bound="npt.NDArray[Any]")
 MOST_NODES = 4_000_000
-"""Nodes of one compiled walk: about 20 ms."""
+"""Most nodes of one compiled walk: about 20 ms."""
 MOST_PAIRS = 1 << 13
 MOST_INNER = 1_000_000
-"""Places inside tokens behind the first lexeme. More of them are of words that may be cut anywhere."""
+"""Most places inside tokens behind the first lexeme. Grammars that exceed it have words that may be split anywhere."""
 MOST_PIECES = 8_000
-"""New pieces of one part; a grammar of C makes 1,100."""
+"""Most new pieces of one part; a grammar of C makes 1,100."""
 _MOST_OF_LEXEME = 300_000
-"""Nodes that one lexeme may see from places inside tokens; more are of words that may be cut anywhere, too."""
+"""Most nodes that one lexeme may visit from places inside tokens. Grammars that exceed it also have words that may be
+split anywhere."""
 _NODES_A_RUN = 200_000
-"""Nodes after which a compiled loop pauses for a look at the clock: some milliseconds."""
+"""Nodes after which a compiled loop pauses for a check of the clock: some milliseconds."""
 _FOLLOWERS_A_CHARGE = 600
-"""Pairs of terminals that are looked at for a charge."""
+"""Pairs of terminals examined per charge."""
 _OF_RUN, _NODES_A_CHARGE = 10, 22
-"""Charged for a run of the loop, and the nodes that are charged for as one."""
+"""Work charged for a run of the loop, and the nodes per unit of charge."""
 _FIRST = np.ones(1, np.bool_)
 
 

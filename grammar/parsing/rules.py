@@ -9,7 +9,7 @@ from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.token_ids import I32
 
 Symbol = tuple[bool, str]
-"""(is it a terminal, name)."""
+"""(whether it is a terminal, name)."""
 
 
 class Production(NamedTuple):

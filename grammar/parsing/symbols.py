@@ -16,7 +16,7 @@ from sluicegate.grammar.parsing.rules import NumberedRules
 Flags = npt.NDArray[np.bool_]
 
 Suffix = int
-"""Number of a rule's rest: the symbols that are still to be read. 0 = none."""
+"""Number of a rule's suffix: the symbols still to be read. 0 = none."""
 
 
 class Prediction(NamedTuple):

@@ -30,8 +30,8 @@ _MOST_JOINED = 500
 _MOST_CONFIGURATIONS = 30_000
 _FEW_PIECES = 1_200
 _FEW_CONFIGURATIONS = 40
-"""For a first try of each way to make a part: some milliseconds, and the other way often needs no more. What a try has
-worked out is kept."""
+"""Most configurations of a first try of each way to make a part: some milliseconds, and one of the ways often needs no
+more. What a try has computed is kept."""
 _END = -1
 _OF_WALK, _OF_STEP = 20, 3
 _NODES_A_CHARGE = 150

@@ -10,14 +10,14 @@ import numpy as np
 from sluicegate.plugins.compiled.kernels import kernel
 
 N_NODES, N_PLACES, N_PIECES, N_IDS, N_ROWS, N_INDEXED, N_VISITED = range(7)
-"""Of `counts` int64[7]: how much is used of the pool of nodes, of the sets of places, of the pieces, of the pool of
-tokens, of the bitmasks, and of the pool of indexes; and the work in nodes that were looked at."""
+"""Indices of `counts` int64[7]: used sizes of the pool of nodes, the sets of places, the pieces, the pool of tokens,
+the bitmasks and the pool of indexes; and the work, in visited nodes."""
 SPARSE = 1_500
-"""More tokens than this are kept as a bitmask."""
+"""A larger set of tokens is kept as a bitmask."""
 _INDEXED = 200
 """Larger sets of places have an index by the byte that comes next."""
 INDEX = 258
-"""Numbers of an index beside its nodes, at most."""
+"""Most numbers of an index besides its nodes."""
 
 
 @kernel("(int64[::1], int64)", python=True)

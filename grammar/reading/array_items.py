@@ -10,10 +10,10 @@ from typing import Any
 from sluicegate.grammar.schema.constants import canonical
 
 NO_ITEM = object()
-"""Behind the last comma no item has begun."""
+"""No item has begun after the last comma."""
 _BLANKS = " \t\r\n"
 _decode = JSONDecoder(parse_float=Decimal).raw_decode
-"""Exact: a number with enough digits would else equal a shorter one, and have no way on."""
+"""Exact: otherwise a number with enough digits would equal a shorter one, and nothing could follow."""
 
 
 class ArrayItems:
@@ -25,10 +25,10 @@ class ArrayItems:
 
     def __init__(self) -> None:
         self.places: dict[Any, int] = {}
-        """The first index of each item, in `canonical` form; the last one of `read` is not among them."""
+        """The first index of each item, by `canonical` form; without the last one of `read`."""
         self._values: list[Any] = []
         self._ends: list[int] = []
-        """Behind the comma of each item, in bytes from the array's bracket."""
+        """End of each item, after its comma, in bytes from the array's bracket."""
         self._text = b"["
 
     def read(self, array: bytes) -> Any:

@@ -17,7 +17,7 @@ from sluicegate.grammar.vocabulary.punctuation import PunctuationNode, numbers
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _DEEP = 20
-"""Continuations asked within each other from which on the next is walked: each takes some twenty frames of Python."""
+"""From this nesting of continuations on, the next one is walked instead: each takes about twenty frames of Python."""
 
 
 class _NestingDepth(threading.local):
@@ -35,13 +35,15 @@ class Continuation:
     __slots__ = ("_asked", "_lookahead", "branches", "guard")
     is_end = False
     outward = False
-    """What follows leads out of the innermost bracket, or into its next member: a search for all of it ends."""
+    """Whether what follows leads out of the innermost bracket, or into its next member: a search for all of it ends
+    there."""
     by_outcome = True
-    """What follows may depend on the outcome."""
+    """Whether what follows may depend on the outcome."""
     by_text = False
-    """What follows depends on the text, which `finish` looks at; `after` is what follows for any text."""
+    """Whether what follows depends on the text, which `finish` examines; `after` then returns what follows for any
+    text."""
     in_frame = False
-    """The way to the end of the innermost bracket or tag leads through what follows."""
+    """Whether the way to the end of the innermost bracket or tag leads through what follows."""
     place: Place | None = None
 
     def __init__(self, guard: Guard | None = None) -> None:

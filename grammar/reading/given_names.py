@@ -6,10 +6,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Iterator
 
 _MANY = 32
-"""More names with one beginning are looked through once and remembered."""
+"""More names with the same beginning are searched once, and the result is cached."""
 _REMEMBERED = 64
 _FEW = 8
-"""Names of an object that are looked through one by one."""
+"""Most names of an object that are searched one by one."""
 
 
 class NameSet:

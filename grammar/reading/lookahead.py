@@ -16,7 +16,7 @@ from sluicegate.grammar.reading.guards import Guard
 from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, PunctuationTrie
 
 Doubtful = tuple[tuple[Guard, ...], bool, int, int]
-"""(guards, do they guard the string that is read, `read` and `ends` if all of them agree)."""
+"""(guards, whether they guard the string that is being read, `read` and `ends` if all of them agree)."""
 _NESTING = frozenset(b'{}[]"')
 
 

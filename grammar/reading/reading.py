@@ -18,12 +18,12 @@ from sluicegate.grammar.vocabulary.trie import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 MANY_BYTES = {0, 1}
-"""Several bytes: which ones does not matter."""
+"""Stands for several bytes where it does not matter which."""
 
 
 Place = tuple[Any, tuple[int, ...]]
-"""(what situations have in common, what was counted). Of two with the same in common, one that has counted no less of
-anything can go on in every way in which the other can."""
+"""(what situations have in common, counters). Of two with the same first part, the one with no smaller counters can
+continue in every way in which the other can."""
 
 
 class GuardResult(NamedTuple):
@@ -74,7 +74,7 @@ class Reading:
 
     __slots__ = ()
     can_stop = False
-    """The text may end here."""
+    """Whether the text may end here."""
     in_string = False
 
     @abstractmethod

@@ -13,7 +13,7 @@ from sluicegate.grammar.reading.given_names import GivenNames
 
 NO_NAMES = GivenNames()
 _ARRAYS_KEPT = 16
-"""Arrays of unique items that are read on: those that lie in each other, and a few that were closed."""
+"""Most arrays of unique items that are tracked: nested ones, and a few that were closed."""
 _new = tuple.__new__
 
 
@@ -30,14 +30,14 @@ class Checkpoint(NamedTuple):
 
     size: int = 0
     mode: int = 0
-    """0 outside strings, 1 inside one, 2 after a backslash."""
+    """0 = outside strings, 1 = inside one, 2 = after a backslash."""
     open: OpenBracket | None = None
     string: tuple[int, int] = (0, 0)
-    """Begin and end of the last string, quotes included; the end is meaningless while it is open."""
+    """Start and end of the last string, quotes included; the end is meaningless while it is open."""
     closed: tuple[int, int] = (0, 0)
-    """Begin and end of the last object or array that was closed."""
+    """Start and end of the last object or array that was closed."""
     since: int = 0
-    """Where the present JSON value, or the free text around one, began (structural tags)."""
+    """Start of the current JSON value, or of the free text around one (structural tags)."""
 
 
 class Tape:
@@ -45,7 +45,7 @@ class Tape:
 
     __slots__ = ("_arrays", "closed", "mode", "open", "since", "string", "text")
     off = False
-    """What is written now is no JSON."""
+    """Whether the text being written is not JSON."""
 
     def __init__(self) -> None:
         self.text = bytearray()

@@ -82,7 +82,7 @@ STRINGS: dict[str, Callable[[Subschema, GrammarLimits], Strings]] = {
     "pattern": _pattern,
     "format": _format,
 }
-"""Keywords about one type, each read by itself; all of them are enforced together."""
+"""Keywords about one type, each read separately; all of them apply together."""
 
 
 def object_of(node: Subschema, names: StringSet) -> Object:

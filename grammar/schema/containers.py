@@ -13,7 +13,8 @@ from sluicegate.grammar.schema.document import Subschema
 from sluicegate.grammar.schema.strings import Strings, StringSet
 
 _FEW = 8
-"""Properties of which one must differ that become alternatives; more become one `Existential`."""
+"""With at most this many properties of which one must differ, they become alternatives; more become one
+`Existential`."""
 
 
 class SchemaRef(NamedTuple):
@@ -43,7 +44,7 @@ Fact = SchemaRef | Constant | NoneOf
 Conjunction = tuple[Fact, ...]
 """All of them hold; () = any value. In the order of the schema, without repetitions."""
 NEVER: Conjunction = (Constant(""),)
-"""No value: the `Constant` that spells nothing."""
+"""No value is possible: the `Constant` without a spelling."""
 
 
 def conjunction(terms: Iterable[Fact]) -> Conjunction:
@@ -106,9 +107,9 @@ class Object(_Hashed):
     names: StringSet = strings.EVERY
     existentials: tuple[Existential, ...] = ()
     every: tuple[tuple[StringSet, Conjunction], ...] = ()
-    """What each property with a name of the set satisfies; from negations."""
+    """Conditions on each property whose name is in the set; from negations."""
     checks: frozenset[Fact] = frozenset()
-    """Facts that are checked when the value is closed."""
+    """Facts that are checked when the value ends."""
     __hash__ = _Hashed.__hash__
 
     def meet(self, other: Object) -> Object | None:
@@ -170,7 +171,7 @@ class Array(_Hashed):
     high: int | None = None
     unique: bool = False
     repeats: bool = False
-    """Two items are equal."""
+    """Whether two items must be equal."""
     contains: tuple[Contains, ...] = ()
     checks: frozenset[Fact] = frozenset()
     __hash__ = _Hashed.__hash__

@@ -16,18 +16,18 @@ _DRAFTS = {
     "draft-03": 3, "draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 2019, "2020-12": 2020,
 }  # fmt: skip
 DATA = named(lambda keyword: keyword.form in ("value", "values"))
-"""Keywords whose value is data, not schemas: an `$id` or `$ref` inside is just a value."""
+"""Keywords whose value is data, not schemas: an `$id` or `$ref` inside it has no meaning."""
 REFERENCES = tuple(name for name, keyword in KEYWORDS.items() if keyword.role == "reference")
 ANNOTATIONS = named(lambda keyword: keyword.role == "annotation")
 _MAPPINGS = named(lambda keyword: keyword.form in ("table", "definitions", "dependencies"))
 _HOLDING = _MAPPINGS | named(lambda keyword: keyword.form in ("schema", "schemas", "items"))
-"""Keywords that hold schemas."""
+"""Keywords that contain schemas."""
 _REFERRING = ANNOTATIONS | {"$ref"}
 _SCOPING = frozenset({"$dynamicAnchor", "$recursiveAnchor"})
-"""What the meaning of references below depends on."""
+"""Keywords on which the meaning of references below depends."""
 _NAMING = _SCOPING | {"$schema", "$id", "id", "$anchor"}
 _HOPS = 4
-"""References that are followed one after the other to where a schema leads."""
+"""Most references followed one after the other to a schema."""
 
 
 def draft_of(schema: Json, default: int = 2020) -> int:
@@ -125,12 +125,12 @@ class SchemaDocument:
         self.schema = schema
         self._given = {} if given is None else given
         self.others: dict[str, Json] = {}
-        """Documents outside that references led to."""
+        """Other documents that references led to."""
         self._left = most
         self._nodes: dict[tuple[int, str, tuple[str, ...]], Subschema] = {}
         self._either: dict[tuple[Subschema, ...], AnyOf] = {}
         self._targets: dict[tuple[str, str, int, tuple[str, ...]], Subschema] = {}
-        """By base, reference, draft and scope of what refers."""
+        """Targets by base, reference, draft and scope of the reference."""
         self.resources: dict[str, tuple[Json, str, int]] = {}
         """URI -> (schema, pointer, draft)."""
         self.anchors: dict[tuple[str, str], tuple[Json, str]] = {}
@@ -138,7 +138,7 @@ class SchemaDocument:
         draft = draft_of(schema)
         parts = _plain_parts(schema, most)
         self._plain = parts is not None
-        """Nothing but the root has a name or a draft of its own."""
+        """Whether nothing but the root has a name or a draft of its own."""
         self._left -= (parts or 1) - 1
         self._index(schema, root_uri, "", draft)
         self.resources.setdefault(root_uri, (schema, "", draft))

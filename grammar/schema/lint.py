@@ -24,14 +24,14 @@ _ENFORCED = tuple(
 )
 _LETTERS = {name: frozenset(name) for name in _ENFORCED}
 _NEAR = 0.85
-"""The least ratio of `difflib`."""
+"""Least ratio of `difflib` for a similar name."""
 _LARGE = 100
-"""States of an automaton over characters: some 10 ms to spell them."""
+"""States of an automaton over characters that take some 10 ms to convert."""
 _MANY = 1_000
-"""Values of an `enum`: their list takes a millisecond."""
+"""Values of an `enum` whose list takes a millisecond."""
 _LONGEST_KEYWORD = max(map(len, _ENFORCED)) + 2
 _MOST_UNKNOWN = 64
-"""Unknown names of a schema that are compared with keywords: a comparison takes tenths of a millisecond."""
+"""Most unknown names of a schema that are compared with keywords: one comparison takes tenths of a millisecond."""
 _TYPES = ("null", "boolean", "object", "array", "number", "string", "integer")
 
 
@@ -106,7 +106,7 @@ class SchemaLint:
         self.limits = limits
         self.notes: list[str] = []
         self.large: dict[Subschema, None] = {}
-        """Schemas of strings whose automata are so large that a mask must not wait for them."""
+        """Schemas of strings whose automata are so large that no mask must wait for them."""
         self._unknown: set[str] = set()
         self._named_draft = isinstance(document.schema, dict) and "$schema" in document.schema
         self._pending = [(document.root, 0)]

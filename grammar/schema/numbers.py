@@ -20,7 +20,7 @@ from sluicegate.grammar.automata import (
 from sluicegate.grammar.given.texts import GivenTexts
 
 Bound = tuple[Fraction, bool]
-"""A limit, and whether it is excluded."""
+"""(limit, whether it is excluded)."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Numbers:
     minus: frozenset[Fraction] = frozenset()
     plain: bool = False
     given: GivenTexts | None = None
-    """Canonical spellings of numbers given to an array of unique items, which the lexeme leaves out."""
+    """Canonical spellings of the numbers that an array of unique items already has; the lexeme excludes them."""
 
     def has(self, number: Fraction) -> bool:
         if self.values is not None and number not in self.values:

@@ -14,7 +14,7 @@ from sluicegate.grammar.schema.value_set import NOTHING, OUTSIDE, ValueSet, Valu
 
 T = TypeVar("T")
 _LONG = 64
-"""Branches that are compared one with the other."""
+"""Most branches that are compared pairwise."""
 
 
 class OneOf(ValueSetAlgebra):

@@ -46,7 +46,7 @@ _TYPED = ANNOTATIONS | {"type"}
 _Asked = tuple[Fact, bool, tuple[str, ...]]
 _SUBSETS = 5
 _DEPENDENT = 16
-"""Alternatives of an object that dependencies may make; beyond, existential constraints express them."""
+"""Most alternatives of an object made for dependencies; beyond that, existential constraints express them."""
 
 
 class Circular(Exception):

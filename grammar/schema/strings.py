@@ -108,7 +108,7 @@ class Strings:
 
 
 StringSet = tuple[Strings, ...]
-"""A union."""
+"""Union of its members."""
 
 EVERY: Final[StringSet] = (Strings(),)
 NOTHING: Final[StringSet] = (Strings(words=frozenset()),)

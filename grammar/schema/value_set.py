@@ -21,13 +21,14 @@ from sluicegate.plugins.errors import GrammarLimit
 
 T = TypeVar("T")
 OUTSIDE = 8
-"""Alternatives of a complement that become readings of their own; beyond, an existential constraint stands for them."""
+"""Most alternatives of a complement that become readings of their own; beyond that, an existential constraint stands
+for them."""
 _MOST_PAIRS = 2_000
-"""Pairs of alternatives, in one schema, that are tried for values."""
+"""Most pairs of alternatives in one schema that are tested for common values."""
 _ARRAYS = 32
-"""The same of arrays, which have no existential constraints."""
+"""The same limit as `OUTSIDE` for arrays, which have no existential constraints."""
 _MERGED = 16
-"""The same with as many existential constraints as possible; beyond, a check of the value."""
+"""The same limit once existential constraints are used wherever possible; beyond that the value is checked."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 log = logging.getLogger("sluicegate.grammar")
 CLASSES_BYTES = 32 << 20
-"""Kept of classified states, those used last."""
+"""Most bytes kept of classified states, those used last."""
 _DEEPEST = 1_000
 
 

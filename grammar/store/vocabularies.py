@@ -23,7 +23,7 @@ class _Made(NamedTuple):
     facts: tuple[int, tuple[int, ...]]
     """Columns and end tokens of the model."""
     classes: int
-    """States that were known when it was made: as many are on disk."""
+    """Number of states known when it was made: the disk has as many."""
 
 
 class Vocabularies:

@@ -30,7 +30,7 @@ from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedG
 
 MOST_TAGS = 1_000
 MOST_CHARACTERS = 1_000
-"""Of one literal: a begin, an end, a trigger, a separator."""
+"""Most characters of one literal: a begin, an end, a trigger, a separator."""
 _DEEPEST = 200
 Fields = dict[str, Any]
 
@@ -304,7 +304,7 @@ _FORMATS: dict[str, tuple[Callable[[Fields, str], Format], tuple[str, ...]]] = {
     "triggered_tags": (_triggered, ("triggers", "tags", *_TRIGGERED)),
     "tags_with_separator": (_separated, ("tags", "separator", *_COUNTS)),
 }
-"""What reads a format, and its fields beside `type`."""
+"""By type: the function that reads a format, and its fields besides `type`."""
 _BY_TOKEN = {
     "token": "const_string",
     "exclude_token": "regex",
@@ -312,4 +312,4 @@ _BY_TOKEN = {
     "token_triggered_tags": "triggered_tags",
     "token_dispatch": "dispatch",
 }
-"""Formats of XGrammar's that name tokens, and the nearest that name texts."""
+"""XGrammar's formats that name tokens -> the nearest ones that name texts."""

@@ -21,7 +21,7 @@ class SchemaFormat:
     pointer: str
     any_order: bool = False
     blanks: int | None = None
-    """At most so many between the lexemes; None: as the options say."""
+    """Most blanks between two lexemes; None: as the options say."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ from sluicegate.grammar.reading.region_tape import RegionTape
 from sluicegate.grammar.tags.freetext import literal
 
 Head = tuple[str, Continuation]
-"""A literal, and what comes after it."""
+"""(literal, what comes after it)."""
 
 
 class LazyContinuation(Continuation):

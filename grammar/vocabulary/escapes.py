@@ -22,7 +22,7 @@ class EscapeTokens:
 
     def __init__(self, tokens: Iterable[tuple[int, bytes]]) -> None:
         self.tokens = build_trie((word, token) for token, word in tokens if _SPELT.match(word))
-        """Tokens that spell a backslash before any quote: the only ones that can spell a string other than plainly."""
+        """Tokens with a backslash before any quote: the only ones that can contain an escape of a string."""
         self._known: dict[tuple[str, bytes], tuple[I32, bool]] = {}
 
     def of(self, char: str, after: TrieNode | None = None) -> tuple[I32, bool]:

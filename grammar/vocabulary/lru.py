@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any
 
 _OVERHEAD = 300
-"""Bytes that an entry takes beside its arrays, roughly."""
+"""Rough number of bytes of an entry besides its arrays."""
 
 
 class SizedLru:

@@ -18,17 +18,18 @@ _KINDS = (
     *(b" ", b"_", b"-", b".", b",", b":", b";", b"/", b"@", b"#", b"&", b"'", b"*", b"+", b"=", b"()", b"[]", b"{}"),
     *(b"<>", b"!?", b"$%", b"^`|~"),
 )
-"""In the order in which they are asked where a state leads: most of a vocabulary is small letters."""
+"""In the order in which states are asked where they lead: most of a vocabulary is small letters."""
 _ASCII = len(_KINDS)
 NON_ASCII = 1 << _ASCII
-"""Characters beyond ASCII that are no white space, or beginnings of them."""
+"""Characters beyond ASCII that are not white space, or their first bytes."""
 _OTHER = NON_ASCII << 1
-"""Quotes, backslashes, control characters, white space beyond ASCII, bytes that are no UTF-8."""
+"""Quotes, backslashes, control characters, white space beyond ASCII, bytes that are not UTF-8."""
 _SHIFT = _ASCII + 2
 _KNOWN = 1 << 62
-"""What is known of a state is one integer, so that OS threads see all or nothing: kinds, next state + 1, this bit."""
+"""What is known of a state is one integer, so that OS threads see all of it or nothing: kinds, next state + 1, this
+bit."""
 BLANKS = "\u0080-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
-"""Beyond ASCII, what patterns such as `.` and `\\S` leave out; controls are among them for good measure."""
+"""Characters beyond ASCII that patterns such as `.` and `\\S` exclude; control characters are included to be safe."""
 _MOST_PAIRS = 100
 
 

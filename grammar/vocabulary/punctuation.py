@@ -23,7 +23,7 @@ _LEXEME = re.compile(
     rb'[ \t\r\n]++|[{}\[\]:,]|"(?:[^"\\\x00-\x1f]|\\.)*+"|-?[0-9][0-9.eE+-]*+|true|false|null', re.DOTALL
 )
 _MOST = 20_000
-"""Sets remembered by `lift` for each node, and by `behind`."""
+"""Most sets cached by `lift` for each node, and by `behind`."""
 
 
 class PunctuationNode(TrieNode):
@@ -33,9 +33,9 @@ class PunctuationNode(TrieNode):
     children: dict[int, PunctuationNode]  # type: ignore[assignment]
     number: int
     domain: int
-    """Nodes that can stand behind this one."""
+    """Nodes that can come after this one."""
     forks: int
-    """Those of them behind which more can stand."""
+    """Those of them after which more can come."""
 
     def prepare(self, punctuation: PunctuationTrie) -> None:
         """Find what stands behind this node, which matters where a lexeme ends."""
@@ -86,14 +86,14 @@ class PunctuationTrie:
         quote = self.root.below(QUOTE)
         inside = () if quote is None else _subtree(quote)
         self.longest_string = max((len(node.path) - 1 for node in inside), default=0)
-        """Bytes behind an opening quote at most."""
+        """Most bytes of a token behind an opening quote."""
         self._behind: dict[tuple[int, int], int] = {}
         self.words: dict[bytes, tuple[int, int]] = {}
-        """What strings read from their opening quote on, see `reach`."""
+        """What strings read from their opening quote on; see `reach`."""
         self.lexemes: dict[Any, Any] = {}
-        """The same of lexemes that have not begun."""
+        """The same for lexemes that have not begun."""
         self.simple = self.root.find(b'"\\u') is None
-        """No token spells so much of an escape as could be any character's."""
+        """Whether no token contains enough of an escape to be any character's."""
 
     def _node(self, path: bytes) -> PunctuationNode:
         node = self.by_path[path] = PunctuationNode(path)

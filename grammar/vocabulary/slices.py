@@ -25,7 +25,7 @@ from sluicegate.grammar.vocabulary.word_bytes import WordBytes
 
 _MOST_PAIRS = 200
 _LONGEST = 32
-"""Bytes. Tokens of more are in no slice, so that a state which counts down from far above takes slices as well."""
+"""In bytes. Longer tokens are in no slice, so that a state that counts down from a large number can use slices too."""
 _MARKS = rb" !#$%&'()*+,-./:;<=>?@[]^_`{|}~"
 _DIGITS, _LETTERS = b"0123456789", bytes(range(0x41, 0x5B)) + bytes(range(0x61, 0x7B))
 _ALPHABETS = (
@@ -34,7 +34,7 @@ _ALPHABETS = (
     (_MARKS + _DIGITS + _LETTERS, False),
     (_DIGITS + _LETTERS, False),
 )
-"""ASCII letters, and whether all beyond ASCII that is no white space belongs to them."""
+"""ASCII letters, and whether all characters beyond ASCII that are not white space belong to the slice."""
 
 
 @dataclass(slots=True, eq=False)
@@ -48,7 +48,7 @@ class VocabularySlice:
     count: int
     rest: FlatTrie
     main: dict[int, int] = field(default_factory=dict)
-    """Nodes of the whole vocabulary's trie by nodes of `rest`, as far as asked for."""
+    """Nodes of `rest` -> nodes of the whole vocabulary's trie, as far as computed."""
 
     def node_of(self, node: int, words: Sequence[bytes], trie: FlatTrie) -> int:
         """Return the node of the whole trie with the same bytes as `node` of `rest`."""

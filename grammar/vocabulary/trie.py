@@ -34,7 +34,7 @@ class FlatTrie:
     exact: I32
     ids: I32
     roots: I32
-    """int32[256]: the node of depth 1 for each byte, or -1."""
+    """int32[256]: the node of depth 1 for each byte; -1 = none."""
 
     @property
     def size(self) -> int:

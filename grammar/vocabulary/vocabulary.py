@@ -73,17 +73,17 @@ class Vocabulary:
         self.row_words = (self.size + 31) // 32
         self._warm = False
         self.is_prepared = False
-        """The states that nearly every schema asks for are classified, see `classify.prepare`."""
+        """Whether the states that nearly every schema needs are classified, see `classify.prepare`."""
         self.classes = SizedLru(CLASSES_BYTES)
         """Lexeme states classified so far, see `classification`; shared by all grammars of this vocabulary."""
         self.rests = SizedLru(RESTS_BYTES)
-        """The same for what is left of single words."""
+        """The same for the remainders of single words."""
         self.masks = SizedLru(MASKS_BYTES)
         """Whole masks of situations where only punctuation can come, see `matching.state`."""
         self.left_at = SizedLru(LEFT_BYTES)
-        """(numbers of remainders, tokens) by the nodes where walks left an automaton."""
+        """(numbers of remainders, tokens) by the nodes at which walks left an automaton."""
         self.screens: dict[Any, Any] = {}
-        """Blocklists worked out against this vocabulary, see `blocked`."""
+        """Blocklists compiled for this vocabulary, see `blocked`."""
         self.lock = threading.Lock()
 
     @classmethod

@@ -20,7 +20,7 @@ from sluicegate.plugins.compiled.request import KernelReply, KernelRequest, rece
 
 log = logging.getLogger("sluicegate.compiled")
 MOST_STARTS = 3
-"""Processes that may be started for the same requests, where one dies."""
+"""Most processes started for the same requests when processes die."""
 _START = "import sys; sys.path[:] = {path!r}; from sluicegate.plugins.compiled.child import main; main({pipe})"
 
 
@@ -49,7 +49,7 @@ class BackgroundBuilder:
     def __init__(self) -> None:
         self._lock = threading.Condition()
         self._requests: dict[int, tuple[KernelRequest, Compilable]] = {}
-        """By number, those that are not served yet."""
+        """Requests not yet served, by number."""
         self._batches: list[BuildBatch] = []
         self._numbers: dict[tuple[str, str, object, Types], int] = {}
         self._failures: dict[int, tuple[str, str]] = {}
@@ -58,7 +58,7 @@ class BackgroundBuilder:
         self._seconds = 0.0
         self._starts = 0
         self._sent: set[int] = set()
-        """Numbers that the process has been given."""
+        """Numbers of requests sent to the process."""
         self._thread: threading.Thread | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False

@@ -20,7 +20,7 @@ from sluicegate.plugins.compiled.kernels import folder
 from sluicegate.plugins.compiled.request import KernelReply, KernelRequest, receive, send
 
 NICENESS = 5
-"""Where the processors are taken, this leaves compiling a quarter of one: with less, slower code would answer for
+"""On a busy machine this leaves a quarter of a processor for compiling: with less, the server would run slower code for
 longer than compiling is worth."""
 
 

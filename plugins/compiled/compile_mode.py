@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 CompileKind = Literal["background", "first", "never"]
-"""In another process while this one serves; in this process before it serves; or never."""
+"""`background`: in another process while this one serves; `first`: in this process before it serves; `never`."""
 Types = tuple[Any, ...]
-"""numba's types of the arguments of a kernel."""
+"""numba types of a kernel's arguments."""
 
 
 class Compilable(Protocol):
@@ -64,7 +64,7 @@ class CompileMode:
     """The compile mode of this process. Process-wide, because compiled code is shared by everything in the process."""
 
     builder: KernelBuilder | None = None
-    """None = kernels are compiled where they are called."""
+    """None = kernels are compiled when they are first called."""
 
 
 COMPILE_MODE = CompileMode()

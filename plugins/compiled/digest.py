@@ -17,7 +17,7 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 
 _VERSIONED = frozenset(("numba", "numpy", "llvmlite", "torch"))
-"""What comes from these counts by its name: their versions are part of every key."""
+"""Objects of these packages are digested by name alone: the packages' versions are part of every key."""
 _UNMEANT = frozenset(("__module__", "__doc__", "__firstlineno__"))
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 

@@ -39,20 +39,20 @@ class Piece:
     finish_reason: FinishReason | None = None
     channel: Channel = "content"
     call: int = 0
-    """Which call of its choice, where the channel is `tool_arguments`."""
+    """The call's number within its choice, if the channel is `tool_arguments`."""
     tool: str | None = None
     """Name of the tool, on the first piece of a call."""
     closed: ClosedBy = ""
-    """On the last piece: why the generator ended the text before the model did. `length`: no more tokens were left;
-    `repetition`: it went round in circles. What a grammar constrains then ends with the shortest valid end."""
+    """On the last piece: why the generator ended the text before the model did. `length`: no tokens were left;
+    `repetition`: the text repeated itself. A constrained text then ends with the shortest valid ending."""
     ends: bool = False
-    """Its text (the channel's, or the call's) is whole and will not go on, whatever else the choice still says. A
-    generator that cannot know leaves it False: the text then stays open to the end of the choice."""
+    """Whether its text (the channel's, or the call's) is complete, whatever else the choice goes on to say. A generator
+    that cannot know leaves it False: the text then stays open until the choice ends."""
     stopped_by: str = ""
     """On the last piece: the stop string of the request that ended the choice."""
     probed: tuple[Mapping[str, float], ...] = ()
-    """What the model's probes say of the states of its tokens, log-odds by label: of all tokens of the text, where the
-    job asked for it. Empty = no probe has looked."""
+    """The probes' scores of all tokens of the text, log-odds by label, if the job asked for them. Empty = not
+    probed."""
 
 
 @quick
@@ -99,7 +99,7 @@ class Embeddings:
     vectors: npt.NDArray[np.float32]
     tokens: tuple[int, ...]
     truncated: tuple[int, ...] = ()
-    """Places of texts of which only the beginning was read."""
+    """Indices of texts of which only the beginning was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +142,14 @@ class Outcome:
     error: str | None = None
     cached: bool = False
     saved: Usage = Usage()
-    """What a kept answer had cost to make."""
+    """Usage that a cached answer saved."""
     timeline: Timeline | None = None
-    """When the parts of the generation happened, where the generator says so."""
+    """Timing of the parts of the generation, if the generator reports it."""
     gaps_s: tuple[float, ...] = ()
-    """Seconds between two texts that left."""
+    """Seconds between two texts that were sent."""
     held_s: float = 0.0
-    """The longest that text waited for a rail."""
+    """Longest time that text waited for a rail."""
     trace_id: str = ""
     """32 hex digits; "" where the trace is not exported."""
     by_caller: bool = False
-    """`error` is the caller's to mend (a 4xx): it says nothing about how well requests are served."""
+    """Whether the caller can correct `error` (a 4xx): it then says nothing about how well requests are served."""

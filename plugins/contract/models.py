@@ -76,13 +76,13 @@ class Capacity:
     block_size: int
     """Positions of a KV block."""
     num_blocks: int
-    """Of all models here."""
+    """KV blocks of all models together."""
     adapters: int = 0
-    """That are loaded; all of them can run at the same time."""
+    """Number of loaded adapters; all of them can run at the same time."""
     running: tuple[str, ...] = ()
     """Adapters whose requests are being computed."""
     waiting: tuple[str, ...] = ()
-    """Adapters of whose requests none has begun."""
+    """Adapters whose requests all wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Trouble:
 
     reason: str
     refuses: bool = False
-    """While it lasts, requests that would need the part are not served at all."""
+    """Whether requests that need the part are refused as long as the trouble lasts."""
 
 
 class ServedModel(Protocol):
@@ -106,14 +106,14 @@ class ServedModel(Protocol):
     tokenizer: Any
     """A `transformers` tokenizer."""
     default_temperature: float
-    """For requests that name none; 0 = greedy."""
+    """Temperature of requests that set none; 0 = greedy."""
     defaults: Mapping[str, float]
     """Other attributes of `Sampling` that the model's own configuration sets, for requests that leave them out."""
     notes: tuple[str, ...]
-    """What an operator should know of how it is served, in sentences."""
+    """Sentences for operators on how the model is served."""
     remote: bool
-    """Another server runs it and renders its prompts. Its `tokenizer` has one token a byte, and the grammar here judges
-    its answers."""
+    """Another server runs it and renders its prompts. Its `tokenizer` has one token per byte, and the local grammar
+    validates its answers."""
 
     @property
     def base(self) -> str | None:
@@ -145,18 +145,18 @@ class Job:
     explain: bool = False
     """Describe every token in the generation's `timeline`."""
     probed: bool = False
-    """Have the model's probes look at the state of every token (`Piece.probed`); a model without probes ignores it."""
+    """Have the model's probes score every token (`Piece.probed`); a model without probes ignores it."""
     traceparent: str = ""
     """W3C trace context of the request, for generators that pass it on to another process."""
     deadline_s: float | None = None
-    """Seconds from now after which nobody wants the answer; None = whenever it comes."""
+    """Seconds from now after which the answer is no longer wanted; None = no limit."""
     version: str | None = None
-    """Of the model that prompt and grammar were made for; another one is refused. None = any."""
+    """Version of the model that prompt and grammar were made for; any other version is refused. None = any."""
     request: Request | None = None
-    """What is asked, for generators that pass it on to another server."""
+    """The request, for generators that pass it on to another server."""
     tool_grammars: Mapping[str, CompiledGrammar] = field(default_factory=dict)
-    """Of the arguments of tools, by name, for generators that know calls by themselves. A tool without one has its
-    arguments judged once they are whole."""
+    """Grammars of tools' arguments by tool name, for generators that recognise calls themselves. The arguments of a
+    tool without one are validated when they are complete."""
 
 
 class Generation(Protocol):
@@ -190,7 +190,7 @@ class ServerHealth:
     running: int
     failures_in_a_row: int
     failures: int
-    """Since the start."""
+    """Failures since the start."""
     wait_s: float = 0.0
 
 
@@ -200,7 +200,7 @@ class Load:
 
     running: int
     waiting: int
-    """Sequences before a new one, as far as their tenants take no turns."""
+    """Sequences before a new one, unless tenants take turns."""
     free_blocks: int
     total_blocks: int
     wait_s: float

@@ -9,7 +9,8 @@ if TYPE_CHECKING:  # commands that serve nothing need no numpy
     import numpy.typing as npt
 
 API_VERSION = 1
-"""Raised when a Protocol changes shape; a plug-in that names another version is refused with both numbers."""
+"""Increased when a Protocol changes shape; a plug-in that names another version is refused, with both numbers in the
+message."""
 
 SlotName = Literal[
     "admit", "screen", "route", "retrieve", "assemble", "recall", "constrain", "generate", "moderate", "record"
@@ -19,10 +20,11 @@ SLOTS: tuple[SlotName, ...] = get_args(SlotName)
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 Channel = Literal["content", "reasoning", "tool_name", "tool_arguments"]
 CHANNELS: tuple[Channel, ...] = get_args(Channel)
-"""What rails look at. Pieces come on all of them but `tool_name`: a name comes with the first piece of its call."""
+"""The texts that rails judge. Pieces come on all channels but `tool_name`: a name comes with the first piece of its
+call."""
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "cancelled", "error"]
 ClosedBy = Literal["", "length", "repetition"]
 CLOSED_BY: tuple[ClosedBy, ...] = get_args(ClosedBy)
 ConstraintKind = Literal["json_schema", "json_object", "regex", "choice", "lark", "structural_tag", "text"]
 Mask: TypeAlias = "npt.NDArray[np.int32]"
-"""Token bitmask, int32 [ceil(V/32)]: bit `t % 32` of word `t // 32` is 1 where token `t` is allowed."""
+"""Token bitmask, int32 [ceil(V/32)]: bit `t % 32` of word `t // 32` is 1 if token `t` is allowed."""

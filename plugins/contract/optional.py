@@ -260,7 +260,7 @@ OPTIONAL: Mapping[SlotName, tuple[type, ...]] = {
     "moderate": (JudgingRail, PlacedRail),
     "record": (),
 }
-"""What a stage of each slot may offer, beside `Lifecycle`, `StatsReporter`, `TroubleReporter` and, for rails,
+"""What a stage of each slot may offer in addition to `Lifecycle`, `StatsReporter`, `TroubleReporter` and, for rails,
 `DescribedRail`."""
 
 

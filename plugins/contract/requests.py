@@ -26,9 +26,9 @@ class Message:
     content: str
     name: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
-    """Of an assistant: what it asked to be called."""
+    """For an assistant's message: the calls it made."""
     tool_call_id: str | None = None
-    """Of a tool: the call that this is the result of."""
+    """For a tool's message: the call that it answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class Tool:
     description: str = ""
     parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
     custom: bool = False
-    """It takes a text: `parameters` have one string for it."""
+    """A custom tool: it takes a text, for which `parameters` have one string."""
     form: Constraint | None = None
-    """Of a custom tool: the pattern or grammar that its text follows."""
+    """For a custom tool: the pattern or grammar of its text."""
 
 
 @quick
@@ -52,7 +52,7 @@ class ToolChoice:
     mode: Literal["none", "auto", "required"] = "auto"
     names: frozenset[str] | None = None
     parallel: bool = True
-    """More than one call in an answer is allowed."""
+    """Whether an answer may contain more than one call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +75,12 @@ class RepetitionDetection:
 
     max_pattern_size: int
     min_count: int
-    """2 or more."""
+    """At least 2."""
     min_pattern_size: int = 1
 
 
 ONLY_DRAWS = {"only_draws": True}
-"""Metadata of an option that changes no answer where the likeliest token is always taken."""
+"""Metadata of an option that changes no answer if the likeliest token is always taken."""
 
 
 @quick
@@ -109,28 +109,29 @@ class Sampling:
     """Locally typical sampling: keep this much of the mass, nearest to the expected surprise first; 1 = off. It may
     leave the likeliest token out."""
     bad_words: tuple[str, ...] = ()
-    """Never answered, as the tokenizer spells them with and without a space before."""
+    """Texts that must not occur in the answer, tokenised with and without a space before."""
     best_of: int | None = None
-    """The `n` best of so many choices, by mean logprob; with beam search, the number of beams. None = `n`."""
+    """Return the `n` best of this many choices, by mean logprob; with beam search, the number of beams. None = `n`."""
     use_beam_search: bool = False
-    """Search for the likeliest answers instead of drawing; `temperature` and what narrows a draw mean nothing then."""
+    """Search for the likeliest answers instead of drawing; `temperature` and the filters of a draw are then ignored."""
     length_penalty: float = 1.0
     """Beams are ranked by logprob / length ** length_penalty."""
     early_stopping: bool | Literal["never"] = False
-    """Stop when there are as many finished beams as asked for (true), when a better one is unlikely, or impossible."""
+    """When to stop: True = once as many beams have finished as asked for; False = when a better one is unlikely;
+    `never` = when a better one is impossible."""
     beam_groups: int = 1
-    """Beams are searched in so many groups that avoid each other's tokens."""
+    """Number of groups of beams, which avoid each other's tokens."""
     diversity_penalty: float = 0.0
-    """Taken from a token's score for each group before that chose it in the same step."""
+    """Subtracted from a token's score for each earlier group that chose it in the same step."""
     close_on_length: bool = False
-    """A constrained answer that runs out of tokens is brought to its shortest valid end within `max_tokens`."""
+    """A constrained answer that runs out of tokens is completed to its shortest valid ending within `max_tokens`."""
     stop_token_ids: tuple[int, ...] = ()
-    """Tokens that end generation, as an end-of-sequence token does; their text is not answered. A constrained answer
-    ends with one only where it is whole."""
+    """Tokens that end generation like an end-of-sequence token; their text is not part of the answer. They end a
+    constrained answer only where it is complete."""
     include_stop_str_in_output: bool = False
-    """The stop string that ended generation, or the text of the token of `stop_token_ids`, is answered too."""
+    """Include the stop string that ended generation, or the text of the token of `stop_token_ids`, in the answer."""
     repetition_detection: RepetitionDetection | None = None
-    """Ends an answer that has begun to go round in circles; None = as the engine is set."""
+    """Ends an answer that repeats itself; None = the engine's setting."""
 
 
 @quick
@@ -162,12 +163,12 @@ class Parts:
     variables: Mapping[str, Any] = field(default_factory=dict)
     documents: tuple[Document, ...] = ()
     context_tokens: int | None = None
-    """For all documents together; None = as the template or the operator says."""
+    """Most tokens of all documents together; None = the template's or the operator's setting."""
     version: str = ""
-    """Of the template that was found, with a digest of its text."""
+    """Version of the template in use, with a digest of its text."""
     expanded: bool = False
-    """The template was filled in, and each document is a message of its own before the last; `documents` then keep
-    their scores alone."""
+    """Whether the template was filled in, with each document as a message of its own before the last one; `documents`
+    then only keep their scores."""
 
 
 @quick
@@ -185,26 +186,26 @@ class Request:
     user: str | None = None
     api_key: str | None = field(default=None, repr=False)
     on_behalf_of: str | None = None
-    """Id of the key that was checked when this was asked for, where it runs later (a batch's); never from the wire."""
+    """Id of the key that was checked when the request was made, if it runs later (in a batch); never from the wire."""
     priority: int = 0
     """Lower runs first; 0 = interactive, 10 = batch."""
     deadline_s: float | None = None
-    """Seconds that generating may take, waiting included; past them the request ends with `DeadlineExceeded`."""
+    """Most seconds for generating, waiting included; then the request ends with `DeadlineExceeded`."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     cache: bool = True
-    """False: neither look for a kept answer nor keep this one."""
+    """False: neither look for a cached answer nor store this one."""
     tools: tuple[Tool, ...] = ()
     tool_choice: ToolChoice = ToolChoice()
     reasoning: bool = False
-    """The model thinks aloud first, in a channel of its own."""
+    """Whether the model reasons first, in a channel of its own."""
     raw: bool = False
-    """The one message is the prompt itself: no chat template is put around it."""
+    """Whether the only message is the prompt itself, without a chat template around it."""
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    """Variables of the model's chat template, by name; those that the gateway sets itself are not among them."""
+    """Variables of the model's chat template by name, without those that the gateway sets."""
     add_generation_prompt: bool = True
-    """The prompt ends with what begins an answer. False: with the last message."""
+    """Whether the prompt ends with the beginning of an answer; False: with the last message."""
     continue_final_message: bool = False
-    """The last message is the beginning of the answer and stays open; it is no part of what is answered."""
+    """Whether the last message is the beginning of the answer and stays open; it is not part of what is returned."""
 
     @property
     def callable_tools(self) -> tuple[Tool, ...]:
@@ -221,17 +222,17 @@ class Request:
 
     reuse: Reuse = Reuse()
     parts: Parts | None = None
-    """Template, variables and context documents, where the prompt is to be made of more than the messages."""
+    """Template, variables and context documents, if the prompt is made of more than the messages."""
     explain: bool = False
-    """The caller wants to know how the answer came about: what stages decided, and what stood behind each token."""
+    """Report how the answer came about: the decisions of stages, and the alternatives of each token."""
     confidence: bool = False
-    """The caller wants the probability of each JSON value."""
+    """Report the probability of each JSON value."""
     partial: bool = False
-    """The caller wants to know, in a stream, which values of JSON are complete."""
+    """Report in a stream which JSON values are complete."""
     retrieve: bool | None = None
-    """Find documents for the question; None = as the operator says."""
+    """Find documents for the question; None = the operator's setting."""
     nbytes: int = 0
-    """Of the body it came in, where that was large; work on it then runs off the event loop."""
+    """Bytes of the body, if it was large; work on it then runs off the event loop."""
 
 
 def question_of(request: Request) -> str:
@@ -246,16 +247,16 @@ class Caller:
     tenant: str = "anonymous"
     key_id: str | None = None
     scopes: frozenset[str] = frozenset()
-    """What the key may do besides asking models; "admin" may do everything under `/admin`."""
+    """What else the key may do; "admin" allows everything under `/admin`."""
     team: str | None = None
     models: frozenset[str] | None = None
-    """Names of the models it may ask; None = all."""
+    """Names of the models it may use; None = all."""
     tools: frozenset[str] | None = None
     """Names of the tools it may let a model call; None = all."""
     mcp: frozenset[str] | None = None
     """Tools of MCP servers it may call, `SERVER` or `SERVER/TOOL`; None = those of all servers that are open."""
     rails: frozenset[str] = frozenset()
-    """Names of rails without which it is not served."""
+    """Names of rails that must run, or its requests are refused."""
     routes: frozenset[str] | None = None
     """Paths it may call, `*` at the end for all below; None = all."""
 

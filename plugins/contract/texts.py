@@ -40,7 +40,7 @@ NEVER_READ: Mapping[type, frozenset[str]] = {
     Request: frozenset(("id", "model", "user", "api_key", "on_behalf_of", "metadata", "reuse")),
     Parts: frozenset(("template", "version")),
 }
-"""Fields that hold text and reach neither a prompt nor another server. A test tries that they do not."""
+"""Fields with text that reaches neither a prompt nor another server, as a test proves."""
 KINDS: Mapping[type, Mapping[str, Kind]] = {
     Message: {"content": "message"},
     ToolCall: {"arguments": "arguments"},
@@ -49,13 +49,13 @@ KINDS: Mapping[type, Mapping[str, Kind]] = {
     Document: {"text": "document", "source": "document"},
 }
 SCHEMAS = ((Tool, "parameters"), (Constraint, "value"))
-"""Fields that may hold a JSON Schema: its keywords are nobody's text."""
+"""Fields that may hold a JSON Schema, whose keywords are not the caller's text."""
 PROSE = named(lambda row: row.role == "annotation" and row.kind == "any" and row.form in ("text", "value", "values"))
-"""Keywords that tell and do not decide."""
+"""Annotation keywords, whose strings are prose."""
 MAX_DEPTH = 256
-"""Steps of a path; deeper values are refused by whoever parses them, and count as unreadable here."""
+"""Longest path; values deeper than this are refused by the parser, and count as unreadable here."""
 MAX_VALUES = 100_000
-"""Of JSON that stands in a string."""
+"""Most JSON values inside a string."""
 DIGITS = 100_000
 """Numbers from here on, among a schema's values, are read as texts: an account number is one."""
 
@@ -145,7 +145,7 @@ def _kind_of(request: Request, i: int) -> Kind:
 # --- what a type can hold --------------------------------------------------------------------------------------
 
 Read = Callable[[Any, Path, list[Text]], None]
-"""Appends the texts of a value that stands at a path."""
+"""Appends the texts of a value at a path."""
 
 
 @cache
@@ -208,7 +208,7 @@ def _arguments(value: str, path: Path, found: list[Text]) -> None:
 # --- values ----------------------------------------------------------------------------------------------------
 
 Mode = Literal["schema", "unknown", "names", "data"]
-"""`unknown`: below a keyword that is none of JSON Schema's. There may be schemas there, or anything."""
+"""`unknown`: below a keyword that JSON Schema does not have, where there may be schemas or anything else."""
 _NAMES = named(lambda keyword: keyword.form in ("table", "definitions", "lists of names"))
 _DATA = named(lambda keyword: keyword.form in ("value", "values", "names", "dependencies"))
 _KEYWORDS = KEYWORDS.keys() | {"strict"}

@@ -40,7 +40,7 @@ class Verdict:
     escalate: str | None = None
     escalate_at: int | None = None
     scores: tuple[tuple[str, float], ...] = ()
-    """The worst of each category in what this verdict judged, 0 to 1, where the rail knows any; for operators."""
+    """The worst score of each category in the judged text, 0 to 1, for operators; empty if the rail has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,9 @@ class ScreenResult:
     texts: Mapping[Path, str] = field(default_factory=dict, repr=False)
     told: str = ""
     restore: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Placeholders in `messages`, and the texts that this caller gets back for them in the answer."""
+    """Placeholders in `messages` -> the texts that this caller gets back for them in the answer."""
     marks: tuple[Mark, ...] = ()
-    """What was found and where, for operators, who count categories and try texts; a rail need not say."""
+    """What was found and where, for operators, who count categories and try texts; optional."""
 
 
 @quick
@@ -111,18 +111,18 @@ class RailProperties:
     """
 
     version: str = "0"
-    """Of the rail's rules; a new one makes answers that were kept under the old one stale."""
+    """Version of the rail's rules; a new one invalidates answers cached under the old one."""
     look_back: int | None = None
-    """Characters before `clear_to` that still count for what follows; None = the whole text may."""
+    """Characters before `clear_to` that can affect later verdicts; None = the whole text can."""
     hold_back: int | None = None
-    """Characters that the rail may keep waiting behind the newest one; None = not promised."""
+    """Most characters that the rail holds back behind the newest one; None = no promise."""
     budget_s: float | None = None
-    """Seconds that one call may take; None = not promised."""
+    """Most seconds for one call; None = no promise."""
     channels: frozenset[Channel] = frozenset(CHANNELS)
-    """Channels it looks at; on the others it lets everything through."""
+    """Channels that it judges; it lets everything on the others through."""
     failure_mode: Literal["closed", "open"] = "closed"
-    """What the author deems right when the rail itself fails. A wish: only the operator may open a failing rail."""
+    """What the author recommends when the rail itself fails. Only the operator may open a failing rail."""
     examples: tuple[RailExample, ...] = ()
     reads: Literal["messages", "texts"] = "messages"
-    """Of an input rail: `texts` = it reads all that `texts_of` finds in a request. Any other is asked a second time,
-    with each of the texts beside the messages as a message."""
+    """For input rails: `texts` = it reads everything that `texts_of` finds in a request. Any other rail is called a
+    second time, with each text outside the messages as a message."""

@@ -7,9 +7,9 @@ import sys
 from functools import cache
 
 BLOCK = 2 << 20
-"""Bytes of a huge page of x86-64, and of ARM with small pages of 4 KiB."""
+"""Bytes of a huge page on x86-64, and on ARM with small pages of 4 KiB."""
 _MADV_COLLAPSE = 25
-"""Since Linux 6.1; an older kernel refuses it. One that was told to have no huge pages does so too."""
+"""Since Linux 6.1. Older kernels refuse it, and so do those configured without huge pages."""
 
 
 @cache

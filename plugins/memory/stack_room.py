@@ -12,7 +12,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 SLOTS = 66_000
-"""Of eight bytes. The piece that such a frame is given has 1 MiB, of which it leaves half."""
+"""Slots of eight bytes. Such a frame gets a stack segment of 1 MiB, of which it leaves half."""
 
 
 def with_room(call: Callable[[], T]) -> T:

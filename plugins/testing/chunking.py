@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 LONGEST_PIECE = 12
-"""Of the random pieces, in characters: about two tokens, as engines that speculate send them."""
+"""Longest random piece in characters: about two tokens, as engines that speculate send them."""
 
 
 @dataclass(frozen=True, slots=True)

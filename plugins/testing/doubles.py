@@ -24,7 +24,7 @@ EOS = 256
 _numbers = itertools.count(1)
 
 Script = Sequence[str] | Callable[[Job], Sequence[str]]
-"""The pieces of the answer, or what makes them of the job."""
+"""The pieces of the answer, or a function that makes them from the job."""
 
 
 def make_request(text: str = "Hello", *, role: Any = "user", **fields: Any) -> Request:

@@ -24,11 +24,12 @@ from sluicegate.plugins.testing.reference_window import Driven, ReferenceWindow,
 
 CHANNELS: tuple[Channel, ...] = ("content", "reasoning", "tool_arguments")
 BUDGET_S = 0.05
-"""For one call of a rail that promises nothing: rails run on the event loop, everyone waits for the slowest."""
+"""Time limit of one call of a rail that promises none: rails run on the event loop, where everything waits for the
+slowest."""
 LIMIT_S = 20.0
 LONG = 4000
 GROWTH = 4.0
-"""Time per character may at most grow so much when a text gets eight times as long; quadratic work grows by eight."""
+"""Largest growth of the time per character when a text gets eight times as long; quadratic work grows by eight."""
 ORDINARY = (
     "",
     "Dear Ms Ito,\nthe parts will be shipped on Friday. Kind regards, Ben\n",
@@ -36,7 +37,7 @@ ORDINARY = (
     "e\u0301 and \u200bzero\u200dwidth, \u202ertl\u202c, 漢字かな, \U0001f469\u200d\U0001f680, \ufb01ne, １２３",
     "def f(x):\n\treturn x  # " + "-" * 60 + "\n" + " " * 40 + "\n",
 )
-"""Texts that any rail must get through within the contract, whatever it makes of them."""
+"""Texts that every rail must handle within the contract, whatever its verdict."""
 
 
 def promised(rail: OutputRail | InputRail) -> RailProperties:

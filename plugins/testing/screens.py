@@ -21,7 +21,7 @@ from sluicegate.plugins.testing.faults import Fault, first_of_each_kind, within
 from sluicegate.plugins.testing.rails import LIMIT_S, ORDINARY, promised, spans_of
 
 BUDGET_S = 5.0
-"""For one request, where the rail promises nothing: it may ask a service, and only its own request waits."""
+"""Time limit of one request, if the rail promises none: it may call a service, and only its own request waits."""
 
 
 def check_screen(rail: InputRail, examples: Sequence[RailExample] | None = None) -> list[Fault]:

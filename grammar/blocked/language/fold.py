@@ -13,7 +13,7 @@ from bisect import bisect_right
 from functools import lru_cache
 
 SPACE, OTHER, WORD = 0, 1, 2
-"""Kinds of the symbol before. A text begins as after a space, so leading blanks do not count."""
+"""Kinds of the previous symbol. A text begins as if after a space, so leading blanks do not count."""
 BORDER = "\0"
 _UNSPACED = (
     (0x0E00, 0x0FFF), (0x1000, 0x109F), (0x1100, 0x11FF), (0x1780, 0x17FF), (0x2E80, 0x9FFF), (0xA960, 0xA97F),

@@ -26,10 +26,10 @@ _NONE: frozenset[int] = frozenset()
 _OTHER = "\U0010fffe"
 """Stands for every symbol that is in no phrase."""
 _ESCAPED = (*range(0x20), 0x22, 0x5C)
-"""What is spelled by an escape in all JSON."""
+"""Characters that JSON always writes as an escape."""
 _FEW_STATES = 2_000
 _BLOCK = 16
-"""Characters that share all but their last digit in `\\u0061`; those that share bytes of UTF-8 are whole blocks."""
+"""Characters that share all but the last digit of `\\u0061`; those that share UTF-8 bytes are whole blocks."""
 
 
 class Classes:
@@ -43,7 +43,7 @@ class Classes:
         self.numbers: list[int] = []
         self.symbols: list[Symbols] = []
         self.hot: dict[int, int] = {}
-        """Characters that may finish a phrase, with the number of their class."""
+        """Characters that may complete a phrase -> number of their class."""
         self._fill()
         self._steps: dict[tuple[_Standing, int], _Standing] = {}
         self._refusable: dict[frozenset[int], bool] = {}

@@ -25,7 +25,7 @@ MOST_STATES = 400
 _MOST_STEPS = 4_000_000
 _STEPS_A_CHARGE = 200
 Code = int
-"""A symbol by number; names of rules are negative."""
+"""Number of a symbol; names of rules are negative."""
 Flags = npt.NDArray[np.bool_]
 
 

@@ -28,7 +28,7 @@ from sluicegate.grammar.parsing.rules import NumberedRules, Production, Symbol, 
 from sluicegate.grammar.token_ids import I32, NO_IDS
 
 _MOST_COPIED = 40
-"""States of a network that is copied into those of another kind of text; larger ones are called."""
+"""Most states of a network that is copied into networks of another kind of text; larger ones are called."""
 
 Way = tuple[Code, ...]
 
@@ -74,7 +74,7 @@ class _Networks:
         self._pool = NetworkPool()
         self._networks: dict[Code, Network] = {}
         self._bare: set[Code] = set()
-        """Names whose rules stay as they are: their automata would be too large."""
+        """Names whose rules stay unchanged, because their automata would be too large."""
         self._kind: dict[Code, int] = {}
         for number, kind in enumerate(_groups(list(ways), {name: _names(each) for name, each in ways.items()})):
             self._kind.update(dict.fromkeys(kind, number))

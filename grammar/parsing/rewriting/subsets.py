@@ -11,7 +11,7 @@ SKIP = 0x7FFFFFFF
 """The symbol of an edge that reads nothing."""
 TOO_MANY, NO_ROOM = -1, -2
 N_NETWORKS, N_STATES, N_EDGES, N_STEPS = range(4)
-"""Of `counts`: how many there are of each, and the steps that the last network took."""
+"""Indices of `counts`: how many there are of each, and the steps that the last network took."""
 
 
 @kernel(python=True)
