@@ -10,6 +10,7 @@ from typing import Protocol
 
 from fastapi import FastAPI
 from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sluicegate import __version__
 from sluicegate.gateway.admin import admin_routes
@@ -28,11 +29,26 @@ from sluicegate.gateway.http.errors import add_error_handlers
 from sluicegate.gateway.http.guard import counted_for
 from sluicegate.gateway.http.host_check import HostCheck, OwnNames
 from sluicegate.gateway.http.key_gate import KeyGate
-from sluicegate.gateway.http.middleware import BodyLimit, RequestId, TrailingSlash
+from sluicegate.gateway.http.middleware import BodyLimit, OuterLayer, TrailingSlash
 from sluicegate.gateway.lifecycle import close, start
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.settings import Settings
 from sluicegate.plugins import ConfigurationError
+
+
+class Application(FastAPI):
+    """FastAPI behind layers of our own. They see every request first, and what generates never enters FastAPI, whose
+    layers cost 3 % of such a request."""
+
+    outer: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["app"] = self
+        await self.outer(scope, receive, send)
+
+    async def routed(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve what the layers did not, by the routes."""
+        await super().__call__(scope, receive, send)
 
 
 def create_app(
@@ -40,12 +56,11 @@ def create_app(
     environ: Mapping[str, str] | None = None,
     runtime: Runtime | None = None,
     dialects: Sequence[Dialect] = DIALECTS,
-) -> FastAPI:
+) -> Application:
     """Build the application. Models load beside the event loop: `/healthz` answers from the beginning.
     Raises `ConfigurationError`."""
     check()
     built = runtime or compose(settings, environ or {})
-    own = OwnNames.of(settings.server)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -58,7 +73,7 @@ def create_app(
             await asyncio.gather(starting, return_exceptions=True)
         await close(built)
 
-    app = FastAPI(
+    app = Application(
         title="Sluicegate",
         version=__version__,
         lifespan=lifespan,
@@ -78,14 +93,11 @@ def create_app(
     add_docs_page(app, built)
     add_front_page(app, built)
     door = app.state.door = FrontDoor(built, dialects)
-    app.add_middleware(Direct, endpoints=endpoints_of(routes, dialects), forms=forms, let_in=door.let_in)
-    app.add_middleware(KeyGate, accounts=built.accounts, forms=forms)
-    app.add_middleware(
-        BodyLimit, settings=settings.server, held=built.bodies, sender=partial(sender, built), forms=forms
-    )
-    app.add_middleware(HostCheck, own=own, keyed=lambda: built.closed_to_strangers, forms=forms)
-    app.add_middleware(RequestId, forms=forms)
-    app.add_middleware(TrailingSlash)
+    outer: ASGIApp = Direct(app.routed, endpoints_of(routes, dialects), forms, door.let_in)
+    outer = KeyGate(outer, built.accounts, forms)
+    outer = BodyLimit(outer, settings.server, built.bodies, partial(sender, built), forms)
+    outer = HostCheck(outer, OwnNames.of(settings.server), lambda: built.closed_to_strangers, forms)
+    app.outer = TrailingSlash(OuterLayer(outer, forms))
     return app
 
 

@@ -56,7 +56,7 @@ class CircuitBreaker:
     def admits(self, terms: BreakerTerms) -> bool:
         """Return whether a call may be made now. While open, admit one trial per pause, whether or not that trial ever
         ends."""
-        if not self.is_open:
+        if not self._pauses:  # `is_open`, asked of each rail three times a request
             return True
         if self.wait_s > 0:
             return False

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 from sluicegate.plugins.settings import Count, Positive
 
 MAX_HOLD = 8192
@@ -64,7 +64,7 @@ class RailPolicy:
 PLAIN = RailPolicy()
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class WindowLimits:
     """`max_hold`: characters held before the stream is blocked. `rail_policies` by the rails' names; a rail without

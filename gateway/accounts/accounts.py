@@ -48,13 +48,13 @@ from sluicegate.plugins import (
     SluicegateError,
     Usage,
 )
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 log = logging.getLogger("sluicegate.accounts")
 T = TypeVar("T")
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """What a running request has reserved of its limits."""

@@ -17,7 +17,7 @@ import orjson
 
 from sluicegate.gateway.settings import KeySettings, Limits
 from sluicegate.plugins import Caller, ConfigurationError, RequestError, read_settings
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 NANOS = 1_000_000_000
 """Money is counted in whole billionths of the currency's unit, so that sums are exact."""
@@ -144,7 +144,7 @@ def _non_default_fields(record: KeyRecord | Limits) -> dict[str, Any]:
     }
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class UsageKey:
     """What usage is added up by. `day` is YYYY-MM-DD in UTC; empty names = none."""

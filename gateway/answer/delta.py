@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sluicegate.plugins import Channel, FinishReason, TokenLogprob, ToolCall
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class Delta:
     """The next output of one choice. `refusal` is set only together with `finish_reason`; `opened` begins the call

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from sluicegate.gateway.answer.custom_text import TEXT_BEGINS
 from sluicegate.plugins import Constraint, GrammarError, Prompt, Request, RequestError, Tool
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 THINK, THOUGHT, AFTER_THOUGHT = "<think>", "</think>", "\n\n"
 CALL, CALLED = "<tool_call>", "\n</tool_call>"
@@ -26,7 +26,7 @@ Format = dict[str, Any]
 Thoughts = Literal["none", "asked", "begun"]
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class Shape:
     """`constraint`: what the grammar compiles. `thoughts`: none, to be opened by the model, or opened by its prompt.

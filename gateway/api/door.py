@@ -25,8 +25,8 @@ from sluicegate.gateway.http.arrival import is_noted, note_reading
 from sluicegate.gateway.http.connection.protocol import HeadRefusal
 from sluicegate.gateway.http.errors import JSON, OPENAI, ErrorForms, error_headers, error_status
 from sluicegate.gateway.http.guard import allowed
-from sluicegate.gateway.http.key_gate import RawHeaders, left_of
-from sluicegate.gateway.http.middleware import request_id_of
+from sluicegate.gateway.http.key_gate import left_of
+from sluicegate.gateway.http.middleware import RawHeaders, request_id_of
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import Caller, Overloaded, SluicegateError
 

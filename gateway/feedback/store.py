@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sluicegate.gateway.database import Connection, Tables
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class AnsweredRequest:
     """A request that feedback can be given on. `owner`: who asked. `version`, `share`: as they were drawn; `share` 1

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from sluicegate.gateway.telemetry.finished_request import FinishedRequest
 from sluicegate.gateway.telemetry.metrics import SUCCESS, Objectives
 from sluicegate.gateway.telemetry.span_builder import GUARDS
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 Ending = Literal["answered", "refused", "rejected", "failed", "left"]
 """`refused`: by a rail, or held for a person; `rejected`: the caller's mistake; `failed`: ours, or another server's."""
@@ -25,7 +25,7 @@ Verdict = tuple[str, str, str]
 """(slot, rail, verdict)."""
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class RequestLine:
     """`at_s`: Unix seconds of its arrival. `met`: whether it kept the service level objectives; None: not counted."""

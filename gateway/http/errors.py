@@ -83,6 +83,14 @@ class ErrorForms:
         body = self.of(request.scope["path"]).body(error)
         return Response(body, error_status(error), error_headers(error), JSON)
 
+    def unexpected(self, request: Request, error: Exception) -> Response:
+        """Return the answer to a request on which something failed that is no error of ours, and log that."""
+        log.exception("%s %s failed", request.method, request.url.path, exc_info=error)
+        hidden = SluicegateError("the gateway failed on this request; the log of the gateway says why")
+        # The server closes a connection on which something unforeseen was raised: who is not told sends on into it.
+        headers = {"x-should-retry": "false", "connection": "close"}
+        return Response(self.of(request.scope["path"]).body(hidden), 500, headers, JSON)
+
 
 def client_left(request: Request) -> Response:
     """Return a response for a client whose body never came whole; nobody reads it."""
@@ -128,10 +136,7 @@ def add_error_handlers(app: FastAPI, forms: ErrorForms) -> None:
         return client_left(request)
 
     async def unexpected(request: Request, error: Exception) -> Response:
-        log.exception("%s %s failed", request.method, request.url.path, exc_info=error)
-        hidden = SluicegateError("the gateway failed on this request; the log of the gateway says why")
-        # The server closes a connection on which something unforeseen was raised: who is not told sends on into it.
-        return Response(form(request).body(hidden), 500, {"x-should-retry": "false", "connection": "close"}, JSON)
+        return forms.unexpected(request, error)
 
     def form(request: Request) -> ErrorForm:
         return forms.of(request.scope["path"])

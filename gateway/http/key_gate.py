@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from functools import partial
 from operator import attrgetter
 
 from starlette.requests import Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sluicegate.gateway.accounts.accounts import Accounts
 from sluicegate.gateway.accounts.features import FEATURE, HEADER
@@ -16,9 +17,9 @@ from sluicegate.gateway.accounts.limits.runs import MARK, mark_of_headers
 from sluicegate.gateway.http.api_key import key_in_scope
 from sluicegate.gateway.http.errors import ErrorForms
 from sluicegate.gateway.http.guard import allowed, route_refused
+from sluicegate.gateway.http.middleware import RawHeaders, add_headers
 from sluicegate.plugins import AuthenticationError, BooksUnavailable, Caller, PermissionDenied, RequestError
 
-RawHeaders = list[tuple[bytes, bytes]]
 _NAMES = tuple(
     tuple(b"x-ratelimit-%s-%s" % (said, what) for said in (b"limit", b"remaining", b"reset"))
     for what in (b"requests", b"tokens")
@@ -51,8 +52,10 @@ class KeyGate:
             await self._refuse(error, scope, receive, send)
             return
         token = FEATURE.set(headers.get(HEADER, b"").decode("latin-1"))
+        if caller is not None and scope["type"] == "http" and self._accounts.meters.of(caller):
+            add_headers(scope, partial(left_of, self._accounts, caller))
         try:
-            await self._app(scope, receive, self._telling(send, caller) if scope["type"] == "http" else send)
+            await self._app(scope, receive, send)
         finally:
             FEATURE.reset(token)
             MARK.reset(mark)
@@ -67,18 +70,6 @@ class KeyGate:
 
     def _caller(self, scope: Scope) -> Caller | None:
         return known_caller(self._accounts, key_in_scope(scope))
-
-    def _telling(self, send: Send, caller: Caller | None) -> Send:
-        """Return a `send` that adds the caller's remaining limits to the head of the answer."""
-        if caller is None or not self._accounts.meters.of(caller):
-            return send
-
-        async def told(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *left_of(self._accounts, caller)]
-            await send(message)
-
-        return told
 
 
 def known_caller(accounts: Accounts, key: str | None) -> Caller | None:

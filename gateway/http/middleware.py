@@ -17,6 +17,9 @@ from sluicegate.gateway.http.errors import ErrorForms
 from sluicegate.gateway.settings import ServerSettings
 from sluicegate.plugins import RequestError, RequestTooLarge
 
+RawHeaders = list[tuple[bytes, bytes]]
+HeadersOf = Callable[[], RawHeaders]
+_ADDED = "sluicegate.headers"
 _SAFE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 
@@ -34,9 +37,13 @@ class TrailingSlash:
         await self._app(scope, receive, send)
 
 
-class RequestId:
+class OuterLayer:
     """Give every answer an `x-request-id`: the client's own where it is harmless, else a new one; and once more under
-    the name that the path's clients read."""
+    the name that the path's clients read. Layers further in add headers by `add_headers`: one wrapper around `send` for
+    all of them, since every chunk of a stream passes it.
+
+    What nothing else has caught is answered here, in the form of its path, and raised on: the server closes the
+    connection."""
 
     def __init__(self, app: ASGIApp, forms: ErrorForms) -> None:
         self._app = app
@@ -46,19 +53,32 @@ class RequestId:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        sent = dict(scope["headers"]).get(b"x-request-id", b"")
-        request_id = request_id_of(sent)
-
+        request_id = request_id_of(dict(scope["headers"]).get(b"x-request-id", b""))
         named = [(b"x-request-id", request_id)]
         if (second := self._forms.of(scope["path"]).request_id) is not None:
             named.append((second, request_id))
+        added: list[HeadersOf] = []
+        scope[_ADDED] = added
+        begun = False
 
-        async def with_id(message: Message) -> None:
+        async def with_headers(message: Message) -> None:
+            nonlocal begun
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *named]
+                begun = True
+                message["headers"] = [*message["headers"], *[pair for of in added for pair in of()], *named]
             await send(message)
 
-        await self._app(scope, receive, with_id)
+        try:
+            await self._app(scope, receive, with_headers)
+        except Exception as error:
+            if not begun:
+                await self._forms.unexpected(Request(scope), error)(scope, receive, with_headers)
+            raise
+
+
+def add_headers(scope: Scope, headers_of: HeadersOf) -> None:
+    """Add what `headers_of` returns when the answer to the request of `scope` begins."""
+    scope[_ADDED].append(headers_of)
 
 
 def request_id_of(sent: bytes) -> bytes:

@@ -35,7 +35,7 @@ from sluicegate.plugins import (
     Usage,
     shows,
 )
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 NOTHING = Usage()
 NOBODY = Caller()
@@ -43,7 +43,7 @@ PLAIN = Shape(None)
 EVERYTHING = Policy()
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class RequestOrigin:
     """How a request came in."""

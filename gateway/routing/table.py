@@ -24,7 +24,7 @@ from sluicegate.gateway.routing.stores import (
 )
 from sluicegate.gateway.settings import RouteSettings, RoutingSettings
 from sluicegate.plugins import Caller, ConfigurationError, NotFound, Request, RequestError, ServedModel
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 T = TypeVar("T")
 KEPT = 20
@@ -42,7 +42,7 @@ class Route:
         return self.history[-1].weights
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class VersionDraw:
     """`version` of `route` was drawn with the probability `share`, whatever was asked and whoever asked."""

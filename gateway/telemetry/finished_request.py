@@ -11,7 +11,7 @@ from sluicegate.gateway.telemetry import semconv
 from sluicegate.gateway.telemetry.tracing import TraceIds
 from sluicegate.gateway.telemetry.tries import Try
 from sluicegate.plugins import Caller, Constraint, Decision, Sampling, Timeline, Tool, Usage
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 LEFT = "cancelled"
 """How a request ends whose client disconnected."""
@@ -48,7 +48,7 @@ class ReportedError:
     message: str
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class RequestAttributes:
     """Attributes by which an operator searches and explains a request; `cost_nanos` is in billionths of the
@@ -64,7 +64,7 @@ class RequestAttributes:
     tools: tuple[Tool, ...] = field(default=(), repr=False)
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class RequestParameters:
     """The parameters of the request, without content."""
@@ -91,7 +91,7 @@ class ToolCallRecord:
     run: str = ""
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class FinishedRequest:
     """One request that has ended. `began_s` is as `time.perf_counter` reads, `began_ns` the same moment in Unix

@@ -16,12 +16,12 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Decision, Pa
 from starlette.requests import HTTPConnection
 
 from sluicegate.plugins import ConfigurationError, wrong_value
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 log = logging.getLogger("sluicegate.tracing")
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class TraceIds:
     """Trace and span ids of a request. `parent_id` 0: it has no parent."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sluicegate.plugins import Request
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 MOST_COUNT = 2**31 - 1
 """Of a number in `usage`."""
@@ -41,7 +41,7 @@ MOST_EVENT_BYTES = 8 * 1024 * 1024
 """Of one event, and of an answer that is not streamed: it is parsed at once."""
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """Bounds that follow from the request. `tokens` and `chars`: of one choice, with reasoning and calls."""

@@ -55,22 +55,23 @@ async def chunks(pieces: AsyncIterator[bytes], bounds: Bounds) -> AsyncGenerator
     """Yield the JSON objects of `data:` lines until `[DONE]`. Raises `Broken` where that is missing."""
     begun: list[bytes] = []  # of a line whose end has not come
     held, seen = 0, 0
+    longest, most = bounds.event_bytes, bounds.answer_bytes
     async for piece in pieces:
         seen += len(piece)
-        if seen > bounds.answer_bytes:
-            raise Malformed(f"the server sent a stream of more than {bounds.answer_bytes} bytes")
+        if seen > most:
+            raise Malformed(f"the server sent a stream of more than {most} bytes")
         *lines, rest = piece.split(b"\n")
         if lines and begun:
             lines[0] = b"".join([*begun, lines[0]])
             begun, held = [], 0
-            if len(lines[0]) > bounds.event_bytes:
+            if len(lines[0]) > longest:
                 raise _too_long(bounds)
         for line in lines:
             if line[:5] != b"data:":  # blanks, comments, and fields that nobody reads
                 if line[:8] != MARKED:
                     continue
                 line = line[len(BOM) :]
-            if len(line) > bounds.event_bytes:
+            if len(line) > longest:
                 raise _too_long(bounds)
             data = line[5:].strip()
             if data == DONE:
@@ -80,7 +81,7 @@ async def chunks(pieces: AsyncIterator[bytes], bounds: Bounds) -> AsyncGenerator
         if rest:
             begun.append(rest)
             held += len(rest)
-            if held > bounds.event_bytes:
+            if held > longest:
                 raise _too_long(bounds)
     raise Severed("the server ended its stream in the middle")
 

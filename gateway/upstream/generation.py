@@ -20,7 +20,7 @@ from sluicegate.gateway.upstream.transport.client import Client
 from sluicegate.gateway.upstream.transport.reply import Reply
 from sluicegate.gateway.upstream.transport.server import Tries
 from sluicegate.plugins import DeadlineExceeded, Job, Piece, Timeline, UpstreamFailed, Usage
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 log = logging.getLogger("sluicegate.upstream")
 NOTHING = Usage()
@@ -28,7 +28,7 @@ BREATH = 64
 """Chunks after which others have their turn, however fast the server sends."""
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class UpstreamCall:
     """What to send to which server. `context`: the model's length there."""

@@ -12,6 +12,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from sluicegate.plugins import (
@@ -68,6 +69,10 @@ def version(automaton: Automaton, policy: MatchPolicy) -> str:
     return hashlib.sha256(f"{automaton.fingerprint} {said}".encode()).hexdigest()[:16]
 
 
+_content_to = lru_cache(4096)(Verdict)
+"""The verdict on nearly every piece, made once for each place: it cannot be changed."""
+
+
 class MatchSession:
     """Same as `find_all` of the whole channel, but incremental; ends at the first match that blocks."""
 
@@ -82,7 +87,7 @@ class MatchSession:
 
     def feed(self, text: str) -> Verdict:
         matches = self._scanner.feed(text)
-        return self._verdict(matches) if matches else Verdict(self._scanner.clear_to)
+        return self._verdict(matches) if matches else _content_to(self._scanner.clear_to)
 
     def close(self) -> Verdict:
         return self._verdict(self._scanner.close())

@@ -72,6 +72,8 @@ class HoldbackWindow:
 
     def feed(self, text: str) -> Released:
         """Read `text`; return the text that may leave now. After a block nothing more is read or released."""
+        if text and self.blocked is None and len(text) <= self._limits.max_hold - self._fed + self._done:
+            return self._step(text)
         steps = []
         while text and self.blocked is None:
             # A piece no longer than the room left cannot pass the bound midway, so the bound is met at a character.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Redaction:
     rail: str
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class Released:
     """The output of one step. `blocked` is the reason that ended the stream, `rail` the rail that gave it.

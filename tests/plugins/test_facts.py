@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from sluicegate import plugins as contract
 from sluicegate.plugins import Decision, Piece, Request
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked, quick
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +37,42 @@ class Below(Quick):
     more: int = 7
 
 
+@frozen_when_checked
+@dataclass(frozen=True, slots=True)
+class Checked:
+    name: str
+    size: int = 3
+    parts: list[int] = field(default_factory=list)
+    tail: tuple[int, ...] = ()
+
+
 def test_fields_are_set_as_the_dataclass_would_set_them() -> None:
     for given, named in ((("a",), {}), (("a", 4), {}), (("a",), {"tail": (1,)}), (("a", 4, [1], (2,)), {})):
         assert dataclasses.astuple(Quick(*given, **named)) == dataclasses.astuple(Slow(*given, **named))  # type: ignore[arg-type]
 
+        assert dataclasses.astuple(Checked(*given, **named)) == dataclasses.astuple(Slow(*given, **named))  # type: ignore[arg-type]
+
 
 def test_a_default_that_is_made_is_made_anew() -> None:
     assert Quick("a").parts is not Quick("a").parts
+    assert Checked("a").parts is not Checked("a").parts
+
+
+def test_what_the_type_checker_alone_keeps_frozen_is_a_fact_otherwise() -> None:
+    made = Checked("a", parts=[1])
+    assert dataclasses.replace(made, size=9) == Checked("a", 9, [1])
+    assert pickle.loads(pickle.dumps(made)) == copy.deepcopy(made) == made
+    assert hash(Checked("a", tail=(1,), parts=())) == hash(Checked("a", tail=(1,), parts=()))  # type: ignore[arg-type]
+    with pytest.raises(AttributeError):
+        made.unheard_of = 1  # type: ignore[attr-defined]
+
+
+def test_a_contract_with_plug_ins_is_frozen_for_the_interpreter() -> None:
+    """Nothing that a plug-in is handed can be changed under the gateway."""
+    named = [getattr(contract, name) for name in contract.__all__]
+    facts = [one for one in named if isinstance(one, type) and dataclasses.is_dataclass(one)]
+    assert len(facts) > 20
+    assert [one.__name__ for one in facts if one.__dataclass_params__.frozen and "__setattr__" not in vars(one)] == []  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("fact", [Quick("a"), Below("a"), Piece(0, "x"), Decision("admit", "x", "ok", 0.1)])

@@ -9,7 +9,7 @@ from typing import Any
 from sluicegate.gateway.accounts.limits.meter import UsageEstimate
 from sluicegate.gateway.accounts.limits.prices import Prices
 from sluicegate.plugins import Message, Request, exact_json
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 ASSUMED_ANSWER_TOKENS = 1024
 """Tokens per minute reserved for an answer without `max_tokens`; the true number is settled afterwards."""
@@ -21,7 +21,7 @@ TOOL_TOKENS = 64
 CHARS_PER_TOKEN = 4
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class CandidateModels:
     """Models that may answer a request: versions of the one asked for, and its fallbacks. `models` None: any that is

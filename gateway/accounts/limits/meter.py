@@ -9,13 +9,13 @@ from sluicegate.gateway.accounts.limits.windows import SlidingSum, Spend
 from sluicegate.gateway.accounts.records import NANOS
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import RateLimited, RequestError
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 USUAL_SECONDS = 2.0
 """Assumed duration of a request while none has ended."""
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class UsageEstimate:
     """What a request may use: `tokens` as well as can be told, `nanos` at most; `seats` 0 where nothing runs for it."""
@@ -35,7 +35,7 @@ class MeterReservation:
     since_s: float
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class LimitStatus:
     """What is left of a limit per minute, for `x-ratelimit-*`."""

@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from sluicegate.gateway.api.body.depth import check_depth
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, W
 from sluicegate.plugins import Request, RequestError, exact_json
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 from sluicegate.plugins.json_names import DuplicateName, check_once
 
 M = TypeVar("M", bound=BaseModel)
@@ -21,7 +21,7 @@ Tree = Mapping[str, Any]
 """A body as JSON values."""
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """A `Request`, and facts that only the HTTP layer needs."""

@@ -76,6 +76,8 @@ class ChunkWriter(ChunkStream):
         return {"tool_calls": [{"index": delta.call, "custom": {"input": self._texts[place].feed(delta.text)}}]}
 
     def _notes(self, delta: Delta) -> bytes:
+        if self._partial is None and delta.finish_reason is None:
+            return b""
         notes = delta_notes(self._exchange, self._partial, delta)
         return b',"sluicegate":' + exact_json.write(notes) if notes else b""
 

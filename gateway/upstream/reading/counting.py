@@ -13,7 +13,7 @@ from sluicegate.gateway.accounts.limits.estimates import CHARS_PER_TOKEN, fairly
 from sluicegate.gateway.upstream.bounds import CHARS_A_TOKEN, ENDS, Bounds
 from sluicegate.gateway.upstream.reading.reader import Claim
 from sluicegate.plugins import Request, Usage
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 
 class Length:
@@ -21,7 +21,7 @@ class Length:
     many words."""
 
     def __init__(self, bounds: Bounds) -> None:
-        self._bounds = bounds
+        self._most_chars, self._most_words = bounds.chars, bounds.words
         self._unsplit: list[str] = []
         self._words = 0
         self._open = False
@@ -30,10 +30,10 @@ class Length:
 
     def fit(self, text: str) -> str:
         """Return the beginning of `text` that still fits; less than all of it ends the choice."""
-        left = self._bounds.chars - self.chars
+        left = self._most_chars - self.chars
         fitting = text if len(text) <= left else text[:left]
         self.chars += len(fitting)
-        if self.chars < 2 * self._bounds.words:
+        if self.chars < 2 * self._most_words:
             self._unsplit.append(fitting)
             return fitting
         if self._unsplit:
@@ -44,10 +44,10 @@ class Length:
     def _within(self, text: str) -> str:
         before = self._words, self._open
         self._count(text)
-        if self._words <= self._bounds.words:
+        if self._words <= self._most_words:
             return text
         self._words, self._open = before
-        fitting = self._first(text, self._bounds.words - self._words)
+        fitting = self._first(text, self._most_words - self._words)
         self._count(fitting)
         self.chars -= len(text) - len(fitting)
         return fitting
@@ -68,7 +68,7 @@ class Length:
         return text if len(found) <= words else text[: len(text) - len(found[-1])].rstrip()
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class Written:
     """Of all choices together. `size` in bytes."""

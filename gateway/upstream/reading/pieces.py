@@ -136,7 +136,10 @@ class UpstreamReading:
     @property
     def cut(self) -> bool:
         """Return whether every choice has ended and one was cut: then nothing more is read."""
-        return any(choice.cut for choice in self.choices) and self.whole
+        for choice in self.choices:  # asked at each chunk: half the time of a generator
+            if choice.cut:
+                return self.whole
+        return False
 
     def feed(self, chunk: Mapping[str, Any], *, whole: bool = False) -> Iterator[Piece]:
         """Yield the pieces that `chunk` adds. `whole`: nothing follows. Raises `Broken`."""

@@ -22,7 +22,7 @@ from sluicegate.gateway.upstream.bounds import (
 )
 from sluicegate.gateway.upstream.events import Broken, Malformed, Severed
 from sluicegate.plugins import FinishReason, TokenLogprob
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 REASONS: Mapping[str, FinishReason] = {
     "stop": "stop",
@@ -70,7 +70,7 @@ class Said:
         return not (self.text or self.reasoning or self.calls or self.reason)
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The usage that the server reports."""
@@ -119,6 +119,9 @@ def _choice(sent: Mapping[str, Any], bounds: Bounds) -> Said:
         raise Malformed(f"`choices[].index` of the server is no whole number below {bounds.choices}")
     delta = sent.get("delta")
     delta = NOTHING if delta is None else _object(delta, "choices[].delta")
+    text = delta.get("content")
+    if type(text) is str and len(delta) == 1 and bounds.logprobs is None and sent.get("finish_reason") is None:
+        return Said(index, text, "", [], None, ())  # what nearly every chunk of a stream is
     text = _text(delta, "content") or _text(delta, "refusal")
     calls = delta.get("tool_calls")
     logprobs = sent.get("logprobs") if bounds.logprobs is not None and text else None

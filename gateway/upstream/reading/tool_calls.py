@@ -12,7 +12,7 @@ from sluicegate.gateway.upstream.events import Broken, Malformed
 from sluicegate.gateway.upstream.reading.following import Following, Spare
 from sluicegate.gateway.upstream.reading.reader import CallPart
 from sluicegate.plugins import Answer, CompiledGrammar, Request, ToolCall
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class _Call:
     held: list[str] = field(default_factory=list)
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class Offered:
     """Tools that the request offers. Arguments for a tool without a grammar are held until whole, then validated."""
