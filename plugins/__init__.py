@@ -109,6 +109,7 @@ if TYPE_CHECKING:
         in_two,
         place_of,
         texts_of,
+        with_places,
         with_texts,
     )
     from sluicegate.plugins.contract.verdicts import (
@@ -303,6 +304,7 @@ __all__ = [
     "read_settings",
     "shows",
     "texts_of",
+    "with_places",
     "with_texts",
     "wrong_value",
 ]
@@ -405,6 +407,7 @@ __getattr__ = lazily(
         "in_two": "contract.texts",
         "place_of": "contract.texts",
         "texts_of": "contract.texts",
+        "with_places": "contract.texts",
         "with_texts": "contract.texts",
         "RailExample": "contract.verdicts",
         "RailProperties": "contract.verdicts",

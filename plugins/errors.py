@@ -154,9 +154,9 @@ class ContentBlocked(RequestError):
     code = "content_filter"
     kind = "content_policy_violation"
 
-    def __init__(self, rail: str, reason: str, told: str = "") -> None:
+    def __init__(self, rail: str, reason: str, told: str = "", *, param: str = "messages") -> None:
         said = told or "it holds something that is not allowed here"
-        super().__init__(f"the safety check {rail!r} refused the request: {said}", param="messages")
+        super().__init__(f"the safety check {rail!r} refused the request: {said}", param=param)
         self.rail = rail
         self.reason = reason
         self.request_id: str | None = None

@@ -42,21 +42,28 @@ class Shape:
         """Return whether all of the output is the answer."""
         return self.thoughts == "none" and not self.calls
 
-    def in_callers_words(self, error: GrammarError, tools: tuple[Tool, ...]) -> GrammarError:
-        """Return the error with its pointer moved from `constraint` into the caller's own schema, where it points into
-        one."""
+    def in_callers_words(self, error: GrammarError, request: Request) -> GrammarError:
+        """Return the error with the place of the schema, pattern or grammar in `request` that is wrong, and its pointer
+        moved from `constraint` into that, where it points into it."""
         found = None if self.is_plain else _WRITTEN.match(error.pointer)
-        if found is None:
+        number, of_text, pointer = found.groups() if found is not None else (None, None, error.pointer)
+        reason, place = error.reason, "constraint.value"
+        if number is not None:
+            tool = request.callable_tools[int(number)]
+            what = "text" if of_text else "parameters"
+            reason = f"the {what} of tool {tool.name!r}: {reason}"
+            place = f"tools[{request.tools.index(tool)}].{'form.value' if of_text else 'parameters'}"
+        elif request.constraint is None:
             return error
-        number, pointer = found.groups()
-        if number is None:
-            return type(error)(error.reason, pointer=pointer, param=error.param)
-        reason = f"the parameters of tool {tools[int(number)].name!r}: {error.reason}"
-        return type(error)(reason, pointer=pointer, param="tools")
+        told = type(error)(reason, pointer=pointer, param=place)
+        told.message = f"`{place}`: {told.message}"
+        return told
 
 
-_WRITTEN = re.compile(r"/format(?:/elements/\d+)*(?:/tags/(\d+)/content)?/json_schema(.*)", re.DOTALL)
-"""Where the constraint of a whole output contains a schema of the caller."""
+_WRITTEN = re.compile(
+    r"/format(?:/elements/\d+)*(?:/tags/(\d+)/content)?(/content)?/(?:json_schema|pattern|grammar)(.*)", re.DOTALL
+)
+"""Where the constraint of a whole output holds a schema, pattern or grammar of its caller."""
 
 
 def shape_of(request: Request, prompt: Prompt) -> Shape:

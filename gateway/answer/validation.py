@@ -33,12 +33,13 @@ class Validator:
         """Compile the request's schemas. Raises `InvalidGrammar` where a schema itself is malformed: better reported
         before than after generating."""
         if request.constraint is not None and request.constraint.kind == "json_schema":
-            self._prepare(request.constraint.value, "the schema")
+            self._prepare(request.constraint.value, "the schema", "constraint.value")
         if request.constraint is not None and request.constraint.kind == "structural_tag":
             for schema in json_schemas(request.constraint.value):
-                self._prepare(schema, "a schema inside the structural tag")
+                self._prepare(schema, "a schema inside the structural tag", "constraint.value")
         for tool in request.callable_tools:
-            self._prepare(tool.parameters, f"the schema of tool {tool.name!r}")
+            place = f"tools[{request.tools.index(tool)}].parameters"
+            self._prepare(tool.parameters, f"the schema of tool {tool.name!r}", place)
 
     def complaint(self, request: Request, answer: Answer) -> str | None:
         """Return what is wrong with the answer, or None where it is valid as far as the request says what valid is."""
@@ -59,12 +60,13 @@ class Validator:
     def first_complaint(self, request: Request, answers: Sequence[Answer]) -> str | None:
         return next(filter(None, (self.complaint_of_whole(request, answer) for answer in answers)), None)
 
-    def _prepare(self, schema: Any, name: str) -> None:
+    def _prepare(self, schema: Any, name: str, place: str) -> None:
         try:
             self._validator(schema)
         except (jsonschema_rs.ValidationError, ValueError) as error:
             where = pointer_of(tuple(getattr(error, "instance_path", ())))
-            raise InvalidGrammar(f"{name} is malformed: {str(error).splitlines()[0]}", pointer=where) from error
+            reason = f"{name} is malformed: {str(error).splitlines()[0]}"
+            raise InvalidGrammar(reason, pointer=where, param=place) from error
 
     def _complaint_of_calls(self, request: Request, calls: Sequence[ToolCall]) -> str | None:
         schemas = {tool.name: tool.parameters for tool in request.callable_tools}

@@ -14,10 +14,12 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from sluicegate.gateway.answer.delta import Delta
+from sluicegate.gateway.api.body.parsing import Parsed
 from sluicegate.gateway.http.disconnects import ClientDisconnected, ended, unless_disconnected
+from sluicegate.gateway.places import in_words_of
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.pipeline import Pipeline
-from sluicegate.plugins import GenerationFailed, Overloaded, SluicegateError
+from sluicegate.plugins import GenerationFailed, Overloaded, RequestError, SluicegateError
 
 log = logging.getLogger("sluicegate.delivery")
 HEARTBEAT = b": keep-alive\n\n"
@@ -58,7 +60,13 @@ class EventStream(Response):
     """Server-sent events of one exchange. The status is already decided: errors become an event, then `[DONE]`."""
 
     def __init__(
-        self, pipeline: Pipeline, exchange: Exchange, writer: Frames, headers: dict[str, str], heartbeat_s: float
+        self,
+        pipeline: Pipeline,
+        exchange: Exchange,
+        writer: Frames,
+        headers: dict[str, str],
+        heartbeat_s: float,
+        parsed: Parsed,
     ) -> None:
         super().__init__()
         self._pipeline = pipeline
@@ -67,6 +75,7 @@ class EventStream(Response):
         self._extra = headers
         self._heartbeat_s = heartbeat_s
         self._begun = False
+        self._parsed = parsed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -95,7 +104,7 @@ class EventStream(Response):
         await self._begin(send)
         beat = _Heartbeat(send, self._heartbeat_s)
         try:
-            async for frame in frames_of(self._pipeline, self._exchange, self._writer):
+            async for frame in frames_of(self._pipeline, self._exchange, self._writer, self._parsed):
                 beat.sent_at = time.monotonic()
                 await send({"type": "http.response.body", "body": in_lines(frame), "more_body": True})
         finally:
@@ -127,8 +136,10 @@ class _Heartbeat:
             self._beat = asyncio.ensure_future(self._send(message))
 
 
-async def frames_of(pipeline: Pipeline, exchange: Exchange, writer: Frames) -> AsyncGenerator[bytes, None]:
-    """Yield the whole stream as the format writes it; errors become its last frame."""
+async def frames_of(
+    pipeline: Pipeline, exchange: Exchange, writer: Frames, parsed: Parsed
+) -> AsyncGenerator[bytes, None]:
+    """Yield the whole stream as the format writes it; errors become its last frame, in the words of `parsed`."""
     yield writer.opening()
     try:
         async with contextlib.aclosing(pipeline.stream(exchange)) as deltas:
@@ -137,6 +148,8 @@ async def frames_of(pipeline: Pipeline, exchange: Exchange, writer: Frames) -> A
                     yield frame
         yield writer.closing()
     except SluicegateError as error:
+        if isinstance(error, RequestError):
+            in_words_of(error, parsed.places, parsed.request)
         yield writer.failing(error)
     except Exception:
         log.exception("request %s broke in mid-stream", exchange.request.id)

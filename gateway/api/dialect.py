@@ -111,9 +111,8 @@ class TextDialect(Dialect, Generic[P]):
             exchange.ignored += parsed.ignored
             headers = headers_of(exchange)
             if parsed.request.stream:
-                return EventStream(
-                    pipeline, exchange, self.writer(exchange, parsed), headers, runtime.settings.server.heartbeat_s
-                )
+                writer, beat_s = self.writer(exchange, parsed), runtime.settings.server.heartbeat_s
+                return EventStream(pipeline, exchange, writer, headers, beat_s, parsed)
             try:
                 await unless_disconnected(scope, receive, pipeline.collect(exchange))
             except ClientDisconnected:
@@ -127,9 +126,10 @@ class TextDialect(Dialect, Generic[P]):
         assert self.joined is not None
 
         async def everyone() -> list[Exchange]:
-            asked = (parsed.request, *parsed.others)
             waited = waited_s(request.scope)
-            one = [asyncio.ensure_future(collected(runtime, parsed, each, context, route, waited)) for each in asked]
+            asked = map(parsed.at, range(1 + len(parsed.others)))
+            work = (collected(runtime, each, each.request, context, route, waited) for each in asked)
+            one = [asyncio.ensure_future(each) for each in work]
             try:
                 return await asyncio.gather(*one)
             finally:

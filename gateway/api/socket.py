@@ -19,7 +19,7 @@ from typing import Any, cast
 import orjson
 from fastapi import APIRouter, Response, WebSocket, WebSocketDisconnect
 
-from sluicegate.gateway.api.body.parsing import Parsed, Tree
+from sluicegate.gateway.api.body.parsing import InWordsOf, Parsed, Tree
 from sluicegate.gateway.api.delivery import frames_of
 from sluicegate.gateway.api.dialect import TextDialect
 from sluicegate.gateway.http.api_key import api_key_of
@@ -165,11 +165,12 @@ class Conversation:
         parsed = await runtime.reader.parse_text(message, runtime.identify(key).tenant, self._parsed, key)
         runtime.check_ready()
         context, route = parent_context(self._socket.headers), self._socket.url.path
-        exchange = await runtime.pipeline.open(parsed.request, context, route=route)
+        with InWordsOf(parsed):
+            exchange = await runtime.pipeline.open(parsed.request, context, route=route)
         exchange.ignored += parsed.ignored
         writer = self._dialect.writer(exchange, parsed)
         try:
-            async with contextlib.aclosing(frames_of(runtime.pipeline, exchange, writer)) as frames:
+            async with contextlib.aclosing(frames_of(runtime.pipeline, exchange, writer, parsed)) as frames:
                 async for frame in frames:
                     await self._send(frame)
         finally:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError
@@ -14,7 +16,9 @@ from sluicegate.gateway.api.dialects.chat_request import parse_chat
 from sluicegate.gateway.api.endpoints.embeddings import ParsedEmbeddings, parse_embeddings
 from sluicegate.gateway.grpc.messages import EmbedRequest, GenerateRequest, Message, Tool, ToolCall
 from sluicegate.gateway.grpc.wire import check_entries, no_message
-from sluicegate.plugins import RequestError
+from sluicegate.gateway.places import Places
+from sluicegate.plugins import Request, RequestError
+from sluicegate.plugins.contract.texts import Path
 
 AS_THEY_ARE = frozenset({"model", "n", "temperature", "top_p", "seed", "max_tokens", "user", "parallel_tool_calls"})
 M = TypeVar("M", GenerateRequest, EmbedRequest)
@@ -28,7 +32,46 @@ def read_chat(body: bytes, reader: Reader, key: str | None, *, stream: bool) -> 
     check_values(",".join(texts).encode(), reader.max_values)
     more = _object(message.more_json, "more_json", reader)
     tree = {"model": message.model, "messages": [], "stream": stream, **_tree(message, reader)}
-    return parse_chat(_with(more, tree, reader), key)
+    body_of_http = _with(more, tree, reader)
+    try:
+        parsed = parse_chat(body_of_http, key)
+    except RequestError as error:
+        in_fields(error)
+        raise
+    return replace(parsed, places=CallPlaces(NAMES, in_a_message(parsed.places.constraint)))
+
+
+NAMES = {"logprobs": "top_logprobs"}
+_DEEPER = re.compile(r"(?<=\d)(\]?)\.(?:function|custom)(?=\.)|\.format\.grammar(?=\.definition)")
+_SHAPES = {"structured_outputs.regex": "regex", "structured_outputs.choice": "choice.values"}
+_SHAPES |= {"structured_outputs.grammar": "grammar", "response_format": "json_object"}
+
+
+@dataclass(frozen=True, slots=True)
+class CallPlaces(Places):
+    """Tools and calls have no level for functions and texts."""
+
+    def message(self, request: Request, at: int, rest: Path) -> Path:
+        if rest[:1] == ("tool_calls",) and rest[2:3] == ("arguments",):
+            custom = request.messages[at].tool_calls[int(rest[1])].name in request.custom_tools
+            return ("messages", at, *rest[:2], "input" if custom else "arguments")
+        return ("messages", at, *rest)
+
+    def tool(self, request: Request, at: int, rest: Path) -> Path:
+        form = request.tools[at].form if rest[:1] == ("form",) else None
+        return ("tools", at, *rest) if form is None else ("tools", at, form.kind)
+
+
+def in_a_message(place: str) -> str:
+    """Return a place of a body as a message has it."""
+    return _SHAPES.get(place) or _DEEPER.sub(r"\1", place)
+
+
+def in_fields(error: RequestError) -> None:
+    """Rename in `error` what HTTP's parser found, where a message has it elsewhere."""
+    if (param := error.param) is not None:
+        error.param = in_a_message(param)
+        error.message = error.message.replace(f"`{param}`", f"`{error.param}`")
 
 
 def read_embeddings(body: bytes, reader: Reader, key: str | None) -> ParsedEmbeddings:

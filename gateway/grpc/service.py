@@ -40,9 +40,10 @@ async def stream(runtime: Runtime, call: Call) -> None:
     with InWordsOf(parsed):
         exchange = await pipeline.open(call.timed(parsed.request), call.parent, route=call.route)
     exchange.ignored += parsed.ignored
+    written = frames_of(pipeline, exchange, EventWriter(exchange, parsed), parsed)
     try:
         await call.head(headers_of(exchange))
-        async with contextlib.aclosing(frames_of(pipeline, exchange, EventWriter(exchange, parsed))) as frames:
+        async with contextlib.aclosing(written) as frames:
             await StreamSender(call.send).send_all(frames)
     finally:
         await pipeline.close(exchange, asyncio.CancelledError())

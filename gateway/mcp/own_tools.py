@@ -14,8 +14,10 @@ from sluicegate.gateway.mcp.definitions import ToolDefinition
 from sluicegate.gateway.mcp.errors import InvalidArguments, unknown_tool
 from sluicegate.gateway.mcp.schemas import SchemaJudges
 from sluicegate.gateway.mcp.settings import OWN
+from sluicegate.gateway.places import Places, in_words_of
 from sluicegate.gateway.request.pipeline import Pipeline
-from sluicegate.plugins import Constraint, GenerationFailed, Message, Request, Sampling
+from sluicegate.plugins import Constraint, GenerationFailed, Message, Request, RequestError, Sampling
+from sluicegate.plugins.contract.texts import Path
 
 ROUTE = f"/mcp/{OWN}"
 MAX_TOKENS = 1024
@@ -90,6 +92,14 @@ class OwnCall:
     nbytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class GeneratePlaces(Places):
+    """Of the arguments of `generate`."""
+
+    def message(self, request: Request, at: int, rest: Path) -> Path:
+        return ("system",) if request.messages[at].role == "system" else ("prompt",)
+
+
 class OwnTools:
     """Requests like any others: admitted, screened, charged and recorded by the pipeline."""
 
@@ -128,8 +138,12 @@ class OwnTools:
             ),
             nbytes=by.nbytes,
         )
-        exchange = await self._pipeline.open(request, by.parent, route=ROUTE)
-        [answer] = await self._pipeline.collect(exchange)
+        try:
+            exchange = await self._pipeline.open(request, by.parent, route=ROUTE)
+            [answer] = await self._pipeline.collect(exchange)
+        except RequestError as error:
+            in_words_of(error, GeneratePlaces({"messages": "prompt"}, "schema"), request)
+            raise
         if answer.refusal is not None:
             raise GenerationFailed(answer.refusal)
         usage = exchange.reported_usage

@@ -102,7 +102,7 @@ def size_of(request: Request) -> int:
 def too_long(tokens: str, model: ServedModel, chars: int, param: str = "messages") -> ContextLengthExceeded:
     return ContextLengthExceeded(
         f"the prompt has {tokens} tokens ({chars} characters), model {model.name!r} reads at most "
-        f"{model.context_length} with the answer; shorten the {'texts' if param == 'input' else 'messages'}",
+        f"{model.context_length} with the answer; shorten {'the texts' if param == 'input' else f'`{param}`'}",
         param=param,
     )
 

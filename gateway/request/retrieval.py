@@ -33,6 +33,7 @@ from sluicegate.plugins import (
 )
 
 log = logging.getLogger("sluicegate.retrieval")
+NOT_ALLOWED = "a document that was retrieved for it holds something that is not allowed here"
 
 
 @dataclass(slots=True)
@@ -227,9 +228,12 @@ async def _one_screened(exchange: Exchange, text: str, source: str) -> Message:
         if rail_policy.mode != "off":
             with TimedStage(alone, "screen", name) as note:
                 note.detail["target"] = "document"
-                await screening.ask(name, rail, rail_policy, note)
+                try:
+                    await screening.ask(name, rail, rail_policy, note)
+                except ContentBlocked as blocked:
+                    raise ContentBlocked(blocked.rail, blocked.reason, NOT_ALLOWED) from None
     if screening.asked:
-        raise ContentBlocked(*screening.asked[0])
+        raise ContentBlocked(*screening.asked[0], NOT_ALLOWED)
     return alone.request.messages[0]
 
 

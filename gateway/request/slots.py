@@ -176,7 +176,7 @@ async def constrain(exchange: Exchange, validator: Validator) -> None:
         try:
             attempt.grammar = await _compiled(exchange, constrainer, constraint)
         except GrammarError as error:
-            raise attempt.shape.in_callers_words(error, exchange.request.callable_tools) from error
+            raise attempt.shape.in_callers_words(error, exchange.request) from error
         if not isinstance(attempt.grammar, CompiledGrammar):  # None would mean that everything is allowed
             raise TypeError(f"compile() answered {attempt.grammar!r}")
         validator.prepare(exchange.request)
@@ -198,7 +198,11 @@ async def _grammars_of_tools(exchange: Exchange) -> dict[str, CompiledGrammar]:
     _, constrainer = exchange.stages.constrain
     for tool in exchange.request.callable_tools:
         if tool.form is not None:
-            form = await constrainer.compile(tool.form, exchange.served)
+            try:
+                form = await constrainer.compile(tool.form, exchange.served)
+            except GrammarError as error:
+                place = f"tools[{exchange.request.tools.index(tool)}].form.value"
+                raise type(error)(error.reason, pointer=error.pointer, param=place) from error
             if not isinstance(form, CompiledGrammar):
                 raise TypeError(f"compile() answered {form!r}")
             found[tool.name] = form

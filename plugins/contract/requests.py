@@ -169,6 +169,8 @@ class Parts:
     expanded: bool = False
     """Whether the template was filled in, with each document as a message of its own before the last one; `documents`
     then only keep their scores."""
+    before: int = 0
+    """Messages of the template before those that were sent, once expanded."""
 
 
 @quick

@@ -13,6 +13,7 @@ Not covered: a text spread over two places, and what a regular expression or a g
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass, replace
@@ -82,6 +83,26 @@ class Text(NamedTuple):
 def place_of(path: Path) -> str:
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return "".join(steps).removeprefix(".")
+
+
+def with_places(text: str, spell: Callable[[Path], str]) -> str:
+    """Return `text`, a sentence of ours or of a rail's, with every place as `spell` writes it."""
+    return _places().sub(lambda found: spell(path_at(found[0])), text)
+
+
+def path_at(place: str) -> Path:
+    """Do the opposite of `place_of`, for the places that `with_places` finds."""
+    return tuple(int(index) if index else name for index, name in _STEP.findall(place))
+
+
+_STEP = re.compile(r"\[(\d+)\]|([\w$()-]+)")
+
+
+@cache
+def _places() -> re.Pattern[str]:
+    """Return what finds the places of a request in a sentence: a field of it, and at least one step more."""
+    roots = "|".join(name for name, _ in _plan(Request))
+    return re.compile(rf"(?<![\w.])(?:{roots})(?:\[\d+\]|\.\(?[\w$-]+\)?)+")
 
 
 def texts_of(request: Request) -> list[Text]:

@@ -210,12 +210,12 @@ def test_an_honest_history_of_calls_is_replaced_and_not_refused() -> None:
 @pytest.mark.parametrize(
     ("place", "named"),
     [
-        ("tool name", "tools[0].name"),
+        ("tool name", "tools[0].function.name"),
         ("message name", "messages[0].name"),
         ("call id", "messages[1].tool_calls[0].id"),
-        ("schema enum", "constraint.value.properties[0].enum[1]"),
-        ("stop", "sampling.stop[0]"),
-        ("schema property", "constraint.value.properties[0].(key)"),
+        ("schema enum", "response_format.json_schema.schema.properties[0].enum[1]"),
+        ("stop", "stop[0]"),
+        ("schema property", "response_format.json_schema.schema.properties[0].(key)"),
     ],
 )
 def test_a_refusal_names_the_place_in_plain_words(

@@ -113,7 +113,9 @@ def test_a_grammar_that_cannot_be_read_is_a_400(gateway: RunningGateway, syntax:
     body = {"model": "bundled", "messages": [{"role": "user", "content": ASK}], "tools": [tool]}
     answer = httpx.post(gateway.url + CHAT, json=body, timeout=60)
     assert answer.status_code == 400
-    assert "grammar" in answer.json()["error"]["pointer"] or "pattern" in answer.json()["error"]["pointer"]
+    error = answer.json()["error"]
+    assert error["param"] == "tools[0].custom.format.grammar.definition"
+    assert "the text of tool 'ask'" in error["message"]
 
 
 # --- with a scripted model -------------------------------------------------------------------------------------------

@@ -133,7 +133,8 @@ def test_a_mistake_in_a_tool_is_shown_where_its_author_wrote_it(gateway: Running
     body = {"model": "bundled", "messages": MESSAGES, "tools": [PERSON, wrong], **fields}
     answer = httpx.post(gateway.url + CHAT, json=body, timeout=60)
     error = answer.json()["error"]
-    assert (answer.status_code, error["param"], error["pointer"]) == (400, "tools", "/properties/a/type")
+    place = "tools[1].function.parameters"
+    assert (answer.status_code, error["param"], error["pointer"]) == (400, place, "/properties/a/type")
     assert "the parameters of tool 'save'" in error["message"]
     assert "'/properties/a/type'" in error["message"]
 
@@ -143,7 +144,9 @@ def test_a_mistake_in_a_schema_beside_tools_is_shown_there(gateway: RunningGatew
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": TYPO}}
     body = {"model": "bundled", "messages": MESSAGES, "response_format": form, **fields}
     answer = httpx.post(gateway.url + CHAT, json=body, timeout=60)
-    assert (answer.status_code, answer.json()["error"]["pointer"]) == (400, "/properties/a/type")
+    error = answer.json()["error"]
+    assert (answer.status_code, error["pointer"]) == (400, "/properties/a/type")
+    assert error["param"] == "response_format.json_schema.schema"
 
 
 # --- with a scripted model: how calls leave --------------------------------------------------------------------------

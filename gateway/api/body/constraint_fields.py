@@ -16,7 +16,8 @@ from sluicegate.plugins import Constraint, ConstraintKind, RequestError, exact_j
 from sluicegate.plugins.json_names import check_once
 
 Found = tuple[str, Constraint]
-"""A field's name, and the constraint it asks for."""
+"""The place of what says how the answer looks, and the constraint that this is."""
+NOTHING = ("", None)
 
 
 class JsonSchemaFormat(Wire):
@@ -133,26 +134,32 @@ OF_JSON = frozenset({"json_schema", "json_object", "structural_tag"})
 """Kinds of constraints that options of JSON act on."""
 
 
-def constraint_of(wire: ConstrainedFields) -> Constraint | None:
-    """Return the constraint that the request asks for, or None. Raises `RequestError` for two constraints, for options
-    without one, and for a stop string beside one."""
+def constraint_of(wire: ConstrainedFields) -> tuple[str, Constraint | None]:
+    """Return the constraint that the request asks for, or None, and its place in the body. Raises `RequestError` for
+    two constraints, for options without one, and for a stop string beside one."""
     if wire.__pydantic_fields_set__.isdisjoint(SAYING):
-        return None
+        return NOTHING
     found = [*_of_format(wire.response_format), *_structured(wire), *_of_sglang(wire)]
     if len(found) > 1:
+        one, other = (_field(place) for place, _ in found[:2])
         raise RequestError(
-            f"`{found[0][0]}` and `{found[1][0]}` both constrain the answer; send one",
-            param=found[1][0].partition(".")[0],
+            f"`{one}` and `{other}` both constrain the answer; send one",
+            param=other.partition(".")[0],
             code="contradiction",
         )
     options = _options(wire)
     if not found:
         _check_alone(wire)
-        return None
+        return NOTHING
     [(name, constraint)] = found
     _check_options(name, constraint, options)
     _check_stop(wire)
-    return Constraint(constraint.kind, constraint.value, constraint.name, {**wire.sluicegate.grammar, **options})
+    return name, Constraint(constraint.kind, constraint.value, constraint.name, {**wire.sluicegate.grammar, **options})
+
+
+def _field(place: str) -> str:
+    """Return the field that a place belongs to, as callers choose between them."""
+    return "response_format" if place.startswith("response_format.") else place
 
 
 def _of_format(asked: ResponseFormat | None) -> Iterator[Found]:
@@ -162,11 +169,14 @@ def _of_format(asked: ResponseFormat | None) -> Iterator[Found]:
         value = asked.model_dump(exclude={"json_schema", "schema_", "value"})
         yield "response_format", Constraint("structural_tag", value)
     elif asked.json_schema is not None:
-        yield "response_format", Constraint("json_schema", asked.json_schema.schema_, asked.json_schema.name)
+        schema = Constraint("json_schema", asked.json_schema.schema_, asked.json_schema.name)
+        yield "response_format.json_schema.schema", schema
     elif asked.type == "regex":
-        yield "response_format", Constraint("regex", asked.value)
-    elif (schema := asked.schema_ if asked.value is None else asked.value) is not None:
-        yield "response_format", Constraint("json_schema", schema)
+        yield "response_format.value", Constraint("regex", asked.value)
+    elif asked.value is not None:
+        yield "response_format.value", Constraint("json_schema", asked.value)
+    elif asked.schema_ is not None:
+        yield "response_format.schema", Constraint("json_schema", asked.schema_)
     else:
         yield "response_format", Constraint("json_object")
 
@@ -247,7 +257,7 @@ def _check_alone(wire: ConstrainedFields) -> None:
 def _check_options(name: str, constraint: Constraint, options: dict[str, Any]) -> None:
     if options and constraint.kind not in OF_JSON:
         raise RequestError(
-            f"options of JSON (whitespace, additional properties) have no effect on `{name}`; leave them out",
+            f"options of JSON (whitespace, additional properties) have no effect on `{_field(name)}`; leave them out",
             param="structured_outputs",
             code="unsupported_parameter",
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from sluicegate.gateway.api.body.depth import check_depth
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, W
+from sluicegate.gateway.places import Places, in_words_of
 from sluicegate.plugins import Request, RequestError, exact_json
 from sluicegate.plugins.frozen import frozen_when_checked
 from sluicegate.plugins.json_names import DuplicateName, check_once
@@ -19,6 +20,7 @@ from sluicegate.plugins.json_names import DuplicateName, check_once
 M = TypeVar("M", bound=BaseModel)
 Tree = Mapping[str, Any]
 """A body as JSON values."""
+AS_IN_A_REQUEST = Places()
 
 
 @frozen_when_checked
@@ -29,12 +31,16 @@ class Parsed:
     request: Request
     explain: bool = False
     include_usage: bool = False
-    names: Mapping[str, str] = field(default_factory=dict)
-    """What this dialect calls parameters that errors name in chat's words."""
+    places: Places = AS_IN_A_REQUEST
+    """Where the caller wrote what errors name."""
     ignored: tuple[str, ...] = ()
     """Paths of what has no use here; reported in the answer, since clients send ever new ones."""
     others: tuple[Request, ...] = ()
     """Requests for the further prompts of one body."""
+
+    def at(self: P, number: int) -> P:
+        """Return this for one of several prompts."""
+        return replace(self, request=self.others[number - 1] if number else self.request)
 
     def sized(self: P, nbytes: int) -> P:
         """Return this with the size of its body in every request."""
@@ -48,7 +54,7 @@ Parse = Callable[[Tree, str | None], P]
 
 
 class InWordsOf:
-    """Rename the parameter of a `RequestError` raised inside to what the caller wrote. No generator: it costs a
+    """Rename parameters and places of a `RequestError` raised inside to what the caller wrote. No generator: it costs a
     request twice as much."""
 
     __slots__ = ("_parsed",)
@@ -60,12 +66,8 @@ class InWordsOf:
         """Prepare nothing."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if not isinstance(error, RequestError):
-            return
-        here = self._parsed.names.get(error.param or "")
-        if here is not None:
-            error.message = error.message.replace(f"`{error.param}`", f"`{here}`")
-            error.param = here
+        if isinstance(error, RequestError):
+            in_words_of(error, self._parsed.places, self._parsed.request)
 
 
 def read_json(body: bytes) -> dict[str, Any]:

@@ -11,10 +11,21 @@ from pydantic import model_validator
 from sluicegate.gateway.answer.custom_text import INPUT, arguments_of, custom_parameters
 from sluicegate.gateway.api.body.depth import JsonText
 from sluicegate.gateway.api.body.unknown_fields import Wire
-from sluicegate.plugins import Constraint, InvalidGrammar, RequestError, Tool, ToolCall, ToolChoice
+from sluicegate.gateway.places import Places
+from sluicegate.plugins import (
+    Constraint,
+    InvalidGrammar,
+    Request,
+    RequestError,
+    Tool,
+    ToolCall,
+    ToolChoice,
+    place_of,
+)
 
 MAX_TOOLS = 128
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+NO_TOOLS = Request("", "", ())
 _NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
@@ -160,8 +171,8 @@ def text_tool(name: str, description: str | None, grammar: GrammarText | None) -
     return OfferedTool(name, described, custom_parameters(), custom=True, form=form)
 
 
-def tools_of(given: Iterable[OfferedTool]) -> tuple[Tool, ...]:
-    """Return the tools of a request. Raises `RequestError` that names the tool."""
+def tools_of(given: Iterable[OfferedTool], places: Places) -> tuple[Tool, ...]:
+    """Return the tools of a request. Raises `RequestError` that names the tool, in the words of `places`."""
     tools: dict[str, Tool] = {}
     for i, (name, description, parameters, custom, form) in enumerate(given):
         if not _NAME.fullmatch(name):
@@ -173,17 +184,21 @@ def tools_of(given: Iterable[OfferedTool]) -> tuple[Tool, ...]:
             raise RequestError(f"two tools are named {name!r}", param=f"tools.{i}")
         if len(tools) == MAX_TOOLS:
             raise RequestError(f"at most {MAX_TOOLS} tools are read", param="tools")
-        tools[name] = Tool(name, description or "", _arguments(name, parameters), custom, form)
+        tools[name] = Tool(name, description or "", _arguments(i, name, parameters, places), custom, form)
     return tuple(tools.values())
 
 
-def _arguments(name: str, parameters: dict[str, Any] | None) -> dict[str, Any]:
+def _arguments(i: int, name: str, parameters: dict[str, Any] | None, places: Places) -> dict[str, Any]:
     """Return a schema of an object, also where the given one forgets to say so."""
     if not parameters:
         return _NO_ARGUMENTS
     kind = parameters.get("type", "object")
     if kind != "object":
-        raise InvalidGrammar(f"the arguments of tool {name!r} must be an object, not {kind!r}", pointer="/type")
+        raise InvalidGrammar(
+            f"the arguments of tool {name!r} must be an object, not {kind!r}",
+            pointer="/type",
+            param=place_of(places.tool(NO_TOOLS, i, ("parameters",))),
+        )
     return parameters if "type" in parameters else {**parameters, "type": "object"}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -30,7 +31,9 @@ from sluicegate.gateway.api.body.tool_fields import (
     tools_of,
 )
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, Listed, Wire
-from sluicegate.plugins import Message, Request, RequestError, Sampling, Tool, ToolChoice
+from sluicegate.gateway.places import Places
+from sluicegate.plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolChoice
+from sluicegate.plugins.contract.texts import Path
 
 MAX_VARIABLES = 32
 THOUGHTS = ("enable_thinking", "thinking")
@@ -102,23 +105,49 @@ class ChatRequest(ConstrainedFields):
 
 
 FIELDS = BodyFields(ChatRequest, "chat")
+OF_FUNCTION = {"name": "function.name", "description": "function.description", "parameters": "function.parameters"}
+OF_TEXT_TOOL = {"name": "custom.name", "description": "custom.description", "form": "custom.format.grammar.definition"}
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPlaces(Places):
+    """Messages and tools stand where they stand in a request; what is said of functions, one level deeper."""
+
+    def message(self, request: Request, at: int, rest: Path) -> Path:
+        if rest[:1] != ("tool_calls",) or rest[2:3] not in (("name",), ("arguments",)):
+            return ("messages", at, *rest)
+        called = request.messages[at].tool_calls[int(rest[1])]
+        custom = called.name in request.custom_tools
+        said = "input" if custom and rest[2] == "arguments" else rest[2]
+        return ("messages", at, *rest[:2], "custom" if custom else "function", said)
+
+    def tool(self, request: Request, at: int, rest: Path) -> Path:
+        custom = at < len(request.tools) and request.tools[at].custom
+        inner = (OF_TEXT_TOOL if custom else OF_FUNCTION).get(str(rest[0]), rest[0]) if rest else None
+        below = rest[2:] if rest[:2] == ("form", "value") else rest[1:]
+        return ("tools", at) if inner is None else ("tools", at, inner, *below)
+
+
+PLACES = ChatPlaces()
 
 
 def parse_chat(body: bytes | Tree, api_key: str | None = None) -> Parsed:
     """Read a request for chat completions. Raises `RequestError` that names the field by path."""
     wire, ignored = read_body(body, FIELDS)
+    place, constraint = constraint_of(wire)
     return Parsed(
-        _request(wire, api_key),
+        _request(wire, constraint, api_key),
         include_usage=wire.include_usage,
         explain=wire.sluicegate.explain,
         ignored=ignored,
+        places=ChatPlaces(constraint=place) if place else PLACES,
     )
 
 
-def _request(wire: ChatRequest, api_key: str | None) -> Request:
+def _request(wire: ChatRequest, constraint: Constraint | None, api_key: str | None) -> Request:
     check_combination(wire, FIELDS)
     tools, choice = _tools(wire)
-    constraint, reasoning = constraint_of(wire), _reasoning(wire)
+    reasoning = _reasoning(wire)
     check_extension(wire.sluicegate, constraint, shaped=bool(tools) or reasoning)
     return Request(
         id=f"chatcmpl-{os.urandom(16).hex()}",
@@ -152,7 +181,7 @@ def _sampling(wire: ChatRequest) -> Sampling:
 def _tools(wire: ChatRequest) -> tuple[tuple[Tool, ...], ToolChoice]:
     if not wire.tools and not wire.tool_choice:
         return (), ToolChoice()
-    tools = tools_of(tool.offered() for tool in wire.tools or ())
+    tools = tools_of((tool.offered() for tool in wire.tools or ()), PLACES)
     asked, parallel = wire.tool_choice, wire.parallel_tool_calls
     if isinstance(asked, NamedTool):
         return tools, choice_of(tools, "required", [asked.name], parallel=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from pydantic import Field
@@ -19,7 +19,9 @@ from sluicegate.gateway.api.body.shared_fields import (
 )
 from sluicegate.gateway.api.body.unknown_fields import BodyFields
 from sluicegate.gateway.fields import asks
-from sluicegate.plugins import Message, Request, RequestError
+from sluicegate.gateway.places import Places
+from sluicegate.plugins import Constraint, Message, Request, RequestError
+from sluicegate.plugins.contract.texts import Path
 
 MAX_PROMPTS = 32
 DEFAULT_MAX_TOKENS = 16
@@ -35,24 +37,46 @@ class CompletionRequest(ConstrainedFields):
 
 
 FIELDS = BodyFields(CompletionRequest, "completions")
+NAMES = {"messages": "prompt"}
 
 
-def parse_completions(body: bytes | Tree, api_key: str | None = None) -> Parsed:
+@dataclass(frozen=True, slots=True)
+class PromptPlaces(Places):
+    """`number`: which prompt of several."""
+
+    number: int | None = None
+
+    def message(self, request: Request, at: int, rest: Path) -> Path:
+        return ("prompt",) if self.number is None else ("prompt", self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedPrompts(Parsed):
+    """A body of one prompt or several."""
+
+    def at(self, number: int) -> ParsedPrompts:
+        assert isinstance(self.places, PromptPlaces)
+        request = self.others[number - 1] if number else self.request
+        return replace(self, request=request, places=replace(self.places, number=number))
+
+
+def parse_completions(body: bytes | Tree, api_key: str | None = None) -> ParsedPrompts:
     """Read a request for completions. Raises `RequestError` that names the field by path."""
     wire, ignored = read_body(body, FIELDS)
     prompts = [wire.prompt] if isinstance(wire.prompt, str) else wire.prompt
     _check_raw(wire.sluicegate)
     if wire.stream and len(prompts) > 1:
         raise RequestError("only one prompt can be streamed; send one request for each", param="prompt")
-    first = _request(wire, prompts[0], api_key)
+    place, constraint = constraint_of(wire)
+    first = _request(wire, constraint, prompts[0], api_key)
     others = (replace(first, id=f"{first.id}-{i}", messages=_said(text)) for i, text in enumerate(prompts[1:], 1))
-    return Parsed(
+    return ParsedPrompts(
         first,
         explain=wire.sluicegate.explain,
         include_usage=wire.include_usage,
         ignored=ignored,
         others=tuple(others),
-        names={"messages": "prompt"},
+        places=PromptPlaces(NAMES, place),
     )
 
 
@@ -70,9 +94,8 @@ def _said(text: str) -> tuple[Message, ...]:
     return (Message("user", text),)
 
 
-def _request(wire: CompletionRequest, prompt: str, api_key: str | None) -> Request:
+def _request(wire: CompletionRequest, constraint: Constraint | None, prompt: str, api_key: str | None) -> Request:
     check_combination(wire, FIELDS)
-    constraint = constraint_of(wire)
     check_extension(wire.sluicegate, constraint, shaped=False)
     return Request(
         id=f"cmpl-{os.urandom(16).hex()}",

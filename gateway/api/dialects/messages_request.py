@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
@@ -21,6 +22,7 @@ from sluicegate.gateway.api.body.shared_fields import (
 )
 from sluicegate.gateway.api.body.tool_fields import OfferedTool, choice_of, tools_of
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, Listed, Wire
+from sluicegate.gateway.places import Origin, Places, of_origins
 from sluicegate.plugins import (
     Constraint,
     Message,
@@ -32,8 +34,9 @@ from sluicegate.plugins import (
     ToolChoice,
     exact_json,
 )
+from sluicegate.plugins.contract.texts import Path
 
-NAMES = {"stop": "stop_sequences", "structured_outputs": "output_config.format"}
+NAMES = {"stop": "stop_sequences"}
 """What this dialect calls parameters of chat, where it differs."""
 
 
@@ -142,13 +145,35 @@ class MessagesRequest(Wire):
 
 
 FIELDS = BodyFields(MessagesRequest, "messages")
+OF_TOOL = {"parameters": "input_schema"}
+OF_CALL = {"arguments": "input"}
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesPlaces(Places):
+    """`origins`: of each message, the block that it was made of."""
+
+    origins: tuple[Origin, ...] = ()
+
+    def message(self, request: Request, at: int, rest: Path) -> Path:
+        return of_origins(self.origins, at, rest, OF_CALL)
+
+    def tool(self, request: Request, at: int, rest: Path) -> Path:
+        return ("tools", at, *(OF_TOOL.get(str(step), step) for step in rest[:1]), *rest[1:])
+
+
+PLACES = MessagesPlaces(NAMES)
 
 
 def parse_messages(body: bytes | Tree, api_key: str | None = None) -> Parsed:
     """Read a request for messages. Raises `RequestError` that names the field by path."""
     wire, ignored = read_body(body, FIELDS)
-    request = _request(wire, api_key)
-    return Parsed(request, explain=wire.sluicegate.explain, ignored=ignored, names=NAMES)
+    said = list(_messages(wire))
+    request = _request(wire, tuple([message for _, message in said]), api_key)
+    newer = wire.output_config is not None and wire.output_config.format is not None
+    place = "output_config.format.schema" if newer else "output_format.schema"
+    places = MessagesPlaces(NAMES, place, tuple([origin for origin, _ in said]))
+    return Parsed(request, explain=wire.sluicegate.explain, ignored=ignored, places=places)
 
 
 def _thinks(thinking: Thinking, max_tokens: int) -> bool:
@@ -163,8 +188,9 @@ def _thinks(thinking: Thinking, max_tokens: int) -> bool:
     return thinking.type != "disabled"
 
 
-def _request(wire: MessagesRequest, api_key: str | None) -> Request:
-    tools = tools_of(OfferedTool(tool.name, tool.description, tool.input_schema) for tool in wire.tools or ())
+def _request(wire: MessagesRequest, messages: tuple[Message, ...], api_key: str | None) -> Request:
+    offered = (OfferedTool(tool.name, tool.description, tool.input_schema) for tool in wire.tools or ())
+    tools = tools_of(offered, PLACES)
     constraint = _constraint(wire)
     thinking = None if wire.thinking is None else _thinks(wire.thinking, wire.max_tokens)
     reasoning = reasoning_of({"sluicegate.reasoning": wire.sluicegate.reasoning, "thinking": thinking})
@@ -172,7 +198,7 @@ def _request(wire: MessagesRequest, api_key: str | None) -> Request:
     return Request(
         id=f"msg_{os.urandom(16).hex()}",
         model=wire.model,
-        messages=tuple(_messages(wire)),
+        messages=messages,
         sampling=_sampling(wire),
         constraint=constraint,
         stream=bool(wire.stream),
@@ -194,7 +220,7 @@ def _continued(wire: MessagesRequest, reasoning: bool) -> bool:
     last = wire.messages[-1]
     if last.role != "assistant":
         return False
-    said = list(_turn(last))
+    said = [message for _, message in _turn(len(wire.messages) - 1, last)]
     if len(said) != 1 or said[0].tool_calls or not said[0].content.strip() or reasoning:
         raise RequestError(
             "`messages`: the last message is the assistant's, so that the answer goes on from it; that needs text, no "
@@ -235,33 +261,45 @@ def _constraint(wire: MessagesRequest) -> Constraint | None:
     return Constraint("json_schema", asked.schema_, None, wire.sluicegate.grammar)
 
 
-def _messages(wire: MessagesRequest) -> Iterator[Message]:
+Said = tuple[Origin, Message]
+
+
+def _messages(wire: MessagesRequest) -> Iterator[Said]:
     if wire.system:
-        yield Message("system", _text(wire.system))
-    for turn in wire.messages:
-        yield from _turn(turn)
+        yield Origin(_at(("system",), wire.system)), Message("system", _text(wire.system))
+    for at, turn in enumerate(wire.messages):
+        yield from _turn(at, turn)
 
 
-def _turn(turn: MessagesTurn) -> Iterator[Message]:
+def _turn(at: int, turn: MessagesTurn) -> Iterator[Said]:
     """Yield results of tools and documents as messages of their own, which is how the rails know them."""
     if isinstance(turn.content, str):
-        yield Message(turn.role, turn.content)
+        yield Origin(("messages", at, "content")), Message(turn.role, turn.content)
         return
-    text: list[str] = []
-    calls: list[ToolCall] = []
-    for block in turn.content:
+    text: list[tuple[int, str]] = []
+    calls: list[tuple[Path, ToolCall]] = []
+    for number, block in enumerate(turn.content):
+        place: Path = ("messages", at, "content", number)
         if isinstance(block, TextBlock):
-            text.append(block.text)
+            text.append((number, block.text))
         elif isinstance(block, ToolUse):
-            calls.append(ToolCall(block.id, block.name, exact_json.write(block.input).decode()))
+            calls.append((place, ToolCall(block.id, block.name, exact_json.write(block.input).decode())))
         elif isinstance(block, ToolResult):
             failed = "The call failed: " if block.is_error else ""
-            yield Message("tool", failed + _text(block.content or ""), tool_call_id=block.tool_use_id)
+            said = Message("tool", failed + _text(block.content or ""), tool_call_id=block.tool_use_id)
+            yield Origin(_at((*place, "content"), block.content), answers=(*place, "tool_use_id")), said
         elif isinstance(block, DocumentBlock):
             title = f"[{block.title}]\n" if block.title else ""
-            yield Message("user", title + block.source.data, "document")
+            yield Origin((*place, "source", "data")), Message("user", title + block.source.data, "document")
     if text or calls:
-        yield Message(turn.role, "".join(text), tool_calls=tuple(calls))
+        place = ("messages", at, "content") + ((text[0][0], "text") if len(text) == 1 else ())
+        said = Message(turn.role, "".join([part for _, part in text]), tool_calls=tuple([call for _, call in calls]))
+        yield Origin(place, tuple([where for where, _ in calls])), said
+
+
+def _at(place: Path, content: str | Listed[TextBlock] | None) -> Path:
+    """Return the place of a text: the block, where there is one alone."""
+    return (*place, 0, "text") if isinstance(content, list) and len(content) == 1 else place
 
 
 def _text(content: str | Listed[TextBlock]) -> str:

@@ -33,7 +33,9 @@ from sluicegate.gateway.api.body.tool_fields import (
 )
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, Listed, Wire
 from sluicegate.gateway.api.dialects.chat_request import Reasoning
+from sluicegate.gateway.places import Origin, Places, of_origins
 from sluicegate.plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
+from sluicegate.plugins.contract.texts import Path
 
 NOT_STORED = "responses are not stored here; send the whole conversation in `input`"
 LOGPROBS = "message.output_text.logprobs"
@@ -42,7 +44,6 @@ NAMES = {
     "messages": "input",
     "max_tokens": "max_output_tokens",
     "logprobs": "top_logprobs",
-    "structured_outputs": "text.format",
 }
 """What this dialect calls parameters of chat, where it differs."""
 
@@ -202,6 +203,28 @@ class ResponsesRequest(Wire):
 
 
 FIELDS = BodyFields(ResponsesRequest, "responses")
+OF_CALL = {"id": "call_id"}
+OF_TEXT_CALL = OF_CALL | {"arguments": "input"}
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsePlaces(Places):
+    """`origins`: of each message, the item that it was made of."""
+
+    origins: tuple[Origin, ...] = ()
+
+    def message(self, request: Request, at: int, rest: Path) -> Path:
+        is_call = rest[:1] == ("tool_calls",) and len(rest) > 1
+        called = request.messages[at].tool_calls[int(rest[1])].name if is_call else ""
+        return of_origins(self.origins, at, rest, OF_TEXT_CALL if called in request.custom_tools else OF_CALL)
+
+    def tool(self, request: Request, at: int, rest: Path) -> Path:
+        if rest[:1] == ("form",):
+            return ("tools", at, "format", "definition")
+        return ("tools", at, *rest)
+
+
+PLACES = ResponsePlaces(NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,12 +237,13 @@ class ParsedResponse(Parsed):
 def parse_response(body: bytes | Tree, api_key: str | None = None) -> ParsedResponse:
     """Read a request for a response. Raises `RequestError` that names the field by path."""
     wire, ignored = read_body(body, FIELDS)
-    request = _request(wire, api_key)
+    said = _messages(wire)
+    request = _request(wire, tuple([message for _, message in said]), api_key)
     return ParsedResponse(
         request,
         explain=wire.sluicegate.explain,
         ignored=(*ignored, *_not_included(wire)),
-        names=NAMES,
+        places=ResponsePlaces(NAMES, "text.format.schema", tuple([origin for origin, _ in said])),
         echo=_echo(wire, request.tool_choice),
     )
 
@@ -228,15 +252,15 @@ def _not_included(wire: ResponsesRequest) -> Iterator[str]:
     return (f"include[]: {name}" for name in wire.include or () if name != LOGPROBS)
 
 
-def _request(wire: ResponsesRequest, api_key: str | None) -> Request:
-    tools = tools_of(tool.offered() for tool in wire.tools or ())
+def _request(wire: ResponsesRequest, messages: tuple[Message, ...], api_key: str | None) -> Request:
+    tools = tools_of((tool.offered() for tool in wire.tools or ()), PLACES)
     constraint, reasoning = _constraint(wire), _reasoning(wire)
     check_stream(wire.stream, wire.stream_options)
     check_extension(wire.sluicegate, constraint, shaped=bool(tools) or reasoning)
     return Request(
         id=f"resp_{os.urandom(16).hex()}",
         model=wire.model,
-        messages=_messages(wire),
+        messages=messages,
         sampling=_sampling(wire),
         constraint=constraint,
         stream=bool(wire.stream),
@@ -288,29 +312,47 @@ def _constraint(wire: ResponsesRequest) -> Constraint | None:
     return Constraint("json_schema", asked.schema_, asked.name, options)
 
 
-def _messages(wire: ResponsesRequest) -> tuple[Message, ...]:
-    said = [Message("system", wire.instructions)] if wire.instructions else []
-    for message in [Message("user", wire.input)] if isinstance(wire.input, str) else _items(wire.input):
-        last = said[-1] if said else None
-        if message.tool_calls and last is not None and last.role == "assistant":
-            said[-1] = replace(last, tool_calls=last.tool_calls + message.tool_calls)
+Said = tuple[Origin, Message]
+
+
+def _messages(wire: ResponsesRequest) -> list[Said]:
+    said = [(Origin(("instructions",)), Message("system", wire.instructions))] if wire.instructions else []
+    for origin, message in _items(wire.input):
+        before, last = said[-1] if said else (None, None)
+        if message.tool_calls and before is not None and last is not None and last.role == "assistant":
+            calls = before.calls + origin.calls
+            said[-1] = before._replace(calls=calls), replace(last, tool_calls=last.tool_calls + message.tool_calls)
         else:
-            said.append(message)
-    if all(message.role == "system" for message in said):
+            said.append((origin, message))
+    if all(message.role == "system" for _, message in said):
         raise RequestError("`input` has no message", param="input")
-    return tuple(said)
+    return said
 
 
-def _items(items: list[Any]) -> Iterator[Message]:
-    for item in items:
+def _items(items: str | list[Any]) -> Iterator[Said]:
+    if isinstance(items, str):
+        yield Origin(("input",)), Message("user", items)
+        return
+    for at, item in enumerate(items):
+        place: Path = ("input", at)
         if isinstance(item, FunctionCall):
-            yield Message("assistant", "", tool_calls=(ToolCall(item.call_id, item.name, item.arguments),))
+            call = ToolCall(item.call_id, item.name, item.arguments)
+            yield Origin(place, (place,)), Message("assistant", "", tool_calls=(call,))
         elif isinstance(item, CustomCall):
-            yield Message("assistant", "", tool_calls=(ToolCall(item.call_id, item.name, arguments_of(item.input)),))
+            call = ToolCall(item.call_id, item.name, arguments_of(item.input))
+            yield Origin(place, (place,)), Message("assistant", "", tool_calls=(call,))
         elif isinstance(item, FunctionOutput | CustomOutput):
-            yield Message("tool", _text(item.output), tool_call_id=item.call_id)
+            origin = Origin(_at((*place, "output"), item.output), answers=(*place, "call_id"))
+            yield origin, Message("tool", _text(item.output), tool_call_id=item.call_id)
         elif isinstance(item, InputMessage):
-            yield Message(item.role, _text(item.content))
+            yield Origin(_at((*place, "content"), item.content)), Message(item.role, _text(item.content))
+
+
+def _at(place: Path, content: str | Listed[ResponsePart]) -> Path:
+    """Return the place of a text: the part, where there is one alone."""
+    if isinstance(content, str) or len(content) != 1:
+        return place
+    return (*place, 0, "text" if content[0].refusal is None else "refusal")
 
 
 def _text(content: str | Listed[ResponsePart]) -> str:

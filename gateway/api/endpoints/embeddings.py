@@ -16,7 +16,7 @@ from fastapi import Request as HttpRequest
 from fastapi.responses import Response
 from pydantic import Field, StrictInt
 
-from sluicegate.gateway.api.body.parsing import Parsed, Tree, read_body
+from sluicegate.gateway.api.body.parsing import InWordsOf, Parsed, Tree, read_body
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, Listed, Wire
 from sluicegate.gateway.api.delivery import NoResponse
 from sluicegate.gateway.api.dialect import Dialect, for_batch, ignored_header, line_answer
@@ -25,10 +25,12 @@ from sluicegate.gateway.api.openapi.schemas import EmbeddingList
 from sluicegate.gateway.batches import LineAnswer
 from sluicegate.gateway.http.disconnects import ClientDisconnected, unless_disconnected
 from sluicegate.gateway.http.errors import JSON
+from sluicegate.gateway.places import Places
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context, semconv
 from sluicegate.plugins import Embeddings, Message, ReadingModel, Request, RequestError, Sampling, ServedModel
+from sluicegate.plugins.contract.texts import Path
 
 MAX_TEXTS = 2048
 TINY = 1e-12
@@ -63,6 +65,19 @@ FIELDS = BodyFields(EmbeddingRequest, "embeddings")
 
 
 @dataclass(frozen=True, slots=True)
+class InputPlaces(Places):
+    """Of texts in `input`; `listed`: as a list."""
+
+    listed: bool = False
+
+    def message(self, request: Request, at: int, rest: Path) -> Path:
+        return ("input", at) if self.listed else ("input",)
+
+
+NAMES = {"messages": "input"}
+
+
+@dataclass(frozen=True, slots=True)
 class ParsedEmbeddings(Parsed):
     """`packed`: vectors as bytes; `dimensions`: those that are expected; `ids`: the texts as tokens, where they came as
     such."""
@@ -85,8 +100,14 @@ def parse_embeddings(body: bytes | Tree, api_key: str | None = None) -> ParsedEm
         sampling=NO_ANSWER,
         cache=False,
     )
-    packed = wire.encoding_format == "base64"
-    return ParsedEmbeddings(request, ignored=ignored, packed=packed, dimensions=wire.dimensions, ids=ids)
+    return ParsedEmbeddings(
+        request,
+        ignored=ignored,
+        places=InputPlaces(NAMES, listed=not isinstance(wire.input, str) and (len(texts) > 1 or not ids)),
+        packed=wire.encoding_format == "base64",
+        dimensions=wire.dimensions,
+        ids=ids,
+    )
 
 
 def _texts_or_ids(found: Any) -> tuple[list[str], tuple[tuple[int, ...], ...]]:
@@ -121,7 +142,14 @@ class EmbeddingsDialect(Dialect):
 async def embedded_texts(
     runtime: Runtime, parsed: ParsedEmbeddings, request: Request, context: Any = None, route: str = ""
 ) -> tuple[Embeddings, Exchange]:
-    """Embed the texts as the input rails left them."""
+    """Embed the texts as the input rails left them. Raises `SluicegateError`."""
+    with InWordsOf(parsed):
+        return await _embedded(runtime, parsed, request, context, route)
+
+
+async def _embedded(
+    runtime: Runtime, parsed: ParsedEmbeddings, request: Request, context: Any, route: str
+) -> tuple[Embeddings, Exchange]:
     model = runtime.pipeline.stages.generate[1].models.get(request.model) if parsed.ids else None
     if model is not None and not model.remote:
         request = await _spelled(request, parsed.ids, model)

@@ -17,17 +17,19 @@ from fastapi import Request as HttpRequest
 from fastapi.responses import Response
 from pydantic import Field
 
-from sluicegate.gateway.api.body.parsing import Parse, Parsed, Tree, read_body
+from sluicegate.gateway.api.body.parsing import InWordsOf, Parse, Parsed, Tree, read_body
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, Listed, Wire
 from sluicegate.gateway.api.delivery import NoResponse
 from sluicegate.gateway.api.dialect import ignored_header
 from sluicegate.gateway.api.extras import extended
 from sluicegate.gateway.http.disconnects import ClientDisconnected, unless_disconnected
 from sluicegate.gateway.http.errors import JSON
+from sluicegate.gateway.places import Places
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context, semconv
 from sluicegate.plugins import Document, Message, Parts, Request, RequestError, Sampling, Scores
+from sluicegate.plugins.contract.texts import Path
 
 MAX_TEXTS = 1024
 """Documents of one request, and pairs of one `/v1/score`."""
@@ -63,6 +65,26 @@ RERANK, SCORE = BodyFields(RerankRequest), BodyFields(ScoreRequest)
 
 
 @dataclass(frozen=True, slots=True)
+class TextPlaces(Places):
+    """Of one query and its documents. `objects`: which documents are objects, with a `text`."""
+
+    query: Path = ("query",)
+    documents: Path = ("documents",)
+    listed: bool = True
+    objects: frozenset[int] = frozenset()
+
+    def message(self, request: Request, at: int, rest: Path) -> Path:
+        return self.query
+
+    def document(self, at: int, rest: Path) -> Path:
+        text = ("text",) if at in self.objects else ()
+        return (*self.documents, at, *text) if self.listed else self.documents
+
+
+NAMES = {"messages": "documents"}
+
+
+@dataclass(frozen=True, slots=True)
 class ParsedTexts(Parsed):
     """The request's last message is the query, those before it are the documents."""
 
@@ -90,7 +112,14 @@ def parse_rerank(body: bytes | Tree, api_key: str | None = None) -> ParsedTexts:
     wire, ignored = read_body(body, RERANK)
     texts = [document if isinstance(document, str) else document.text for document in wire.documents]
     request = _request(wire.model, wire.query, texts, api_key)
-    return ParsedTexts(request, ignored=ignored, top_n=wire.top_n or 0, with_texts=wire.return_documents is not False)
+    objects = frozenset(at for at, document in enumerate(wire.documents) if not isinstance(document, str))
+    return ParsedTexts(
+        request,
+        ignored=ignored,
+        places=TextPlaces(NAMES, objects=objects),
+        top_n=wire.top_n or 0,
+        with_texts=wire.return_documents is not False,
+    )
 
 
 def parse_score(body: bytes | Tree, api_key: str | None = None) -> ParsedTexts:
@@ -104,7 +133,9 @@ def parse_score(body: bytes | Tree, api_key: str | None = None) -> ParsedTexts:
             f"`text_1` has {len(queries)} texts; one is scored against all of `text_2`: send a request for each",
             param="text_1",
         )
-    return ParsedTexts(_request(wire.model, queries[0], texts, api_key), ignored=ignored)
+    query: Path = ("text_1",) if isinstance(wire.text_1, str) else ("text_1", 0)
+    places = TextPlaces({"messages": "text_2"}, "", query, ("text_2",), not isinstance(wire.text_2, str))
+    return ParsedTexts(_request(wire.model, queries[0], texts, api_key), ignored=ignored, places=places)
 
 
 def _request(model: str, query: str, texts: Sequence[str], api_key: str | None) -> Request:
@@ -133,7 +164,8 @@ async def _answered(runtime: Runtime, request: HttpRequest, parse: Parse[ParsedT
         return await runtime.pipeline.score(exchange, query.content, [one.content for one in documents]), exchange
 
     try:
-        found, exchange = await unless_disconnected(request.scope, request.receive, work())
+        with InWordsOf(parsed):
+            found, exchange = await unless_disconnected(request.scope, request.receive, work())
     except ClientDisconnected:
         return NoResponse()
     headers = ignored_header(exchange.ignored) | {"traceparent": exchange.entry.trace.traceparent}

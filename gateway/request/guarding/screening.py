@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TypeVar
 
+from sluicegate.gateway.prompts.builder import as_sent
 from sluicegate.gateway.rails.time_limit import contained, within
 from sluicegate.gateway.rails.verdicts import applied, categories_of, checked, joined, own_copy
 from sluicegate.gateway.request.context import Exchange
@@ -25,9 +26,12 @@ from sluicegate.plugins import (
     Text,
     as_messages,
     beside_messages,
+    place_of,
     properties_of,
     texts_of,
+    with_places,
 )
+from sluicegate.plugins.contract.texts import Path
 from sluicegate.safety import BuiltIn, RailPolicy, is_built_in
 
 log = logging.getLogger("sluicegate.rails")
@@ -84,7 +88,7 @@ class Screening:
             return
         note.outcome = action
         if action == "block":
-            raise ContentBlocked(name, reason, result.told)
+            raise self._blocked(name, reason, result.told)
         if result.messages is not None or result.texts:
             self._replace(name, result, note)
         self._exchange.safety.restore |= result.restore
@@ -98,7 +102,19 @@ class Screening:
         except ValueError as error:
             note.outcome = "block"
             reason = f"{error}, and holds what is not allowed"
-            raise ContentBlocked(name, f"{result.reason}; {error}", reason) from None
+            raise self._blocked(name, f"{result.reason}; {error}", reason) from None
+
+    def _blocked(self, name: str, reason: str, told: str) -> ContentBlocked:
+        """Return a refusal that names places of the request as it was sent, before templates and documents became
+        messages."""
+        request, places = self._exchange.request, []
+
+        def spelled(path: Path) -> str:
+            places.append(place_of(as_sent(request, path)))
+            return places[-1]
+
+        told = with_places(told, spelled)
+        return ContentBlocked(name, reason, told, param=places[0] if len(places) == 1 else "messages")
 
     def _passed_over(self, name: str, why: str, note: StageNote) -> None:
         note.outcome = "failed open"

@@ -255,7 +255,9 @@ def test_the_gateways_own_tools_generate_by_a_schema_and_screen() -> None:
         for arguments in ({}, {"prompt": "x"}, {"prompt": "x", "schema": {}, "other": 1}, {"prompt": "x", "schema": 3}):
             assert refused(app, "generate", arguments, server="sluicegate", by="a")["code"] == "invalid_arguments"
         blocked = refused(app, "generate", {"prompt": "orange-tugboat", "schema": {}}, server="sluicegate", by="a")
-        assert blocked["code"] == "content_filter"
+        assert (blocked["code"], blocked["param"]) == ("content_filter", "prompt")
+        typo = {"prompt": "x", "schema": {}, "system": "orange-tugboat"}
+        assert refused(app, "generate", typo, server="sluicegate", by="a")["param"] == "system"
         assert (
             refused(app, "generate", {"prompt": "x", "schema": {}}, server="sluicegate", by="b")["code"]
             == "tool_not_found"
