@@ -39,7 +39,7 @@ class PartialValues:
         reader = self._readers.get(place)
         if reader is None:
             return None
-        ended = delta.finish_reason in ("stop", "tool_calls")
+        ended = delta.finish_reason in ("stop", "tool_calls") and delta.refusal is None
         found = [said for leaf in reader.feed(delta.text, last=ended) for said in self._said(place, leaf)]
         where = {"index": delta.index} if delta.channel == "content" else {"index": delta.index, "call": delta.call}
         return {**where, "values": found} if found else None

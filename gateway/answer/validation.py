@@ -50,9 +50,11 @@ class Validator:
         return None if request.constraint is None else self._complaint_of_text(request.constraint, answer.text)
 
     def complaint_of_whole(self, request: Request, answer: Answer) -> str | None:
-        """Return the complaint about a complete answer, as `complaint` does; None for an answer that is marked as cut
-        or stopped."""
-        return self.complaint(request, answer) if answer.finish_reason in WHOLE else None
+        """Return the complaint about a complete answer, as `complaint` does; None for an answer that is marked as cut,
+        stopped or refused."""
+        if answer.finish_reason not in WHOLE or answer.refusal is not None:
+            return None
+        return self.complaint(request, answer)
 
     def all_valid(self, request: Request, answers: Sequence[Answer]) -> bool:
         return bool(answers) and self.first_complaint(request, answers) is None

@@ -109,7 +109,7 @@ def _envelope(exchange: Exchange) -> dict[str, Any]:
 
 
 def _choice(answer: Answer, exchange: Exchange) -> messages.Choice:
-    calls = answer.tool_calls if answer.finish_reason != "content_filter" else ()
+    calls = answer.tool_calls if answer.finish_reason != "content_filter" and answer.refusal is None else ()
     custom = exchange.request.custom_tools
     return messages.Choice(
         index=answer.index,

@@ -66,6 +66,13 @@ class ChoiceTexts:
     """Finish reason of a withheld choice."""
 
     @property
+    def told(self) -> str | None:
+        """Return why there is no answer, or none that goes on: a rail's refusal, else the generator's own."""
+        if self.refusal is not None:
+            return self.refusal
+        return self._said("refusal", whole=False) if ("refusal", 0) in self.texts else None
+
+    @property
     def unclosed(self) -> list[WindowedText]:
         return [text for text in self.texts.values() if not text.closed]
 
@@ -77,11 +84,15 @@ class ChoiceTexts:
 
     def answer(self) -> Answer:
         """Return the released answer. A choice that has not ended counts as cancelled."""
-        return self._answer(self.finish_reason or "cancelled", tuple(self.logprobs), self.refusal, whole=False)
+        told = self.told if self.finish_reason is not None else None
+        return self._answer(self.finish_reason or "cancelled", tuple(self.logprobs), told, whole=False)
 
     def withheld(self) -> Answer:
         """Return the whole answer, including the text that waits for review and leaves on approval."""
-        return self._answer(self.ended, (), None, whole=True) if self.ended else self.answer()
+        if not self.ended:
+            return self.answer()
+        told = self._said("refusal", whole=True) if ("refusal", 0) in self.texts else None
+        return self._answer(self.ended, (), told, whole=True)
 
     def _answer(
         self, ended: FinishReason, logprobs: tuple[TokenLogprob, ...], refusal: str | None, *, whole: bool

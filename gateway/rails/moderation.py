@@ -187,7 +187,7 @@ class Moderation:
 
     def _open(self, choice: ChoiceTexts, piece: Piece, number: int, deltas: list[Delta]) -> WindowedText | None:
         """Begin a text with its first piece. Return None where a rail stops the call's name."""
-        if piece.channel in ("content", "reasoning"):
+        if piece.channel in ("content", "reasoning", "refusal"):
             return self._begin(choice, piece.channel)
         if piece.channel != "tool_arguments":
             raise GenerationFailed(f"a generator gave a piece on {piece.channel!r}, which is no channel of pieces")
@@ -324,7 +324,10 @@ class Moderation:
             choice.finish_reason = ended
         text.released.append(out)
         logprobs = _cleared(choice, text, last) if text.probabilities is not None else ()
-        return Delta(choice.index, out, logprobs, choice.finish_reason, choice.refusal, text.channel, text.number)
+        told = choice.told if choice.finish_reason is not None else None
+        if text.channel == "refusal":  # leaves as a whole, with the end of the choice
+            return Delta(choice.index, "", (), choice.finish_reason, told)
+        return Delta(choice.index, out, logprobs, choice.finish_reason, told, text.channel, text.number)
 
 
 def refusal(last: Released) -> str:

@@ -38,13 +38,13 @@ class Windows:
     def of(self, channel: Channel, call: ToolCall | None) -> HoldbackWindow | JsonWindow:
         """Open the window for a channel. Rails see the strings of JSON decoded, and what replaces one still satisfies
         the schema."""
-        opened = self._opened(channel)
+        opened = self._opened("content" if channel == "refusal" else channel)
         if call is not None:
             tool = next((tool for tool in self._request.tools if tool.name == call.name), None)
             schema: Any = {} if tool is None else tool.parameters if tool.form is None else OF_A_FORM
             return JsonWindow(*opened, redactor=redactor_for(schema), tool=call.name)
         constraint = self._request.constraint
-        if constraint is None or channel == "reasoning":
+        if constraint is None or channel in ("reasoning", "refusal"):
             return HoldbackWindow(*opened, self._lead)
         if constraint.kind not in ("json_schema", "json_object"):
             return UnchangedWindow(*opened, self._lead)

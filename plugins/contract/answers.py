@@ -74,6 +74,7 @@ class Answer:
     finish_reason: FinishReason
     logprobs: tuple[TokenLogprob, ...] = ()
     refusal: str | None = None
+    """A rail's, or the other server's own: then `finish_reason` is that server's. No answer is whole that has one."""
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     closed: ClosedBy = ""

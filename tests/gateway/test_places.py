@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import httpx
@@ -45,7 +46,11 @@ DESCRIBED: Any = {"type": "object", "properties": {"a": {"description": BAD}}}
 NAMED: Any = {"type": "object", "properties": {"a": {"enum": [BAD]}}}
 SCREENED: list[tuple[str, Any, str]] = [
     (CHAT, {"messages": [HI, {"role": "user", "content": BAD}]}, "messages[1].content"),
-    (CHAT, {"messages": [called(arguments='{"a": "%s"}' % BAD), HI]}, "messages[0].tool_calls[0].function.arguments"),
+    (
+        CHAT,
+        {"messages": [called(arguments=json.dumps({"a": BAD})), HI]},
+        "messages[0].tool_calls[0].function.arguments",
+    ),
     (CHAT, {"messages": [called(BAD), HI]}, "messages[0].tool_calls[0].function.name"),
     (CHAT, {"messages": [HI], "tools": [function(description=BAD)]}, "tools[0].function.description"),
     (
@@ -84,7 +89,7 @@ SCREENED: list[tuple[str, Any, str]] = [
             "input": [
                 HI,
                 {"type": "message", "role": "assistant", "content": "x"},
-                {"type": "function_call", "call_id": "c", "name": "f", "arguments": '{"a": "%s"}' % BAD},
+                {"type": "function_call", "call_id": "c", "name": "f", "arguments": json.dumps({"a": BAD})},
             ]
         },
         "input[2].arguments",
@@ -171,6 +176,7 @@ def test_a_socket_names_the_place(screened: TestApp) -> None:
 
 TYPO: Any = {"type": "object", "properties": {"a": {"type": "strng"}}}
 FORMAT: Any = {"type": "json_schema", "json_schema": {"name": "x", "schema": TYPO}}
+FLAT: Any = {"type": "function", "name": "f", "parameters": TYPO}
 SCHEMAS: list[tuple[str, Any, str]] = [
     (CHAT, {"messages": [HI], "response_format": FORMAT}, "response_format.json_schema.schema"),
     (CHAT, {"messages": [HI], "response_format": {"type": "json_object", "schema": TYPO}}, "response_format.schema"),
@@ -190,7 +196,7 @@ SCHEMAS: list[tuple[str, Any, str]] = [
         {"input": "Hi", "text": {"format": {"type": "json_schema", "name": "x", "schema": TYPO}}},
         "text.format.schema",
     ),
-    (RESPONSES, {"input": "Hi", "tools": [{"type": "function", "name": "f", "parameters": TYPO}]}, "tools[0].parameters"),
+    (RESPONSES, {"input": "Hi", "tools": [FLAT]}, "tools[0].parameters"),
     (
         RESPONSES,
         {"input": "Hi", "tools": [{"type": "custom", "name": "t", "format": {"type": "grammar", "syntax": "regex",

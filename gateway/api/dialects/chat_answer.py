@@ -100,7 +100,7 @@ def _choice(answer: Answer, exchange: Exchange) -> dict[str, Any]:
     }
     if answer.reasoning:
         message |= {"reasoning_content": answer.reasoning, "reasoning": answer.reasoning}
-    if answer.tool_calls and answer.finish_reason != "content_filter":
+    if answer.tool_calls and answer.finish_reason != "content_filter" and answer.refusal is None:
         custom = exchange.request.custom_tools
         message["tool_calls"] = [_call(call, custom) for call in answer.tool_calls]
     return {
@@ -118,7 +118,13 @@ def _call(call: ToolCall, custom: frozenset[str]) -> dict[str, Any]:
 
 
 def answered_content(answer: Answer, exchange: Exchange) -> str | None:
-    """Return None for a structured answer that a rail stopped half-way: half a JSON text is of no use to anyone."""
-    if answer.finish_reason == "content_filter" and exchange.request.constraint is not None:
+    """Return None for a structured answer that stopped half-way: half a JSON text is of no use to anyone."""
+    stopped = answer.finish_reason == "content_filter" or answer.refusal is not None
+    if stopped and exchange.request.constraint is not None:
         return None
-    return answer.text if answer.text or not answer.tool_calls else None
+    return answer.text if answer.text or not (answer.tool_calls or _declined(answer)) else None
+
+
+def _declined(answer: Answer) -> bool:
+    """Return whether another server said why it does not answer."""
+    return answer.refusal is not None and answer.finish_reason != "content_filter"

@@ -19,7 +19,12 @@ def completions(exchanges: Sequence[Exchange], parsed: Parsed) -> bytes:
     """Write one body for all prompts; choices are numbered through, prompt by prompt."""
     first = exchanges[0]
     choices = [
-        _choice(number * first.request.n + answer.index, answer.text, answer.logprobs, answer.finish_reason)
+        _choice(
+            number * first.request.n + answer.index,
+            answer.text,
+            answer.logprobs,
+            answer.finish_reason if answer.refusal is None else "content_filter",
+        )
         for number, exchange in enumerate(exchanges)
         for answer in exchange.answers
     ]
@@ -58,10 +63,11 @@ class TextWriter(ChunkStream):
         if delta.channel != "content":
             if delta.finish_reason is None:
                 return b""
-            delta = Delta(delta.index, finish_reason=delta.finish_reason)
+            delta = Delta(delta.index, finish_reason=delta.finish_reason, refusal=delta.refusal)
         at = self._offsets[delta.index]
         self._offsets[delta.index] += len(delta.text)
-        choice = _choice(delta.index, delta.text, delta.logprobs, delta.finish_reason, at)
+        reason = delta.finish_reason if delta.refusal is None else "content_filter"
+        choice = _choice(delta.index, delta.text, delta.logprobs, reason, at)
         return self._head + orjson.dumps(choice) + b"]}\n\n"
 
 

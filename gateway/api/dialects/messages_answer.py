@@ -44,7 +44,7 @@ def message(exchange: Exchange, parsed: Parsed) -> bytes:
 
 def _content(answer: Answer, exchange: Exchange) -> list[dict[str, Any]]:
     """Leave out a call whose arguments were cut short: `input` is an object, never half of one."""
-    stopped = answer.finish_reason == "content_filter"
+    stopped = answer.finish_reason == "content_filter" or answer.refusal is not None
     blocks: list[dict[str, Any]] = []
     if answer.reasoning:
         blocks.append({"type": "thinking", "thinking": answer.reasoning, "signature": ""})
@@ -140,6 +140,8 @@ def _envelope(exchange: Exchange) -> dict[str, Any]:
 
 
 def _stop(answer: Answer) -> str:
+    if answer.refusal is not None:
+        return "refusal"
     if answer.stopped_by and answer.finish_reason == "stop":
         return "stop_sequence"
     return STOP.get(answer.finish_reason, "end_turn")

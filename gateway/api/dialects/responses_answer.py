@@ -26,7 +26,7 @@ def response(exchange: Exchange, parsed: ParsedResponse) -> bytes:
 
 def _blocks(answer: Answer, exchange: Exchange) -> Iterator[Block]:
     """Yield blocks in the order in which they were written, without a structured answer that a rail stopped."""
-    stopped = answer.finish_reason == "content_filter"
+    stopped = answer.finish_reason == "content_filter" or answer.refusal is not None
     cut = answer.finish_reason == "length"
     found: list[Block] = []
     if answer.reasoning:

@@ -32,7 +32,8 @@ class Restoring:
                 if rest := restorer.close():
                     yield Delta(delta.index, rest, channel=channel, call=call)
         if text or delta.finish_reason or delta.opened or delta.logprobs:
-            yield dataclasses.replace(delta, text=text)
+            refusal = delta.refusal and restored(delta.refusal, self._exchange.safety.restore)
+            yield dataclasses.replace(delta, text=text, refusal=refusal)
 
 
 def restored_answer(exchange: Exchange, answer: Answer, validator: Validator) -> Answer:
@@ -53,6 +54,7 @@ def with_values(exchange: Exchange, answer: Answer) -> Answer:
         answer,
         text=restored(answer.text, values, in_json=_in_json(exchange, "content")),
         reasoning=restored(answer.reasoning, values),
+        refusal=answer.refusal and restored(answer.refusal, values),
         tool_calls=tuple(
             dataclasses.replace(call, arguments=restored(call.arguments, values, in_json=True))
             for call in answer.tool_calls

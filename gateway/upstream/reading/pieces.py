@@ -23,6 +23,8 @@ class UpstreamChoice:
         self.ended = False
         self.cut = False
         """`max_tokens` were over before the server stopped; what it still says is not looked at."""
+        self.refused = False
+        """The server says why it does not answer. That is no answer, so that no schema and no tool judges it."""
         spare = Spare()
         self.calls = Calls(offered, spare)
         self._must_call = offered.request.tool_choice.mode == "required" and bool(offered.request.callable_tools)
@@ -57,10 +59,13 @@ class UpstreamChoice:
         index = sent.index
         if sent.reasoning:
             yield Piece(index, self._fit(sent.reasoning, self._others), channel="reasoning")
+        if sent.refusal and not self.cut:
+            self.refused = True
+            yield Piece(index, self._fit(sent.refusal, self._others), channel="refusal")
         if sent.text and not self.cut:
             text = self._take(sent.text)
             logprobs = () if self.cut else sent.logprobs
-            if whole and sent.reason and not sent.calls and not self.cut:
+            if whole and sent.reason and not sent.calls and not self.cut and not self.refused:
                 self._end(sent.reason)  # rails judge a text that they get as a whole with less effort
                 yield Piece(index, text, logprobs=logprobs, finish_reason=sent.reason)
                 return
@@ -97,14 +102,14 @@ class UpstreamChoice:
 
     def _finish(self, index: int, reason: FinishReason) -> Iterator[Piece]:
         """Yield the last pieces, in the region of the open call if there is one."""
-        yield from self._pieces(index, self.calls.close(whole=reason in WHOLE))
+        yield from self._pieces(index, self.calls.close(whole=reason in WHOLE and not self.refused))
         self._end(reason)
         yield Piece(index, finish_reason=reason, **self._where)
 
     def _end(self, reason: FinishReason) -> None:
         """Raise `Broken` for an answer that claims to be whole and is not."""
         self.ended = True
-        if reason not in WHOLE:
+        if reason not in WHOLE or self.refused:
             return
         called = len(self.calls) > 0
         if not called and (self._must_call or reason == "tool_calls"):

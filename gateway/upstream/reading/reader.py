@@ -38,6 +38,7 @@ REASONS: Mapping[str, FinishReason] = {
     "tool_use": "tool_calls",
     "function_call": "tool_calls",
     "content_filter": "content_filter",
+    "refusal": "content_filter",  # Anthropic's word, where a proxy passes it on
 }
 """How other servers name the end of a choice. Every other word is no end: the answer is not used."""
 GIVEN_UP = frozenset({"abort", "cancelled", "error", "insufficient_system_resource"})
@@ -64,10 +65,11 @@ class Said:
     calls: list[CallPart]
     reason: FinishReason | None
     logprobs: tuple[TokenLogprob, ...]
+    refusal: str
 
     @property
     def is_empty(self) -> bool:
-        return not (self.text or self.reasoning or self.calls or self.reason)
+        return not (self.text or self.reasoning or self.calls or self.reason or self.refusal)
 
 
 @frozen_when_checked
@@ -121,8 +123,8 @@ def _choice(sent: Mapping[str, Any], bounds: Bounds) -> Said:
     delta = NOTHING if delta is None else _object(delta, "choices[].delta")
     text = delta.get("content")
     if type(text) is str and len(delta) == 1 and bounds.logprobs is None and sent.get("finish_reason") is None:
-        return Said(index, text, "", [], None, ())  # what nearly every chunk of a stream is
-    text = _text(delta, "content") or _text(delta, "refusal")
+        return Said(index, text, "", [], None, (), "")  # what nearly every chunk of a stream is
+    text = _text(delta, "content")
     calls = delta.get("tool_calls")
     logprobs = sent.get("logprobs") if bounds.logprobs is not None and text else None
     return Said(
@@ -132,6 +134,7 @@ def _choice(sent: Mapping[str, Any], bounds: Bounds) -> Said:
         _calls(calls) if calls is not None else [],
         _reason(sent.get("finish_reason")),
         _logprobs(logprobs, text, bounds) if logprobs is not None else (),
+        _text(delta, "refusal"),
     )
 
 
