@@ -30,6 +30,14 @@ class PartialValues:
         self._readers: dict[tuple[int, str, int], LeafReader] = {}
         self._arrays: set[tuple[int, str, int, Path]] = set()
 
+    @staticmethod
+    def expected(request: Request) -> bool:
+        """Return whether the answer may hold JSON values: it has a schema, or functions may be called."""
+        constraint = request.constraint
+        if constraint is not None and constraint.kind in OF_JSON:
+            return True
+        return any(not tool.custom for tool in request.callable_tools)
+
     def feed(self, delta: Delta) -> dict[str, Any] | None:
         """Return an event where values became complete."""
         place = delta.index, delta.channel, delta.call

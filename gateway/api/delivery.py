@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.api.body.parsing import Parsed
 from sluicegate.gateway.http.disconnects import ClientDisconnected, ended, unless_disconnected
-from sluicegate.gateway.places import in_words_of
+from sluicegate.gateway.prompts.places import in_words_of
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.pipeline import Pipeline
 from sluicegate.plugins import GenerationFailed, Overloaded, RequestError, SluicegateError

@@ -16,7 +16,7 @@ from sluicegate.gateway.api.dialects.chat_request import parse_chat
 from sluicegate.gateway.api.endpoints.embeddings import ParsedEmbeddings, parse_embeddings
 from sluicegate.gateway.grpc.messages import EmbedRequest, GenerateRequest, Message, Tool, ToolCall
 from sluicegate.gateway.grpc.wire import check_entries, no_message
-from sluicegate.gateway.places import Places
+from sluicegate.gateway.prompts.places import BodyPlaces
 from sluicegate.plugins import Request, RequestError
 from sluicegate.plugins.contract.texts import Path
 
@@ -48,7 +48,7 @@ _SHAPES |= {"structured_outputs.grammar": "grammar", "response_format": "json_ob
 
 
 @dataclass(frozen=True, slots=True)
-class CallPlaces(Places):
+class CallPlaces(BodyPlaces):
     """Tools and calls have no level for functions and texts."""
 
     def message(self, request: Request, at: int, rest: Path) -> Path:

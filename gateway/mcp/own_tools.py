@@ -14,7 +14,7 @@ from sluicegate.gateway.mcp.definitions import ToolDefinition
 from sluicegate.gateway.mcp.errors import InvalidArguments, unknown_tool
 from sluicegate.gateway.mcp.schemas import SchemaJudges
 from sluicegate.gateway.mcp.settings import OWN
-from sluicegate.gateway.places import Places, in_words_of
+from sluicegate.gateway.prompts.places import BodyPlaces, in_words_of
 from sluicegate.gateway.request.pipeline import Pipeline
 from sluicegate.plugins import Constraint, GenerationFailed, Message, Request, RequestError, Sampling
 from sluicegate.plugins.contract.texts import Path
@@ -93,7 +93,7 @@ class OwnCall:
 
 
 @dataclass(frozen=True, slots=True)
-class GeneratePlaces(Places):
+class GeneratePlaces(BodyPlaces):
     """Of the arguments of `generate`."""
 
     def message(self, request: Request, at: int, rest: Path) -> Path:

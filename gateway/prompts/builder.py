@@ -18,7 +18,6 @@ from sluicegate.gateway.prompts.summary import extractive, nearest, summariser
 from sluicegate.gateway.prompts.templates import CONTEXT, PLAIN_FRAME, QUESTION, Template, Templates, rendered
 from sluicegate.gateway.settings import PromptSettings
 from sluicegate.plugins import Document, Message, Parts, Request, RequestError, ServedModel
-from sluicegate.plugins.contract.texts import Path
 
 Run = Callable[..., Awaitable[Any]]
 """Maps (bytes, function, arguments) to the function's result: the caller decides where it runs."""
@@ -134,20 +133,6 @@ class PromptBuilder:
         answer = request.sampling.max_tokens or model.context_length // 4
         room = model.context_length - rest - min(answer, model.context_length // 2) - TEMPLATE_TOKENS
         return max(0, min(asked or int(model.context_length * self._share), room))
-
-
-def as_sent(request: Request, path: Path) -> Path:
-    """Return where the text at `path` of an expanded request stood before, ("parts", "template") for the template's
-    own."""
-    parts = request.parts
-    if parts is None or not parts.expanded or path[0] != "messages":
-        return path
-    at, last, documents = int(path[1]), len(request.messages) - 1, len(parts.documents)
-    if at < parts.before:
-        return ("parts", "template")
-    if last - documents <= at < last:
-        return ("parts", "documents", at - last + documents, "source" if path[2:] == ("name",) else "text")
-    return ("messages", at - parts.before - (documents if at == last else 0), *path[2:])
 
 
 def counter(model: ServedModel) -> Count:

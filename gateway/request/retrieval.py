@@ -63,10 +63,13 @@ def wants_documents(exchange: Exchange) -> bool:
     has_question = not request.raw and bool(request.messages) and request.messages[-1].role == "user"
     if asked and not stages.retrieve:
         raise RequestError(
-            "no retriever runs here; the operator names one in [pipeline] retrieve", param="sluicegate.retrieve"
+            "`sluicegate.retrieve`: no retriever runs here; the operator names one in [pipeline] retrieve",
+            param="sluicegate.retrieve",
         )
     if asked and not has_question:
-        raise RequestError("retrieval needs a last message of the user, the question", param="sluicegate.retrieve")
+        raise RequestError(
+            "`sluicegate.retrieve` needs a last message of the user, the question", param="sluicegate.retrieve"
+        )
     return bool(stages.retrieve) and has_question
 
 

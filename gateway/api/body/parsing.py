@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from sluicegate.gateway.api.body.depth import check_depth
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, W
-from sluicegate.gateway.places import Places, in_words_of
+from sluicegate.gateway.prompts.places import BodyPlaces, in_words_of
 from sluicegate.plugins import Request, RequestError, exact_json
 from sluicegate.plugins.frozen import frozen_when_checked
 from sluicegate.plugins.json_names import DuplicateName, check_once
@@ -20,7 +20,7 @@ from sluicegate.plugins.json_names import DuplicateName, check_once
 M = TypeVar("M", bound=BaseModel)
 Tree = Mapping[str, Any]
 """A body as JSON values."""
-AS_IN_A_REQUEST = Places()
+AS_IN_A_REQUEST = BodyPlaces()
 
 
 @frozen_when_checked
@@ -31,7 +31,7 @@ class Parsed:
     request: Request
     explain: bool = False
     include_usage: bool = False
-    places: Places = AS_IN_A_REQUEST
+    places: BodyPlaces = AS_IN_A_REQUEST
     """Where the caller wrote what errors name."""
     ignored: tuple[str, ...] = ()
     """Paths of what has no use here; reported in the answer, since clients send ever new ones."""

@@ -11,9 +11,10 @@ from typing import Annotated, Any, Literal, TypedDict
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from sluicegate.cache import MAX_LABEL_CHARS, MAX_TAGS
+from sluicegate.gateway.answer.partial import PartialValues
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, Wire
 from sluicegate.gateway.fields import MAX_CHOICES, asks
-from sluicegate.plugins import Constraint, Document, Parts, RequestError, Reuse, Sampling
+from sluicegate.plugins import Constraint, Document, Parts, Request, RequestError, Reuse, Sampling
 
 Tag = Annotated[str, Field(min_length=1, max_length=MAX_LABEL_CHARS)]
 Text = Annotated[str, Field(min_length=1)]
@@ -236,6 +237,14 @@ def check_extension(asked: Extension, constraint: Constraint | None, *, shaped: 
     ):
         if given:
             raise RequestError(f"`sluicegate.{name}` has no effect without {needs}", param=f"sluicegate.{name}")
+
+
+def without_effect(request: Request) -> tuple[str, ...]:
+    """Return the paths of our own fields that ask to be told what this request has not. They are reported and not
+    refused: the answer is the same."""
+    if not request.partial or (request.stream and PartialValues.expected(request)):
+        return ()
+    return ("sluicegate.partial",)
 
 
 def parts_of(extension: Extension) -> Parts | None:

@@ -11,7 +11,7 @@ from pydantic import model_validator
 from sluicegate.gateway.answer.custom_text import INPUT, arguments_of, custom_parameters
 from sluicegate.gateway.api.body.depth import JsonText
 from sluicegate.gateway.api.body.unknown_fields import Wire
-from sluicegate.gateway.places import Places
+from sluicegate.gateway.prompts.places import BodyPlaces
 from sluicegate.plugins import (
     Constraint,
     InvalidGrammar,
@@ -171,7 +171,7 @@ def text_tool(name: str, description: str | None, grammar: GrammarText | None) -
     return OfferedTool(name, described, custom_parameters(), custom=True, form=form)
 
 
-def tools_of(given: Iterable[OfferedTool], places: Places) -> tuple[Tool, ...]:
+def tools_of(given: Iterable[OfferedTool], places: BodyPlaces) -> tuple[Tool, ...]:
     """Return the tools of a request. Raises `RequestError` that names the tool, in the words of `places`."""
     tools: dict[str, Tool] = {}
     for i, (name, description, parameters, custom, form) in enumerate(given):
@@ -188,7 +188,7 @@ def tools_of(given: Iterable[OfferedTool], places: Places) -> tuple[Tool, ...]:
     return tuple(tools.values())
 
 
-def _arguments(i: int, name: str, parameters: dict[str, Any] | None, places: Places) -> dict[str, Any]:
+def _arguments(i: int, name: str, parameters: dict[str, Any] | None, places: BodyPlaces) -> dict[str, Any]:
     """Return a schema of an object, also where the given one forgets to say so."""
     if not parameters:
         return _NO_ARGUMENTS

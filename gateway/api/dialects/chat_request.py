@@ -20,6 +20,7 @@ from sluicegate.gateway.api.body.shared_fields import (
     reasoning_of,
     sampling_of,
     wishes_of,
+    without_effect,
 )
 from sluicegate.gateway.api.body.tool_fields import (
     AllowedChoice,
@@ -31,7 +32,7 @@ from sluicegate.gateway.api.body.tool_fields import (
     tools_of,
 )
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, Listed, Wire
-from sluicegate.gateway.places import Places
+from sluicegate.gateway.prompts.places import BodyPlaces
 from sluicegate.plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolChoice
 from sluicegate.plugins.contract.texts import Path
 
@@ -110,7 +111,7 @@ OF_TEXT_TOOL = {"name": "custom.name", "description": "custom.description", "for
 
 
 @dataclass(frozen=True, slots=True)
-class ChatPlaces(Places):
+class ChatPlaces(BodyPlaces):
     """Messages and tools stand where they stand in a request; what is said of functions, one level deeper."""
 
     def message(self, request: Request, at: int, rest: Path) -> Path:
@@ -135,11 +136,12 @@ def parse_chat(body: bytes | Tree, api_key: str | None = None) -> Parsed:
     """Read a request for chat completions. Raises `RequestError` that names the field by path."""
     wire, ignored = read_body(body, FIELDS)
     place, constraint = constraint_of(wire)
+    request = _request(wire, constraint, api_key)
     return Parsed(
-        _request(wire, constraint, api_key),
+        request,
         include_usage=wire.include_usage,
         explain=wire.sluicegate.explain,
-        ignored=ignored,
+        ignored=(*ignored, *without_effect(request)),
         places=ChatPlaces(constraint=place) if place else PLACES,
     )
 

@@ -8,9 +8,10 @@ from typing import Any
 import orjson
 
 from sluicegate.gateway.answer.delta import Delta
+from sluicegate.gateway.answer.partial import PartialValues
 from sluicegate.gateway.api.body.parsing import Parsed
 from sluicegate.gateway.api.dialects.chunks import ChunkStream, envelope
-from sluicegate.gateway.api.extras import extension, finite, usage
+from sluicegate.gateway.api.extras import delta_notes, extension, finite, usage
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.plugins import TokenLogprob, exact_json
 
@@ -54,6 +55,7 @@ class TextWriter(ChunkStream):
     def __init__(self, exchange: Exchange, parsed: Parsed) -> None:
         super().__init__(exchange, parsed)
         self._offsets = [0] * exchange.request.n
+        self._partial = PartialValues(exchange.request) if exchange.request.partial else None
 
     def _opened(self, notes: bytes) -> bytes:
         return self._head + b"]" + notes + b"}\n\n" if notes else b""
@@ -68,7 +70,9 @@ class TextWriter(ChunkStream):
         self._offsets[delta.index] += len(delta.text)
         reason = delta.finish_reason if delta.refusal is None else "content_filter"
         choice = _choice(delta.index, delta.text, delta.logprobs, reason, at)
-        return self._head + orjson.dumps(choice) + b"]}\n\n"
+        notes = delta_notes(self._exchange, self._partial, delta)
+        told = b',"sluicegate":' + exact_json.write(notes) if notes else b""
+        return self._head + orjson.dumps(choice) + b"]" + told + b"}\n\n"
 
 
 def _choice(

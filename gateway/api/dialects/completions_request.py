@@ -16,10 +16,11 @@ from sluicegate.gateway.api.body.shared_fields import (
     check_extension,
     sampling_of,
     wishes_of,
+    without_effect,
 )
 from sluicegate.gateway.api.body.unknown_fields import BodyFields
 from sluicegate.gateway.fields import asks
-from sluicegate.gateway.places import Places
+from sluicegate.gateway.prompts.places import BodyPlaces
 from sluicegate.plugins import Constraint, Message, Request, RequestError
 from sluicegate.plugins.contract.texts import Path
 
@@ -41,7 +42,7 @@ NAMES = {"messages": "prompt"}
 
 
 @dataclass(frozen=True, slots=True)
-class PromptPlaces(Places):
+class PromptPlaces(BodyPlaces):
     """`number`: which prompt of several."""
 
     number: int | None = None
@@ -74,7 +75,7 @@ def parse_completions(body: bytes | Tree, api_key: str | None = None) -> ParsedP
         first,
         explain=wire.sluicegate.explain,
         include_usage=wire.include_usage,
-        ignored=ignored,
+        ignored=(*ignored, *without_effect(first)),
         others=tuple(others),
         places=PromptPlaces(NAMES, place),
     )

@@ -19,10 +19,11 @@ from sluicegate.gateway.api.body.shared_fields import (
     reasoning_of,
     sampling_of,
     wishes_of,
+    without_effect,
 )
 from sluicegate.gateway.api.body.tool_fields import OfferedTool, choice_of, tools_of
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, Listed, Wire
-from sluicegate.gateway.places import Origin, Places, of_origins
+from sluicegate.gateway.prompts.places import BodyPlaces, MessageOrigin, of_origins
 from sluicegate.plugins import (
     Constraint,
     Message,
@@ -150,10 +151,10 @@ OF_CALL = {"arguments": "input"}
 
 
 @dataclass(frozen=True, slots=True)
-class MessagesPlaces(Places):
+class MessagesPlaces(BodyPlaces):
     """`origins`: of each message, the block that it was made of."""
 
-    origins: tuple[Origin, ...] = ()
+    origins: tuple[MessageOrigin, ...] = ()
 
     def message(self, request: Request, at: int, rest: Path) -> Path:
         return of_origins(self.origins, at, rest, OF_CALL)
@@ -173,6 +174,7 @@ def parse_messages(body: bytes | Tree, api_key: str | None = None) -> Parsed:
     newer = wire.output_config is not None and wire.output_config.format is not None
     place = "output_config.format.schema" if newer else "output_format.schema"
     places = MessagesPlaces(NAMES, place, tuple([origin for origin, _ in said]))
+    ignored += without_effect(request)
     return Parsed(request, explain=wire.sluicegate.explain, ignored=ignored, places=places)
 
 
@@ -261,12 +263,12 @@ def _constraint(wire: MessagesRequest) -> Constraint | None:
     return Constraint("json_schema", asked.schema_, None, wire.sluicegate.grammar)
 
 
-Said = tuple[Origin, Message]
+Said = tuple[MessageOrigin, Message]
 
 
 def _messages(wire: MessagesRequest) -> Iterator[Said]:
     if wire.system:
-        yield Origin(_at(("system",), wire.system)), Message("system", _text(wire.system))
+        yield MessageOrigin(_at(("system",), wire.system)), Message("system", _text(wire.system))
     for at, turn in enumerate(wire.messages):
         yield from _turn(at, turn)
 
@@ -274,7 +276,7 @@ def _messages(wire: MessagesRequest) -> Iterator[Said]:
 def _turn(at: int, turn: MessagesTurn) -> Iterator[Said]:
     """Yield results of tools and documents as messages of their own, which is how the rails know them."""
     if isinstance(turn.content, str):
-        yield Origin(("messages", at, "content")), Message(turn.role, turn.content)
+        yield MessageOrigin(("messages", at, "content")), Message(turn.role, turn.content)
         return
     text: list[tuple[int, str]] = []
     calls: list[tuple[Path, ToolCall]] = []
@@ -287,14 +289,14 @@ def _turn(at: int, turn: MessagesTurn) -> Iterator[Said]:
         elif isinstance(block, ToolResult):
             failed = "The call failed: " if block.is_error else ""
             said = Message("tool", failed + _text(block.content or ""), tool_call_id=block.tool_use_id)
-            yield Origin(_at((*place, "content"), block.content), answers=(*place, "tool_use_id")), said
+            yield MessageOrigin(_at((*place, "content"), block.content), answers=(*place, "tool_use_id")), said
         elif isinstance(block, DocumentBlock):
             title = f"[{block.title}]\n" if block.title else ""
-            yield Origin((*place, "source", "data")), Message("user", title + block.source.data, "document")
+            yield MessageOrigin((*place, "source", "data")), Message("user", title + block.source.data, "document")
     if text or calls:
         place = ("messages", at, "content") + ((text[0][0], "text") if len(text) == 1 else ())
         said = Message(turn.role, "".join([part for _, part in text]), tool_calls=tuple([call for _, call in calls]))
-        yield Origin(place, tuple([where for where, _ in calls])), said
+        yield MessageOrigin(place, tuple([where for where, _ in calls])), said
 
 
 def _at(place: Path, content: str | Listed[TextBlock] | None) -> Path:

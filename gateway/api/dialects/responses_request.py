@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from sluicegate.gateway.answer.custom_text import arguments_of
-from sluicegate.gateway.api.body.depth import JsonText
 from sluicegate.gateway.api.body.parsing import Parsed, Tree, read_body
 from sluicegate.gateway.api.body.provider_tools import OfferedTools
 from sluicegate.gateway.api.body.shared_fields import (
@@ -22,6 +20,7 @@ from sluicegate.gateway.api.body.shared_fields import (
     reasoning_of,
     sampling_of,
     wishes_of,
+    without_effect,
 )
 from sluicegate.gateway.api.body.tool_fields import (
     GrammarText,
@@ -33,71 +32,12 @@ from sluicegate.gateway.api.body.tool_fields import (
 )
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, Listed, Wire
 from sluicegate.gateway.api.dialects.chat_request import Reasoning
-from sluicegate.gateway.places import Origin, Places, of_origins
-from sluicegate.plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
-from sluicegate.plugins.contract.texts import Path
+from sluicegate.gateway.api.dialects.responses_input import NAMES, PLACES, Item, ResponsePlaces, messages_of
+from sluicegate.plugins import Constraint, Message, Request, Sampling, Tool, ToolChoice
 
 NOT_STORED = "responses are not stored here; send the whole conversation in `input`"
 LOGPROBS = "message.output_text.logprobs"
 """All that can be included."""
-NAMES = {
-    "messages": "input",
-    "max_tokens": "max_output_tokens",
-    "logprobs": "top_logprobs",
-}
-"""What this dialect calls parameters of chat, where it differs."""
-
-
-class ResponsePart(Wire):
-    """`input_text`, `output_text` or `refusal`."""
-
-    type: Literal["input_text", "output_text", "text", "refusal"]
-    text: str | None = None
-    refusal: str | None = None
-
-    def said(self) -> str:
-        return (self.text or "") + (self.refusal or "")
-
-
-class InputMessage(Wire):
-    type: Literal["message"] = "message"
-    role: Literal["user", "assistant", "system", "developer"]
-    content: str | Listed[ResponsePart]
-
-
-class FunctionCall(Wire):
-    type: Literal["function_call"]
-    call_id: str
-    name: str
-    arguments: JsonText
-
-
-class FunctionOutput(Wire):
-    type: Literal["function_call_output"]
-    call_id: str
-    output: str | Listed[ResponsePart]
-
-
-class ReasoningItem(Wire):
-    """Thoughts of an earlier answer; models are not shown them again."""
-
-    type: Literal["reasoning"]
-
-
-class CustomCall(Wire):
-    type: Literal["custom_tool_call"]
-    call_id: str
-    name: str
-    input: str
-
-
-class CustomOutput(Wire):
-    type: Literal["custom_tool_call_output"]
-    call_id: str
-    output: str | Listed[ResponsePart]
-
-
-Item = FunctionCall | FunctionOutput | CustomCall | CustomOutput | ReasoningItem | InputMessage
 
 
 class ResponseTextFormat(Wire):
@@ -203,28 +143,6 @@ class ResponsesRequest(Wire):
 
 
 FIELDS = BodyFields(ResponsesRequest, "responses")
-OF_CALL = {"id": "call_id"}
-OF_TEXT_CALL = OF_CALL | {"arguments": "input"}
-
-
-@dataclass(frozen=True, slots=True)
-class ResponsePlaces(Places):
-    """`origins`: of each message, the item that it was made of."""
-
-    origins: tuple[Origin, ...] = ()
-
-    def message(self, request: Request, at: int, rest: Path) -> Path:
-        is_call = rest[:1] == ("tool_calls",) and len(rest) > 1
-        called = request.messages[at].tool_calls[int(rest[1])].name if is_call else ""
-        return of_origins(self.origins, at, rest, OF_TEXT_CALL if called in request.custom_tools else OF_CALL)
-
-    def tool(self, request: Request, at: int, rest: Path) -> Path:
-        if rest[:1] == ("form",):
-            return ("tools", at, "format", "definition")
-        return ("tools", at, *rest)
-
-
-PLACES = ResponsePlaces(NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,12 +155,12 @@ class ParsedResponse(Parsed):
 def parse_response(body: bytes | Tree, api_key: str | None = None) -> ParsedResponse:
     """Read a request for a response. Raises `RequestError` that names the field by path."""
     wire, ignored = read_body(body, FIELDS)
-    said = _messages(wire)
+    said = messages_of(wire.instructions, wire.input)
     request = _request(wire, tuple([message for _, message in said]), api_key)
     return ParsedResponse(
         request,
         explain=wire.sluicegate.explain,
-        ignored=(*ignored, *_not_included(wire)),
+        ignored=(*ignored, *_not_included(wire), *without_effect(request)),
         places=ResponsePlaces(NAMES, "text.format.schema", tuple([origin for origin, _ in said])),
         echo=_echo(wire, request.tool_choice),
     )
@@ -310,53 +228,6 @@ def _constraint(wire: ResponsesRequest) -> Constraint | None:
     if asked.type == "json_object":
         return Constraint("json_object", options=options)
     return Constraint("json_schema", asked.schema_, asked.name, options)
-
-
-Said = tuple[Origin, Message]
-
-
-def _messages(wire: ResponsesRequest) -> list[Said]:
-    said = [(Origin(("instructions",)), Message("system", wire.instructions))] if wire.instructions else []
-    for origin, message in _items(wire.input):
-        before, last = said[-1] if said else (None, None)
-        if message.tool_calls and before is not None and last is not None and last.role == "assistant":
-            calls = before.calls + origin.calls
-            said[-1] = before._replace(calls=calls), replace(last, tool_calls=last.tool_calls + message.tool_calls)
-        else:
-            said.append((origin, message))
-    if all(message.role == "system" for _, message in said):
-        raise RequestError("`input` has no message", param="input")
-    return said
-
-
-def _items(items: str | list[Any]) -> Iterator[Said]:
-    if isinstance(items, str):
-        yield Origin(("input",)), Message("user", items)
-        return
-    for at, item in enumerate(items):
-        place: Path = ("input", at)
-        if isinstance(item, FunctionCall):
-            call = ToolCall(item.call_id, item.name, item.arguments)
-            yield Origin(place, (place,)), Message("assistant", "", tool_calls=(call,))
-        elif isinstance(item, CustomCall):
-            call = ToolCall(item.call_id, item.name, arguments_of(item.input))
-            yield Origin(place, (place,)), Message("assistant", "", tool_calls=(call,))
-        elif isinstance(item, FunctionOutput | CustomOutput):
-            origin = Origin(_at((*place, "output"), item.output), answers=(*place, "call_id"))
-            yield origin, Message("tool", _text(item.output), tool_call_id=item.call_id)
-        elif isinstance(item, InputMessage):
-            yield Origin(_at((*place, "content"), item.content)), Message(item.role, _text(item.content))
-
-
-def _at(place: Path, content: str | Listed[ResponsePart]) -> Path:
-    """Return the place of a text: the part, where there is one alone."""
-    if isinstance(content, str) or len(content) != 1:
-        return place
-    return (*place, 0, "text" if content[0].refusal is None else "refusal")
-
-
-def _text(content: str | Listed[ResponsePart]) -> str:
-    return content if isinstance(content, str) else "".join(part.said() for part in content)
 
 
 def _echo(wire: ResponsesRequest, choice: ToolChoice) -> dict[str, Any]:

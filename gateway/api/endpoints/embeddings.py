@@ -25,7 +25,7 @@ from sluicegate.gateway.api.openapi.schemas import EmbeddingList
 from sluicegate.gateway.batches import LineAnswer
 from sluicegate.gateway.http.disconnects import ClientDisconnected, unless_disconnected
 from sluicegate.gateway.http.errors import JSON
-from sluicegate.gateway.places import Places
+from sluicegate.gateway.prompts.places import BodyPlaces
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context, semconv
@@ -65,7 +65,7 @@ FIELDS = BodyFields(EmbeddingRequest, "embeddings")
 
 
 @dataclass(frozen=True, slots=True)
-class InputPlaces(Places):
+class InputPlaces(BodyPlaces):
     """Of texts in `input`; `listed`: as a list."""
 
     listed: bool = False

@@ -24,7 +24,7 @@ from sluicegate.gateway.api.dialect import ignored_header
 from sluicegate.gateway.api.extras import extended
 from sluicegate.gateway.http.disconnects import ClientDisconnected, unless_disconnected
 from sluicegate.gateway.http.errors import JSON
-from sluicegate.gateway.places import Places
+from sluicegate.gateway.prompts.places import BodyPlaces
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context, semconv
@@ -65,7 +65,7 @@ RERANK, SCORE = BodyFields(RerankRequest), BodyFields(ScoreRequest)
 
 
 @dataclass(frozen=True, slots=True)
-class TextPlaces(Places):
+class TextPlaces(BodyPlaces):
     """Of one query and its documents. `objects`: which documents are objects, with a `text`."""
 
     query: Path = ("query",)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TypeVar
 
-from sluicegate.gateway.prompts.builder import as_sent
+from sluicegate.gateway.prompts.places import as_sent
 from sluicegate.gateway.rails.time_limit import contained, within
 from sluicegate.gateway.rails.verdicts import applied, categories_of, checked, joined, own_copy
 from sluicegate.gateway.request.context import Exchange

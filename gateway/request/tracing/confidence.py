@@ -15,6 +15,8 @@ OF_JSON = ("json_schema", "json_object")
 def confidence_of(exchange: Exchange) -> dict[str, Any]:
     """Return `confidence`, or why there is none: tokens that a rail withheld, or that this generator does not
     describe."""
+    if not any(_has_texts(exchange.request, answer) for answer in exchange.answers):
+        return {"confidence_missing": "the answer has no JSON values: it has no schema, and calls no function"}
     line = exchange.timeline
     if line is None or not any(step.law is not None for step in line.steps):
         return {"confidence_missing": "the tokens of this answer were not described by what generated it"}
@@ -37,10 +39,16 @@ def _of_choice(request: Request, answer: Answer, drawn: DrawnTokens) -> Iterator
             yield {"index": answer.index, **place, "values": values_of(drawn, text, begins, schema)}
 
 
+def _has_texts(request: Request, answer: Answer) -> bool:
+    return next(_texts(request, answer), None) is not None
+
+
 def _texts(request: Request, answer: Answer) -> Iterator[tuple[dict[str, Any], str, Any]]:
     constraint = request.constraint
     if constraint is not None and constraint.kind in OF_JSON:
         yield {}, answer.text, constraint.value if constraint.kind == "json_schema" else {}
     schemas = {tool.name: tool.parameters for tool in request.tools}
     for number, call in enumerate(answer.tool_calls):
+        if call.name in request.custom_tools:
+            continue
         yield {"call": number}, call.arguments, schemas.get(call.name, {})

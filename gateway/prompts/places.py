@@ -16,7 +16,7 @@ DECODED = "(decoded)"
 """The step to what stands in JSON text; no caller has written it."""
 
 
-class Origin(NamedTuple):
+class MessageOrigin(NamedTuple):
     """Where the parts of one message stood. `answers`: what says which call it is the result of."""
 
     content: Path
@@ -25,7 +25,7 @@ class Origin(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class BodyPlaces:
     """The map of a body without any map. `names`: parameters by the words of chat completions; `constraint`: what says
     how the answer looks, as one place."""
 
@@ -81,7 +81,7 @@ def _below(path: Path) -> str:
     return said if said[:1] in ("", "[") else f".{said}"
 
 
-def in_words_of(error: RequestError, places: Places, request: Request) -> None:
+def in_words_of(error: RequestError, places: BodyPlaces, request: Request) -> None:
     """Rename in `error` every parameter and place to what the caller of `request` wrote."""
     if (param := error.param) is not None:
         error.param = with_places(param, lambda path: places.of(request, path))
@@ -91,7 +91,7 @@ def in_words_of(error: RequestError, places: Places, request: Request) -> None:
     error.message = with_places(error.message, lambda path: places.of(request, path))
 
 
-def of_origins(origins: tuple[Origin, ...], at: int, rest: Path, call: Mapping[str, str]) -> Path:
+def of_origins(origins: tuple[MessageOrigin, ...], at: int, rest: Path, call: Mapping[str, str]) -> Path:
     """Return the place of a part of a message whose parts stood at `origins`. `call`: fields of a call, by those of
     `ToolCall`."""
     if at >= len(origins):
@@ -100,3 +100,17 @@ def of_origins(origins: tuple[Origin, ...], at: int, rest: Path, call: Mapping[s
     if rest[:1] == ("tool_calls",) and len(rest) > 1 and int(rest[1]) < len(origin.calls):
         return origin.calls[int(rest[1])] + tuple(call.get(str(step), step) for step in rest[2:3])
     return origin.answers or origin.content if rest[:1] == ("tool_call_id",) else origin.content
+
+
+def as_sent(request: Request, path: Path) -> Path:
+    """Return where the text at `path` of an expanded request stood before, ("parts", "template") for the template's
+    own."""
+    parts = request.parts
+    if parts is None or not parts.expanded or path[0] != "messages":
+        return path
+    at, last, documents = int(path[1]), len(request.messages) - 1, len(parts.documents)
+    if at < parts.before:
+        return ("parts", "template")
+    if last - documents <= at < last:
+        return ("parts", "documents", at - last + documents, "source" if path[2:] == ("name",) else "text")
+    return ("messages", at - parts.before - (documents if at == last else 0), *path[2:])
