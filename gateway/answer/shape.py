@@ -53,6 +53,8 @@ class Shape:
             what = "text" if of_text else "parameters"
             reason = f"the {what} of tool {tool.name!r}: {reason}"
             place = f"tools[{request.tools.index(tool)}].{'form.value' if of_text else 'parameters'}"
+        elif error.param is not None:  # one of its options
+            place = f"constraint.options.{error.param}"
         elif request.constraint is None:
             return error
         told = type(error)(reason, pointer=pointer, param=place)

@@ -237,6 +237,27 @@ def check_extension(asked: Extension, constraint: Constraint | None, *, shaped: 
     ):
         if given:
             raise RequestError(f"`sluicegate.{name}` has no effect without {needs}", param=f"sluicegate.{name}")
+    if asked.grammar and constraint is not None and not shaped and _is_without_json(constraint):
+        _check_of_json(asked.grammar)
+
+
+OF_TEXT = frozenset({"regex", "choice", "lark"})
+JSON_OPTIONS = ("whitespace", "property_order", "close_objects", "integer_digits", "fraction_digits")
+
+
+def _is_without_json(constraint: Constraint) -> bool:
+    return constraint.kind in OF_TEXT and "%json" not in str(constraint.value)
+
+
+def _check_of_json(options: Mapping[str, Any]) -> None:
+    """Refuse options of JSON where no JSON is described. Raises `RequestError`."""
+    for name in JSON_OPTIONS:
+        if name in options:
+            raise RequestError(
+                f"`sluicegate.grammar.{name}` has no effect on a pattern, choices or a grammar; leave it out",
+                param=f"sluicegate.grammar.{name}",
+                code="unsupported_parameter",
+            )
 
 
 def without_effect(request: Request) -> tuple[str, ...]:
