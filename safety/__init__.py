@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from sluicegate.plugins.lazy import lazily
 
 if TYPE_CHECKING:
-    from sluicegate.safety.built_in import BuiltIn, is_built_in
+    from sluicegate.safety.built_in import BuiltIn, is_built_in, reads_borders
     from sluicegate.safety.judging.cascade import CascadeJudge
     from sluicegate.safety.judging.guard_reading import GuardAnswerJudge, GuardOutput
     from sluicegate.safety.judging.session import JudgeRail, JudgeSession
@@ -67,6 +67,7 @@ __all__ = [
     "decoded_escape",
     "find_all",
     "is_built_in",
+    "reads_borders",
     "redactor_for",
     "register",
     "replace_in_strings",
@@ -114,6 +115,7 @@ __getattr__ = lazily(
         "compile_secrets": "rules.credentials",
         "find_all": "matching.scanner",
         "is_built_in": "built_in",
+        "reads_borders": "built_in",
         "redactor_for": "window.redactable",
         "register": "stage",
         "replace_in_strings": "window.json_window",

@@ -12,6 +12,11 @@ BuiltIn = MatchScreen | Pseudonyms | DetectionScreen
 """They read every text of a request and wait for nothing."""
 
 
+def reads_borders(rail: object) -> TypeGuard[MatchScreen]:
+    """Return whether `rail` can look for what several texts make together."""
+    return type(rail) is MatchScreen
+
+
 def is_built_in(rail: object) -> TypeGuard[BuiltIn]:
     """Return whether `rail` is exactly a built-in class, so that its answers need no checking; a subclass is not."""
     return type(rail) in (MatchScreen, Pseudonyms, DetectionScreen)

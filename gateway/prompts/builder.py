@@ -9,7 +9,7 @@ What is the same for many requests comes first, so that its KV blocks are reused
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sluicegate.gateway.prompts.documents import CUT_NOTE, Count, Order, fitting, ordered, text_of, tokens_up_to
@@ -30,6 +30,15 @@ TEMPLATE_TOKENS = 64
 
 async def at_once(nbytes: int, function: Callable[..., Any], *arguments: Any) -> Any:
     return function(*arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Arranged:
+    """`request`: with the documents in its last message. `pieces`: what stands below each other there, with the number
+    of the document, or None for the question's frame and a summary."""
+
+    request: Request
+    pieces: tuple[tuple[int | None, str], ...] = ()
 
 
 class PromptBuilder:
@@ -72,19 +81,26 @@ class PromptBuilder:
         """Return `content` without the mark: there are no documents."""
         return content.replace(_place(request), "").lstrip("\n")
 
-    async def arrange(self, request: Request, model: ServedModel, run: Run = at_once) -> Request:
+    async def arrange(self, request: Request, model: ServedModel, run: Run = at_once) -> Arranged:
         """Put the documents that fit into the last message. `request` was expanded, and may be arranged again for
         another model; what rails redacted stays redacted. `run` does the counting."""
         parts = request.parts
         if parts is None or not parts.documents:
-            return request
+            return Arranged(request)
         first = len(request.messages) - 1 - len(parts.documents)
         seen = request.messages[first:-1]
-        documents = [Document(m.content, "", d.score) for m, d in zip(seen, parts.documents, strict=True)]
+        documents = [
+            Document(message.content, str(number), document.score)
+            for number, (message, document) in enumerate(zip(seen, parts.documents, strict=True))
+        ]
         before, last = request.messages[:first], request.messages[-1]
-        context = await self._context(documents, parts, replace(request, messages=(*before, last)), model, run)
+        shown, summary = await self._context(documents, parts, replace(request, messages=(*before, last)), model, run)
+        context = "\n\n".join(filter(None, (*(document.text for document in shown), summary)))
+        above, _, below = last.content.partition(_place(request))
+        pieces = ((None, above), *((int(one.source), one.text) for one in shown), (None, summary), (None, below))
         content = last.content.replace(_place(request), context)
-        return replace(request, messages=(*before, replace(last, content=content)))
+        made = replace(request, messages=(*before, replace(last, content=content)))
+        return Arranged(made, tuple((number, text) for number, text in pieces if text.strip()))
 
     def _stable(self, template: Template, parts: Parts) -> list[Message]:
         """Return the messages that come first and depend on the variables alone."""
@@ -101,11 +117,12 @@ class PromptBuilder:
 
     async def _context(
         self, documents: list[Document], parts: Parts, request: Request, model: ServedModel, run: Run
-    ) -> str:
+    ) -> tuple[list[Document], str]:
+        """Return the documents that are shown, in their order, and a summary of the others."""
         count, size = counter(model), request.nbytes or sum(len(document.text) for document in documents)
         budget, shown, left = await run(size, self._chosen, documents, parts, request, model, count)
         if (not left and not _was_cut(shown)) or self._summarise is None:
-            return _text(shown, self._order, documents)
+            return ordered(shown, self._order, documents), ""
         spared = int(budget * SUMMARY_SHARE)
         shown, left = await run(size, fitting, documents, budget - spared, count)
         whole = {document for document in shown if not document.text.endswith(CUT_NOTE)}
@@ -115,7 +132,7 @@ class PromptBuilder:
             summary = await run(size, nearest, rest, question, spared, count)
         else:
             summary = await self._summarise(rest, question, spared, count)
-        return "\n\n".join(filter(None, (_text(shown, self._order, documents), summary)))
+        return ordered(shown, self._order, documents), summary
 
     def _chosen(
         self, documents: list[Document], parts: Parts, request: Request, model: ServedModel, count: Count
@@ -141,10 +158,6 @@ def counter(model: ServedModel) -> Count:
         return lambda text: -(-len(text) // CHARS_PER_TOKEN)
     tokenizer: Any = model.tokenizer
     return lambda text: len(encode(tokenizer, text, special=False))
-
-
-def _text(shown: Sequence[Document], order: Order, given: Sequence[Document]) -> str:
-    return "\n\n".join(document.text for document in ordered(shown, order, given))
 
 
 def _was_cut(shown: Sequence[Document]) -> bool:

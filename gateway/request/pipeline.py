@@ -202,7 +202,7 @@ class Pipeline:
             slots.check_tools(exchange.request, exchange.caller)
             await slots.expand(exchange)
             await slots.route(exchange)
-            await slots.arrange(exchange)
+            await slots.arrange(exchange, screened=False)
             await slots.assemble(exchange)
         return exchange
 

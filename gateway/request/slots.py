@@ -23,6 +23,7 @@ from sluicegate.gateway.rails.moderation import Moderation
 from sluicegate.gateway.rails.states import reads_states
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.guarding.holding import Holding
+from sluicegate.gateway.request.guarding.joints import found_across, without_one
 from sluicegate.gateway.request.guarding.screening import Screening
 from sluicegate.gateway.request.guarding.selection import limits_of, settle_output_rails, settle_states
 from sluicegate.gateway.request.output import Replay, pieces_of
@@ -128,13 +129,20 @@ async def route(exchange: Exchange) -> None:
         note.outcome = chosen
 
 
-async def arrange(exchange: Exchange) -> None:
-    """Fit the documents of the request to the routed model."""
+async def arrange(exchange: Exchange, *, screened: bool = True) -> None:
+    """Fit the documents of the request to the routed model. With `screened`, rails look for what documents make
+    together where they now stand below each other. Raises `ContentBlocked`."""
     if exchange.request.parts is None:
         return
     exchange.unarranged = exchange.unarranged or exchange.request
     run = partial(exchange.stages.workers.run, exchange.caller.tenant)
-    exchange.request = await exchange.stages.prompts.arrange(exchange.unarranged, exchange.served, run)
+    while True:
+        made = await exchange.stages.prompts.arrange(exchange.unarranged, exchange.served, run)
+        across = found_across(exchange, made.pieces) if screened else None
+        if across is None:
+            break
+        exchange.unarranged = without_one(exchange, exchange.unarranged, across)
+    exchange.request = made.request
 
 
 async def assemble(exchange: Exchange) -> None:

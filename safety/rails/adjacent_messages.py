@@ -6,7 +6,9 @@ Not covered: what is cut within a word, since no template puts words together ag
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from operator import eq
 
 from sluicegate.plugins import Request, Text
@@ -14,7 +16,7 @@ from sluicegate.safety.matching.automaton import Automaton, Match
 from sluicegate.safety.matching.scanner import find_all
 
 REACH = 256
-"""Characters of a message on either side of a border that are read."""
+"""Characters of a message, or of a document, on either side of a border that are read."""
 _SAME = {"developer": "system"}
 Piece = tuple[Text, int, str]
 """Of a text: from which offset on, and what stands there."""
@@ -33,6 +35,31 @@ def across(automaton: Automaton, request: Request, texts: Iterable[Text]) -> lis
             if len(shares) > 1:
                 found += shares
     return found
+
+
+def spanning(automaton: Automaton, pieces: Sequence[str]) -> list[tuple[int, int, Match]]:
+    """Return the matches that span several of `pieces`, which stand below each other, with the first and the last piece
+    of each."""
+    found: list[tuple[int, int, Match]] = []
+    for first, run in _windows(pieces):
+        ends = list(accumulate(len(piece) + 1 for piece in run))
+        for match in find_all(automaton, "\n".join(run)):
+            begin, end = bisect_right(ends, match.start), bisect_right(ends, match.end - 1)
+            if begin < end:
+                found.append((first + begin, first + end, match))
+    return found
+
+
+def _windows(pieces: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    """Yield runs of pieces with the number of the first; one that is long ends a run and begins another."""
+    first, run = 0, list[str]()
+    for number, piece in enumerate(pieces):
+        if len(piece) <= 2 * REACH:
+            run.append(piece)
+            continue
+        yield first, [*run, piece[:REACH]]
+        first, run = number, [piece[-REACH:]]
+    yield first, run
 
 
 def _shares(run: Sequence[Piece], match: Match) -> Iterator[tuple[Text, Match]]:

@@ -33,7 +33,7 @@ from sluicegate.plugins.contract.texts import Path
 from sluicegate.safety.matching.automaton import Automaton, Match
 from sluicegate.safety.matching.json_escapes import find_spelled, joined
 from sluicegate.safety.matching.scanner import Scanner, find_all
-from sluicegate.safety.rails.adjacent_messages import across
+from sluicegate.safety.rails.adjacent_messages import across, spanning
 from sluicegate.safety.rails.verdict_memory import Remembered
 
 LONG = 20_000
@@ -265,6 +265,13 @@ class MatchScreen:
             if new != text.text:
                 changes.append((text, new))
         return dataclasses.replace(self._result(request, changes, asked), marks=tuple(marks)) if marks else PASSED
+
+    def spanning(self, pieces: Sequence[str]) -> tuple[int, int, str] | None:
+        """Return (first piece, last piece, reason) of something that several of `pieces`, which stand below each other,
+        make together; None where there is nothing."""
+        for first, last, match in spanning(self._automaton, pieces):
+            return first, last, f"{self.name}: {match.label} across documents"
+        return None
 
     def _result(self, request: Request, changes: list[tuple[Text, str]], asked: dict[str, str]) -> ScreenResult:
         """Return the result of what did not block. `asked`: the first place by action and label."""

@@ -31,7 +31,7 @@ def prompts(**settings: Any) -> PromptBuilder:
 
 async def prompt(made: PromptBuilder, text: str = "why?", **parts: Any) -> list[tuple[str, str]]:
     request = made.expand(make_request(text, parts=Parts(**parts)))
-    return [(m.role, m.content) for m in (await made.arrange(request, MODEL)).messages]
+    return [(m.role, m.content) for m in (await made.arrange(request, MODEL)).request.messages]
 
 
 async def test_what_is_stable_comes_first_and_the_question_last() -> None:
