@@ -19,6 +19,9 @@ State = Literal["ready", "degraded", "not ready"]
 Source = Callable[[], Sequence[Trouble]]
 
 
+NOT_READY = "not ready: "
+
+
 @dataclass(frozen=True, slots=True)
 class Readiness:
     """`headline`: the state, and for `not ready` the reason. `troubles` by part."""
@@ -33,9 +36,10 @@ class Readiness:
         return self.state != "not ready"
 
     def as_text(self) -> str:
-        """Return the headline, and a line for each trouble."""
+        """Return the headline, and a line for each trouble that it does not name."""
         lines = [f"{part}: {one.reason}" for part, found in self.troubles.items() for one in found]
-        return "\n".join((self.headline, *lines))
+        others = [line for line in dict.fromkeys(lines) if self.headline != NOT_READY + line]
+        return "\n".join((self.headline, *others))
 
     def as_json(self) -> dict[str, Any]:
         parts = [
@@ -75,7 +79,7 @@ class TroubleList:
             return Readiness("not ready", stopping or starting, troubles)
         if refusing:
             part, first = refusing[0]
-            return Readiness("not ready", f"not ready: {part}: {first.reason}", troubles)
+            return Readiness("not ready", f"{NOT_READY}{part}: {first.reason}", troubles)
         state: State = "degraded" if troubles else "ready"
         return Readiness(state, state, troubles)
 

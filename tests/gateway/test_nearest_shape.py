@@ -9,6 +9,7 @@ import pytest
 
 from sluicegate.gateway.api.body.shared_fields import NO_EXTENSION, Extension
 from sluicegate.gateway.api.dialects.chat_request import parse_chat
+from sluicegate.gateway.api.dialects.completions_request import parse_completions
 from sluicegate.gateway.api.dialects.responses_request import parse_response
 from sluicegate.plugins import RequestError
 
@@ -93,3 +94,23 @@ def test_a_name_that_goes_on_for_ever_is_not_repeated_whole() -> None:
     error = refused(parse_chat, {**CHAT, "messages": [{"role": "user", "content": "hi"}], "tools": tools})
     assert "is no name for a tool" in error.message
     assert len(error.message) < 200
+
+
+HI = {"role": "user", "content": "hi"}
+KINDS: list[tuple[Callable[[dict[str, Any], str | None], object], dict[str, Any], str]] = [
+    (parse_completions, {"prompt": 3}, "`prompt`: Input should be a string or an array, found 3"),
+    (parse_response, {"input": 3}, "`input`: Input should be a string or an array, found 3"),
+    (parse_chat, {"messages": [{**HI, "content": {}}]}, "`messages.0.content`: Input should be a string or an array"),
+    (parse_chat, {"messages": [HI], "guided_json": 3}, "an object, true or false, or a string, found 3"),
+    (parse_chat, {"messages": [HI], "tool_choice": 3}, "'none', 'auto', 'required' or 'any', or an object, found 3"),
+    (
+        parse_chat,
+        {"messages": [HI], "temperature": []},
+        "`temperature`: Input should be a valid number, found an array",
+    ),
+]
+
+
+@pytest.mark.parametrize(("parse", "fields", "said"), KINDS)
+def test_every_kind_of_value_that_a_field_takes_is_named(parse: Any, fields: dict[str, Any], said: str) -> None:
+    assert said in refused(parse, {"model": "m", **fields}).message

@@ -124,7 +124,36 @@ def first_complaint(error: ValidationError) -> RequestError:
     nearest = _of_nearest_shapes(found)
     first = max(nearest, key=lambda one: (len(one["loc"]), not one["type"].endswith(("_type", "bool_parsing"))))
     path = _path(first["loc"])
-    return RequestError(f"`{path}`: {_told(first)}", param=path or None, code="invalid_parameter")
+    told = _told_of_kinds(first, [one for one in found if _path(one["loc"]) == path]) or _told(first)
+    return RequestError(f"`{path}`: {told}", param=path or None, code="invalid_parameter")
+
+
+def _told_of_kinds(first: ErrorDetails, same: list[ErrorDetails]) -> str:
+    """Return what every possible kind of value would be, where a field has several and was given none of them; "" where
+    it has one, or what is wrong is no kind."""
+    if first["type"] not in _KINDS:
+        return ""
+    wanted = list(
+        dict.fromkeys(_KINDS[one["type"]].format(**one.get("ctx", {})) for one in same if one["type"] in _KINDS)
+    )
+    if len(wanted) < 2:
+        return ""
+    comma = "," if any(" or " in kind for kind in wanted) else ""
+    return f"Input should be {', '.join(wanted[:-1])}{comma} or {wanted[-1]}, found {_shown(first['input'])}"
+
+
+_KINDS = {
+    "string_type": "a string",
+    "list_type": "an array",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "literal_error": "{expected}",
+} | dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "an object")
+"""Kinds of values, by pydantic's name of the error that says that something is none."""
 
 
 def _of_nearest_shapes(found: list[ErrorDetails]) -> list[ErrorDetails]:

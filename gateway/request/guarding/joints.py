@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from sluicegate.gateway.prompts.documents import named
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.gateway.request.tracing.timing import Timed
+from sluicegate.gateway.request.tracing.timing import TimedStage
 from sluicegate.plugins import ContentBlocked, Request
 from sluicegate.safety import reads_borders
 
@@ -39,7 +39,7 @@ def found_across(exchange: Exchange, pieces: Sequence[Piece]) -> Across | None:
     for name, rail in exchange.stages.screen:
         if not reads_borders(rail) or exchange.safety.policy.rail_policy("screen", name).mode != "enforce":
             continue
-        with Timed(exchange, "screen", name) as note:
+        with TimedStage(exchange, "screen", name) as note:
             note.detail["target"] = "borders of documents"
             found = rail.spanning(texts)
             if found is not None:
