@@ -3,24 +3,29 @@
 Compared is text in one spelling (NFKC, lower case, no invisible characters), and besides letters and digits alone,
 whatever stands between them, without accents and with look-alikes as Latin letters. Read are all strings of the
 arguments together, the names of their members together, lists of numbers as the characters they stand for, and what was
-sent to the same argument before; as they stand, and as base64, base32, hexadecimal, percent signs and the other
-encodings of `safety.detection.views` spell them.
+sent to the same argument before; two strings of one length also letter by letter in turn. As they stand, and as base64,
+base32, base85, hexadecimal, quoted-printable, percent signs and the other encodings of `safety.detection.views` spell
+them.
 
-Not covered: what a model says in its own words, translates, encrypts or spells in an encoding that is not named; a run
-that names itself differently for each call; results that are older than what is kept; what only `views` reads, or is
-encoded twice, past `VIEWED` characters of an argument.
+Not covered: what a model says in its own words, translates, encrypts or spells in an encoding that is not named;
+letters dealt over more than two strings, or mixed with others inside one; a run that names itself differently for
+each call; results that are older than what is kept; what only `views` reads, or is encoded twice, past `VIEWED`
+characters of an argument.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
+import quopri
 import re
 import time
 import unicodedata
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, permutations, zip_longest
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -38,10 +43,17 @@ TAIL = 4096
 VIEWED = 8000
 NAME = "/(name)"
 """Place of all names of members: pieces in them are one text, wherever they stand."""
+LEAST_DEALT = 8
+"""Characters of a string that can be every other letter of a text."""
 LEAST_CODES = 8
 """Numbers of a list that can be the characters of a text."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
 _BASE32 = re.compile(r"[A-Za-z2-7]{24,}")
+_BASE85 = re.compile(r"[!-u]{50,}|[0-9A-Za-z!#$%&()*+\-;<=>?@^_`{|}~]{50,}")
+"""What 40 characters take at least, in Adobe's alphabet or in that of git."""
+_PRINTABLE = re.compile(r"=[0-9A-Fa-f]{2}")
+DEALT_STRINGS, DEALT_CHARS = 4, 512
+"""So many strings of the arguments, the longest ones, are also read letter by letter in turn, so far."""
 _CODES = re.compile(r"\d{2,6}(?:\W+\d{2,6}){7,}")
 _BETWEEN = re.compile(r"[\W_]+")
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2}){12,}")
@@ -93,7 +105,7 @@ class RunMemory:
         leaves = list(strings_of(arguments))
         before = [self.sent.get((f"{server}/{tool}", place), "") + text for place, text in leaves]
         together = ["".join(text for place, text in leaves if (place == NAME) is named) for named in (False, True)]
-        readings = list(_readings([*together, *before]))
+        readings = [*_readings([*together, *before]), *_in_turn([text for _, text in leaves])]
         for form, write in enumerate(FORMS):
             blocks = {block: one for one in foreign for block in one.blocks[form]}
             for reading in dict.fromkeys(map(write, readings)):
@@ -145,6 +157,14 @@ def strings_of(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
         yield place, str(value)
 
 
+def _in_turn(texts: Iterable[str]) -> Iterator[str]:
+    """Yield every two long strings of one length as one: a letter of the first, a letter of the second, and so on."""
+    longest = sorted((text for text in texts if len(text) >= LEAST_DEALT), key=len)[-DEALT_STRINGS:]
+    for one, other in permutations(longest, 2):
+        if 0 <= len(one) - len(other) <= 1:
+            yield "".join(chain.from_iterable(zip_longest(one[:DEALT_CHARS], other[:DEALT_CHARS], fillvalue="")))
+
+
 def _readings(texts: Iterable[str]) -> Iterator[str]:
     """Yield `texts` as they stand and decoded."""
     for text in dict.fromkeys(texts):
@@ -161,6 +181,10 @@ def _decoded(text: str) -> Iterator[str]:
         yield bytes.fromhex(match[0]).decode("utf-8", "ignore")
     for match in _BASE32.finditer(text):
         yield _of_base32(match[0])
+    if len(_PRINTABLE.findall(text[:VIEWED])) >= LEAST_CODES:
+        yield quopri.decodestring(text.encode("utf-8", "ignore")).decode("utf-8", "ignore")
+    for match in _BASE85.finditer(text[:VIEWED]):
+        yield from _of_base85(match[0])
     for match in _CODES.finditer(text):
         yield "".join([chr(code) for code in map(int, re.findall(r"\d+", match[0])) if code <= 0x10FFFF])
     for view in views(text[:VIEWED])[1:]:
@@ -185,6 +209,19 @@ def _of_base32(text: str) -> str:
         return base64.b32decode(bare, casefold=True).decode("utf-8", "ignore")
     except (binascii.Error, ValueError):
         return ""
+
+
+def _of_base85(text: str) -> Iterator[str]:
+    """Yield `text` in both alphabets, from each of the five places where its groups can begin: a word may stand before
+    it without a blank."""
+    bare = text.strip("<~>") if text.startswith("<~") else text
+    if bare.isalnum():
+        return
+    for begin in range(5):
+        group = bare[begin : begin + (len(bare) - begin) // 5 * 5]
+        for decode in (base64.a85decode, base64.b85decode):
+            with contextlib.suppress(ValueError):
+                yield decode(group.encode()).decode("utf-8", "ignore")
 
 
 def _letters(text: str) -> str:

@@ -77,7 +77,8 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "exfiltration: arguments carry another server's result, plain, in capitals, wide, with invisible characters, "
         "accents or look-alikes, with something else or nothing between letters or words, as base64 (in lines, twice), "
-        "base32, hexadecimal, percent signs, entities, numbers, in two arguments, in names of members",
+        "base32, base85, hexadecimal, quoted-printable, percent signs, entities, numbers, in two arguments, also "
+        "letter by letter in turn, in names of members",
         "`carried_over`, nothing is sent",
         ("test_what_one_server_returned_is_not_sent_to_another",),
     ),

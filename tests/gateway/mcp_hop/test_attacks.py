@@ -244,6 +244,11 @@ def spellings(text: str) -> dict[str, dict[str, Any]]:
         "numbers": {"codes": list(map(ord, text))},
         "numbers_in_a_text": {"to": "x", "body": ", ".join(str(ord(c)) for c in text)},
         "base32": {"to": "x", "body": base64.b32encode(text.encode()).decode().lower()},
+        "base85": {"to": "x", "body": base64.b85encode(text.encode()).decode()},
+        "ascii85": {"to": "x", "body": "v:" + base64.a85encode(text.encode()).decode()},
+        "quoted_printable": {"to": "x", "body": "".join(f"={ord(c):02X}" for c in text)},
+        "dealt": {"to": text[::2], "body": text[1::2]},
+        "dealt_the_other_way": {"to": text[1::2], "body": text[::2]},
     }
 
 
