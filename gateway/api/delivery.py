@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.api.body.parsing import Parsed
-from sluicegate.gateway.http.disconnects import ClientDisconnected, ended, unless_disconnected
+from sluicegate.gateway.http.disconnects import EXTENSION, ClientDisconnected, Disconnect, ended, unless_disconnected
 from sluicegate.gateway.prompts.places import in_words_of
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.pipeline import Pipeline
@@ -79,7 +79,7 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await unless_disconnected(scope, receive, self._send(send))
+            await unless_disconnected(scope, receive, self._send(scope, send))
         except (ClientDisconnected, OSError):
             log.info("request %s: the client left", self._exchange.request.id)
         except Overloaded as error:
@@ -100,14 +100,17 @@ class EventStream(Response):
         raw = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": raw})
 
-    async def _send(self, send: Send) -> None:
+    async def _send(self, scope: Scope, send: Send) -> None:
         await self._begin(send)
         beat = _Heartbeat(send, self._heartbeat_s)
+        disconnect: Disconnect = scope.get("extensions", {}).get(EXTENSION) or Disconnect()
+        disconnect.nudge = beat.now
         try:
             async for frame in frames_of(self._pipeline, self._exchange, self._writer, self._parsed):
                 beat.sent_at = time.monotonic()
                 await send({"type": "http.response.body", "body": in_lines(frame), "more_body": True})
         finally:
+            disconnect.nudge = None
             await beat.end()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -130,8 +133,12 @@ class _Heartbeat:
 
     def _due(self) -> None:
         self._timer = self._loop.call_later(self._every_s, self._due)
-        silent = time.monotonic() - self.sent_at >= self._every_s
-        if silent and (self._beat is None or self._beat.done()):
+        if time.monotonic() - self.sent_at >= self._every_s:
+            self.now()
+
+    def now(self) -> None:
+        """Send a comment line, unless one is on its way."""
+        if self._beat is None or self._beat.done():
             message = {"type": "http.response.body", "body": HEARTBEAT, "more_body": True}
             self._beat = asyncio.ensure_future(self._send(message))
 

@@ -28,7 +28,7 @@ class Disconnect:
     """Cancels the work of one connection when its client disconnects or the gateway stops. Used on the event loop; one
     piece of work at a time."""
 
-    __slots__ = ("_stop", "arrived", "gone", "over")
+    __slots__ = ("_stop", "arrived", "gone", "nudge", "over")
 
     def __init__(self) -> None:
         self.arrived = False
@@ -37,6 +37,8 @@ class Disconnect:
         self.over = False
         """Whether the gateway is stopping, and waits no longer."""
         self._stop: Callable[[], object] | None = None
+        self.nudge: Callable[[], object] | None = None
+        """Writes something that a client passes over into the stream that runs; None = none runs."""
 
     def left(self) -> None:
         """Note that the client has disconnected, and stop the work."""

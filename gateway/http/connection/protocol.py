@@ -60,6 +60,10 @@ REFUSED: Any = _RefusedCycle()
 
 CLOSE = (b"connection", b"close")
 TRANSFER = b"transfer-encoding"
+INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"
+PROBES_S = (0.05, 0.05, 0.2, 1.0)
+"""How long to wait before each look whether a client that has closed its side still reads; from then on `PROBE_S`."""
+PROBE_S = 5.0
 AT_ONCE = 8
 """Most requests of one read that are refused within the same turn of the event loop; the others wait."""
 
@@ -124,6 +128,11 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
         self._closes = False
         """Whether to close after the body of a request that was already refused."""
         self._offers = False
+        self._pipelined = False
+        """Whether the last request came before the one in front of it was answered."""
+        self._half_closed = False
+        """Whether the client sends no more, and still gets its answers."""
+        self._probe: asyncio.TimerHandle | None = None
         self._read = self._again = b""
         """The last bytes received, and the bytes to parse in their place."""
 
@@ -135,8 +144,42 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         _stop(self._head)
         _stop(self._rest)
+        _stop(self._probe)
         super().connection_lost(exc)
         self._disconnect.left()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Keep a connection whose client closed its side after a whole request: it may still read the answer. Whether
+        it does, or is gone, only a write can tell: the second one to a client that is gone fails."""
+        if not self._owes_an_answer():
+            return False
+        self._half_closed = True
+        self._probe = self.loop.call_later(PROBES_S[0], self._probe_client, 1)
+        return True
+
+    def _owes_an_answer(self) -> bool:
+        """Return whether all that came are whole requests of HTTP/1.1, the last one of which has no whole answer."""
+        cycle = self.cycle
+        return (
+            self._disconnect.arrived
+            and cycle is not None
+            and cycle is not REFUSED
+            and not cycle.response_complete
+            and self.scheme == "http"  # TLS has no half-closed connections
+            and self.scope["http_version"] == "1.1"
+            and not self.transport.is_closing()
+        )
+
+    def _probe_client(self, number: int) -> None:
+        """Write what every client passes over: an interim response before the head, a comment inside a stream."""
+        if self.transport.is_closing() or self.cycle.response_complete:
+            return
+        if self._disconnect.nudge is not None:
+            self._disconnect.nudge()
+        elif not (self._pipelined or self.cycle.response_started):
+            self.transport.write(INTERIM)
+        wait_s = PROBES_S[number] if number < len(PROBES_S) else PROBE_S
+        self._probe = self.loop.call_later(wait_s, self._probe_client, number + 1)
 
     def data_received(self, data: bytes) -> None:
         self._ended, self._refused = False, 0
@@ -248,6 +291,7 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
             self._refuse(refusal)
 
     def _begin(self) -> None:
+        self._pipelined = self.cycle is not None and self.cycle is not REFUSED and not self.cycle.response_complete
         super().on_headers_complete()
         if self.scope["http_version"] == "1.0":
             self.cycle.chunked_encoding, self.cycle.expected_content_length = False, UnboundedLength()
@@ -300,7 +344,9 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
         """Let a client that was answered early send the rest of its body for a while, so that the answer is not
         lost with the connection."""
         super().on_response_complete()
-        if self.cycle.response_complete and self.cycle.more_body:
+        if self._half_closed and self.cycle.response_complete:
+            self.transport.close()
+        elif self.cycle.response_complete and self.cycle.more_body:
             self._rest = self.loop.call_later(self.limits.body_s, self.transport.abort)
 
     def end_work(self) -> None:

@@ -28,8 +28,8 @@ def patient() -> Iterator[Served]:
 
 
 def test_half_open_connections_hold_nobody_up() -> None:
-    """Two hundred that said their piece and shut their side down, and two hundred that said half of it: each is
-    answered or dropped, long before any deadline, and others are served meanwhile."""
+    """Two hundred that said their piece and shut their side down, and two hundred that said half of it: those are
+    answered, these dropped, long before any deadline, and others are served meanwhile."""
     with served({"head_s": 300, "body_s": 300}) as gateway:
         whole, half = head(LENGTH) + BODY, head(LENGTH) + BODY[:10]
         connections = [socket.create_connection(("127.0.0.1", gateway.port), timeout=60) for _ in range(400)]
@@ -39,7 +39,7 @@ def test_half_open_connections_hold_nobody_up() -> None:
         assert gateway.still_serves()
         ends = [_end(connection) for connection in connections]
         assert set(ends[::2]) <= {b"", b"HTTP/1.1 400", b"HTTP/1.1 408"}
-        assert set(ends[1::2]) <= {b"", b"HTTP/1.1 200"}
+        assert set(ends[1::2]) <= {b"HTTP/1.1 100", b"HTTP/1.1 200"}, "who sends no more still reads"
         for connection in connections:
             connection.close()
         assert gateway.still_serves()
