@@ -64,7 +64,13 @@ class ChoiceText:
 
     def piece(self) -> Piece | None:
         """Return the text and tokens that became final since the last piece; None if there are none."""
-        while self._held and self._held[0].end <= self._released:
+        ready = 0
+        for count, placed in enumerate(self._held, 1):
+            if placed.end > self._released:
+                break
+            if placed.begin < placed.end:  # one without text yet waits for the next: it may be a stop string's
+                ready = count
+        for _ in range(ready):
             self._let_go(self._held.popleft())
         return self._piece(None) if self._ids or self._text else None
 

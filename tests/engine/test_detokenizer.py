@@ -122,3 +122,33 @@ def test_token_bytes_are_exact_even_for_part_of_a_code_point() -> None:
 def test_special_tokens_are_hidden(make: object) -> None:
     tokenizer = make()  # type: ignore[operator]
     assert "".join(pieces_of(tokenizer, [tokenizer.eos_token_id, tokenizer.bos_token_id])) == ""
+
+
+@given(
+    st.lists(st.integers(0, 255), max_size=10),
+    st.lists(st.sampled_from(["\ufffd", "a", "é", "aé", "\ufffda"]), min_size=1, max_size=2),
+    st.lists(st.booleans(), min_size=10, max_size=10),
+)
+def test_tokens_beside_a_stop_string_do_not_depend_on_how_many_come_at_once(
+    odd: list[int], stops: list[str], asked: list[bool]
+) -> None:
+    """A step brings one token, or several that were guessed or forced: ids are the same when pieces are asked for after
+    each, at the end alone, or at some of them. A token whose text is not complete is given with it, or not at all."""
+    tokenizer = byte_level()
+    ids = [i for byte in odd for i in tokenizer.encode("aé")[byte % 3 : byte % 3 + 1]]
+
+    def given_by(pieces: list[bool]) -> tuple[list[int], str]:
+        choice = ChoiceText(0, Detokenizer(tokenizer).stream(), StopChecker(tuple(stops)))
+        found: list[int] = []
+        text, stopped = "", False
+        for token, now in zip(ids, pieces, strict=False):
+            stopped = choice.feed(token, None)
+            if stopped:
+                break
+            if now and (piece := choice.piece()) is not None:
+                found += piece.token_ids
+                text += piece.text
+        last = choice.last_piece("stop", stopped=stopped)
+        return found + list(last.token_ids), text + last.text
+
+    assert given_by([True] * 10) == given_by([False] * 10) == given_by(asked)
