@@ -16,7 +16,7 @@ _E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 def spread(scale: Tensor, shape: tuple[int, ...], block: tuple[int, int] | None) -> Tensor:
     """Expand `scale` so that it multiplies with numbers of `shape`. Raises `ValueError` if it does not fit.
 
-    `block`: rows and columns that share a scale; None = derived from both shapes.
+    `block`: rows and columns that share a scale; None = derived from both shapes, where these divide evenly.
     """
     if scale.numel() == 1:
         return scale.reshape(())
@@ -24,10 +24,12 @@ def spread(scale: Tensor, shape: tuple[int, ...], block: tuple[int, int] | None)
         scale = scale[:, None]
     if scale.dim() != len(shape) or scale.shape[:-2] != shape[:-2]:
         raise ValueError(f"scales of shape {list(scale.shape)} do not belong to {list(shape)} numbers")
+    if scale.shape[-2] == 1 < shape[-2] and scale.shape[-1] == shape[-1]:
+        raise ValueError(f"scales of shape {list(scale.shape)} are one for each input of {list(shape)} numbers")
     for dim, side in ((-2, 0), (-1, 1)):
         size, count = shape[dim], scale.shape[dim]
         each = block[side] if block is not None and count not in (1, size) else -(-size // count)
-        if -(-size // each) != count:
+        if -(-size // each) != count or (block is None and size % count):  # how many share one is known, or even
             raise ValueError(f"scales of shape {list(scale.shape)} do not belong to {list(shape)} numbers")
         scale = scale.repeat_interleave(each, dim).narrow(dim, 0, size) if count > 1 else scale
     return scale

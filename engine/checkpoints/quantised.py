@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -24,6 +25,11 @@ Fields = Mapping[str, Any]
 _FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 _BESIDE = re.compile(r"(.*\.)(?:(?:input|output|weight|activation)_(?:scale|zero_point|g_idx|shape)(?:_inv)?)")
 """Tensors beside a quantised weight that say how it, or what it is multiplied with, was rounded."""
+_NEEDED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
+    "weight_zero_point": lambda scheme: scheme.get("symmetric") is False,
+    "weight_g_idx": lambda scheme: scheme.get("actorder") == "group",
+}
+"""Tensors of a compressed layer that some schemes of weights ask for."""
 _FORMATS = ("dense", "int-quantized", "float-quantized", "naive-quantized", "pack-quantized", "mixed-precision")
 
 
@@ -44,7 +50,8 @@ def reads(fields: Fields, where: str) -> bool:
     variant of it."""
     method = method_of(fields)
     if method == "compressed-tensors":
-        _check_compressed(fields, where)
+        with _told(where):
+            _check_compressed(fields, where)
     if method == "modelopt":
         _expect(where, "quant_algo", fields.get("quant_algo"), ("FP8",))
     return method in _READERS
@@ -53,15 +60,23 @@ def reads(fields: Fields, where: str) -> bool:
 def whole_tensors(tensors: Tensors, fields: Fields, where: str) -> dict[str, LazyTensor]:
     """Return the tensors of a checkpoint, quantised weights dequantised lazily. Raises `ModelLoadError` where parts of
     a weight are missing or do not fit together."""
-    try:
+    with _told(where):
         found, used = _READERS[method_of(fields)](tensors, fields)
-    except ValueError as error:
-        raise ModelLoadError(
-            f"{where!r}: {error}; the file is damaged, or quantised in another way than its quantization_config says"
-        ) from error
     if not found:
         raise ModelLoadError(f"{where!r} says that it is quantised by {method_of(fields)}, but none of its layers is")
     return {name: one for name, one in tensors.items() if name not in used and name not in found} | found
+
+
+@contextmanager
+def _told(where: str) -> Iterator[None]:
+    """Raise `ModelLoadError` for parts, or fields of a quantization_config, that are not what a format has."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        said = str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
+        raise ModelLoadError(
+            f"{where!r}: {said}; the file is damaged, or quantised in another way than its quantization_config says"
+        ) from error
 
 
 def _expect(where: str, name: str, found: Any, known: tuple[Any, ...]) -> None:
@@ -85,11 +100,26 @@ def _beside(tensors: Tensors, made: Iterable[str]) -> set[str]:
 def _times(one: LazyTensor, scale: LazyTensor, block: tuple[int, int] | None, name: str) -> LazyTensor:
     """Return a lazy weight: numbers times scales."""
     _tried(name, lambda: spread(torch.empty(scale.shape, device="meta"), one.shape, block))
+    _refuse_no_scale(scale, name)
 
     def read() -> Tensor:
-        return one.read().float() * spread(scale.read().float(), one.shape, block)
+        return one.read().float() * spread(_scales(scale, name), one.shape, block)
 
     return LazyTensor(one.shape, torch.float32, read)
+
+
+def _refuse_no_scale(scale: LazyTensor, name: str) -> None:
+    """Raise `ValueError` for scales that are no floating-point numbers."""
+    if not scale.dtype.is_floating_point:
+        raise ValueError(f"{name!r} has scales in {scale.dtype}")
+
+
+def _scales(scale: LazyTensor, name: str) -> Tensor:
+    """Return scales in float32. Raises `ValueError` if some are below 0: each is as large as what it scales."""
+    found = scale.read().float()
+    if bool((found < 0).any()):
+        raise ValueError(f"{name!r} has scales below 0; the file is damaged")
+    return found
 
 
 def _tried(name: str, shapes: Callable[[], object]) -> None:
@@ -130,15 +160,24 @@ def _read_compressed(tensors: Tensors, fields: Fields) -> Found:
     blocks = {tuple(scheme["block_structure"]) for scheme in schemes if scheme.get("block_structure")}
     block = next(iter(blocks)) if len(blocks) == 1 else None
     bits = sorted({int(scheme.get("num_bits") or 8) for scheme in schemes})
+    needed = [part for part, is_needed in _NEEDED.items() if schemes and all(map(is_needed, schemes))]
     found, used = {}, set()
     for name, one in tensors.items():
         layer, _, part = name.rpartition(".")
         if part == "weight_packed":
+            _refuse_without(needed, tensors, layer)
             found[f"{layer}.weight"] = _packed(tensors, layer, bits)
             used.add(name)
         elif part == "weight" and one.dtype in (torch.int8, *_FLOAT8):
+            _refuse_without(needed, tensors, layer)
             found[name] = _whole(tensors, layer, block)
     return found, used | _beside(tensors, found)
+
+
+def _refuse_without(needed: list[str], tensors: Tensors, layer: str) -> None:
+    for part in needed:
+        if f"{layer}.{part}" not in tensors:
+            raise ValueError(f"{layer!r} has no {part}, and its quantization_config says that it has")
 
 
 def _whole(tensors: Tensors, layer: str, block: tuple[int, int] | None) -> LazyTensor:
@@ -149,6 +188,8 @@ def _whole(tensors: Tensors, layer: str, block: tuple[int, int] | None) -> LazyT
     if zero is None:
         return _times(one, scale, block, layer)
     known, shift = one, zero
+    if shift.dtype not in (torch.int8, *_FLOAT8):
+        raise ValueError(f"{layer!r} has zero points in {shift.dtype}, and weights in {known.dtype}")
     _tried(layer, lambda: spread(torch.empty(shift.shape, device="meta"), known.shape, block))
     shifted = LazyTensor(
         one.shape, torch.float32, lambda: known.read().float() - spread(shift.read().float(), known.shape, block)
@@ -168,7 +209,13 @@ def _packed(tensors: Tensors, layer: str, known: list[int]) -> LazyTensor:
     if not bits or len(scale.shape) != 2 or scale.shape[0] not in (1, n):
         raise ValueError(f"{layer!r} has words of shape {list(words.shape)} for {[n, k]} weights of {known} bits")
     _tried(layer, lambda: spread(torch.empty(scale.shape, device="meta"), (n, k), None))
-    half = 1 << bits - 1
+    _refuse_no_scale(scale, layer)
+    half, even = 1 << bits - 1, scale.shape[1]
+    packed = None if zero is None else (-(-n // (32 // bits)), even)
+    if zero is not None and (zero.dtype, zero.shape) not in ((torch.int32, packed), (torch.int8, (n, even))):
+        raise ValueError(f"{layer!r} has zero points of shape {list(zero.shape)} in {zero.dtype} for {even} groups")
+    if order is not None and (order.shape != (k,) or order.dtype not in (torch.int32, torch.int64)):
+        raise ValueError(f"{layer!r} has an order (weight_g_idx) of shape {list(order.shape)} for {k} inputs")
 
     def groups(values: Tensor) -> Tensor:
         """Expand values [n, groups] to the inputs [n, k], by the order of `weight_g_idx` where there is one."""
@@ -181,7 +228,7 @@ def _packed(tensors: Tensors, layer: str, known: list[int]) -> LazyTensor:
             packed = zero.read()
             shifts = packed if packed.dtype != torch.int32 else unpack_words(packed, bits, 0, n) - half
             numbers -= groups(shifts.float())
-        return numbers * groups(scale.read().float())
+        return numbers * groups(_scales(scale, layer))
 
     return LazyTensor((n, k), torch.float32, read)
 
@@ -204,6 +251,7 @@ def _read_bitsandbytes(tensors: Tensors, fields: Fields) -> Found:
 
 
 def _eight_bits(one: LazyTensor, scale: LazyTensor, layer: str) -> LazyTensor:
+    _refuse_no_scale(scale, layer)
     largest = LazyTensor(scale.shape, torch.float32, lambda: scale.read().float() / 127)
     return _times(one, largest, None, layer)
 
@@ -218,6 +266,8 @@ def _four_bits(tensors: Tensors, weight: str, state: Mapping[str, Any]) -> LazyT
         raise ValueError(f"{weight!r} lacks its numbers, absmax or quant_map")
     if torch.Size(codes.shape).numel() != -(-count // 2) or largest.shape != (-(-count // each),):
         raise ValueError(f"{weight!r} has {list(codes.shape)} bytes and {list(largest.shape)} scales for {list(shape)}")
+    if codes.dtype != torch.uint8 or not table.dtype.is_floating_point:
+        raise ValueError(f"{weight!r} has numbers in {codes.dtype} and a quant_map in {table.dtype}")
     kind = getattr(torch, str(state.get("dtype", "float32")).removeprefix("torch."))
     scales = _nested(tensors, weight, state, largest)
 
@@ -229,16 +279,23 @@ def _four_bits(tensors: Tensors, weight: str, state: Mapping[str, Any]) -> LazyT
 
 def _nested(tensors: Tensors, weight: str, state: Mapping[str, Any], largest: LazyTensor) -> Callable[[], Tensor]:
     """Return a function that reads the scales, dequantising them if they are stored in 8 bits."""
+    if "nested_blocksize" not in state:
+        _refuse_no_scale(largest, weight)
+        return lambda: _scales(largest, weight)
     if largest.dtype != torch.uint8:
-        return largest.read
+        raise ValueError(f"{weight!r} has scales in {largest.dtype}, and says that they are in 8 bits")
     table, scale = (tensors.get(f"{weight}.nested_{part}") for part in ("quant_map", "absmax"))
     if table is None or scale is None or table.shape != (256,):
         raise ValueError(f"{weight!r} has scales in 8 bits, and lacks nested_absmax or nested_quant_map")
+    _refuse_no_scale(scale, weight)
+    _refuse_no_scale(table, weight)
     each, offset = int(state["nested_blocksize"]), float(state["nested_offset"])
+    if scale.shape != (-(-largest.shape[0] // each),):
+        raise ValueError(f"{weight!r} has {list(scale.shape)} scales for {list(largest.shape)} in 8 bits")
 
     def read() -> Tensor:
         numbers = table.read().float()[largest.read().long()]
-        return numbers * scale.read().float().repeat_interleave(each)[: len(numbers)] + offset
+        return numbers * _scales(scale, weight).repeat_interleave(each)[: len(numbers)] + offset
 
     return read
 
@@ -252,6 +309,8 @@ def _read_mxfp4(tensors: Tensors, fields: Fields) -> Found:
         weight, scales = name.removesuffix("_blocks"), tensors.get(f"{name.removesuffix('_blocks')}_scales")
         if scales is None or scales.shape != one.shape[:-1] or one.shape[-1] != 16 or len(one.shape) != 4:
             raise ValueError(f"{weight!r} has blocks of shape {list(one.shape)} and no scales that belong to them")
+        if {one.dtype, scales.dtype} != {torch.uint8}:
+            raise ValueError(f"{weight!r} has blocks in {one.dtype} and scales in {scales.dtype}, not in bytes")
         found[weight] = _Experts(one, scales)
         used |= {name, f"{weight}_scales"}
     return found, used

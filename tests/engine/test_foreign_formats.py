@@ -237,3 +237,66 @@ def test_a_damaged_file_is_refused_by_name(damage: str, tiny_folder: Folder, tmp
     path.write_bytes(cuts[damage])
     with pytest.raises(ModelLoadError, match=r"model\.safetensors is no whole safetensors file"):
         load_model(folder)
+
+
+LAYER = "model.layers.0.self_attn.q_proj"
+Parts = dict[str, torch.Tensor]
+
+
+def of_layer(part: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Parts], Parts]:
+    return lambda parts: parts | {f"{LAYER}.{part}": change(parts[f"{LAYER}.{part}"]).contiguous()}
+
+
+def without(part: str) -> Callable[[Parts], Parts]:
+    return lambda parts: {name: one for name, one in parts.items() if name != f"{LAYER}.{part}"}
+
+
+MISFITS: list[tuple[str, dict[str, Any], Callable[[Parts], Parts], str]] = [
+    ("fp8 blocks", {}, of_layer("weight_scale_inv", lambda one: one.int()), r"has scales in torch\.int32"),
+    ("fp8 blocks", {}, of_layer("weight_scale_inv", lambda one: -one), "has scales below 0"),
+    ("fp8 blocks", {"weight_block_size": None}, dict, r"scales of shape .* do not belong to"),
+    ("fp8 blocks", {"weight_block_size": [0, 0]}, dict, "ZeroDivisionError"),
+    ("fp8 blocks", {"weight_block_size": [48]}, dict, "IndexError"),
+    ("fp8 tensor", {}, of_layer("weight_scale", lambda one: one.int()), r"has scales in torch\.int32"),
+    ("compressed fp8", {}, of_layer("weight_scale", lambda one: one.T), "are one for each input"),
+    ("compressed fp8 blocks", {"config_groups": {}}, dict, r"scales of shape .* do not belong to"),
+    ("W8A8", {}, of_layer("weight_scale", lambda one: one.int()), r"has scales in torch\.int32"),
+    ("W8A8", {"config_groups": 5}, dict, "AttributeError: 'int' object"),
+    ("W8A8, zero points", {}, without("weight_zero_point"), "has no weight_zero_point, and its quantization_config"),
+    (
+        "W8A8, zero points",
+        {},
+        of_layer("weight_zero_point", lambda one: one.view(torch.uint8)),
+        "zero points in torch.uint8",
+    ),
+    ("W4A16", {}, of_layer("weight_scale", lambda one: one[:, :-1]), r"scales of shape .* do not belong to"),
+    ("W4A16", {}, of_layer("weight_scale", lambda one: -one), "has scales below 0"),
+    ("W4A16, zero points", {}, of_layer("weight_zero_point", lambda one: one[:, :-1]), "has zero points of shape"),
+    ("W4A16, zero points", {}, of_layer("weight_zero_point", lambda one: one.float()), "has zero points of shape"),
+    ("W4A16, zero points", {}, without("weight_zero_point"), "has no weight_zero_point, and its quantization_config"),
+    ("W4A16, by order", {}, of_layer("weight_g_idx", lambda one: one[:-1]), r"order \(weight_g_idx\) of shape"),
+    ("NF4", {}, of_layer("weight.absmax", lambda one: one.int()), r"has scales in torch\.int32"),
+    ("NF4", {}, of_layer("weight.absmax", lambda one: -one), "has scales below 0"),
+    ("NF4", {}, of_layer("weight.quant_map", lambda one: one.int()), r"a quant_map in torch\.int32"),
+    ("NF4", {}, of_layer("weight", lambda one: one.float()), r"has numbers in torch\.float32"),
+    ("NF4, scales in 8 bits", {}, of_layer("weight.absmax", lambda one: one.float()), "says that they are in 8 bits"),
+    ("NF4, scales in 8 bits", {}, of_layer("weight.nested_absmax", lambda one: one[:0]), r"has \[0\] scales for"),
+    ("LLM.int8", {}, of_layer("SCB", lambda one: one[None]), "are one for each input"),
+    ("LLM.int8", {}, of_layer("SCB", lambda one: one.int()), r"has scales in torch\.int32"),
+]
+
+
+@pytest.mark.parametrize(("case", "said", "change", "message"), MISFITS)
+def test_parts_that_are_not_what_a_format_has_are_refused(
+    case: str, said: dict[str, Any], change: Callable[[Parts], Parts], message: str, tmp_path: Path
+) -> None:
+    """Most of these loaded, with other weights than were meant."""
+    write, fields = FORMATS[case]
+    folder, _ = write_foreign(tmp_path, write, fields)
+    parts = load_file(folder / "model.safetensors")
+    save_file(change(parts), folder / "model.safetensors")
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] |= said
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelLoadError, match=message):
+        load_model(folder)
