@@ -19,6 +19,7 @@ from sluicegate.engine.checkpoints.progress import LoadProgress, OnProgress
 from sluicegate.engine.cpu import program_kernels
 from sluicegate.engine.cuda.capture import CudaCapture
 from sluicegate.engine.cuda.memory import cache_bytes, fitting, memory_of, refuse_too_small, using
+from sluicegate.engine.failures import typed_loading
 from sluicegate.engine.kernel_list import ADAPTER_KERNELS
 from sluicegate.engine.loop.core import EngineCore
 from sluicegate.engine.memory.blocks import BlockPool
@@ -70,11 +71,13 @@ def load(
             f"{model.name!r} has recurrent layers, whose states cannot go back behind a wrong guess; leave out {asked}"
         )
     if wanted.heads is not None:
-        _give_heads(model, wanted, wanted.heads)
+        with typed_loading(wanted.heads):
+            _give_heads(model, wanted, wanted.heads)
     model.notes += mtp_note(wanted.path, checkpoint_folder(wanted.path), model.module, used=wanted.heads == MTP)
     model.notes += latent_note(model.module)
     if wanted.probes:
-        model.probes = _probes(wanted, model)
+        with typed_loading(", ".join(wanted.probes)):
+            model.probes = _probes(wanted, model)
         if model.chain is not None:
             raise ModelLoadError(
                 f"{model.name!r} has probes and heads that read its layers' states, in two ways; leave out either"
@@ -151,7 +154,8 @@ def _probes(wanted: ModelSettings, model: LoadedModel) -> ProbeSet:
 
 def load_adapter(wanted: ModelSettings, model: LoadedModel) -> Adapter:
     """Load a LoRA adapter to serve beside `model`, and compile its kernels. Raises `ModelLoadError`."""
-    adapter = load_lora(model, wanted.path, wanted.served_name, wanted.version)
+    with typed_loading(wanted.path):
+        adapter = load_lora(model, wanted.path, wanted.served_name, wanted.version)
     if adapter.table is not None:
         for kernel in ADAPTER_KERNELS:  # now, not under its first request
             kernel.build()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 
-from sluicegate.plugins import GenerationFailed, Overloaded, SluicegateError
+from sluicegate.plugins import GenerationFailed, ModelLoadError, Overloaded, SluicegateError
 
 
 def as_failure(error: Exception, doing: str) -> SluicegateError:
@@ -20,6 +23,21 @@ def as_failure(error: Exception, doing: str) -> SluicegateError:
         failure = GenerationFailed(f"{doing} failed with {type(error).__name__}: {error}")
     failure.__cause__ = error
     return failure
+
+
+@contextmanager
+def typed_loading(where: str) -> Iterator[None]:
+    """Raise `ModelLoadError` for whatever libraries raise within this context over files that are not as they expect.
+    A device that is full is for others to say."""
+    try:
+        yield
+    except (SluicegateError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        raise ModelLoadError(
+            f"{where!r} cannot be served ({type(error).__name__}: {first_line(error)}); a file of it is damaged, or "
+            "says what no such model has. Fetch it anew, or correct what the message names"
+        ) from error
 
 
 def first_line(error: Exception) -> str:

@@ -13,6 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from sluicegate.engine.checkpoints.fitting import refuse_no_numbers
+from sluicegate.engine.checkpoints.plausible import refuse_codes
+from sluicegate.engine.checkpoints.stored_tensors import stored_tensors
 from sluicegate.plugins import ModelLoadError
 
 FILE = "heads.safetensors"
@@ -67,11 +70,9 @@ def load_heads(folder: Path, module: Any) -> DraftHeads | None:
 
 def read_heads(path: Path, module: Any) -> DraftHeads:
     """Read heads for `module` from a file, or from the folder that holds one. Raises `ModelLoadError`."""
-    from safetensors.torch import load_file
-
     path = path / FILE if path.is_dir() else path
     try:
-        tensors = load_file(path)
+        tensors = {name: one.read() for name, one in stored_tensors([path], str(path)).items()}
     except Exception as error:
         raise ModelLoadError(
             f"no draft heads could be read from {str(path)!r} ({type(error).__name__}: {error}); "
@@ -83,9 +84,13 @@ def read_heads(path: Path, module: Any) -> DraftHeads:
     if (
         set(shapes) != {"weight", "bias"}
         or shapes["weight"][1:] != (2 * width, width)
-        or shapes["bias"][1:] != (width,)
+        or shapes["bias"] != (shapes["weight"][0], width)
+        or not len(tensors["weight"])
     ):
-        raise ModelLoadError(f"{path} holds {shapes}; expected weight [k, 2d, d] and bias [k, d], d = {width}")
+        raise ModelLoadError(f"{path} holds {shapes}; expected weight [k, 2d, d] and bias [k, d], k >= 1, d = {width}")
+    refuse_codes(tensors, str(path))
+    for name, tensor in tensors.items():
+        refuse_no_numbers(name, tensor, str(path))
     heads = DraftHeads(len(tensors["weight"]), width)
     heads.load_state_dict(tensors)
     return heads.to(vocabulary.device).eval().requires_grad_(False)

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from sluicegate.engine.attention.paged import AttentionStep, Scoring
+from sluicegate.engine.checkpoints.plausible import refuse_codes, refuse_positions
 from sluicegate.engine.checkpoints.stored_tensors import stored_tensors
 from sluicegate.engine.memory.kv import LayerShape
 from sluicegate.plugins import ModelLoadError
@@ -114,7 +115,8 @@ def read_eagle3(folder: Path, module: Any) -> Eagle3:
     try:
         said = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
         config = LlamaConfig.from_dict(dict(said.get("transformer_layer_config") or said))
-        tensors = {_own_name(name): tensor for name, tensor in _stored(folder).items()}
+        stored = _stored(folder)
+        tensors = {_own_name(name): tensor for name, tensor in stored.items()}
     except ModelLoadError:
         raise
     except Exception as error:
@@ -122,6 +124,10 @@ def read_eagle3(folder: Path, module: Any) -> Eagle3:
             f"no EAGLE-3 heads could be read from {str(folder)!r} ({type(error).__name__}: {error}); fetch the folder "
             "anew, or leave out `heads`"
         ) from error
+    if len(tensors) < len(stored):
+        raise ModelLoadError(f"the EAGLE-3 heads {str(folder)!r} hold a tensor under two names; fetch the folder anew")
+    refuse_codes(tensors, str(folder))
+    refuse_positions(config, str(folder))
     odd = [f"{name} = {said[name]}" for name in _UNSERVED if said.get(name)]
     if odd or config.num_hidden_layers != 1:
         raise ModelLoadError(
@@ -131,7 +137,22 @@ def read_eagle3(folder: Path, module: Any) -> Eagle3:
     _refuse_unfitting(tensors, config, module, folder)
     place, dtype = module.device, module.dtype
     fitted = {n: t.to(place, dtype if t.is_floating_point() else None) for n, t in tensors.items() if n != "t2d"}
-    return Eagle3(fitted, config, {**said.get("eagle_config", {}), **said}, module)
+    heads = Eagle3(fitted, config, {**said.get("eagle_config", {}), **said}, module)
+    _refuse_mute(heads, module, folder)
+    return heads
+
+
+@torch.inference_mode()
+def _refuse_mute(heads: Eagle3, module: Any, folder: Path) -> None:
+    """Raise `ModelLoadError` where heads guess nothing, whatever they read."""
+    wide = module.config.get_text_config(decoder=True).hidden_size
+    states = [torch.linspace(-1, 1, wide, device=module.device).expand(1, -1) for _ in {*heads.layers}]
+    found = heads.logits(heads.features(states))
+    if bool(found.isnan().any()) or not bool((found > -torch.inf).any()):
+        raise ModelLoadError(
+            f"the EAGLE-3 heads {str(folder)!r} compute logits that are NaN; they are damaged, or a number in their "
+            "config.json is wrong. Fetch the folder anew"
+        )
 
 
 def _stored(folder: Path) -> dict[str, Tensor]:
@@ -150,7 +171,14 @@ def _own_name(name: str) -> str:
 def _aux_layers(said: Mapping[str, Any], count: int) -> tuple[int, ...]:
     """Return the layers before which states are read, counted from 0: from the configuration, else EAGLE's defaults."""
     given = said.get("eagle_aux_hidden_state_layer_ids")
+    if given is not None and not (isinstance(given, list) and all(type(layer) is int for layer in given)):
+        raise ModelLoadError(
+            f"the EAGLE-3 heads read states before {given!r} (eagle_aux_hidden_state_layer_ids); expected three "
+            "numbers of layers"
+        )
     found = tuple(given) if given else (2, count // 2, count - 3)
+    if len(found) != 3:
+        raise ModelLoadError(f"the EAGLE-3 heads read states before {len(found)} layers; heads that read 3 are served")
     if not all(1 <= layer <= count for layer in found):
         raise ModelLoadError(
             f"the EAGLE-3 heads read states before the layers {', '.join(map(str, found))} of {count}; they are "

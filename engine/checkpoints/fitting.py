@@ -34,7 +34,7 @@ def refuse_unfitting(found: Mapping[str, Any], where: str, kind: str) -> None:
     """Raise `ModelLoadError` with the names of tensors that do not fit. `found`: what `from_pretrained` of
     `transformers` reports; `kind`: the model's class."""
     missing = sorted(found["missing_keys"])
-    strange = sorted(name for name in found["unexpected_keys"] if not _EXTRA.search(name))
+    strange = sorted(name for name in found["unexpected_keys"] if not computed_names(name))
     shapes = sorted(f"{name} is {list(had)}, not {list(needed)}" for name, had, needed in found["mismatched_keys"])
     faults = [
         f"{len(names)} {what}: {_some(names)}"
@@ -50,6 +50,11 @@ def refuse_unfitting(found: Mapping[str, Any], where: str, kind: str) -> None:
             f"{where!r} does not hold the tensors of the model that its config.json describes ({kind}): "
             f"{'; '.join(faults)}. {_advice(missing, strange)}"
         )
+
+
+def computed_names(name: str) -> bool:
+    """Return whether a tensor of this name says nothing that a model does not know already."""
+    return _EXTRA.search(name) is not None
 
 
 def refuse_misnumbered(names: Iterable[str], config: Any, where: str) -> None:
@@ -96,7 +101,7 @@ def refuse_damaged(module: Any, where: str) -> None:
 def refuse_missing_files(folder: Path, where: str) -> None:
     """Raise `ModelLoadError` if the index of a sharded checkpoint names files that do not exist."""
     if (folder / INDEX).exists():
-        absent = [name for name in indexed_files(folder, where) if not (folder / name).exists()]
+        absent = [name for name in indexed_files(folder, where) if not _exists(folder / name)]
         if absent:
             raise ModelLoadError(
                 f"{where!r}: {INDEX} names {len(absent)} files that are not there: {_some(absent)}. The download or "
@@ -104,14 +109,28 @@ def refuse_missing_files(folder: Path, where: str) -> None:
             )
 
 
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
 def indexed_files(folder: Path, where: str) -> list[str]:
     """Return the file names in a folder's index. Raises `ModelLoadError` if it cannot be read."""
     try:
-        return sorted(set(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values()))
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        names = sorted(set(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values()))
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise ModelLoadError(
             f"{where!r}: {INDEX} has no weight_map that can be read ({error}); fetch it anew"
         ) from error
+    odd = [name for name in names if not isinstance(name, str) or name in ("", ".", "..") or {"/", "\\"} & {*name}]
+    if odd or not names:
+        raise ModelLoadError(
+            f"{where!r}: {INDEX} names {', '.join(map(repr, odd[:_NAMED])) or 'no files'}; expected names of files in "
+            "that folder: what lies elsewhere has no part in the model's version. Fetch it anew"
+        )
+    return names
 
 
 def _some(names: Collection[str]) -> str:

@@ -9,6 +9,7 @@ from sluicegate.engine.settings import ModelSettings
 from sluicegate.plugins.errors import ConfigurationError
 
 WEIGHTS = ("*.safetensors", "*.bin", "*.gguf")
+READ = ("*.json", "*.jinja", "*.safetensors", "*.bin", "*.model", "*.txt", "*.tiktoken")
 TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.tiktoken")
 WHAT_TO_NAME = "name a folder with config.json, safetensors weights and a tokenizer, a name on the hub, or a GGUF file"
 
@@ -54,19 +55,29 @@ def _check(name: str, *, adapter: bool = False) -> None:
         raise ConfigurationError(f"the model folder {name!r} cannot be read: {error.strerror or error}") from error
 
 
+def irregular_files(folder: Path) -> list[str]:
+    """Return the names of a checkpoint's entries that are no files, though they are named as such: pipes, from which
+    reading never returns, folders, links to nothing. A link to a file is one: the hub's cache is made of them."""
+    return sorted(path.name for kind in READ for path in folder.glob(kind) if not path.is_file())
+
+
 def _is_path(name: str) -> bool:
     """Return whether `name` is a path rather than a name on the hub (`owner/name`)."""
     return name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
 
 
 def _check_folder(name: str, path: Path, described: str) -> None:
+    if odd := irregular_files(path):
+        raise ConfigurationError(
+            f"{odd[0]} of the model folder {name!r} is no file (a pipe, a folder, or a link to nothing); copy it there"
+        )
     if not (path / described).is_file():
         other = "; it holds a LoRA adapter: name it as `adapter`, or with a `base`"
         more = other if described == "config.json" and (path / "adapter_config.json").is_file() else f"; {WHAT_TO_NAME}"
         raise ConfigurationError(f"the folder {name!r} has no {described}{more}")
     try:
         config = json.loads((path / described).read_text("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{described} of the model folder {name!r} is not JSON: {error}") from error
     if not isinstance(config, dict) or (described == "config.json" and "model_type" not in config):
         raise ConfigurationError(

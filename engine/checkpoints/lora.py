@@ -22,6 +22,9 @@ from sluicegate.plugins import ModelLoadError
 
 _PREFIX = "base_model.model."
 _FACTOR = re.compile(r"(?P<module>.+)\.lora_(?P<side>A|B|embedding_A|embedding_B)(\.weight)?")
+_USES = ("use_rslora", "use_dora", "use_qalora", "use_cache")
+_CONFIGS = ("megatron_config", "loftq_config", "eva_config", "corda_config", "runtime_config", "lora_ga_config")
+_ABSURD = 1e20
 _CHANGES_THE_BASE = ("pissa", "olora", "corda", "loftq")
 """Initialisations that take a part out of the base weights: such factors are wrong beside unchanged weights."""
 
@@ -84,13 +87,14 @@ def _config(folder: Path) -> dict[str, Any]:
         )
     try:
         config: Any = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelLoadError(f"adapter_config.json of the adapter {str(folder)!r} is not JSON: {error}") from error
     if not isinstance(config, dict):
         raise ModelLoadError(f"adapter_config.json of the adapter {str(folder)!r} is no JSON object")
     if config.get("peft_type") != "LORA":
         raise ModelLoadError(f"the adapter {str(folder)!r} is of type {config.get('peft_type')}; only LORA is served")
     refused = {
+        **{name: value for name, value in config.items() if _is_strange(name)},
         "use_dora": config.get("use_dora"),
         "bias": config.get("bias", "none") != "none",
         "lora_bias": config.get("lora_bias"),
@@ -109,6 +113,12 @@ def _config(folder: Path) -> dict[str, Any]:
         )
     _check_numbers(config, folder)
     return config
+
+
+def _is_strange(name: str) -> bool:
+    """Return whether a field may change what an adapter computes in a way that is not known here. Fields that say how
+    it was trained do not."""
+    return (name.startswith("use_") and name not in _USES) or (name.endswith("_config") and name not in _CONFIGS)
 
 
 def _check_numbers(config: dict[str, Any], folder: Path) -> None:
@@ -145,10 +155,18 @@ def _factors(module: Any, folder: Path) -> dict[str, dict[str, Tensor]]:
         refuse_no_numbers(name, tensor, str(folder))
         if _is_the_models_own(module, name.removeprefix(_PREFIX), tensor):
             continue
+        if not tensor.is_floating_point() or tensor.itemsize < 2 or tensor.ndim != 2:
+            raise ModelLoadError(
+                f"the adapter {str(folder)!r} holds {name!r} as {list(tensor.shape)} numbers in {tensor.dtype}; "
+                "expected a matrix in float32 or half precision"
+            )
         match = _FACTOR.fullmatch(name.removeprefix(_PREFIX))
         if match is None:
             raise ModelLoadError(f"the adapter {str(folder)!r} holds {name!r}, which is no factor of a LoRA; refused")
-        found.setdefault(match["module"], {})[match["side"].removeprefix("embedding_")] = tensor
+        pair, side = found.setdefault(match["module"], {}), match["side"].removeprefix("embedding_")
+        if side in pair:
+            raise ModelLoadError(f"the adapter {str(folder)!r} holds lora_{side} of {match['module']!r} twice")
+        pair[side] = tensor
     return found
 
 
@@ -174,6 +192,8 @@ def _pair(module: Any, name: str, pair: dict[str, Tensor], config: dict[str, Any
             f"the adapter {str(folder)!r} changes {name!r}, a {type(target).__name__}; only linear layers and "
             "embeddings can be changed"
         )
+    if not len(pair["A"]):
+        raise ModelLoadError(f"the adapter {str(folder)!r} changes {name!r} with rank 0, so not at all; leave it out")
     down, up = pair["A"].float(), pair["B"].float() * _scale(name, len(pair["A"]), config)
     if (down.shape[1], len(up)) != widths or len(down) != up.shape[1]:
         raise ModelLoadError(
@@ -185,6 +205,11 @@ def _pair(module: Any, name: str, pair: dict[str, Tensor], config: dict[str, Any
         raise ModelLoadError(
             f"the adapter {str(folder)!r} changes {name!r} with rank {len(down)}, and its adapter_config.json says "
             f"{said}: one of its two files is another adapter's"
+        )
+    if not float(down.abs().max()) * float(up.abs().max()) * len(down) < _ABSURD:
+        raise ModelLoadError(
+            f"the adapter {str(folder)!r} changes {name!r} by numbers beyond {_ABSURD:g}, its scale included; it is "
+            "damaged, or its lora_alpha is wrong"
         )
     return LowRank(down.contiguous(), up.contiguous())
 

@@ -11,7 +11,6 @@ AWQ (Lin et al., 2023; version `gemm`): codes of 4 bits and zeros lie along the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +19,7 @@ import torch
 from torch import Tensor
 
 from sluicegate.engine.checkpoints.fitting import INDEX, indexed_files
+from sluicegate.engine.checkpoints.stored_tensors import stored_tensors
 from sluicegate.engine.cpu.packing import Packed, fits_four, pack_codes
 from sluicegate.plugins import ModelLoadError
 
@@ -116,26 +116,26 @@ def read_packed(
     """
     state: dict[str, Tensor] = {}
     known: dict[str, Packed] = {}
-    with ExitStack() as opened:
-        tensors = _Tensors.of(folder, where, opened)
-        for name in tensors.names:
-            layer, _, part = name.rpartition(".")
-            if f"{layer}.qweight" not in tensors.names or part not in _PARTS:
-                state[name] = tensors.read(name)
-            elif part == "qweight":
-                codes = _codes(scheme, {part: tensors.get(f"{layer}.{part}") for part in _PARTS}, layer, where)
-                whole = codes.whole()
-                state[f"{layer}.weight"] = whole.to(codes.scales.dtype) if half else whole
-                if keep_four and (packed := codes.packed()) is not None:
-                    known[layer] = packed
-    if not any(name.endswith(".qweight") for name in tensors.names):
+    tensors = stored_tensors(_files(folder, where), where)
+    for name, one in tensors.items():
+        layer, _, part = name.rpartition(".")
+        if f"{layer}.qweight" not in tensors or part not in _PARTS:
+            state[name] = one.read()
+        elif part == "qweight":
+            parts = {part: tensors[found].read() for part in _PARTS if (found := f"{layer}.{part}") in tensors}
+            codes = _codes(scheme, parts, layer, where)
+            whole = codes.whole()
+            state[f"{layer}.weight"] = whole.to(codes.scales.dtype) if half else whole
+            if keep_four and (packed := codes.packed()) is not None:
+                known[layer] = packed
+    if not any(name.endswith(".qweight") for name in tensors):
         raise ModelLoadError(f"{where!r} says that it is quantised with {scheme.method}, but none of its layers is")
     return state, known
 
 
-def _codes(scheme: Scheme, parts: Mapping[str, Tensor | None], layer: str, where: str) -> Codes:
+def _codes(scheme: Scheme, parts: Mapping[str, Tensor], layer: str, where: str) -> Codes:
     """Unpack one layer. Raises `ModelLoadError` where its parts do not fit together."""
-    words, zeros, scales, order = (parts[part] for part in _PARTS)
+    words, zeros, scales, order = (parts.get(part) for part in _PARTS)
     if words is None or zeros is None or scales is None or words.dtype != torch.int32 or zeros.dtype != torch.int32:
         raise ModelLoadError(f"{where!r}: {layer!r} lacks qzeros or scales, or they are not packed in int32")
     if scheme.method == "awq":
@@ -152,7 +152,7 @@ def _codes(scheme: Scheme, parts: Mapping[str, Tensor | None], layer: str, where
     order = (torch.arange(k) // size if order is None or scheme.method == "awq" else order).long()
     fits = scales.shape == shifts.shape == (groups, n) and order.shape == (k,) and int(order.min()) >= 0
     if not fits or int(order.max()) >= groups:
-        shapes = {name: tuple(part.shape) for name, part in parts.items() if part is not None}
+        shapes = {name: tuple(part.shape) for name, part in parts.items()}
         raise ModelLoadError(
             f"{where!r}: the parts of {layer!r} do not fit together as {scheme.bits} bits of {scheme.method}: "
             f"{shapes}; the file is damaged, or packed in another way than its quantization_config says"
@@ -180,35 +180,6 @@ def _awq_order(numbers: Tensor) -> Tensor:
     found: Tensor = torch.empty_like(numbers).unflatten(1, (-1, 8))
     found[:, :, torch.tensor(_AWQ_ORDER)] = numbers.unflatten(1, (-1, 8))
     return found.flatten(1)
-
-
-@dataclass(frozen=True, slots=True)
-class _Tensors:
-    """The tensors of all safetensors files of a checkpoint, read one by one."""
-
-    files: dict[str, Any]
-    """By the tensor's name."""
-
-    @classmethod
-    def of(cls, folder: Path, where: str, opened: ExitStack) -> _Tensors:
-        from safetensors import safe_open
-
-        files: dict[str, Any] = {}
-        for path in _files(folder, where):
-            file = opened.enter_context(safe_open(path, framework="pt"))
-            files.update(dict.fromkeys(file.keys(), file))
-        return cls(files)
-
-    @property
-    def names(self) -> Mapping[str, Any]:
-        return self.files
-
-    def read(self, name: str) -> Tensor:
-        found: Tensor = self.files[name].get_tensor(name)
-        return found
-
-    def get(self, name: str) -> Tensor | None:
-        return self.read(name) if name in self.files else None
 
 
 def _files(folder: Path, where: str) -> list[Path]:

@@ -101,17 +101,29 @@ class FileTensor(LazyTensor):
 
 
 def stored_tensors(paths: list[Path], where: str) -> dict[str, LazyTensor]:
-    """Return lazy tensors of safetensors files by name. Raises `ModelLoadError` for a damaged file."""
+    """Return lazy tensors of safetensors files by name. Raises `ModelLoadError` for a damaged file, or a tensor that
+    two files hold with different numbers."""
     found: dict[str, LazyTensor] = {}
     for path in paths:
         try:
-            found.update(_tensors_of(path))
-        except (ValueError, KeyError, TypeError, OSError) as error:
+            tensors = list(_tensors_of(path))
+        except (ValueError, KeyError, TypeError, OSError, RecursionError, OverflowError) as error:
             raise ModelLoadError(
                 f"{where!r}: {path.name} is no whole safetensors file ({error}); its download or copy was not "
                 "finished, or it is damaged. Fetch it anew"
             ) from error
+        for name, tensor in tensors:
+            if name in found and not _same(found[name], tensor):
+                raise ModelLoadError(
+                    f"{where!r} holds {name!r} twice, with other numbers in {path.name} than in a file before it; one "
+                    "of the files is another checkpoint's. Fetch the folder anew"
+                )
+            found.setdefault(name, tensor)
     return found
+
+
+def _same(one: LazyTensor, other: LazyTensor) -> bool:
+    return (one.shape, one.dtype) == (other.shape, other.dtype) and torch.equal(one.read(), other.read())
 
 
 def has_halves(tensors: Mapping[str, LazyTensor]) -> bool:
@@ -119,24 +131,54 @@ def has_halves(tensors: Mapping[str, LazyTensor]) -> bool:
     return any(fits_halves(one.shape, one.dtype) for one in tensors.values())
 
 
-def _tensors_of(path: Path) -> Iterator[tuple[str, LazyTensor]]:
+def _tensors_of(path: Path) -> Iterator[tuple[str, FileTensor]]:
+    """Yield the tensors of a file by name. As in the format's own reader, each byte of data is one tensor's: with gaps
+    or overlaps the header belongs to other data. Raises `ValueError` and what `json` and `mmap` raise."""
+    if not path.is_file():
+        raise ValueError("it is no regular file, or a link to nothing")
     with path.open("rb") as file:
         held = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     length = int.from_bytes(held[:8], "little")
     if not 0 < length <= len(held) - 8:
         raise ValueError(f"its header should have {length} bytes, the file has {len(held)}")
-    header = json.loads(held[8 : 8 + length])
+    header = json.loads(held[8 : 8 + length].decode(), object_pairs_hook=_without_repetition)
+    if not isinstance(header, dict):
+        raise ValueError(f"its header is a {type(header).__name__}, not an object")
     header.pop("__metadata__", None)
-    for name, about in header.items():
-        yield name, _tensor(name, about, held, 8 + length)
+    base = end = 8 + length
+    for name, about in sorted(header.items(), key=lambda item: _offsets(*item)):
+        first, last = _offsets(name, about)
+        if base + first != end:
+            raise ValueError(f"{name} begins at {base + first}, and the tensor before it ends at {end}")
+        end = base + last
+        yield name, _tensor(name, about, held, base)
+    if end != len(held):
+        raise ValueError(f"its tensors end at {end}, the file has {len(held)} bytes")
 
 
-def _tensor(name: str, about: Mapping[str, Any], held: mmap.mmap, base: int) -> LazyTensor:
-    first, last = about["data_offsets"]
-    shape = tuple(int(size) for size in about["shape"])
-    dtype = _DTYPES.get(about["dtype"])
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"its header has {next(name for name in names if names.count(name) > 1)!r} twice")
+    return found
+
+
+def _offsets(name: str, about: Any) -> tuple[int, int]:
+    """Return where a tensor's data begins and ends, counted from the end of the header."""
+    found = about.get("data_offsets") if isinstance(about, dict) else None
+    if not isinstance(found, list) or len(found) != 2 or any(type(at) is not int or at < 0 for at in found):
+        raise ValueError(f"{name} has no data_offsets")
+    return found[0], found[1]
+
+
+def _tensor(name: str, about: Mapping[str, Any], held: mmap.mmap, base: int) -> FileTensor:
+    first, last = _offsets(name, about)
+    shape, dtype = about["shape"], _DTYPES.get(str(about["dtype"]))
     if dtype is None:
         raise ValueError(f"{name} is in {about['dtype']}, which is not known here")
-    if not 0 <= first <= last <= len(held) - base or last - first != prod(shape) * dtype.itemsize:
+    if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in shape):
+        raise ValueError(f"{name} has the shape {shape}")
+    if not first <= last <= len(held) - base or last - first != prod(shape) * dtype.itemsize:
         raise ValueError(f"{name} should have {last - first} bytes at {base + first}, the file has {len(held)}")
-    return FileTensor(shape, dtype, held, base + first)
+    return FileTensor(tuple(shape), dtype, held, base + first)

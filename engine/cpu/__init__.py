@@ -16,6 +16,7 @@ from sluicegate.engine.cpu.small_layers import (
     weight_count,
     weight_tensors,
     whole_weights,
+    zero_weights,
 )
 from sluicegate.engine.cpu.table_builder import FAMILIES
 from sluicegate.engine.cpu.wanted_logits import WantedLogits
@@ -52,4 +53,5 @@ __all__ = [
     "weight_count",
     "weight_tensors",
     "whole_weights",
+    "zero_weights",
 ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sluicegate.engine.cpu.block_packing import empty_blocks, fill_blocks, widen_blocks
+from sluicegate.engine.cpu.block_packing import BLOCK_NAMES, empty_blocks, fill_blocks, half_scales, widen_blocks
 from sluicegate.engine.cpu.kernels.block_products import BLOCK_FORMS, BLOCK_OUTPUTS
 from sluicegate.engine.cpu.kernels.machine import LANES
 from sluicegate.engine.cpu.kernels.panel_products import OUTPUTS
@@ -35,6 +35,16 @@ class Packed:
         return self.data.nbytes + self.scales.nbytes
 
 
+def is_zero(packed: Packed) -> bool:
+    """Return whether a weight holds zeros alone. A scale is as large as its largest number; that of none is tiny."""
+    if packed.form in _HALVES.values():
+        return not bool(packed.data.any())
+    scales = half_scales(packed.form, packed.scales) if packed.form in BLOCK_NAMES.values() else packed.scales
+    return bool((scales.abs() <= NOTHING).all())
+
+
+NOTHING = 1e-30
+"""Scale of a row of zeros in 8 bits, by which they can be divided."""
 _HALVES = {torch.bfloat16: BF16, torch.float16: F16}
 HALF_NAMES = {"BF16": BF16, "F16": F16}
 """Forms by ggml's names."""
@@ -150,7 +160,7 @@ def _in_panels(codes: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
 
 def _pack8(weight: Tensor) -> tuple[Tensor, Tensor]:
     """Pack `weight` [n, k] with a scale for each output; the largest weight becomes 127."""
-    scales = (weight.abs().amax(1) / 127).clamp_min(1e-30)
+    scales = (weight.abs().amax(1) / 127).clamp_min(NOTHING)
     data = torch.full((len(weight), padded(weight.shape[1])), 128, dtype=torch.uint8)
     data[:, : weight.shape[1]] = (weight / scales[:, None]).round_().add_(128).to(torch.uint8)
     return data, scales.contiguous()

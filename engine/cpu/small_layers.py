@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from sluicegate.engine.cpu.kernels.products_by_form import READ_AS_THEY_ARE
 from sluicegate.engine.cpu.kernels.small_products import EIGHT
-from sluicegate.engine.cpu.packing import Packed, pack, pack_runs, unpack
+from sluicegate.engine.cpu.packing import Packed, is_zero, pack, pack_runs, unpack
 from sluicegate.engine.cpu.shared_products import multiply
 
 Runs = Callable[[Tensor], Iterable[tuple[int, Tensor]]]
@@ -225,6 +225,13 @@ def kept_forms(module: Any) -> Counter[int]:
     return Counter(packed.form for packed in {id(packed): packed for packed in _all_packed(module)}.values())
 
 
+def zero_weights(module: Any) -> list[str]:
+    """Return the names of matrices that hold zeros alone."""
+    kept = ((name, packed) for name, part in module.named_modules() for packed in _packed_in(part))
+    plain = ((name, one) for name, one in module.named_parameters() if one.ndim > 1 and not one.is_meta)
+    return [name for name, one in plain if not bool(one.any())] + [name for name, one in kept if is_zero(one)]
+
+
 def weight_bytes(module: Any) -> int:
     """Return the bytes of all weights, counting shared tensors once."""
     return sum({tensor.data_ptr(): tensor.nbytes for tensor in weight_tensors(module)}.values())
@@ -241,10 +248,15 @@ def weight_tensors(module: Any) -> Iterator[Tensor]:
 
 def _all_packed(module: Any) -> Iterator[Packed]:
     for part in module.modules():
-        if isinstance(part, CpuSmallLinear | SmallEmbedding):
-            yield part.packed
-        elif isinstance(part, SmallExperts):
-            yield from (*part.up, *part.down)
+        yield from _packed_in(part)
+
+
+def _packed_in(part: Any) -> Iterator[Packed]:
+    """Yield what a layer itself keeps packed."""
+    if isinstance(part, CpuSmallLinear | SmallEmbedding):
+        yield part.packed
+    elif isinstance(part, SmallExperts):
+        yield from (*part.up, *part.down)
 
 
 def weight_count(module: Any) -> int:

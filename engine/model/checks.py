@@ -44,6 +44,8 @@ _ATTENDING = {"full_attention", "sliding_attention", "chunked_attention"}
 _STATELESS = {"mlp", "moe"}
 """Kinds of layers that keep nothing, where a configuration counts them as layers of their own."""
 _SERVED_LAYERS = _ATTENDING | _STATELESS | {"linear_attention", "conv", "hybrid"}
+_EVEN = 1e-6
+"""Largest difference of logits, relative to the largest, that is no difference."""
 _SHORT_WINDOW = 64
 """Windows up to this are crossed by the trial; longer ones are believed when the model code passes them on."""
 
@@ -129,6 +131,7 @@ def verify(
     ids = _trial_ids(config, module.device)
     if expected is None:
         expected = _by_itself(module, ids, where)
+    _refuse_mute(expected, where)
     _switch(module)
     with finding_rowwise_layers(module, len(ids)) as rowwise:
         layers, states = _layer_shapes(module, config, ids, where)
@@ -173,10 +176,25 @@ def _trial_ids(config: Any, device: torch.device) -> Tensor:
 def _by_itself(module: Any, ids: Tensor, where: str) -> Tensor:
     """Return logits [T, V] float32 of `ids` [T] with the model's own attention. Raises `ModelLoadError`."""
     try:
-        logits: Tensor = module(input_ids=ids.unsqueeze(0), use_cache=False).logits[0]
+        logits: Tensor = module(input_ids=ids.unsqueeze(0), use_cache=False).logits[0].float()
     except Exception as error:
         raise ModelLoadError(f"{where!r}: {type(module).__name__} cannot run {len(ids)} tokens: {error}") from error
-    return logits.float()
+    return logits
+
+
+def _refuse_mute(logits: Tensor, where: str) -> None:
+    """Raise `ModelLoadError` if the trial's logits [T, V] are no numbers, or the same for every token."""
+    if not bool(logits.isfinite().all()):
+        raise ModelLoadError(
+            f"{where!r}: the model's own code computes logits that are NaN or infinite; its weights are damaged or too "
+            "large for their dtype, or a number in its config.json is wrong. Take another copy of it"
+        )
+    spread = float((logits.amax(-1) - logits.amin(-1)).max())
+    if spread <= _EVEN * float(logits.abs().max()):
+        raise ModelLoadError(
+            f"{where!r}: the model gives every token the same logit, whatever it reads; its weights are zero, constant "
+            "or of absurd size. Was its download finished? Fetch it anew"
+        )
 
 
 def _layer_shapes(
@@ -223,7 +241,7 @@ def _in_steps(module: Any, ids: Tensor, layers: tuple[LayerShape, ...], states: 
     pool = KVPool(layers, blocks, _BLOCK_SIZE, module.dtype, ids.device)
     kept = StatePool(states, 1, ids.device) if states else None
     table = np.arange(blocks)[::-1].copy()
-    cuts = [0, total // 2, total - 1, total]
+    cuts = sorted({0, total // 2, total - 1, total})
     parts = []
     for start, end in pairwise(cuts):
         stretch = TokenSpan(start, end - start, table[: -(-end // _BLOCK_SIZE)])

@@ -22,6 +22,7 @@ from sluicegate.engine.checkpoints.fitting import (
 )
 from sluicegate.engine.checkpoints.guard_heads import give_guard, is_token_guard, take_guard
 from sluicegate.engine.checkpoints.mtp_layers import mtp_names
+from sluicegate.engine.checkpoints.plausible import refuse_codes, refuse_oversized
 from sluicegate.engine.checkpoints.progress import hushed, report
 from sluicegate.engine.checkpoints.quantised import fields_of, reads, whole_tensors
 from sluicegate.engine.checkpoints.stand_ins import ExpertStandIn
@@ -73,7 +74,9 @@ def module_of(
     if fields and reads(fields, where):
         tensors = whole_tensors(tensors, fields, where)
         del config.quantization_config
+    refuse_codes(tensors, where)
     guard = take_guard(tensors, config, where) if is_token_guard(config) else None
+    refuse_oversized((one.shape for one in tensors.values()), config, where)
     kind = _dtype(dtype, config, tensors)
     if shard is not None:
         module = _sharded(tensors, config, kind, where, shard)
@@ -111,6 +114,7 @@ def dense_module_of(
     """Return a decoder of our own code, in float32, with the tensors of `files`; `form` and `halves`: as in
     `module_of`. Raises `NotDenseError` where tensors are not such a decoder's."""
     tensors = stored_tensors(files, where)
+    refuse_codes(tensors, where)
     made: DenseDecoder
     if form is not None:
         made = _rounded(tensors, config, torch.float32, where, form, heads)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,28 +14,26 @@ import torch
 
 from sluicegate.engine.checkpoints.digests import file_digest, folder_digest
 from sluicegate.engine.checkpoints.draft_heads import load_heads
-from sluicegate.engine.checkpoints.generation_config import draw_defaults, end_tokens
+from sluicegate.engine.checkpoints.folders import irregular_files
+from sluicegate.engine.checkpoints.generation_config import draw_defaults, end_tokens, what_is_unheeded, what_never_ends
+from sluicegate.engine.checkpoints.gguf.files import GgufFile
+from sluicegate.engine.checkpoints.gguf.metadata import what_cuts_texts
 from sluicegate.engine.checkpoints.lora import LowRank, adapter_folder, merge_adapter, read_adapter
 from sluicegate.engine.checkpoints.progress import OnProgress, reporting, watching
 from sluicegate.engine.cpu import (
-    BLOCK_NAMES,
     EIGHT,
     FAMILIES,
     FOUR,
-    HALF_NAMES,
     MOST_RANK,
     Packed,
     factor_table,
-    kept_forms,
     rounds_activations,
     settle_beside,
     shrink_module,
-    weight_count,
     weight_tensors,
-    whole_weights,
 )
 from sluicegate.engine.cuda.memory import fitting, usable_device
-from sluicegate.engine.memory.states import StateShape, state_bytes
+from sluicegate.engine.failures import typed_loading
 from sluicegate.engine.model.checks import own_logits, trusted, usable_context, verify
 from sluicegate.engine.model.dense import NotDenseError
 from sluicegate.engine.model.few_threads import least_parameters, threads_for
@@ -44,6 +41,7 @@ from sluicegate.engine.model.files import weight_files
 from sluicegate.engine.model.kept_load import KeptLoad, keep_load, load_key, load_of, loads_folder, read_load
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import GuardModel, LoadedModel
+from sluicegate.engine.model.notes import what_is_in_blocks, what_is_kept, what_is_whole, what_is_zero
 from sluicegate.engine.model.reading import read_kept, read_pretrained
 from sluicegate.engine.parallel.shard import Shard
 from sluicegate.engine.settings import GgufKind, WeightsKind
@@ -51,7 +49,6 @@ from sluicegate.engine.text.detokenizer import Detokenizer
 from sluicegate.plugins import ModelLoadError
 
 BUNDLED = "bundled"
-_LOG = logging.getLogger(__name__)
 ENGINE = Path(__file__).parents[1]
 
 
@@ -88,7 +85,8 @@ def load_model(
     asked = _Asked(
         where, name, version, dtype, usable_device(device, where), adapter, weights, gguf, on_progress, shard, proves
     )
-    with fitting(f"{where!r}"), threads_for(least_parameters(Path(where))):
+    _refuse_irregular(where)
+    with fitting(f"{where!r}"), threads_for(least_parameters(Path(where))), typed_loading(where):
         if (key := _key_of_load(asked)) is None:
             return _loaded(asked)
         folder = loads_folder()
@@ -98,6 +96,15 @@ def load_model(
             except (ModelLoadError, NotDenseError, ValueError) as error:
                 folder.discard(key, f"is not what {name!r} is ({error})")
         return _loaded(asked, keep=partial(keep_load, folder, key))
+
+
+def _refuse_irregular(where: str) -> None:
+    """Raise `ModelLoadError` for a folder with pipes or dangling links named as a checkpoint's files."""
+    folder = Path(where)
+    if folder.is_dir() and (odd := irregular_files(folder)):
+        raise ModelLoadError(
+            f"{odd[0]} of {where!r} is no file (a pipe, a folder, or a link to nothing); copy it there, or remove it"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +179,12 @@ def _loaded(
         kept_as = f"{kept_as} {weights}"
     elif rounded:
         kept_as = f"{kept_as} blocks"
+    ends, odd = end_tokens(module, tokenizer, vocab_size, where)
+    notes += what_never_ends(odd) + what_is_zero(module, name)
+    if where.endswith(".gguf"):
+        notes += what_cuts_texts(GgufFile(Path(where), where))
+    else:
+        notes += what_is_unheeded(checkpoint_folder(where))
     settle_beside(weight_tensors(module))
     digest = folder_digest(checkpoint_folder(where), kept_as + merged + file_digest(where))
     return kind(
@@ -179,7 +192,7 @@ def _loaded(
         version=f"{asked.version}+{digest}" if asked.version else digest,
         context_length=usable_context(text_config, where),
         vocab_size=vocab_size,
-        eos_token_ids=end_tokens(module, tokenizer),
+        eos_token_ids=ends,
         tokenizer=tokenizer,
         usable_vocab=min(vocab_size, 1 + max(tokenizer.get_vocab().values())),
         default_temperature=temperature,
@@ -229,45 +242,6 @@ def _shrink(module: Any, weights: WeightsKind, where: str, known: Mapping[str, P
             + "take 'int8', leave out dtype and device, or serve it with weights = 'full'"
         )
     shrink_module(module, EIGHT if weights == "int8" else FOUR, known)
-
-
-def what_is_whole(module: Any, weights: WeightsKind, name: str) -> tuple[str, ...]:
-    """Return a sentence on matrices that were not rounded, and log it as a warning; () if they are at most 1 % of the
-    weights."""
-    kept = whole_weights(module)
-    share = sum(kept.values()) / max(1, weight_count(module))
-    if share <= 0.01:  # routers may stay
-        return ()
-    note = (
-        f"weights = {weights!r} left {100 * share:.0f} % of the weights in full precision, in {len(kept)} "
-        f"{'matrix' if len(kept) == 1 else 'matrices'} such as {max(kept, key=kept.__getitem__)}"
-    )
-    _LOG.warning("%s: %s", name, note)
-    return (note,)
-
-
-def what_is_in_blocks(module: Any) -> tuple[str, ...]:
-    """Return a sentence on the stored formats of a GGUF file's matrices, and the share in full precision."""
-    forms = kept_forms(module)
-    if not forms:
-        return ("its GGUF file was widened: all weights are in full precision",)
-    names = {form: name for name, form in (*BLOCK_NAMES.items(), *HALF_NAMES.items())}
-    counts = " and ".join(f"{count} in {names[form]}" for form, count in sorted(forms.items()))
-    whole = sum(whole_weights(module).values()) / max(1, weight_count(module))
-    rest = f"; {100 * whole:.0f} % of the weights are in full precision" if whole > 0.01 else ""
-    return (f"matrices are kept as its GGUF file has them: {counts}{rest}",)
-
-
-def what_is_kept(states: tuple[StateShape, ...], name: str) -> tuple[str, ...]:
-    """Return a sentence on the memory of recurrent states, and log it; () for a model without them."""
-    if not states:
-        return ()
-    note = (
-        f"has recurrent layers: {state_bytes(states):,} bytes are kept of each sequence that runs, and of prompts as "
-        "far as the cache has room, for those that begin alike; nothing is guessed ahead"
-    )
-    _LOG.info("%s %s", name, note)
-    return (note,)
 
 
 def _bundled() -> str:

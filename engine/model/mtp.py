@@ -8,7 +8,6 @@ and tried as such. Embeddings and vocabulary are the model's, unless the checkpo
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from pathlib import Path
@@ -18,8 +17,9 @@ import torch
 from torch import Tensor
 
 from sluicegate.engine.attention.paged import AttentionStep, running
-from sluicegate.engine.checkpoints.fitting import INDEX, refuse_damaged, refuse_misnumbered, refuse_no_numbers
+from sluicegate.engine.checkpoints.fitting import refuse_damaged, refuse_misnumbered, refuse_no_numbers
 from sluicegate.engine.checkpoints.mtp_layers import EMBEDDING, HEAD, JOIN, STATE_NORM, TOKEN_NORM, MtpLayer, find_mtp
+from sluicegate.engine.checkpoints.plausible import refuse_codes
 from sluicegate.engine.checkpoints.quantised import fields_of, reads, whole_tensors
 from sluicegate.engine.checkpoints.stored_tensors import LazyTensor, stored_tensors
 from sluicegate.engine.cpu import rounds_activations
@@ -112,10 +112,6 @@ def mtp_note(where: str, folder: Path, main: Any, *, used: bool) -> tuple[str, .
 
 def _names(folder: Path, where: str) -> list[str]:
     """Return the names of a checkpoint's tensors."""
-    if where.endswith(".gguf"):
-        return []
-    if (folder / INDEX).exists():
-        return list(json.loads((folder / INDEX).read_text("utf-8"))["weight_map"])
     return list(stored_tensors(_files(folder, where), where))
 
 
@@ -138,6 +134,7 @@ def _plain_config(folder: Path, where: str) -> Any:
 def _head(found: MtpLayer, tensors: Mapping[str, LazyTensor], config: Any, main: Any, where: str) -> MtpHead:
     named = f"{where} (its MTP layer)"
     own = {ours: tensors[name] for name, ours in found.names.items() if name in tensors}
+    refuse_codes(own, named)
     refuse_misnumbered(own, config, named)
     width = config.hidden_size
     shapes = dict(zip(_BEFORE, ((width,), (width,), (width, 2 * width)), strict=True))

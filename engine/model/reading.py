@@ -14,7 +14,7 @@ from sluicegate.engine.attention.latent_layers import serve_latent
 from sluicegate.engine.attention.recurrent_layers import serve_recurrent
 from sluicegate.engine.attention.shared_layers import serve_shared_attention
 from sluicegate.engine.checkpoints.fitting import refuse_damaged, refuse_missing_files, refuse_unfitting
-from sluicegate.engine.checkpoints.gguf_files import (
+from sluicegate.engine.checkpoints.gguf.files import (
     GgufFile,
     places_of,
     refuse_skipped,
@@ -22,9 +22,17 @@ from sluicegate.engine.checkpoints.gguf_files import (
     scale_positions,
     size_experts,
 )
+from sluicegate.engine.checkpoints.gguf.metadata import heed_fields, refuse_misplaced, refuse_strange_ids
+from sluicegate.engine.checkpoints.gguf.tensors import gguf_tensors
 from sluicegate.engine.checkpoints.guard_heads import is_token_guard
 from sluicegate.engine.checkpoints.mtp_layers import mtp_names
 from sluicegate.engine.checkpoints.packed import Scheme, read_packed, scheme_of
+from sluicegate.engine.checkpoints.plausible import (
+    refuse_codes,
+    refuse_oversized,
+    refuse_pickled_codes,
+    refuse_positions,
+)
 from sluicegate.engine.checkpoints.quantised import fields_of, reads
 from sluicegate.engine.cpu import (
     EIGHT,
@@ -34,7 +42,6 @@ from sluicegate.engine.cpu import (
 from sluicegate.engine.model.checks import refuse_config
 from sluicegate.engine.model.dense import DenseConfig, DenseDecoder
 from sluicegate.engine.model.files import dense_module_of, module_from, module_of, weight_files
-from sluicegate.engine.model.gguf_tensors import gguf_tensors
 from sluicegate.engine.model.kept_load import KeptLoad
 from sluicegate.engine.parallel.shard import Shard
 from sluicegate.engine.parallel.split import refuse_unsplittable
@@ -53,6 +60,7 @@ def read_kept(
 ) -> tuple[DenseConfig, FastTokenizer, DenseDecoder, dict[str, Packed]]:
     """Read a checkpoint as `read_pretrained` does, but from a cached load and without importing `transformers`. Raises
     `NotDenseError`, `ValueError` and `ModelLoadError`."""
+    refuse_positions(kept.config, where)
     form = _FORMS.get(weights) if as_read else None
     halves = as_read and weights == "full" and dtype is None
     module = dense_module_of(weight_files(Path(where), where), kept.config, kept.heads, where, form, halves)
@@ -82,18 +90,24 @@ def read_pretrained(
     `as_read`: round weights, or keep stored formats, while reading where possible. Raises `ModelLoadError`.
     """
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import cached_file
 
     place, more = _place(where)
     try:
         refuse_missing_files(Path(place), where)
         config = config_of(place, **more)
         refuse_config(config, where)
+        refuse_positions(config.get_text_config(decoder=True), where)
         if shard is not None:
             _refuse_unsharded(config, where, shard.size)
         file = GgufFile(Path(where), where) if where.endswith(".gguf") else None
         if file is not None:
+            refuse_misplaced(file)
+            refuse_strange_ids(file)
             scale_positions(config, file)
+            refuse_positions(config.get_text_config(decoder=True), where)
             size_experts(config, file)
+            heed_fields(config, file)
         tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False, **more)
         refuse_malformed(tokenizer.chat_template, where)
         kind = _dtype(dtype, device)
@@ -108,6 +122,8 @@ def read_pretrained(
         elif file is not None and (tensors := gguf_tensors(file, config)) is not None:
             module = module_from(tensors, config, kind, where, form, wide and gguf == "blocks", halves)
         else:
+            if is_pickled := file is None and not fields_of(config):
+                refuse_pickled_codes(Path(where), where)
             module, found = AutoModelForCausalLM.from_pretrained(
                 place,
                 config=config,
@@ -119,6 +135,8 @@ def read_pretrained(
                 **more,
             )
             refuse_unfitting(found, where, type(module).__name__)
+            if is_pickled and not Path(where).is_dir():  # what was fetched only now
+                refuse_pickled_codes(Path(str(cached_file(where, "config.json"))).parent, where)
             if file is not None:
                 refuse_skipped(module, file, places_of(module))
         if file is not None:
@@ -203,6 +221,8 @@ def _from_packed(where: str, config: Any, scheme: Scheme, dtype: Any, keep_four:
     state, known = read_packed(folder, scheme, where, half=dtype != torch.float32, keep_four=keep_four)
     for name in mtp_names(state, config.get_text_config(decoder=True).num_hidden_layers, where):
         del state[name]
+    refuse_codes(state, where)
+    refuse_oversized((tuple(one.shape) for one in state.values()), config, where)
     del config.quantization_config
     kind = AutoModelForCausalLM._model_mapping[type(config)]
     module, found = kind.from_pretrained(

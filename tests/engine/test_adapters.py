@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 from sluicegate.engine import load_model
@@ -116,3 +117,43 @@ def test_an_adapter_of_another_model_is_refused(tiny_folder: Folder, tmp_path: P
         load_model(tiny_folder("llama"), adapter=str(write_adapter(tmp_path / "b", wide, TARGETS["llama"])))
     with pytest.raises(ModelLoadError, match="is no adapter"):
         load_model(tiny_folder("llama"), adapter=str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("config", "change", "message"),
+    [
+        ({}, lambda f: {name: one.int() for name, one in f.items()}, r"numbers in torch\.int32; expected a matrix"),
+        ({}, lambda f: {n: one.to(torch.float8_e4m3fn) for n, one in f.items()}, r"numbers in torch\.float8_e4m3fn"),
+        ({}, lambda f: {name: one.flatten() for name, one in f.items()}, r"as \[\d+\] numbers"),
+        (
+            {},
+            lambda f: f | {n.removeprefix("base_model.model."): 2 * one for n, one in f.items()},
+            r"holds lora_A .*twice",
+        ),
+        (
+            {},
+            lambda f: {n: one[:0] if "A" in n[-10:] else one[:, :0] for n, one in f.items()},
+            r"with rank 0, so not at",
+        ),
+        ({}, lambda f: {name: one * 1e30 for name, one in f.items()}, r"by numbers beyond 1e\+20"),
+        ({"lora_alpha": 1e308}, dict, r"by numbers beyond 1e\+20"),
+        ({"use_bdlora": True}, dict, "uses use_bdlora, which plain LoRA"),
+        ({"arrow_config": {"top_k": 2}}, dict, "uses arrow_config, which plain LoRA"),
+    ],
+)
+def test_factors_that_are_no_factors_are_refused_by_name(
+    config: dict[str, Any], change: Any, message: str, tiny_folder: Folder, tmp_path: Path
+) -> None:
+    """Some were served as their codes, or as the last of two; others failed each request with NaN."""
+    folder = write_adapter(tmp_path / "a", tiny_folder("llama"), TARGETS["llama"], **config)
+    factors = load_file(folder / "adapter_model.safetensors")
+    save_file({n: one.contiguous() for n, one in change(factors).items()}, folder / "adapter_model.safetensors")
+    with pytest.raises(ModelLoadError, match=message):
+        load_model(tiny_folder("llama"), adapter=str(folder))
+
+
+def test_an_adapter_config_nested_without_end_is_refused(tiny_folder: Folder, tmp_path: Path) -> None:
+    folder = write_adapter(tmp_path / "a", tiny_folder("llama"), TARGETS["llama"])
+    (folder / "adapter_config.json").write_text("[" * 100_000)
+    with pytest.raises(ModelLoadError, match=r"adapter_config\.json of the adapter .* is not JSON"):
+        load_model(tiny_folder("llama"), adapter=str(folder))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from sluicegate.engine import Engine, EngineSettings, LoadedModel, ModelSettings, load_model
 from sluicegate.engine.batching.batch import Batch, BatchRow
@@ -101,6 +101,23 @@ def test_heads_beside_a_checkpoint_are_loaded_and_strangers_refused(tmp_path: Pa
     save_file({"weight": torch.zeros(2, 16, 8), "bias": torch.zeros(2, 8)}, folder / "heads.safetensors")
     with pytest.raises(ModelLoadError, match="expected weight"):
         load_heads(folder, model.module)
+
+
+@pytest.mark.parametrize(("change", "told"), [
+    (lambda h: h | {"bias": h["bias"] * float("nan")}, "holds numbers that are NaN"),
+    (lambda h: h | {"weight": h["weight"].index_fill(0, torch.tensor(1), float("inf"))}, "that are infinite"),
+    (lambda h: {name: one.int() for name, one in h.items()}, r"are codes, .*weight \(int32\)"),
+    (lambda h: {name: one.to(torch.float8_e4m3fn) for name, one in h.items()}, r"weight \(float8_e4m3fn\)"),
+    (lambda h: {name: one[:0] for name, one in h.items()}, "k >= 1"),
+    (lambda h: h | {"bias": h["bias"][:1]}, "expected weight"),
+])  # fmt: skip
+def test_heads_that_could_guess_nothing_are_refused(change: Any, told: str, tiny: MakeModel, tmp_path: Path) -> None:
+    """Answers were right with all of these, and a step longer for nothing."""
+    DraftHeads(2, 48).save(tmp_path)
+    path = tmp_path / "heads.safetensors"
+    save_file({name: one.contiguous() for name, one in change(load_file(path)).items()}, path)
+    with pytest.raises(ModelLoadError, match=told):
+        load_heads(tmp_path, tiny("llama").module)
 
 
 async def test_heads_are_taken_from_where_the_operator_says(tiny_folder: Folder, tmp_path: Path) -> None:

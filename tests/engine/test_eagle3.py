@@ -216,6 +216,14 @@ async def test_folders_of_all_forms_are_read_from_where_the_operator_says(form: 
         ({}, {"norm_before_fc": True}, "have norm_before_fc = True, which is not computed"),
         ({}, {"num_hidden_layers": 2}, "have 2 layers"),
         ({}, {"eagle_aux_hidden_state_layer_ids": [2, 16, 29]}, "layers 2, 16, 29 of 3; they are another model's"),
+        ({}, {"eagle_aux_hidden_state_layer_ids": 5}, "states before 5 .*expected three numbers of layers"),
+        ({}, {"eagle_aux_hidden_state_layer_ids": ["1", "2", "1"]}, "expected three numbers of layers"),
+        ({}, {"eagle_aux_hidden_state_layer_ids": [1, 2]}, "states before 2 layers; heads that read 3 are served"),
+        ({}, {"rope_theta": float("nan")}, "rope_theta is nan; expected finite numbers"),
+        ({}, {"rms_norm_eps": float("nan")}, "compute logits that are NaN"),
+        ({"fc.weight": torch.ones(48, 144, dtype=torch.int32)}, {}, r"are codes, .*fc\.weight \(int32\)"),
+        ({"fc.weight": torch.ones(48, 144).to(torch.float8_e4m3fn)}, {}, r"fc\.weight \(float8_e4m3fn\)"),
+        ({"layers.0.self_attn.q_proj.weight": torch.ones(64, 96)}, {}, "hold a tensor under two names"),
     ],
 )
 def test_heads_that_do_not_fit_are_refused(

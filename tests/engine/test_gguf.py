@@ -14,9 +14,9 @@ from transformers import AutoModelForCausalLM
 
 from sluicegate.engine import load_model
 from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.checkpoints.gguf.tensors import GgufTensor
 from sluicegate.engine.cpu import EIGHT, CpuSmallLinear
 from sluicegate.engine.cpu.packing import pack
-from sluicegate.engine.model.gguf_tensors import GgufTensor
 from sluicegate.plugins import ModelLoadError
 from tests.engine.driving import a_job, prompts, run, serving
 from tests.engine.gguf_files import random_blocks, widened_slowly, write_gguf
@@ -148,7 +148,7 @@ def test_a_file_is_rounded_some_rows_at_a_time_and_no_matrix_is_read_whole(
     folder = save_tiny(tmp_path, family, head_dim=12, tie_word_embeddings=False)
     (tmp_path / "gguf").mkdir()
     file = write_gguf(folder, tmp_path / "gguf" / "tiny.gguf")
-    monkeypatch.setattr("sluicegate.engine.model.gguf_tensors.CHUNK", 7 * 48)
+    monkeypatch.setattr("sluicegate.engine.checkpoints.gguf.tensors.CHUNK", 7 * 48)
     largest, dequantised = [], GgufTensor._dequantised
 
     def noted(self: GgufTensor, low: int, high: int) -> torch.Tensor:

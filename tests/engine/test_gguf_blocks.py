@@ -12,6 +12,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from sluicegate.engine import EngineSettings, load_model
 from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.checkpoints.gguf.tensors import GgufExperts, GgufTensor
 from sluicegate.engine.cpu import BLOCK_NAMES, EIGHT, CpuSmallLinear
 from sluicegate.engine.cpu.kernels.block_rows import read_block_row
 from sluicegate.engine.cpu.kernels.machine import call_product
@@ -20,7 +21,6 @@ from sluicegate.engine.cpu.kernels.small_products import padded, scale_bytes, sh
 from sluicegate.engine.cpu.packing import Packed, keep_blocks, pack, unpack
 from sluicegate.engine.cpu.small_layers import SmallEmbedding, SmallExperts
 from sluicegate.engine.cpu.wanted_logits import WantedLogits
-from sluicegate.engine.model.gguf_tensors import GgufExperts, GgufTensor
 from sluicegate.plugins import ConfigurationError, ModelLoadError
 from sluicegate.plugins.compiled.kernels import address_of, kernel
 from tests.engine.driving import a_job, prompts, run, serving

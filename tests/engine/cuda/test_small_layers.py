@@ -15,7 +15,7 @@ pytest.importorskip("triton", reason="pip install 'sluicegate[cuda]' brings trit
 from sluicegate.engine import load_model
 from sluicegate.engine.cpu import weight_bytes, weight_count
 from sluicegate.engine.cuda.small_layers import CudaSmallLinear, refusal, refusal_of_capability, shrink
-from sluicegate.engine.model.loading import what_is_whole
+from sluicegate.engine.model.notes import what_is_whole
 from sluicegate.engine.settings import WeightsKind
 from tests.engine.conftest import MakeModel
 from tests.engine.tiny_models import save_tiny

@@ -65,8 +65,26 @@ class GgufFile:
 
     def field(self, name: str) -> Any:
         """Return a metadata field of the file's architecture, such as `rope.scaling.type`, or None."""
-        found = self._reader.get_field(f"{self._architecture}.{name}")
+        return self.value(f"{self._architecture}.{name}")
+
+    def value(self, name: str) -> Any:
+        """Return a metadata field by its whole name, or None."""
+        found = self._reader.get_field(name)
         return None if found is None else found.contents()
+
+    def length(self, name: str) -> int:
+        """Return the number of items of a list in the metadata; 0 if there is none."""
+        found = self._reader.get_field(name)
+        return 0 if found is None else len(found.data)
+
+    @property
+    def alignment(self) -> int:
+        return int(self._reader.alignment)
+
+    @property
+    def data_offset(self) -> int:
+        """Return where the first tensor lies in the file."""
+        return int(self._reader.data_offset)
 
     @cached_property
     def _architecture(self) -> str:
@@ -103,7 +121,7 @@ def scale_positions(config: Any, file: GgufFile) -> None:
 
 def _rule(config: Any, file: GgufFile) -> dict[str, Any]:
     """Return the equivalent `rope_parameters` of `transformers`; {} = no scaling."""
-    kind = str(file.field("rope.scaling.type") or "none").lower()
+    kind = str(file.field("rope.scaling.type") or "linear").lower()  # as llama.cpp has it
     factor = float(file.field("rope.scaling.factor") or 0) or float(file.field("rope.scale_linear") or 1)
     length = int(file.field("rope.scaling.original_context_length") or config.max_position_embeddings)
     more = float(file.field("rope.scaling.attn_factor") or 1)

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sluicegate.engine.checkpoints.gguf_files import GgufFile, places_of, processor_of, refuse_skipped
+from sluicegate.engine.checkpoints.gguf.files import GgufFile, places_of, processor_of, refuse_skipped
+from sluicegate.engine.checkpoints.plausible import refuse_oversized
 from sluicegate.engine.checkpoints.stored_tensors import CHUNK, LazyTensor
 from sluicegate.engine.cpu import BLOCK_NAMES, Packed, fits_halves, keep_blocks, keep_halves
 
@@ -152,6 +153,7 @@ def gguf_tensors(file: GgufFile, config: Any) -> Mapping[str, LazyTensor] | None
     `ModelLoadError` if the file has tensors without a parameter."""
     from transformers import AutoModelForCausalLM
 
+    refuse_oversized((tuple(map(int, one.shape)) for one in file.tensors), config, file.where)
     with torch.device("meta"):
         module = AutoModelForCausalLM.from_config(config)
     processor = processor_of(module)

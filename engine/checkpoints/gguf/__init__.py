@@ -1,0 +1,1 @@
+"""Read GGUF files, and check what they say of themselves."""
