@@ -23,7 +23,7 @@ from triton.runtime.jit import JITFunction
 from benchmarks.device_models import make_model
 from sluicegate.engine import LoadedModel
 from sluicegate.engine.attention.paged import TokenSpan
-from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
 from sluicegate.engine.batching.step_inputs import StepInputs
 from sluicegate.engine.settings import WeightsKind
 
@@ -117,7 +117,7 @@ def _small(family: str, device: torch.device, dtype: torch.dtype, layers: int, w
 @torch.inference_mode()
 def _count(model: LoadedModel, batch: int) -> Counter[str]:
     blocks = _CONTEXT // _BLOCK
-    runner = ModelRunner(model, batch * blocks, _BLOCK, attention="triton")
+    runner = ModelRunner(model, batch * blocks, _BLOCK, RunnerOptions(attention="triton"))
     runner.capture(_again, batch)
     inputs = _single_tokens(batch, blocks)
     runner.follow(inputs)  # captures

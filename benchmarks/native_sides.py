@@ -48,13 +48,13 @@ class Ours:
         import torch
 
         from sluicegate.engine import load_model
-        from sluicegate.engine.batching.runner import ModelRunner
+        from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
 
         torch.set_num_threads(threads)
         asked: Any = "full" if weights == "file" else weights
         self._model = load_model(file, name="bench", weights=asked)
         blocks = MOST * (AT // 16 + 1) + 64
-        self._runner = ModelRunner(self._model, blocks, 16, max_tokens=512, threads=threads)
+        self._runner = ModelRunner(self._model, blocks, 16, RunnerOptions(max_tokens=512, threads=threads))
         assert self._runner.is_compiled
         for row in range(MOST):
             self._run(ids_of(AT, row), [(row, 0, AT)])

@@ -22,7 +22,7 @@ import torch
 from benchmarks.common import machine
 from benchmarks.shapes import folder_of
 from sluicegate.engine import load_model
-from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
 from sluicegate.engine.memory.kv import KVPool
 from sluicegate.engine.memory.offload import WAITING, OffloadStore
 
@@ -57,7 +57,7 @@ def _arguments() -> argparse.Namespace:
 def _measure(name: str, args: argparse.Namespace) -> dict[str, float]:
     model = load_model(folder_of(name))
     blocks = TOKENS // SIZE
-    runner = ModelRunner(model, blocks, SIZE, kv=args.kv)
+    runner = ModelRunner(model, blocks, SIZE, RunnerOptions(kv=args.kv))
     ids = np.random.default_rng(0).integers(0, 250, TOKENS)
     whole = _least(args.limit, lambda: runner.score(ids, TOKENS), time.process_time)
     rounds = [_round(runner.pool, blocks, args.folder) for _ in range(args.limit)]

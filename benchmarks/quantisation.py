@@ -22,7 +22,7 @@ from benchmarks.common import machine
 from benchmarks.engine import KINDS, measure
 from benchmarks.shapes import folder_of
 from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
-from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
 from sluicegate.plugins import Job, Prompt, Sampling
 
 VARIANTS = ("full/full", "int8/full", "int4/full", "full/int8", "full/fp8", "int8/int8", "int8/fp8", "int4/int8")
@@ -99,7 +99,7 @@ async def _measure_kind(
 def _perplexity(model: LoadedModel, kv: str, texts: list[list[int]]) -> float:
     """Compute the perplexity: e to the mean surprise at the tokens after the first 16 of each text."""
     longest = max(map(len, texts))
-    runner = ModelRunner(model, longest // 16 + 1, 16, kv=kv)  # type: ignore[arg-type]
+    runner = ModelRunner(model, longest // 16 + 1, 16, RunnerOptions(kv=kv))  # type: ignore[arg-type]
     scores = [runner.score(np.array(text, np.int64), chunk=64)[15:] for text in texts]
     return math.exp(-float(np.concatenate(scores).mean()))
 

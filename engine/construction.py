@@ -10,7 +10,7 @@ import torch
 
 from sluicegate.engine.attention.latent_layers import latent_note
 from sluicegate.engine.batching.prefill_chunking import PrefillChunker
-from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
 from sluicegate.engine.batching.scheduler import Scheduler
 from sluicegate.engine.batching.trial import Expected
 from sluicegate.engine.checkpoints.draft_heads import read_heads
@@ -268,13 +268,15 @@ def _runner(
         model,
         num_blocks,
         settings.block_size,
-        attention=settings.attention,
-        forward=settings.forward,
-        kv=settings.kv,
-        max_tokens=settings.max_batch_tokens,
-        places=settings.max_batch_size + kept_states,
-        threads=settings.threads or thread_count(model.parameter_count),
-        compiled=compiled,
+        RunnerOptions(
+            attention=settings.attention,
+            forward=settings.forward,
+            kv=settings.kv,
+            max_tokens=settings.max_batch_tokens,
+            places=settings.max_batch_size + kept_states,
+            threads=settings.threads or thread_count(model.parameter_count),
+            compiled=compiled,
+        ),
         expected=expected,
         probes=model.probes,
         watched=() if model.chain is None or not settings.draft_tokens else sorted({*model.chain.layers}),

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import logging
-import weakref
 from collections.abc import Sequence as Seq
-from typing import Any
+from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention.paged import AttentionStep, InPlaceLayout, Scoring, TokenSpan
-from sluicegate.engine.attention.recurrent import advancing
 from sluicegate.engine.batching.batch import Batch, BatchRow
+from sluicegate.engine.batching.module_pass import ModulePass
 from sluicegate.engine.batching.step_inputs import I64, StepInputs
 from sluicegate.engine.batching.trial import Expected, first_blocks, trial_steps, worst_difference
 from sluicegate.engine.cpu import Decoder, WantedLogits, decoder_for, rounds_activations
-from sluicegate.engine.cuda.capture import Capture, FusedForward, StepGraphs
-from sluicegate.engine.cuda.choice import MakeLayout, choose_attention
-from sluicegate.engine.cuda.staging import Staging, to_device
+from sluicegate.engine.cuda.capture import Capture
+from sluicegate.engine.cuda.staging import to_device
 from sluicegate.engine.memory.kv import KVPool
 from sluicegate.engine.memory.states import StatePool
-from sluicegate.engine.model.model import LoadedModel, raw_logits
+from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.parallel.group import ShardedPool
 from sluicegate.engine.parallel.messages import OpenPool
 from sluicegate.engine.probes.probe import ProbeSet
@@ -32,80 +28,76 @@ from sluicegate.engine.settings import AttentionKind, ForwardKind, KVKind
 _LOG = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class RunnerOptions:
+    attention: AttentionKind = "auto"
+    forward: ForwardKind = "auto"
+    kv: KVKind = "full"
+    max_tokens: int = 512
+    """Most new tokens of a step."""
+    places: int = 1
+    """Most sequences that run."""
+    threads: int = 1
+    """Threads of the compiled pass."""
+    compiled: bool = True
+    """Whether to use kernels that must be compiled first."""
+
+
 class ModelRunner:
-    """Owns the KV pool of a model. Used by the engine thread alone, under `torch.inference_mode`."""
+    """Owns the KV pool of a model. Used by the engine thread alone, under `torch.inference_mode`.
+
+    A step is computed by the compiled CPU pass, where there is one, else by `ModulePass`.
+    """
 
     def __init__(
         self,
         model: LoadedModel,
         num_blocks: int,
         block_size: int,
+        options: RunnerOptions = RunnerOptions(),
         *,
-        attention: AttentionKind = "auto",
-        forward: ForwardKind = "auto",
-        kv: KVKind = "full",
-        max_tokens: int = 512,
-        places: int = 1,
-        threads: int = 1,
-        compiled: bool = True,
         expected: Expected | None = None,
         probes: ProbeSet | None = None,
         watched: Seq[int] = (),
     ) -> None:
         """Make the pool, and choose how steps are computed.
 
-        `max_tokens`: most new tokens of a step; `places`: most sequences that run; `threads`: of the compiled program.
-        Not `compiled`: use no kernel that must be compiled first. `expected`: logits of the model's own code for the
-        comparison, where another thread is running the model. `watched`: layers whose states are stored unnormalised;
-        ignored where there are probes.
+        `expected`: logits of the model's own code for the comparison, where another thread is running the model.
+        `watched`: layers whose states are stored unnormalised; ignored where there are probes.
         """
         self._model = model
-        self.pool = KVPool(model.layers, num_blocks, block_size, model.dtype, model.device, kv=kv)
-        self._recurrent = StatePool(model.states, places, model.device) if model.states else None
-        self._staging = Staging(torch.int64, model.device)
-        gathers = any(layer.needs_reference for layer in model.layers)
-        in_place = attention == "auto" and bool(self.pool.key_arrays) and compiled and not gathers
-        self._layout: MakeLayout = InPlaceLayout
-        self._captures = False
-        if not in_place:
-            chosen = choose_attention(self.pool, attention if compiled else "reference")
-            self._layout = chosen.layout
-            self._captures = chosen.name != "reference" and self._recurrent is None
-        self._graphs: StepGraphs | None = None
-        self._fused: FusedForward | None = None
-        self._decoder: Decoder | None = None
-        self._states: Tensor | None = None
-        self._wants_states = False
+        self._uses_compiled = options.compiled
+        self.pool = KVPool(model.layers, num_blocks, block_size, model.dtype, model.device, kv=options.kv)
+        self._recurrent = StatePool(model.states, options.places, model.device) if model.states else None
         self._probes = probes
         layers = tuple(watched) if probes is None else probes.layers
-        self._watched = LayerStates(model.module, layers, max_tokens, raw=probes is None) if layers else None
+        self._watched = LayerStates(model.module, layers, options.max_tokens, raw=probes is None) if layers else None
         self._layer_states: list[Tensor] = []
-        self._trial_length = min(24, block_size * num_blocks, model.context_length, max_tokens)
-        self._uses_compiled = compiled
-        self._mirror: ShardedPool | None = None
-        if model.group is not None:
-            self._mirror = model.group.open(
-                OpenPool(
-                    0, model.layers, num_blocks, block_size, attention if compiled else "reference", kv, max_tokens
-                )
+        self._states: Tensor | None = None
+        self._wants_states = False
+        self._trial_length = min(24, block_size * num_blocks, model.context_length, options.max_tokens)
+        self._module = ModulePass(model, self.pool, self._recurrent, options.attention, compiled=options.compiled)
+        self._sharded_pool = _open_shards(model, num_blocks, block_size, options)
+        self._decoder: Decoder | None = None
+        if options.forward == "auto" and not model.is_sharded:
+            self._choose_faster_pass(options, layers, expected)
+
+    def _choose_faster_pass(self, options: RunnerOptions, watched: Seq[int], expected: Expected | None) -> None:
+        if self._module.can_capture and self._watched is None:
+            with torch.inference_mode():
+                self._module.fuse(self._trials())
+        if options.attention == "auto" and options.compiled:
+            decoder = decoder_for(
+                self._model.module,
+                self._model.layers,
+                self.pool,
+                tokens=options.max_tokens,
+                threads=options.threads,
+                watched=watched,
+                raw=self._probes is None,
             )
-        if in_place:
-            self._warm_up()
-        if self._captures and forward == "auto" and self._watched is None and not model.is_sharded:
-            self._fused = self._fitting_pass()
-        if attention == "auto" and forward == "auto" and not model.is_sharded:
-            rounds = self.pool.is_small or rounds_activations(model.module)
-            if compiled:
-                made = decoder_for(
-                    model.module,
-                    model.layers,
-                    self.pool,
-                    tokens=max_tokens,
-                    threads=threads,
-                    watched=layers,
-                    raw=probes is None,
-                )
-                self._decoder = self._proven(made, 0.2 if rounds else 1e-3, expected)
+            rounds = self.pool.is_small or rounds_activations(self._model.module)
+            self._decoder = self._proven(decoder, 0.2 if rounds else 1e-3, expected)
 
     @property
     def states(self) -> Tensor | None:
@@ -120,53 +112,23 @@ class ModelRunner:
 
     def keep_states(self) -> None:
         """Store `states` in every later call: draft heads read them."""
-        head, note = self._model.module.get_output_embeddings(), weakref.WeakMethod(self._note_states)
-
-        def look(_: Any, given: tuple[Tensor, ...]) -> None:
-            if (alive := note()) is not None:
-                alive(given[0])
-
-        hook = head.register_forward_pre_hook(look)
-        weakref.finalize(self, hook.remove)
+        self._module.keep_states()
         self._wants_states = True
-
-    def _note_states(self, given: Tensor) -> None:
-        self._states = given[0]
 
     @torch.inference_mode()
     def capture(self, capture: Capture, most_tokens: int) -> None:
-        """Capture steps of at most `most_tokens` tokens, none of them a long chunk, as CUDA graphs and replay them from
-        now on. Needs `can_capture`."""
-        from sluicegate.engine.cuda.graphs import DecodeGraphs
-
-        table_room = most_tokens * -(-self._model.context_length // self.pool.block_size)
-        note = weakref.WeakMethod(self._compute)  # graphs that held on to the runner would keep its pool from going
-        self._graphs = DecodeGraphs(
-            lambda ids, positions, paged: _alive(note)(ids, positions, paged),
-            self.pool,
-            capture,
-            vocab_size=int(self._model.module.get_output_embeddings().out_features),
-            most_tokens=most_tokens,
-            table_room=table_room,
-        )
+        """Replay steps of at most `most_tokens` tokens as CUDA graphs from now on, see `ModulePass.capture`."""
+        self._module.capture(capture, most_tokens)
 
     @torch.inference_mode()
     def warm_up_graphs(self) -> None:
         """Capture all graphs now, not under the first requests. Call `keep_states` before, if at all."""
-        if self._graphs is not None:
-            self._graphs.warm_up()
-
-    def _compute(self, ids: Tensor, positions: Tensor, paged: AttentionStep) -> tuple[Tensor, Tensor | None]:
-        if self._fused is not None:
-            logits = self._fused.logits(ids, positions, None, paged)
-        else:
-            logits = raw_logits(self._model.module, ids, positions, 0, paged)
-        return logits, self._states if self._wants_states else None
+        self._module.warm_up_graphs()
 
     @property
     def can_capture(self) -> bool:
         """Return whether attention uses the CUDA kernels, which graphs need."""
-        return self._captures
+        return self._module.can_capture
 
     @property
     def uses_compiled(self) -> bool:
@@ -181,7 +143,7 @@ class ModelRunner:
     @property
     def is_fused(self) -> bool:
         """Return whether steps are computed by `engine.cuda.fused_pass`, not by `transformers`' own code."""
-        return self._fused is not None
+        return self._module.is_fused
 
     @property
     def can_leave_out(self) -> bool:
@@ -239,42 +201,17 @@ class ModelRunner:
         return found
 
     def _run_module(self, inputs: StepInputs) -> Tensor:
-        if self._mirror is None:
+        if self._sharded_pool is None:
             return self.follow(inputs)
-        with self._mirror.computing(inputs):
+        with self._sharded_pool.computing(inputs):
             return self.follow(inputs)
 
     def follow(self, inputs: StepInputs) -> Tensor:
         """Run the model's own code for this process's shard of a pass; the whole pass where the model is not
         sharded."""
-        stretches = inputs.cut(self.pool.block_size)
-        if self._graphs is not None and not inputs.spans:
-            replayed = self._graphs.run(inputs.ids, inputs.positions, inputs.slots, stretches)
-            if replayed is not None:
-                return self._pick(inputs, *replayed)
-        ids, positions, slots, wanted = self._send(inputs.ids, inputs.positions, inputs.slots, inputs.wanted)
-        layout = self._layout(self.pool, stretches, slots)
-        with self._model.lora.adding(inputs.spans, inputs.wanted), advancing(self._recurrent, stretches):
-            if self._fused is not None:
-                return self._fused.logits(ids, positions, wanted, layout, adapted=bool(inputs.spans)).float()
-            return self._model.logits(ids, positions, wanted, layout)
-
-    def _pick(self, inputs: StepInputs, logits: Tensor, states: Tensor | None) -> Tensor:
-        """Return the wanted rows of `logits` [T, V]; store those of `states` [T, d]."""
-        if len(inputs.wanted) < len(inputs.ids):
-            wanted = self._upload(inputs.wanted)
-            logits, states = logits[wanted], None if states is None else states[wanted]
-        self._states = states
+        logits = self._module.run(inputs)
+        self._states = self._module.states
         return logits
-
-    def _warm_up(self) -> None:
-        """Compile the kernels now, not under the first request."""
-        stretch = TokenSpan(0, 1, np.zeros(1, np.int64))
-        layout = InPlaceLayout(self.pool, [stretch], torch.zeros(1, dtype=torch.int64))
-        for layer, shape in enumerate(self.pool.layers):
-            if shape.is_empty:
-                continue
-            layout.attend_short(layer, torch.zeros(1, shape.query_heads, shape.key_dim), Scoring())
 
     @torch.inference_mode()
     def score(self, ids: I64, chunk: int) -> Tensor:
@@ -282,7 +219,7 @@ class ModelRunner:
         For measurements; overwrites the first blocks of the pool."""
         steps = (first_blocks(ids, start, end, self.pool.block_size) for start, end in _chunks(len(ids), chunk))
         found = torch.cat([self._run(inputs).clone() for inputs in steps])
-        following = self._upload(ids[1:])[:, None]
+        following = to_device(torch.from_numpy(ids[1:]), self._model.device)[:, None]
         return torch.log_softmax(found[:-1], -1).gather(1, following)[:, 0]
 
     @torch.inference_mode()
@@ -306,73 +243,37 @@ class ModelRunner:
         _LOG.warning("%s: the compiled forward pass differs (%.2g); using the model's own", self._model.name, worst)
         return None
 
-    @torch.inference_mode()
-    def _fitting_pass(self) -> FusedForward | None:
-        """Return the fused CUDA pass if its logits equal those of the model's own code; else None. The tolerance allows
-        for half precision, whose sums are rounded in another order."""
-        from sluicegate.engine.cuda.fused_pass import fused_pass
-
-        expected = self.expected()
-        try:
-            self._fused = fused_pass(self._model.module, self.pool)
-            if self._fused is None:
-                return None
-            found = self.expected()
-        except Exception as error:
-            _LOG.warning("%s: the fused forward pass failed (%s); using the model's own", self._model.name, error)
-            return None
-        worst = worst_difference(found, expected)
-        if worst < (1e-3 if self._model.dtype == torch.float32 else 0.05 * max(1.0, len(self.pool.layers) / 8) ** 0.5):
-            return self._fused
-        _LOG.warning("%s: the fused forward pass differs (%.2g); using the model's own", self._model.name, worst)
-        return None
-
     def _trials(self) -> list[StepInputs]:
         return trial_steps(self._trial_length, self._model.vocab_size, self.pool.block_size)
 
     def give_up(self) -> None:
         """Free the pool's memory while the thread that uses it hangs. Should that thread wake, it has no memory to
         write to."""
-        self._graphs = None
+        self._module.drop_graphs()
         self.pool.give_up()
         if self._recurrent is not None:
             self._recurrent.give_up()
 
     def close(self) -> None:
         """End the threads of the compiled program and free the pool, here and in other processes."""
-        if self._mirror is not None:
-            self._mirror.close()
+        if self._sharded_pool is not None:
+            self._sharded_pool.close()
         if self._decoder is not None:
             self._decoder.close()
-        self._decoder = self._fused = None  # they look into the pool
+        self._decoder = None  # it looks into the pool
+        self._module.drop_fused()
         self.give_up()
 
     def scrub(self, blocks: Seq[int]) -> None:
-        if self._mirror is not None:
-            self._mirror.scrub(list(blocks))
+        if self._sharded_pool is not None:
+            self._sharded_pool.scrub(list(blocks))
         self.pool.scrub(blocks)
 
     def copy(self, copies: Seq[tuple[int, int]]) -> None:
         if copies:
-            if self._mirror is not None:
-                self._mirror.copy(list(copies))
+            if self._sharded_pool is not None:
+                self._sharded_pool.copy(list(copies))
             self.pool.copy(copies)
-
-    def _send(self, *numbers: I64) -> Seq[Tensor]:
-        """Copy arrays to the device in one transfer; return them as tensors."""
-        sizes = [len(part) for part in numbers]
-        np.concatenate(numbers, out=self._staging.room(sum(sizes)))
-        sent: Seq[Tensor] = self._staging.send(sum(sizes)).split(sizes)
-        return sent
-
-    def _upload(self, values: I64) -> Tensor:
-        return to_device(torch.from_numpy(values), self._model.device)
-
-
-def _alive(method: weakref.WeakMethod[Any]) -> Any:
-    found = method()
-    assert found is not None, "a graph outlived its runner"
-    return found
 
 
 def _by(decoder: Decoder, inputs: StepInputs, wanted: WantedLogits | None = None) -> Tensor:
@@ -382,3 +283,13 @@ def _by(decoder: Decoder, inputs: StepInputs, wanted: WantedLogits | None = None
 
 def _chunks(total: int, size: int) -> list[tuple[int, int]]:
     return [(start, min(total, start + size)) for start in range(0, total, size)]
+
+
+def _open_shards(model: LoadedModel, num_blocks: int, block_size: int, options: RunnerOptions) -> ShardedPool | None:
+    """Open the KV pools of the other processes of a tensor-parallel model."""
+    if model.group is None:
+        return None
+    attention = options.attention if options.compiled else "reference"
+    return model.group.open(
+        OpenPool(0, model.layers, num_blocks, block_size, attention, options.kv, options.max_tokens)
+    )

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from sluicegate.engine.attention.paged import TokenSpan
-from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
 from sluicegate.engine.batching.step_inputs import StepInputs
 from sluicegate.engine.failures import first_line
 from sluicegate.engine.model.loading import load_model
@@ -110,10 +110,7 @@ def _runner(model: LoadedModel, facts: OpenPool) -> ModelRunner:
         model,
         facts.num_blocks,
         facts.block_size,
-        attention=facts.attention,
-        forward="transformers",
-        kv=facts.kv,
-        max_tokens=facts.max_tokens,
+        RunnerOptions(attention=facts.attention, forward="transformers", kv=facts.kv, max_tokens=facts.max_tokens),
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from sluicegate.engine.attention.paged import TokenSpan
-from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
 from sluicegate.engine.cpu.kernels.attention import attend_block, scratch_floats
 from sluicegate.engine.cpu.kernels.blends import blend
 from sluicegate.engine.cpu.kernels.products import multiply
@@ -154,8 +154,8 @@ def test_the_llama_family_is_compiled_and_others_are_left_to_transformers(
     family: str, compiled: bool, tiny: MakeModel
 ) -> None:
     assert ModelRunner(tiny(family), 32, BLOCK).is_compiled is compiled
-    assert not ModelRunner(tiny(family), 32, BLOCK, forward="transformers").is_compiled
-    assert not ModelRunner(tiny(family), 32, BLOCK, attention="reference").is_compiled
+    assert not ModelRunner(tiny(family), 32, BLOCK, RunnerOptions(forward="transformers")).is_compiled
+    assert not ModelRunner(tiny(family), 32, BLOCK, RunnerOptions(attention="reference")).is_compiled
 
 
 @torch.inference_mode()
@@ -163,7 +163,7 @@ def test_more_threads_give_the_same_bits(tiny: MakeModel) -> None:
     model, ids = tiny("qwen3"), np.arange(40) * 7 % 250
     logits = []
     for threads in (1, 3):
-        runner = ModelRunner(model, 32, BLOCK, threads=threads)
+        runner = ModelRunner(model, 32, BLOCK, RunnerOptions(threads=threads))
         stretch = TokenSpan(0, 40, np.arange(10))
         positions = np.arange(40)
         decoder = runner._decoder
@@ -187,7 +187,7 @@ async def test_logprobs_are_the_same_bits_alone_and_in_a_batch_and_in_chunks(tin
 
 def test_helper_threads_end_with_their_runner(tiny: MakeModel) -> None:
     before = set(threading.enumerate())
-    runner = ModelRunner(tiny("llama"), 32, BLOCK, threads=3)
+    runner = ModelRunner(tiny("llama"), 32, BLOCK, RunnerOptions(threads=3))
     helpers = [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("forward-")]
     assert len(helpers) == 2
     del runner

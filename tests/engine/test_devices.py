@@ -14,7 +14,7 @@ import torch
 
 from sluicegate.engine import LoadedModel
 from sluicegate.engine.attention.paged import TokenSpan
-from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
 from sluicegate.engine.batching.sample_rows import SampleRow
 from sluicegate.engine.batching.step_inputs import StepInputs
 from sluicegate.engine.sampling.outcomes import MaskRows
@@ -66,7 +66,7 @@ def test_the_only_number_that_a_draw_looks_at_is_its_result() -> None:
 def test_a_forward_pass_stays_on_its_device(family: str, tiny: MakeModel) -> None:
     """Single tokens, a draft and a chunk in one step."""
     model = _on_meta(tiny(family))
-    runner = ModelRunner(model, 16, 4, attention="reference")
+    runner = ModelRunner(model, 16, 4, RunnerOptions(attention="reference"))
     stretches = [
         TokenSpan(5, 1, np.array([0, 1])),
         TokenSpan(2, 3, np.array([2, 3])),

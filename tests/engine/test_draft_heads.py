@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from sluicegate.engine import Engine, EngineSettings, LoadedModel, ModelSettings, load_model
 from sluicegate.engine.batching.batch import Batch, BatchRow
-from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
 from sluicegate.engine.checkpoints.draft_heads import DraftHeads, load_heads
 from sluicegate.engine.cpu import products_of
 from sluicegate.engine.sequences.drafting import DraftAcceptance
@@ -46,7 +46,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_states_are_what_the_logits_came_from(forward: str, tiny: MakeModel) -> None:
     """In the compiled pass and in the model's own: states times the vocabulary matrix are the logits."""
     model = tiny("llama")
-    runner = ModelRunner(model, 16, 4, forward=forward)  # type: ignore[arg-type]
+    runner = ModelRunner(model, 16, 4, RunnerOptions(forward=forward))  # type: ignore[arg-type]
     runner.keep_states()
     rows = []
     for at, length in enumerate((3, 7)):

@@ -17,7 +17,7 @@ from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
 from sluicegate.engine import Engine, EngineSettings, LoadedModel, ModelSettings
-from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
 from sluicegate.engine.checkpoints.eagle3 import read_eagle3
 from sluicegate.engine.sequences.drafting import DraftAcceptance
 from sluicegate.engine.speculation.chain_drafter import ChainDrafter
@@ -127,7 +127,7 @@ def test_guesses_are_those_of_the_paper(
 
     model = with_chain(tiny("llama"), save_heads(tmp_path / "heads", norm_before_residual=even))
     module = AutoModelForCausalLM.from_pretrained(tiny_folder("llama"))
-    runner = ModelRunner(model, 32, 4, forward=forward, watched=sorted(LAYERS))
+    runner = ModelRunner(model, 32, 4, RunnerOptions(forward=forward), watched=sorted(LAYERS))
     assert model.chain is not None
     drafter = ChainDrafter(model, model.chain, runner, 32)
 

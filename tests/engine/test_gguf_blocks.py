@@ -11,7 +11,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from sluicegate.engine import EngineSettings, load_model
-from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
 from sluicegate.engine.checkpoints.gguf.tensors import GgufExperts, GgufTensor
 from sluicegate.engine.cpu import BLOCK_NAMES, EIGHT, CpuSmallLinear
 from sluicegate.engine.cpu.kernels.block_rows import read_block_row
@@ -142,9 +142,9 @@ def test_a_model_in_blocks_computes_what_its_dequantised_weights_do(family: str,
     and keys lie in another order in the file."""
     file = a_file(tmp_path, family)
     model, text = load_model(file, name="m"), np.array(prompts([40])[0])
-    compiled, own = ModelRunner(model, 16, 4), ModelRunner(model, 16, 4, forward="transformers")
+    compiled, own = ModelRunner(model, 16, 4), ModelRunner(model, 16, 4, RunnerOptions(forward="transformers"))
     assert compiled.is_compiled
-    expected = ModelRunner(widened(file), 16, 4, forward="transformers").score(text, chunk=16)
+    expected = ModelRunner(widened(file), 16, 4, RunnerOptions(forward="transformers")).score(text, chunk=16)
     for runner, chunk in ((compiled, 16), (compiled, 1), (own, 16)):
         found = runner.score(text, chunk=chunk)
         assert (found - expected).abs().mean() < 0.03
@@ -229,7 +229,7 @@ def test_matrices_of_other_kinds_stay_whole_beside_blocks(tmp_path: Path) -> Non
     """The compiled pass computes such a model too, and a note says what is whole."""
     file = a_file(tmp_path, kinds={"attn_q": "Q4_0", "ffn_down": "Q8_0", "token_embd": "Q4_0"}, initializer_range=0.1)
     model, text = load_model(file, name="m"), np.array(prompts([40])[0])
-    compiled, own = ModelRunner(model, 16, 4), ModelRunner(model, 16, 4, forward="transformers")
+    compiled, own = ModelRunner(model, 16, 4), ModelRunner(model, 16, 4, RunnerOptions(forward="transformers"))
     assert compiled.is_compiled
     assert (compiled.score(text, chunk=16) - own.score(text, chunk=16)).abs().mean() < 0.05
     [note] = model.notes

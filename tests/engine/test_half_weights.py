@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from sluicegate.engine import load_model
-from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
 from sluicegate.engine.cpu import FAMILIES, CpuSmallLinear, keep_halves
 from sluicegate.engine.cpu.kernels.block_rows import read_half_row
 from sluicegate.engine.cpu.kernels.products_by_form import ALONE, PRODUCTS
@@ -40,7 +40,7 @@ def in_halves(folder: Path, kind: torch.dtype = torch.bfloat16) -> Path:
 
 
 def scores(model: Any, chunk: int = 16, forward: Any = "auto") -> torch.Tensor:
-    runner = ModelRunner(model, 16, 4, forward=forward)
+    runner = ModelRunner(model, 16, 4, RunnerOptions(forward=forward))
     assert runner.is_compiled == (forward == "auto")
     return runner.score(np.array(prompts([40])[0]), chunk=chunk)
 

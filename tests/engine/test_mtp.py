@@ -17,7 +17,7 @@ from torch.nn.functional import linear
 from transformers import AutoModelForCausalLM
 
 from sluicegate.engine import Engine, EngineSettings, LoadedModel, ModelSettings, load_model
-from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
 from sluicegate.engine.construction import load
 from sluicegate.engine.sequences.drafting import DraftAcceptance
 from sluicegate.engine.speculation.chain_drafter import ChainDrafter
@@ -148,7 +148,7 @@ def test_guesses_are_those_of_the_layer_in_the_checkpoint(family: str, tmp_path:
         model = loaded(folder)
         assert model.chain is not None
         assert not any("MTP" in note for note in model.notes)
-        runner = ModelRunner(model, 32, 4, forward=forward, watched=model.chain.layers)
+        runner = ModelRunner(model, 32, 4, RunnerOptions(forward=forward), watched=model.chain.layers)
         guess_by_turns(ChainDrafter(model, model.chain, runner, 32), runner, plain.guesses)
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from sluicegate.engine import EngineSettings, load_model
-from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
 from sluicegate.engine.checkpoints.stand_ins import ExpertsTensor
 from sluicegate.engine.checkpoints.stored_tensors import FileTensor
 from sluicegate.engine.cpu.kernels.rows import FP8, shrink, shrink_to_e4m3, widen
@@ -161,7 +161,10 @@ def test_the_compiled_pass_keeps_what_the_pool_keeps(kv: Any, tmp_path: Path) ->
     """The same bytes and scales from the compiled pass and from the pool's own writing, but for ties broken by a last
     bit; and the same logprobs from reading them."""
     model, text = load_model(save_tiny(tmp_path, initializer_range=0.1)), np.array(prompts([40])[0])
-    compiled, plain = ModelRunner(model, 16, 4, kv=kv), ModelRunner(model, 16, 4, kv=kv, forward="transformers")
+    compiled, plain = (
+        ModelRunner(model, 16, 4, RunnerOptions(kv=kv)),
+        ModelRunner(model, 16, 4, RunnerOptions(kv=kv, forward="transformers")),
+    )
     assert compiled.is_compiled
     assert torch.allclose(compiled.score(text, chunk=1), plain.score(text, chunk=1), atol=0.02)
     for name in ("keys", "values"):
@@ -180,7 +183,7 @@ def test_logprobs_stay_near_those_in_full(family: str, weights: Any, kv: Any, li
     folder = save_tiny(tmp_path, family, initializer_range=0.1)
     text = np.array(prompts([40])[0])
     full, rounded = (
-        ModelRunner(load_model(folder, weights=kind), 16, 4, kv=cache).score(text, chunk=16)
+        ModelRunner(load_model(folder, weights=kind), 16, 4, RunnerOptions(kv=cache)).score(text, chunk=16)
         for kind, cache in (("full", "full"), (weights, kv))
     )
     distance = (full - rounded).abs().mean()
@@ -193,7 +196,7 @@ def test_a_rounded_cache_does_not_show_how_a_prompt_was_cut(family: str, kv: Any
     """Outside the compiled pass: a chunk at the beginning reads its own keys as rounded as later ones do. What is left
     are ties of the rounding, which the last bit of torch's products decides."""
     model, text = load_model(save_tiny(tmp_path, family, initializer_range=0.1)), np.array(prompts([40])[0])
-    scores = [ModelRunner(model, 16, 4, kv=kv).score(text, chunk=chunk) for chunk in (40, 17, 6, 1)]
+    scores = [ModelRunner(model, 16, 4, RunnerOptions(kv=kv)).score(text, chunk=chunk) for chunk in (40, 17, 6, 1)]
     for cut in scores[1:]:
         assert torch.allclose(cut, scores[0], atol=LEFT[kv]), (cut - scores[0]).abs().max()
 
@@ -216,7 +219,7 @@ def test_memory_is_what_was_asked_for(tmp_path: Path) -> None:
     assert full.parameter_count == eight.parameter_count == four.parameter_count
     assert len({full.version, eight.version, four.version}) == 3
     assert full.kv_bytes_in(torch.int8) < 0.4 * full.kv_bytes_per_token
-    assert ModelRunner(eight, 8, 4, kv="int8").is_compiled
+    assert ModelRunner(eight, 8, 4, RunnerOptions(kv="int8")).is_compiled
 
 
 @pytest.mark.parametrize("weights", ["int8", "int4"])

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
-from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
 from sluicegate.engine.model.embedding import read_texts
 from sluicegate.engine.model.loading import load_lora
 from sluicegate.engine.parallel import split
@@ -51,7 +51,7 @@ def scores(*models: LoadedModel, **settings: Any) -> list[torch.Tensor]:
     """Return the logprobs of `IDS` by each of the processes, with prompts in chunks through the paged cache."""
 
     def score(model: LoadedModel) -> torch.Tensor:
-        return ModelRunner(model, 16, 4, forward="transformers", **settings).score(IDS, 7)
+        return ModelRunner(model, 16, 4, RunnerOptions(forward="transformers", **settings)).score(IDS, 7)
 
     with ThreadPoolExecutor(len(models)) as threads:
         return list(threads.map(score, models))

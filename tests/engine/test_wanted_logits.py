@@ -12,7 +12,7 @@ import torch
 
 from sluicegate.engine import load_model
 from sluicegate.engine.attention.paged import TokenSpan
-from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
 from sluicegate.engine.cpu import Decoder, WantedLogits
 from sluicegate.engine.sampling.bitmasks import words_for
 from tests.engine.conftest import MakeModel
@@ -27,7 +27,7 @@ class Pass:
     """A forward pass of `ROWS` tokens, each with its logits."""
 
     def __init__(self, model: Any, threads: int = 1) -> None:
-        self.runner = ModelRunner(model, 32, BLOCK, threads=threads)
+        self.runner = ModelRunner(model, 32, BLOCK, RunnerOptions(threads=threads))
         assert self.runner._decoder is not None
         self.decoder = self.runner._decoder
         self.vocab = model.vocab_size

@@ -18,7 +18,7 @@ pytest.importorskip("triton", reason="pip install 'sluicegate[cuda]' brings trit
 
 from sluicegate.engine import load_model
 from sluicegate.engine.attention.paged import TokenSpan
-from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
 from sluicegate.engine.batching.step_inputs import StepInputs
 from sluicegate.engine.cuda.fused_launches import gated, normalised, placed
 from sluicegate.engine.cuda.fused_pass import can_join, join
@@ -162,7 +162,8 @@ def prompt(ids: np.ndarray, start: int, end: int) -> StepInputs:
 def test_the_fused_pass_gives_the_logits_of_the_models_own_code(family: str, tiny: MakeModel) -> None:
     """A prompt in two chunks and a token alone, past Mistral's window of 9; the pools are the same then."""
     fused, own = (
-        ModelRunner(tiny(family), 16, BLOCK, attention="triton", forward=kind) for kind in ("auto", "transformers")
+        ModelRunner(tiny(family), 16, BLOCK, RunnerOptions(attention="triton", forward=kind))
+        for kind in ("auto", "transformers")
     )
     assert fused.is_fused
     assert not own.is_fused
@@ -176,7 +177,7 @@ def test_the_fused_pass_gives_the_logits_of_the_models_own_code(family: str, tin
 
 @torch.inference_mode()
 def test_modules_built_otherwise_are_left_to_their_own_code(tiny: MakeModel) -> None:
-    assert not ModelRunner(tiny("gemma2"), 8, BLOCK, attention="triton").is_fused
+    assert not ModelRunner(tiny("gemma2"), 8, BLOCK, RunnerOptions(attention="triton")).is_fused
 
 
 @torch.inference_mode()
@@ -186,7 +187,7 @@ def test_a_pass_that_differs_is_refused(
     """A hook changes what a layer gives, of which the fused pass does not know."""
     model = load_model(tiny_folder("llama", 5), name="changed", device=str(device))
     model.module.model.layers[0].register_forward_hook(lambda _module, _given, out: 3 * out)
-    runner = ModelRunner(model, 8, BLOCK, attention="triton")
+    runner = ModelRunner(model, 8, BLOCK, RunnerOptions(attention="triton"))
     assert not runner.is_fused
     assert "the fused forward pass differs" in caplog.text
 
@@ -199,7 +200,10 @@ def test_adapters_add_their_products_within_the_fused_pass(
     model = tiny("llama")
     path = write_adapter(tmp_path / "adapter", tiny_folder("llama"), TARGETS["llama"])
     adapter = load_lora(model, str(path), "adapter", None)
-    fused, own = (ModelRunner(model, 16, BLOCK, attention="triton", forward=kind) for kind in ("auto", "transformers"))
+    fused, own = (
+        ModelRunner(model, 16, BLOCK, RunnerOptions(attention="triton", forward=kind))
+        for kind in ("auto", "transformers")
+    )
     inputs = prompt(np.random.default_rng(2).integers(0, 250, 12), 0, 12)
     adapted = replace(inputs, spans=[(5, 7, adapter)])
     plain = fused.follow(inputs).clone()

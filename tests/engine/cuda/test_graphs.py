@@ -15,7 +15,7 @@ pytest.importorskip("triton", reason="pip install 'sluicegate[cuda]' brings trit
 
 from sluicegate.engine import LoadedModel
 from sluicegate.engine.attention.paged import TokenSpan
-from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
 from sluicegate.engine.batching.step_inputs import StepInputs
 from sluicegate.engine.cuda.capture import CudaCapture
 from sluicegate.engine.cuda.graphs import buckets_up_to
@@ -43,7 +43,7 @@ class Again:
 
 
 def a_runner(model: LoadedModel) -> ModelRunner:
-    return ModelRunner(model, 64, BLOCK, attention="triton")
+    return ModelRunner(model, 64, BLOCK, RunnerOptions(attention="triton"))
 
 
 def steps(
