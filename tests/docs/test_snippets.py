@@ -1,4 +1,5 @@
 """Every example of the documents runs, against a real gateway: what a page prints is what its reader can type.
+Configurations name settings that exist.
 
 A block that cannot run here has a comment before it, `<!-- not run: REASON -->`, which no reader sees.
 """
@@ -12,6 +13,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from sluicegate.gateway.commands.cli import _parser
+from sluicegate.gateway.commands.config import mistakes
 from tests.gateway.conftest import RunningGateway, running
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -103,5 +106,14 @@ def test_commands_have_the_arguments_that_are_shown(block: Block) -> None:
                 _parser(words).parse_args(words)
 
 
+@pytest.mark.parametrize("block", run("toml"), ids=place_of)
+def test_settings_have_the_names_that_are_shown(block: Block) -> None:
+    """Files, keys and variables of the environment may be missing here; a name that no table has is a mistake."""
+    if block.reason:
+        pytest.skip(block.reason)
+    refused, _ = mistakes(tomllib.loads(block.code))
+    assert [text for text in refused if "alid names: " in text or "is installed for slot" in text] == []
+
+
 def test_what_is_not_run_says_why() -> None:
-    assert all(len(block.reason.split()) >= 3 for block in blocks("python", "sh", "bash") if block.reason)
+    assert all(len(block.reason.split()) >= 3 for block in blocks("python", "sh", "bash", "toml") if block.reason)
