@@ -2,13 +2,11 @@
 
     yield to the urgent -> secure blocks for what runs -> share the token budget -> admit what waits -> add drafts
 
-In most steps every sequence goes on by one token; that is found at the first look at each.
+In most steps every sequence advances by one token; `_plan_plain_decode` handles that case first.
 
-Order of service is start-time fair queueing: a sequence's tag is its tenant's turn, plus an offset for its priority. A
-sequence costs its tenant a turn, and one more for every full step that its prompt will take. Tenants take turns, an
-interactive request passes a batch request, and since turns only grow, whoever waits is reached in the end. When blocks
-run out, whoever is last in that order gives up its blocks and is computed again later; the first is never the victim,
-and everything admitted fits into the pool alone, so there is always someone who advances.
+`ServiceQueue` defines the order of service. When blocks run out, the running sequence that is last in that order gives
+up its blocks and is computed again later. The first is never the victim, and each admitted sequence fits into the pool
+alone, so some sequence always advances.
 """
 
 from __future__ import annotations
@@ -17,17 +15,15 @@ import time
 from bisect import insort
 from collections.abc import Container
 from dataclasses import dataclass
-from heapq import heappop, heappush
 from operator import itemgetter
 
 from sluicegate.engine.batching.batch import Batch, BatchRow
 from sluicegate.engine.batching.prefill_chunking import SHORT
+from sluicegate.engine.batching.service_queue import ServiceQueue
 from sluicegate.engine.memory.blocks import BlockPool, Digest
 from sluicegate.engine.sequences.sequence import Sequence, SequenceState
 
 _COUNT = itemgetter(2)
-PRIORITY_TURNS = 16
-"""Turns of its tenant by which one unit of priority delays a sequence."""
 
 
 @dataclass(slots=True)
@@ -53,35 +49,27 @@ class Scheduler:
         """Most prompt tokens in a step that also decodes; None = limited by the budget alone."""
         self._prompt_left = 0
         self.max_batch_tokens = max_batch_tokens
-        self._heap: list[tuple[tuple[int, int], Sequence]] = []
-        self._waiting = 0
+        self._queue = ServiceQueue()
         self._blocked: tuple[Sequence, int] | None = None
         """The head of the queue when it last found no room, and the number of free blocks at that time."""
-        self._arrivals = 0
-        self._turn = 0
         self._free_places = list(range(max_batch_size - 1, -1, -1))
-        self._next: dict[str, int] = {}
-        """Tenant -> turn number of its next sequence."""
 
     @property
     def waiting_count(self) -> int:
-        return self._waiting
+        return self._queue.waiting
 
     @property
     def waiting_behind(self) -> int:
         """Count the waiting sequences of batch priority, which every interactive request passes."""
-        waiting = SequenceState.WAITING
-        return sum(each.priority > 0 and each.state is waiting for _, each in tuple(self._heap))
+        return self._queue.behind
 
     def add(self, sequence: Sequence) -> None:
         self.register(sequence)
-        self._wait(sequence)
+        self._queue.push(sequence)
 
     def register(self, sequence: Sequence) -> None:
         """Assign a sequence its key in the service order and park it; it is not queued."""
-        self._arrivals += 1
-        cost = 1 + len(sequence.tokens) // self.max_batch_tokens
-        sequence.key = (self._next_turn(sequence.tenant, cost) + PRIORITY_TURNS * sequence.priority, self._arrivals)
+        self._queue.assign_key(sequence, cost=1 + len(sequence.tokens) // self.max_batch_tokens)
         sequence.state = SequenceState.PARKED
 
     def remove(self, sequence: Sequence) -> None:
@@ -89,9 +77,7 @@ class Scheduler:
         if sequence.state is SequenceState.RUNNING:
             self._stop(sequence)
         elif sequence.state is SequenceState.WAITING:
-            self._waiting -= 1
-            if self._waiting == 0:
-                self._heap.clear()
+            self._queue.left()
         sequence.state = SequenceState.ENDED
 
     def park(self, sequence: Sequence) -> None:
@@ -99,7 +85,7 @@ class Scheduler:
         if sequence.state is SequenceState.RUNNING:
             self._stop(sequence)
         elif sequence.state is SequenceState.WAITING:
-            self._waiting -= 1
+            self._queue.left()
         sequence.state = SequenceState.PARKED
 
     def resume(self, sequence: Sequence, blocks: list[int], computed: int) -> None:
@@ -107,7 +93,7 @@ class Scheduler:
         the batch is full the sequence waits and the blocks are released."""
         if len(self.running) >= self.max_batch_size:
             self.pool.release(blocks)
-            self._wait(sequence)
+            self._queue.push(sequence)
             return
         sequence.hold(blocks)
         sequence.computed, sequence.published = computed, computed // self.pool.block_size
@@ -141,7 +127,7 @@ class Scheduler:
 
     def schedule(self) -> Batch:
         """Return the rows of the next step; empty only when nothing runs and nothing waits."""
-        while not (batch := self._schedule()).rows and self.running and self._next_waiting():
+        while not (batch := self._schedule()).rows and self.running and self._queue.head():
             self._preempt(self.running[-1])  # beams that wait for one that has no place
         return batch
 
@@ -187,7 +173,7 @@ class Scheduler:
 
     def _plan_plain_decode(self) -> list[BatchRow] | None:
         """Return one decode row per running sequence, the common case; None where anything else must be decided."""
-        if self._waiting and len(self.running) < self.max_batch_size:
+        if self._queue.waiting and len(self.running) < self.max_batch_size:
             return None
         size, rows, new = self.pool.block_size, [], tuple.__new__
         for sequence in self.running:
@@ -225,8 +211,8 @@ class Scheduler:
         return rows, budget
 
     def _admit(self, rows: list[BatchRow], budget: int) -> int:
-        while budget > 0 and (sequence := self._next_waiting()) and self._make_room(sequence):
-            heappop(self._heap)
+        while budget > 0 and (sequence := self._queue.head()) and self._make_room(sequence):
+            self._queue.pop()
             self._start(sequence)
             budget = self._take_chunk(rows, sequence, budget)
         return budget
@@ -267,21 +253,9 @@ class Scheduler:
 
     # --- below them --------------------------------------------------------------------------------------------
 
-    def _next_turn(self, tenant: str, cost: int) -> int:
-        if len(self._next) > 1024:  # tenants whose turn has passed start afresh anyway
-            self._next = {name: turn for name, turn in self._next.items() if turn > self._turn}
-        turn = max(self._turn, self._next.get(tenant, 0))
-        self._next[tenant] = turn + cost
-        return turn
-
-    def _next_waiting(self) -> Sequence | None:
-        while self._heap and self._heap[0][1].state is not SequenceState.WAITING:
-            heappop(self._heap)
-        return self._heap[0][1] if self._heap else None
-
     def _urgent(self) -> Sequence | None:
         """Return the running sequence to preempt for the head of the queue, or None."""
-        head = self._next_waiting()
+        head = self._queue.head()
         if head is None or not self.running or self._fits(head):
             return None
         last = self.running[-1]
@@ -289,10 +263,10 @@ class Scheduler:
 
     def _admits(self) -> bool:
         """Return whether the head of the queue might be admitted, judged without matching its prefix."""
-        if not self._waiting or len(self.running) >= self.max_batch_size:
+        if not self._queue.waiting or len(self.running) >= self.max_batch_size:
             return False
         head, free = self._blocked or (None, 0)
-        return head is not self._next_waiting() or self.pool.free_count > free
+        return head is not self._queue.head() or self.pool.free_count > free
 
     def _fits(self, sequence: Sequence) -> bool:
         needed = self.pool.blocks_for(len(sequence.tokens)) + len(self.running)
@@ -339,8 +313,6 @@ class Scheduler:
         self._enter(sequence)
         if cached and self.pool.states is not None:
             self.pool.states.restore(sequence.digests[sequence.published - 1], sequence.place)
-        self._waiting -= 1
-        self._turn = max(self._turn, sequence.key[0] - PRIORITY_TURNS * sequence.priority)
 
     def _enter(self, sequence: Sequence) -> None:
         sequence.state = SequenceState.RUNNING
@@ -375,12 +347,7 @@ class Scheduler:
             self.park(sequence)
             return
         self._stop(sequence)
-        self._wait(sequence)
-
-    def _wait(self, sequence: Sequence) -> None:
-        sequence.state = SequenceState.WAITING
-        heappush(self._heap, (sequence.key, sequence))
-        self._waiting += 1
+        self._queue.push(sequence)
 
     def _stop(self, sequence: Sequence) -> None:
         self.running.remove(sequence)
