@@ -250,8 +250,8 @@ def _listening(listener: socket.socket, settings: Settings) -> list[socket.socke
 async def _run(
     server: uvicorn.Server, runtime: Runtime, listeners: list[socket.socket], on_ready: Callable[[], None] | None
 ) -> None:
-    # No list of the generators that run: the loop would close what nobody ended before it stops, and here whoever
-    # begins one ends it. A request has up to five.
+    # Do not track running asynchronous generators: the loop does so only to close unfinished ones when it stops, and
+    # here whoever starts a generator closes it. A request has up to five.
     sys.set_asyncgen_hooks(firstiter=None)
     watcher = asyncio.create_task(_announce(server, runtime, listeners[0].getsockname(), on_ready))
     with contextlib.suppress(NotImplementedError):  # where the platform has no such signal

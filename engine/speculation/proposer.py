@@ -101,7 +101,7 @@ class Proposer:
             if sequence.state is SequenceState.RUNNING and not sequence.is_beam:
                 longest, promise = self._worth(sequence, cost)
                 looked_up = sequence.lookup_acceptance.rate * len(sequence.draft)
-                # What was looked up is free: tokens for the time of a step and its guesses, beside tokens for a step.
+                # Lookup costs nothing: compare tokens per time of a step with a draft, and tokens per plain step.
                 price = 1 + cost * longest if sequence.draft else 1.0
                 if (1 + promise) / price > 1 + looked_up:
                     wanted.append((sequence, longest))

@@ -161,7 +161,7 @@ class Call:
             self._weight = self._runtime.bodies.take(self._whose, len(body))
         if len(body) <= LARGE:
             return parse(body, self.key)
-        tenant = self._runtime.identify(self.key).tenant  # nobody without a key has a large body read
+        tenant = self._runtime.identify(self.key).tenant  # refuse callers without a key before parsing a large body
         work = lambda: parse(body, self.key).sized(len(body))  # noqa: E731
         return await self._runtime.workers.run(tenant, len(body), work, inline_bytes=LARGE)
 

@@ -217,5 +217,5 @@ class History:
             if self.survives or len(self._counts) > MOST_COUNTS:
                 self.write()
                 continue
-            with self._writing:  # where nobody opens the console, tables in memory are filled for nobody
+            with self._writing:  # without a console open, tables in memory need not be filled
                 self._gather()

@@ -67,12 +67,12 @@ class Disconnect:
         try:
             found = await work
         except asyncio.CancelledError:
-            if not (self.gone or self.over) or task.uncancel():  # somebody else wants it
+            if not (self.gone or self.over) or task.uncancel():  # cancelled by someone else
                 raise
             raise (ClientDisconnected() if self.gone else _stopping()) from None
         finally:
             self._stop = None
-        if self.gone or self.over:  # `work` ignored its cancellation; whoever has the result ends it
+        if self.gone or self.over:  # `work` ignored its cancellation; the caller handles its result
             task.uncancel()
         return found
 

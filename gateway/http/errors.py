@@ -87,7 +87,7 @@ class ErrorForms:
         """Return the answer to a request on which something failed that is no error of ours, and log that."""
         log.exception("%s %s failed", request.method, request.url.path, exc_info=error)
         hidden = SluicegateError("the gateway failed on this request; the log of the gateway says why")
-        # The server closes a connection on which something unforeseen was raised: who is not told sends on into it.
+        # The server closes the connection after an unexpected error; without this header the client would reuse it.
         headers = {"x-should-retry": "false", "connection": "close"}
         return Response(self.of(request.scope["path"]).body(hidden), 500, headers, JSON)
 

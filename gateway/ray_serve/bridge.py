@@ -74,8 +74,8 @@ class Bridge:
                 elif response is not None:
                     await response.write(part)
         except Exception as error:
-            # The engine's process is gone, or Ray lost it. What has begun is cut, which the stage `upstream` reports as
-            # it reports any server that breaks off; what has not is asked of another engine.
+            # The engine's process is gone, or Ray lost it. An answer that has begun is cut off, which the stage
+            # `upstream` reports as for any server; one that has not is requested from another engine.
             log.warning("an engine did not finish its answer: %s", type(error).__name__)
             if response is None:
                 return web.Response(status=502)

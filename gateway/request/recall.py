@@ -57,7 +57,7 @@ def _question(exchange: Exchange) -> CacheQuestion | None:
     caches = [cache for _, cache in exchange.stages.recall]
     question = None
     if caches and judged_by_states(exchange.safety.output_rails, exchange.safety.policy):
-        caches = []  # a kept answer has no states, and nobody could judge it
+        caches = []  # a cached answer has no states to judge
     if caches:
         fingerprint = exchange.stages.fingerprint + exchange.safety.policy.fingerprint
         documents = _documents(exchange)

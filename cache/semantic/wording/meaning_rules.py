@@ -100,7 +100,7 @@ def _may(found: re.Match[str]) -> str:
 
 
 RULES: list[tuple[str, Becomes]] = [
-    # Passives of "get", and of those whom nobody names.
+    # Passives with "get", and those without an agent.
     (r"\bobtain (paid|locked|charged|renewed|married|divorced|delivered|started|rid|fired|cooked|repaired|refunded|shipped|approved|declined|canceled|rejected|banned|blocked|hacked|stolen|lost|hired|promoted|vaccinated|tested|billed)\b", r"\1"),
     (r"^(how) (?:can |could )?" + _NP + r"(?:be |being )?(\w+)((?: (?:in|on|at|@|for|with|from|to|into|by|using) .+)?)$", lambda f: _done(f).replace("how ", "how-to ", 1) if _done(f) != f[0] else f[0]),
     (r"^(?:can|could|may) " + _NP + r"(?:be )?(\w+)((?: (?:in|on|at|@|for|with|from|to|into|after|before|without) .+)?)$", _kind("may-i")),

@@ -42,7 +42,8 @@ def draw_rows(  # type: ignore[no-untyped-def]
         first = tl.where(higher, at + lane, first)
     broken, largest = tl.max(wrong, 0), tl.max(most, 0)
     token = tl.min(tl.where(most == largest, first, vocab), 0)
-    # A row whose largest logit is infinite is told by it, and has no weights: infinity less infinity is no number.
+    # A row with an infinite largest logit has no weights, since infinity minus infinity is not a number; the caller
+    # recognises it by that logit.
     if (temperature > 0) & (broken == 0) & (tl.abs(largest) < float("inf")):
         border = tl.full([], 0, tl.int64)
         if (top_k > 0) & (top_k < vocab):

@@ -39,7 +39,7 @@ def deploy(settings: Settings, cluster: Cluster, name: str, *, detach: bool) -> 
         print(f"warning: {said}", file=sys.stderr)
     _connect(cluster)
     over = threading.Event()
-    # After Ray has set its own, which would end the process before the replicas are told to.
+    # Replaces the handlers that Ray has just set, which would end the process before the replicas stop.
     before = {number: signal.signal(number, lambda *_: over.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         serve.start(http_options=_http(settings.server))

@@ -190,7 +190,8 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
         self._read = b""
         if self.cycle is REFUSED:
             self._expect_rest()
-        # Of bytes behind another request nobody says how many are of this head; the next ones are.
+        # After another request in the same read, it is unknown how many bytes belong to this head: counting begins
+        # with the next read.
         if self._ended or self.transport.is_closing():
             return
         if self._head is None:
@@ -247,7 +248,7 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
         self._expect_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._head is None:  # a trailer: what a proxy let nobody say in the head would be said behind its back
+        if self._head is None:  # ignore trailers: a proxy may have filtered the head alone
             return
         if len(self.headers) >= self.limits.max_headers:
             raise self._refusal(f"The request has more than {self.limits.max_headers} headers; send fewer.")
@@ -264,7 +265,7 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
             raise self._refusal(f"The head of the request is larger than {self.limits.max_head_bytes} bytes.")
         _stop(self._head)
         self._head = None
-        self._silent_bytes, self._has_body = 0, True  # of the read with the end of the head nobody says how much it is
+        self._silent_bytes, self._has_body = 0, True  # in the read that ends the head, the part of the body is unknown
         self._offers = self.parser.should_upgrade() and self._offers_another()
         if self._offers:
             return
