@@ -97,21 +97,21 @@ def load_for(settings: EngineSettings, wanted: ModelSettings, on_progress: OnPro
         raise ModelLoadError(refusal)
     size, name = wanted.tensor_parallel, wanted.served_name
     begin = LoadShard(0, size, wanted.path, wanted.dtype, wanted.device, settings.threads)
-    place = _first_device(wanted)
-    group = TensorParallelGroup(begin, name, place, min(PATIENCE_S, (settings.watchdog_s or inf) / 2))
+    device = _first_device(wanted)
+    group = TensorParallelGroup(begin, name, device, min(PATIENCE_S, (settings.watchdog_s or inf) / 2))
     try:
         model = load_model(
             wanted.path,
             name=name,
             version=wanted.version,
             dtype=wanted.dtype,
-            device=str(place),
+            device=str(device),
             on_progress=_logged(on_progress),
             shard=group.shard,
         )
         group.confirm(model.version.removeprefix(f"{wanted.version}+"))
         if wanted.draft is not None:
-            model.draft = load_model(wanted.draft, dtype=wanted.dtype, device=str(place))
+            model.draft = load_model(wanted.draft, dtype=wanted.dtype, device=str(device))
             refuse_unfit_draft(model, model.draft)
     except BaseException:
         group.close()
@@ -273,7 +273,7 @@ def _runner(
             forward=settings.forward,
             kv=settings.kv,
             max_tokens=settings.max_batch_tokens,
-            places=settings.max_batch_size + kept_states,
+            state_slots=settings.max_batch_size + kept_states,
             threads=settings.threads or thread_count(model.parameter_count),
             compiled=compiled,
         ),

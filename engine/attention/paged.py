@@ -148,8 +148,8 @@ class TokenSpan(NamedTuple):
     """Block ids [ceil((start + count) / block_size)]."""
     address: int = 0
     """Address of the table's memory, where it is known: asking the array for it takes longer than all the rest."""
-    place: int = 0
-    """The sequence's number among the running ones: the place of its states in recurrent layers."""
+    state_slot: int = 0
+    """The sequence's number among the running ones: where recurrent layers keep its states."""
 
     @property
     def end(self) -> int:

@@ -77,7 +77,7 @@ class StateStep:
 
     def __init__(self, pool: StatePool, stretches: Seq[TokenSpan]) -> None:
         for stretch in stretches:
-            pool.check(stretch.place, stretch.start)
+            pool.check(stretch.state_slot, stretch.start)
         self._pool = pool
         self._stretches = stretches
         self._groups: list[_Group] | None = None
@@ -99,7 +99,7 @@ class StateStep:
         for group in self._groups or ():
             group.keep()
         for stretch in self._stretches:
-            self._pool.reach(stretch.place, stretch.end)
+            self._pool.reach(stretch.state_slot, stretch.end)
 
 
 @dataclass(slots=True)
@@ -109,7 +109,7 @@ class _Group:
 
     pool: StatePool
     length: int
-    places: Tensor
+    state_slots: Tensor
     """Places of the sequences in the pool, [B] int64."""
     fresh: Tensor
     """Whether each sequence has no stored state yet, [B] bool."""
@@ -119,22 +119,22 @@ class _Group:
 
     @classmethod
     def of(cls, pool: StatePool, rows: Seq[TokenSpan], device: torch.device) -> _Group:
-        places = torch.tensor([row.place for row in rows], device=device)
+        state_slots = torch.tensor([row.state_slot for row in rows], device=device)
         fresh = [row.start == 0 for row in rows]
-        return cls(pool, rows[0].count, places, torch.tensor(fresh, device=device), all(fresh))
+        return cls(pool, rows[0].count, state_slots, torch.tensor(fresh, device=device), all(fresh))
 
     @property
     def tokens(self) -> int:
-        return len(self.places) * self.length
+        return len(self.state_slots) * self.length
 
     def keep(self) -> None:
         for key, states in self.states.items():
-            self.pool.write(key, self.places, states)
+            self.pool.write(key, self.state_slots, states)
 
     def _state(self, layer: int, kind: Literal["conv", "recurrent"], index: int) -> Tensor | None:
         key = StateKey(layer, kind, index)
         if key not in self.states and key in self.pool:
-            self.states[key] = self.pool.read(key, self.places, self.fresh)
+            self.states[key] = self.pool.read(key, self.state_slots, self.fresh)
         return self.states.get(key)
 
     # What layers ask a cache; names and arguments are those of `transformers.Cache`.

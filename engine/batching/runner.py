@@ -35,7 +35,7 @@ class RunnerOptions:
     kv: KVKind = "full"
     max_tokens: int = 512
     """Most new tokens of a step."""
-    places: int = 1
+    state_slots: int = 1
     """Most sequences that run."""
     threads: int = 1
     """Threads of the compiled pass."""
@@ -68,7 +68,7 @@ class ModelRunner:
         self._model = model
         self._uses_compiled = options.compiled
         self.pool = KVPool(model.layers, num_blocks, block_size, model.dtype, model.device, kv=options.kv)
-        self._recurrent = StatePool(model.states, options.places, model.device) if model.states else None
+        self._recurrent = StatePool(model.states, options.state_slots, model.device) if model.states else None
         self._probes = probes
         layers = tuple(watched) if probes is None else probes.layers
         self._watched = LayerStates(model.module, layers, options.max_tokens, raw=probes is None) if layers else None

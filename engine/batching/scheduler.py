@@ -52,7 +52,7 @@ class Scheduler:
         self._queue = ServiceQueue()
         self._blocked: tuple[Sequence, int] | None = None
         """The head of the queue when it last found no room, and the number of free blocks at that time."""
-        self._free_places = list(range(max_batch_size - 1, -1, -1))
+        self._free_state_slots = list(range(max_batch_size - 1, -1, -1))
 
     @property
     def waiting_count(self) -> int:
@@ -162,7 +162,7 @@ class Scheduler:
             if sequence.state is SequenceState.RUNNING:
                 self._publish(sequence)
                 if sequence.computed in sequence.state_ends:
-                    self.pool.keep_state(sequence.digests[sequence.published - 1], sequence.place)
+                    self.pool.keep_state(sequence.digests[sequence.published - 1], sequence.state_slot)
 
     # --- the five parts of a step, in order --------------------------------------------------------------------
 
@@ -312,11 +312,11 @@ class Scheduler:
         assert self._reserve(sequence)
         self._enter(sequence)
         if cached and self.pool.states is not None:
-            self.pool.states.restore(sequence.digests[sequence.published - 1], sequence.place)
+            self.pool.states.restore(sequence.digests[sequence.published - 1], sequence.state_slot)
 
     def _enter(self, sequence: Sequence) -> None:
         sequence.state = SequenceState.RUNNING
-        sequence.place = self._free_places.pop()
+        sequence.state_slot = self._free_state_slots.pop()
         sequence.timeline.start()
         if sequence.started_s is None:
             sequence.started_s = time.monotonic()
@@ -351,8 +351,8 @@ class Scheduler:
 
     def _stop(self, sequence: Sequence) -> None:
         self.running.remove(sequence)
-        self._free_places.append(sequence.place)
-        sequence.place = -1
+        self._free_state_slots.append(sequence.state_slot)
+        sequence.state_slot = -1
         self._give_up_blocks(sequence)
 
     def _give_up_blocks(self, sequence: Sequence) -> None:

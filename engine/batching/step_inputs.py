@@ -73,7 +73,7 @@ class StepInputs:
             tokens = sequence.tokens
             ids.append(tokens[start] if start < len(tokens) else 0)
             slots.append(sequence.blocks[start // block_size] * block_size + start % block_size)
-            stretches.append(new(TokenSpan, (start, 1, sequence.table, sequence.table_address, sequence.place)))
+            stretches.append(new(TokenSpan, (start, 1, sequence.table, sequence.table_address, sequence.state_slot)))
         wanted = [at for at, row in enumerate(rows) if row[3]]
         made = [np.array(values, np.int64) for values in (ids, [row[1] for row in rows], slots, wanted)]
         return cls(made[0], made[1], made[2], made[3], stretches, spans)
@@ -84,8 +84,8 @@ class StepInputs:
             return self.stretches
         new = tuple.__new__
         return [
-            new(TokenSpan, (start, count, table[: (start + count - 1) // block_size + 1], address, place))
-            for start, count, table, address, place in self.stretches
+            new(TokenSpan, (start, count, table[: (start + count - 1) // block_size + 1], address, state_slot))
+            for start, count, table, address, state_slot in self.stretches
         ]
 
     def trimmed(self, block_size: int) -> StepInputs:
@@ -94,4 +94,4 @@ class StepInputs:
 
 
 def _stretch(row: BatchRow) -> TokenSpan:
-    return TokenSpan(row.start, row.count, row.sequence.table, row.sequence.table_address, row.sequence.place)
+    return TokenSpan(row.start, row.count, row.sequence.table, row.sequence.table_address, row.sequence.state_slot)

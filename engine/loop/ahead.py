@@ -51,7 +51,7 @@ class _Plan:
 
     rows: list[BatchRow]
     inputs: StepInputs
-    places: I64
+    missing: I64
     """[D]: indices into `inputs.ids` where a token is still missing."""
     sources: I64
     """[D]: the row of the current step that draws it."""
@@ -104,15 +104,15 @@ class StepAhead:
         if planned:
             ends_at = accumulate(row[2] for row in planned)
             found = [(end - 1, drawn[row[0]]) for row, end in zip(planned, ends_at, strict=True) if row[0] in drawn]
-            places, sources = np.array(found, np.int64).reshape(-1, 2).T
-            self._plan = _Plan(planned, self._runner.inputs_of(planned), places, sources)
+            missing, sources = np.array(found, np.int64).reshape(-1, 2).T
+            self._plan = _Plan(planned, self._runner.inputs_of(planned), missing, sources)
 
     def launch(self, tokens: Seq[int]) -> None:
         """Launch the prepared step with the `tokens` just drawn, one per row; a token of -1 (not drawn) cancels it."""
         plan, self._plan = self._plan, None
         if plan is None or min(tokens) < 0 or self._all_end(plan, tokens):
             return
-        plan.inputs.ids[plan.places] = np.array(tokens, np.int64)[plan.sources]
+        plan.inputs.ids[plan.missing] = np.array(tokens, np.int64)[plan.sources]
         began = time.perf_counter()
         try:
             self._launched = plan, self._runner.compute(plan.inputs)

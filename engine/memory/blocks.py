@@ -64,9 +64,9 @@ class Offload(Protocol):
 class StateStore(Protocol):
     """Stores recurrent states under the names of blocks; see `engine.memory.kept_states.KeptStates`."""
 
-    def save(self, digest: Digest, place: int) -> None: ...
+    def save(self, digest: Digest, slot: int) -> None: ...
     def longest(self, digests: Seq[Digest]) -> int: ...
-    def restore(self, digest: Digest, place: int) -> None: ...
+    def restore(self, digest: Digest, slot: int) -> None: ...
     def drop(self, digest: Digest) -> None: ...
 
 
@@ -173,10 +173,10 @@ class BlockPool:
             found += here
         return found
 
-    def keep_state(self, digest: Digest, place: int) -> None:
-        """Store the recurrent states of `place`, which end with the block named `digest`, if that block is cached."""
+    def keep_state(self, digest: Digest, slot: int) -> None:
+        """Store the recurrent states of `slot`, which end with the block named `digest`, if that block is cached."""
         if self.states is not None and digest in self._named:
-            self.states.save(digest, place)
+            self.states.save(digest, slot)
 
     def publish(self, index: int, digest: Digest, tokens: Seq[int]) -> None:
         """Make a full, computed block available for reuse under `digest`. If another block has that name, nothing

@@ -14,7 +14,7 @@ from sluicegate.engine.memory.states import StatePool
 
 
 class KeptStates:
-    """Stores at most `count` states, in places of `pool` from `first` on, evicting the least recently used. Used by the
+    """Stores at most `count` states, in slots of `pool` from `first` on, evicting the least recently used. Used by the
     engine thread alone."""
 
     def __init__(self, pool: StatePool, first: int, count: int) -> None:
@@ -25,25 +25,25 @@ class KeptStates:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def save(self, digest: Digest, place: int) -> None:
-        """Store a copy of the states of `place` under the name of the block at whose end they stand."""
+    def save(self, digest: Digest, slot: int) -> None:
+        """Store a copy of the states of `slot` under the name of the block at whose end they stand."""
         if digest in self._kept:
             self._kept.move_to_end(digest)
             return
         to = self._free.pop() if self._free else self._kept.popitem(last=False)[1]
-        self._pool.copy(place, to)
+        self._pool.copy(slot, to)
         self._kept[digest] = to
 
     def longest(self, digests: Seq[Digest]) -> int:
         """Return the length of the longest prefix of `digests` whose last block has a stored state; 0 = none."""
         return next((count for count in range(len(digests), 0, -1) if digests[count - 1] in self._kept), 0)
 
-    def restore(self, digest: Digest, place: int) -> None:
-        """Copy the state stored under `digest` to `place`."""
+    def restore(self, digest: Digest, slot: int) -> None:
+        """Copy the state stored under `digest` to `slot`."""
         self._kept.move_to_end(digest)
-        self._pool.copy(self._kept[digest], place)
+        self._pool.copy(self._kept[digest], slot)
 
     def drop(self, digest: Digest) -> None:
         """Remove the state stored under `digest`, if any."""
-        if (place := self._kept.pop(digest, None)) is not None:
-            self._free.append(place)
+        if (slot := self._kept.pop(digest, None)) is not None:
+            self._free.append(slot)

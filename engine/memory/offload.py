@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class _OffloadedBlock:
-    place: int
+    slot: int
     tokens: tuple[int, ...]
     checksum: int
     data: bytes | None
@@ -45,8 +45,8 @@ class OffloadStore:
         less than one block."""
         self.counters = OffloadCounters()
         self._pool = pool
-        self._places = list(range(budget_bytes // pool.block_bytes - 1, -1, -1))
-        if not self._places:
+        self._free_slots = list(range(budget_bytes // pool.block_bytes - 1, -1, -1))
+        if not self._free_slots:
             raise ConfigurationError(
                 f"engine: offload_bytes is {budget_bytes}, and one block has {pool.block_bytes}; give room for many"
             )
@@ -68,8 +68,8 @@ class OffloadStore:
             self.counters.lost += 1
             return
         data = self._pool.read_block(index)
-        place = self._places.pop() if self._places else self._kept.popitem(last=False)[1].place
-        kept = self._kept[digest] = _OffloadedBlock(place, tokens, crc32(data), data)
+        slot = self._free_slots.pop() if self._free_slots else self._kept.popitem(last=False)[1].slot
+        kept = self._kept[digest] = _OffloadedBlock(slot, tokens, crc32(data), data)
         self.counters.saved += 1
         self._writer.submit(self._write, kept, data)
 
@@ -94,11 +94,11 @@ class OffloadStore:
 
     def drop(self, digest: Digest) -> None:
         if kept := self._kept.pop(digest, None):
-            self._places.append(kept.place)
+            self._free_slots.append(kept.slot)
 
     def _read(self, kept: _OffloadedBlock) -> bytes:
         try:
-            return os.pread(self._file.fileno(), self._pool.block_bytes, kept.place * self._pool.block_bytes)
+            return os.pread(self._file.fileno(), self._pool.block_bytes, kept.slot * self._pool.block_bytes)
         except OSError as error:
             _LOG.warning("a KV block could not be read back: %s", error)
             return b""
@@ -107,7 +107,7 @@ class OffloadStore:
         """Write on the store's thread, in the order of `save`: a place that changes hands is written last by its owner.
         A block that was not written does not have its checksum when it is read."""
         try:
-            os.pwrite(self._file.fileno(), data, kept.place * len(data))
+            os.pwrite(self._file.fileno(), data, kept.slot * len(data))
         except OSError as error:
             _LOG.warning("a KV block could not be written: %s", error)
         finally:

@@ -1,7 +1,7 @@
 """Hold the states of recurrent layers: of a fixed size for each running sequence, however long it is.
 
-A sequence has a place in the batch, which is its row in every state tensor. Attention can write the same keys and
-values twice; a state can only advance. So each place records how many tokens its states have read, and a step that does
+A running sequence has a slot, which is its row in every state tensor. Attention can write the same keys and
+values twice; a state can only advance. So each slot records how many tokens its states have read, and a step that does
 not start there is refused.
 """
 
@@ -47,12 +47,12 @@ class StatePositionError(Exception):
 
 
 class StatePool:
-    """One tensor per state, with `places` rows. Memory is not resident until a place is used."""
+    """One tensor per state, with `slots` rows. Memory is not resident until a slot is used."""
 
-    def __init__(self, shapes: Seq[StateShape], places: int, device: torch.device) -> None:
-        self._tensors = {one.key: torch.zeros(places, *one.shape, dtype=one.dtype, device=device) for one in shapes}
-        self._reached = [0] * places
-        """For each place, how many tokens its states cover."""
+    def __init__(self, shapes: Seq[StateShape], slots: int, device: torch.device) -> None:
+        self._tensors = {one.key: torch.zeros(slots, *one.shape, dtype=one.dtype, device=device) for one in shapes}
+        self._reached = [0] * slots
+        """For each slot, how many tokens its states cover."""
 
     def __contains__(self, key: StateKey) -> bool:
         return key in self._tensors
@@ -61,29 +61,29 @@ class StatePool:
     def nbytes(self) -> int:
         return sum(tensor.nbytes for tensor in self._tensors.values())
 
-    def check(self, place: int, start: int) -> None:
-        """Raise `StatePositionError` unless the states of `place` have reached position `start`, or `start` is 0."""
-        if start and self._reached[place] != start:
+    def check(self, slot: int, start: int) -> None:
+        """Raise `StatePositionError` unless the states of `slot` have reached position `start`, or `start` is 0."""
+        if start and self._reached[slot] != start:
             raise StatePositionError(
-                f"the states of place {place} stand for {self._reached[place]} tokens, and the step begins at {start}"
+                f"the states of slot {slot} cover {self._reached[slot]} tokens, and the step begins at {start}"
             )
 
-    def read(self, key: StateKey, places: Tensor, fresh: Tensor) -> Tensor:
-        """Return copies [n, ...] of the states at `places` [n] int64; zeros where `fresh` [n] bool marks a new
+    def read(self, key: StateKey, slots: Tensor, fresh: Tensor) -> Tensor:
+        """Return copies [n, ...] of the states at `slots` [n] int64; zeros where `fresh` [n] bool marks a new
         sequence."""
-        found = self._tensors[key].index_select(0, places)
+        found = self._tensors[key].index_select(0, slots)
         return found.masked_fill_(fresh.view(-1, *[1] * (found.dim() - 1)), 0)
 
-    def write(self, key: StateKey, places: Tensor, states: Tensor) -> None:
-        """Store `states` [n, ...] at `places` [n]."""
-        self._tensors[key].index_copy_(0, places, states)
+    def write(self, key: StateKey, slots: Tensor, states: Tensor) -> None:
+        """Store `states` [n, ...] at `slots` [n]."""
+        self._tensors[key].index_copy_(0, slots, states)
 
-    def reach(self, place: int, end: int) -> None:
-        """Record that the states of `place` have read its first `end` tokens."""
-        self._reached[place] = end
+    def reach(self, slot: int, end: int) -> None:
+        """Record that the states of `slot` have read its first `end` tokens."""
+        self._reached[slot] = end
 
     def copy(self, source: int, target: int) -> None:
-        """Copy the states of place `source` to place `target`."""
+        """Copy the states of slot `source` to slot `target`."""
         for tensor in self._tensors.values():
             tensor[target].copy_(tensor[source])
         self._reached[target] = self._reached[source]

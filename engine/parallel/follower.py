@@ -72,8 +72,8 @@ def _load(begin: LoadShard, link: Connection[Any, Any]) -> LoadedModel:
     def wait_for_peers() -> None:
         torch.set_num_threads(begin.threads or max(1, (os.cpu_count() or 2) - 1) // begin.size or 1)
         link.send(ShardLoaded())
-        place: JoinGroup = link.recv()
-        shard.connect(place.path, device, place.timeout_s)
+        join: JoinGroup = link.recv()
+        shard.connect(join.path, device, join.timeout_s)
 
     shard = Shard(begin.rank, begin.size, wait_for_peers)
     return load_model(begin.path, dtype=begin.dtype, device=str(device), shard=shard, proves=begin.proves)

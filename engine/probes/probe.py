@@ -125,7 +125,7 @@ class ProbeSet:
         if len({*self.labels}) != len(self.labels):
             raise ModelLoadError(f"two probes of one model have the same label: {', '.join(self.labels)}; rename one")
         self.layers = tuple(sorted({layer for probe in probes for layer in probe.layers}))
-        self._places = [[self.layers.index(layer) for layer in probe.layers] for probe in probes]
+        self._layer_indices = [[self.layers.index(layer) for layer in probe.layers] for probe in probes]
         self._probes = [
             StateProbe(one.label, one.layers, {k: v.to(device) for k, v in one.weights.items()}, one.model, one.card)
             for one in probes
@@ -144,8 +144,8 @@ class ProbeSet:
                 total += part
             return total
         found = [
-            probe.logits(torch.cat([states[at] for at in places], -1))
-            for probe, places in zip(self._probes, self._places, strict=True)
+            probe.logits(torch.cat([states[at] for at in indices], -1))
+            for probe, indices in zip(self._probes, self._layer_indices, strict=True)
         ]
         return torch.stack(found, -1)
 
@@ -158,7 +158,7 @@ class ProbeSet:
             return None
         width = len(self._probes[0].weights["w"]) // len(self._probes[0].layers)
         layers = [np.zeros((width, len(self._probes)), np.float32) for _ in self.layers]
-        for column, (probe, places) in enumerate(zip(self._probes, self._places, strict=True)):
-            for part, at in zip(probe.weights["w"].numpy().reshape(len(places), width), places, strict=True):
+        for column, (probe, indices) in enumerate(zip(self._probes, self._layer_indices, strict=True)):
+            for part, at in zip(probe.weights["w"].numpy().reshape(len(indices), width), indices, strict=True):
                 layers[at][:, column] = part
         return layers, np.concatenate([probe.weights["b"].numpy() for probe in self._probes])

@@ -22,8 +22,8 @@ def refuse_bad_words(logits: Tensor, rows: Seq[LogitsRow], worded: Seq[int]) -> 
     for index in worded:
         tokens = rows[index].tokens
         pairs += [(index, word[-1]) for word in rows[index].rule.bad_words if _ends_with(tokens, word[:-1])]
-    if (places := LogitIndices.of(pairs, logits.device)) is not None:
-        places.refuse(logits)
+    if (indices := LogitIndices.of(pairs, logits.device)) is not None:
+        indices.refuse(logits)
 
 
 class TypicalRows(NamedTuple):

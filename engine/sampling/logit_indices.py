@@ -38,7 +38,7 @@ class LogitIndices(NamedTuple):
 class BiasIndices(NamedTuple):
     """The logit biases of a step's rows."""
 
-    places: LogitIndices
+    indices: LogitIndices
     values: Tensor
     """float32 [K]."""
 
@@ -46,14 +46,14 @@ class BiasIndices(NamedTuple):
     def of(cls, rows: Seq[LogitsRow], device: torch.device) -> BiasIndices | None:
         """Collect the biases of all rows; None if no row has one."""
         found = [(at, row.rule.bias) for at, row in enumerate(rows) if row.rule.bias is not None]
-        places = LogitIndices.of([(at, column) for at, bias in found for column in bias.columns.tolist()], device)
-        if places is None:
+        indices = LogitIndices.of([(at, column) for at, bias in found for column in bias.columns.tolist()], device)
+        if indices is None:
             return None
-        return cls(places, to_device(torch.cat([bias.values for _, bias in found]), device))
+        return cls(indices, to_device(torch.cat([bias.values for _, bias in found]), device))
 
     def add(self, logits: Tensor) -> None:
         """Add the biases to `logits` [R, V] float32, in place."""
-        logits[self.places.rows, self.places.columns] += self.values
+        logits[self.indices.rows, self.indices.columns] += self.values
 
 
 class ForbiddenEnds:
@@ -63,7 +63,7 @@ class ForbiddenEnds:
         self._eos = list(eos)
         self._device = device
         self._pairs: list[Pair] = []
-        self._places: LogitIndices | None = None
+        self._indices: LogitIndices | None = None
 
     def refuse(self, logits: Tensor, unending: Seq[int], barred: dict[int, list[int]]) -> None:
         """Set end tokens to -inf in `logits` [R, V]: the model's own in the rows `unending`, and those that `barred`
@@ -73,6 +73,6 @@ class ForbiddenEnds:
         pairs = [(row, token) for row in unending for token in self._eos]
         pairs += [(row, token) for row, tokens in barred.items() for token in tokens]
         if pairs != self._pairs:
-            self._pairs, self._places = pairs, LogitIndices.of(pairs, self._device)
-        if self._places is not None:
-            self._places.refuse(logits)
+            self._pairs, self._indices = pairs, LogitIndices.of(pairs, self._device)
+        if self._indices is not None:
+            self._indices.refuse(logits)

@@ -24,7 +24,7 @@ class SeenTokens:
     def __init__(self) -> None:
         self._of: list[int] | None = None
         self._length = 0
-        self._places: dict[int, int] = {}
+        self._indices: dict[int, int] = {}
         self._tokens: I64 = np.zeros(0, np.int64)
         self._counts: I64 = np.zeros(0, np.int64)
 
@@ -39,12 +39,12 @@ class SeenTokens:
 
     def found(self) -> tuple[I64, I64]:
         """Return the tokens [K] and their counts [K] in the output; valid until the next call."""
-        return self._tokens[: len(self._places)], self._counts[: len(self._places)]
+        return self._tokens[: len(self._indices)], self._counts[: len(self._indices)]
 
     def with_more(self, tokens: Seq[int]) -> tuple[I64, I64]:
         """Return the same as `found`, as if `tokens` were appended to the output."""
         other = SeenTokens()
-        other._places, other._tokens, other._counts = dict(self._places), self._tokens.copy(), self._counts.copy()
+        other._indices, other._tokens, other._counts = dict(self._indices), self._tokens.copy(), self._counts.copy()
         for token in tokens:
             other._count(token)
         return other.found()
@@ -54,15 +54,15 @@ class SeenTokens:
         self._counts = np.zeros(len(self._tokens), np.int64)
         output, counts = np.unique(tokens[prompt_length:], return_counts=True)
         self._counts[np.searchsorted(self._tokens, output)] = counts
-        self._places = dict(zip(self._tokens.tolist(), range(len(self._tokens)), strict=True))
+        self._indices = dict(zip(self._tokens.tolist(), range(len(self._tokens)), strict=True))
 
     def _count(self, token: int) -> None:
-        place = self._places.setdefault(token, len(self._places))
-        if place == len(self._tokens):  # no room
-            more = np.zeros(max(64, place), np.int64)
+        index = self._indices.setdefault(token, len(self._indices))
+        if index == len(self._tokens):  # no room
+            more = np.zeros(max(64, index), np.int64)
             self._tokens, self._counts = (np.concatenate([one, more]) for one in (self._tokens, self._counts))
-        self._tokens[place] = token
-        self._counts[place] += 1
+        self._tokens[index] = token
+        self._counts[index] += 1
 
 
 class Penalties:
@@ -79,10 +79,10 @@ class Penalties:
         penalised = self._penalised.of(rows)
         if not penalised:
             return
-        owners, places, counts, rules = self._sent(penalised, rows, logits)
-        values, (repetition, frequency, presence) = logits.view(-1)[places].double(), rules[owners].unbind(1)
+        owners, indices, counts, rules = self._sent(penalised, rows, logits)
+        values, (repetition, frequency, presence) = logits.view(-1)[indices].double(), rules[owners].unbind(1)
         values = torch.where(values > 0, values / repetition, values * repetition)
-        logits.view(-1)[places] = (values - frequency * counts - presence * (counts > 0)).float()
+        logits.view(-1)[indices] = (values - frequency * counts - presence * (counts > 0)).float()
 
     def release(self) -> None:
         """Drop all references to sequences."""
@@ -102,10 +102,10 @@ class Penalties:
         total = sum(sizes)
         self._staging = self._staging or Staging(torch.int64, like.device)
         room = self._staging.room(3 * (total + len(penalised)))
-        owners, places, counts = room[: 3 * total].reshape(3, total)
+        owners, indices, counts = room[: 3 * total].reshape(3, total)
         owners[:] = np.repeat(np.arange(len(penalised)), sizes)
-        np.concatenate([tokens for tokens, _ in found], out=places)
-        places += np.repeat(np.array(penalised) * like.shape[1], sizes)
+        np.concatenate([tokens for tokens, _ in found], out=indices)
+        indices += np.repeat(np.array(penalised) * like.shape[1], sizes)
         np.concatenate([many for _, many in found], out=counts)
         rules = [rows[at].rule for at in penalised]
         room[3 * total :].view(np.float64)[:] = [

@@ -23,7 +23,7 @@ class ReportedRows(NamedTuple):
     """The rows of a step that report logprobs, in order."""
 
     rows: list[int]
-    places: Tensor
+    indices: Tensor
     """The same as int64 [L], on the device of the logits."""
     wanted: list[int]
     """For each row [L], how many of the likeliest tokens it reports."""
@@ -47,12 +47,12 @@ class RawLogprobs:
     def __init__(self, logits: Tensor, of: ReportedRows) -> None:
         """Compute the logprobs of reported rows from `logits` [R, V], which is not modified."""
         self._of = of
-        self._values = torch.log_softmax(logits.index_select(0, of.places), -1)  # [L, V]
+        self._values = torch.log_softmax(logits.index_select(0, of.indices), -1)  # [L, V]
 
     def note(self, tokens: Tensor) -> Tensor:
         """Return, for the chosen `tokens` int64 [R], the input of `report` as one float64 vector: per reported row the
         chosen token's logprob, the likeliest logprobs, and their ids."""
-        chosen = self._values.gather(1, tokens.index_select(0, self._of.places)[:, None])
+        chosen = self._values.gather(1, tokens.index_select(0, self._of.indices)[:, None])
         values, ids = self._values.topk(max(self._of.wanted), -1)
         return torch.cat([part.double() for part in (chosen, values, ids)], -1).flatten()
 
@@ -75,9 +75,9 @@ class RawLogprobs:
         """Return the drawn token's logprob, and the likeliest tokens, after renormalising over the tokens the mask
         allows."""
         values = self._values[at, :usable]
-        place = bisect_left(masks.masked, row)
-        if place < len(masks.masked) and masks.masked[place] == row:
-            words = np.ascontiguousarray(masks.bitmask[place]).view(np.uint8)
+        index = bisect_left(masks.masked, row)
+        if index < len(masks.masked) and masks.masked[index] == row:
+            words = np.ascontiguousarray(masks.bitmask[index]).view(np.uint8)
             allowed = np.unpackbits(words, bitorder="little")[:usable].astype(bool)
             values = values.masked_fill(to_device(torch.from_numpy(~allowed), values.device), _FORBIDDEN)
         found, ids = values.topk(min(LIKELY, values.shape[-1]))

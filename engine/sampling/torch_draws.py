@@ -65,8 +65,8 @@ class TorchDraws:
         if len(random) == len(rows):
             tokens = _draw(logits, rows)
         elif random:
-            places = _numbers(random, logits.device, torch.int64)
-            tokens = tokens.index_copy(0, places, _draw(logits.index_select(0, places), [rows[i] for i in random]))
+            indices = _numbers(random, logits.device, torch.int64)
+            tokens = tokens.index_copy(0, indices, _draw(logits.index_select(0, indices), [rows[i] for i in random]))
         return torch.stack([largest.double(), tokens.double()])
 
     def release(self) -> None:

@@ -86,8 +86,8 @@ class BeamSearch:
 
     def _move_matchers(self, plan: list[tuple[Sequence, Sequence, int]]) -> None:
         if self._matchers is not None:
-            place = {id(slot): at for at, slot in enumerate(self.slots)}
-            by_slot = [(place[id(child)], place[id(parent)], token) for child, parent, token in plan]
+            index = {id(slot): at for at, slot in enumerate(self.slots)}
+            by_slot = [(index[id(child)], index[id(parent)], token) for child, parent, token in plan]
             for slot, matcher in zip(self.slots, self._matchers.follow(by_slot), strict=True):
                 slot.matcher = matcher
 
@@ -162,39 +162,39 @@ class _BranchPoint:
 
 def _rebranch(plan: list[tuple[Sequence, Sequence, int]], slots: list[Sequence], scheduler: Scheduler) -> Copies:
     """Give every child its parent's tokens and blocks. Blocks are freed only after all children hold theirs."""
-    places = {id(p): _BranchPoint(list(p.tokens), list(p.blocks), p.computed, list(p.digests)) for _, p, _ in plan}
+    points = {id(p): _BranchPoint(list(p.tokens), list(p.blocks), p.computed, list(p.digests)) for _, p, _ in plan}
     copies: Copies = []
     taken: set[int] = set()
-    held = [_hold(places[id(parent)], scheduler.pool, taken, copies) for _, parent, _ in plan]
+    held = [_hold(points[id(parent)], scheduler.pool, taken, copies) for _, parent, _ in plan]
     for slot in slots:
         scheduler.park(slot)
     for (child, parent, token), (blocks, computed) in zip(plan, held, strict=True):
-        place = places[id(parent)]
-        child.tokens = [*place.tokens, token]
-        child.digests = list(place.digests)
+        point = points[id(parent)]
+        child.tokens = [*point.tokens, token]
+        child.digests = list(point.digests)
         scheduler.resume(child, blocks, computed)
     return copies
 
 
-def _hold(place: _BranchPoint, pool: BlockPool, taken: set[int], copies: Copies) -> tuple[list[int], int]:
+def _hold(point: _BranchPoint, pool: BlockPool, taken: set[int], copies: Copies) -> tuple[list[int], int]:
     """Return one child's blocks, and the number of tokens computed in them.
 
     Full blocks are shared. The last, unfilled one goes to the first child and is copied for others; without a free
     block for the copy its tokens are recomputed.
     """
-    full = place.computed // pool.block_size
-    shared = place.blocks[:full]
+    full = point.computed // pool.block_size
+    shared = point.blocks[:full]
     pool.share(shared)
-    if place.computed == full * pool.block_size:
-        return shared, place.computed
-    last = place.blocks[full]
+    if point.computed == full * pool.block_size:
+        return shared, point.computed
+    last = point.blocks[full]
     if last not in taken:
         taken.add(last)
         pool.share([last])
-        return [*shared, last], place.computed
+        return [*shared, last], point.computed
     try:
         (copy,) = pool.take(1)
     except OutOfBlocks:
         return shared, full * pool.block_size
     copies.append((last, copy))
-    return [*shared, copy], place.computed
+    return [*shared, copy], point.computed

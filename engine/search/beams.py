@@ -105,12 +105,12 @@ class BeamGroup:
             scores = scores.index_add(1, columns, (-self.sampling.diversity_penalty * counts).expand(len(scores), -1))
         sums = scores + torch.tensor([[beam.score] for beam in self.beams], device=scores.device)  # [beams, V]
         keep = min(max(2, 1 + self.end_tokens) * self.width, sums.numel())
-        values, places = (found.tolist() for found in sums.flatten().topk(keep))
+        values, indices = (found.tolist() for found in sums.flatten().topk(keep))
         vocab = sums.shape[1]
-        own, tops = raw.flatten()[places].tolist(), self._tops(raw)
+        own, tops = raw.flatten()[indices].tolist(), self._tops(raw)
         return [
-            Branch(place // vocab, place % vocab, value, logprob, tops[place // vocab])
-            for value, place, logprob in zip(values, places, own, strict=True)
+            Branch(index // vocab, index % vocab, value, logprob, tops[index // vocab])
+            for value, index, logprob in zip(values, indices, own, strict=True)
             if value > float("-inf")
         ]
 

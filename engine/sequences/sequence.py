@@ -82,8 +82,8 @@ class Sequence:
     """Digests of the full blocks of `tokens`, as far as computed; tokens never change, so they stay valid."""
     published: int = 0
     """How many of its blocks other sequences may reuse."""
-    place: int = -1
-    """While it runs, its number among the running sequences: the place of its states in recurrent layers."""
+    state_slot: int = -1
+    """While it runs, its number among the running sequences: where recurrent layers keep its states."""
 
     state_ends: tuple[int, ...] = ()
     """For recurrent layers: token counts at which states are stored, so that other sequences can continue there;

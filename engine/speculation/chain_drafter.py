@@ -131,24 +131,24 @@ class ChainDrafter:
                 live.append(guess)
                 runs.append(run)
         rounds = 0
-        places = {id(guess): run.start + len(run.tokens) for guess, run in zip(live, runs, strict=True)}
+        positions = {id(guess): run.start + len(run.tokens) for guess, run in zip(live, runs, strict=True)}
         while live:
             states = dict(zip(map(id, live), self._read(runs), strict=True))
-            due = [guess for guess in live if places[id(guess)] == len(guess.sequence.tokens) + len(guess.found) - 1]
+            due = [guess for guess in live if positions[id(guess)] == len(guess.sequence.tokens) + len(guess.found) - 1]
             if due:
                 self._sampler.grow(due, self._head.logits(torch.stack([states[id(guess)] for guess in due])))
                 rounds += 1
             live = [guess for guess in live if not guess.over]
-            runs = [self._next(guess, places[id(guess)], states[id(guess)]) for guess in live]
+            runs = [self._next(guess, positions[id(guess)], states[id(guess)]) for guess in live]
             for guess in live:
-                places[id(guess)] += 1
+                positions[id(guess)] += 1
         return rounds
 
-    def _next(self, guess: Draft, place: int, state: Tensor) -> _ChainRun:
-        """Return the pair at `place`: the head's own state and the drafted or forced token after it."""
-        behind = place + 1 - len(guess.sequence.tokens)
-        token = guess.found[behind] if behind >= 0 else guess.sequence.tokens[place + 1]
-        return _ChainRun(self._readings[guess.sequence], place, [token], state[None])
+    def _next(self, guess: Draft, position: int, state: Tensor) -> _ChainRun:
+        """Return the pair at `position`: the head's own state and the drafted or forced token after it."""
+        behind = position + 1 - len(guess.sequence.tokens)
+        token = guess.found[behind] if behind >= 0 else guess.sequence.tokens[position + 1]
+        return _ChainRun(self._readings[guess.sequence], position, [token], state[None])
 
     def _read(self, runs: list[_ChainRun]) -> list[Tensor]:
         """Read pairs of several sequences in one pass; return the head's last state [d] for each."""

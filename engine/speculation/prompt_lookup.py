@@ -33,16 +33,16 @@ class PromptLookup:
         self._catch_up(tokens)
         tail = (tokens[-LONGEST_GRAM:] + ahead)[-LONGEST_GRAM:]
         for start in range(len(tail)):
-            place = self._after.get(tuple(tail[start:]))
-            if place is not None:
-                return tokens[place]
+            position = self._after.get(tuple(tail[start:]))
+            if position is not None:
+                return tokens[position]
         return None
 
     def _catch_up(self, tokens: list[int]) -> None:
         begin = self._indexed or max(1, len(tokens) - HORIZON)
-        for place in range(begin, len(tokens)):
-            for length in range(1, min(LONGEST_GRAM, place) + 1):
-                self._after[tuple(tokens[place - length : place])] = place
+        for position in range(begin, len(tokens)):
+            for length in range(1, min(LONGEST_GRAM, position) + 1):
+                self._after[tuple(tokens[position - length : position])] = position
         self._indexed = max(self._indexed, len(tokens))
 
 

@@ -150,7 +150,7 @@ async def test_a_cancelled_sequence_leaves_its_place_to_the_next(model: LoadedMo
                 generation.cancel()
             assert (await staying)[0].tokens == expected
         assert engine.stats()["kv_cache_usage_ratio"] == 0
-        assert sorted(core_of(engine).scheduler._free_places) == [0, 1, 2]
+        assert sorted(core_of(engine).scheduler._free_state_slots) == [0, 1, 2]
 
 
 async def test_a_pass_that_throws_after_some_layers_is_run_again_from_the_same_states(
