@@ -32,6 +32,7 @@ from sluicegate.plugins import (
 )
 from sluicegate.plugins.testing import check_stage
 from tests.engine.tiny_encoders import FAMILIES, save_encoder, save_sentence_model
+from tests.waiting import soon
 
 TEXTS = ["the cat", "the cat sat on the mat", "m", "dogs banking money " * 8, "a river bank"]
 
@@ -256,7 +257,7 @@ async def test_a_caller_that_goes_away_has_nothing_more_read(tmp_path: Path) -> 
     folder = save_encoder(tmp_path / "model", "bert")
     async with serving({"path": str(folder)}, max_batch_tokens=64) as stage:
         gone = asyncio.create_task(stage.embed([f"dog {'cat ' * (i % 30)}" for i in range(2000)]))
-        await asyncio.sleep(0.1)
+        await soon(lambda: stage.stats()["encoder_tokens_total"])
         gone.cancel()
         assert (await stage.embed(["the cat"])).tokens == (4,)
         assert stage.stats()["encoder_tokens_total"] < 20_000

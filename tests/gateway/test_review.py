@@ -9,7 +9,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import httpx
 import pytest
 
 from sluicegate.gateway.testing import TestApp
+from tests.waiting import until
 
 OPERATOR, REVIEWER, CALLER, OTHER = "operator", "reviewer", "caller", "other"
 SCOPES = {OPERATOR: ["admin"], REVIEWER: ["review"]}
@@ -124,8 +124,7 @@ def test_what_is_not_approved_is_never_shown(app: TestApp, verb: str, status: st
 def test_what_nobody_decides_in_time_is_denied(path: Path) -> None:
     with gateway(path, ttl_s=0.05) as app:
         review = held_answer(app)
-        time.sleep(0.1)
-        assert fetch(app, review["url"]).json()["status"] == "expired"
+        until(lambda: fetch(app, review["url"]).json()["status"] == "expired")
         assert decide(app, review["id"], "approve").status_code == 400
 
 
