@@ -249,7 +249,7 @@ def test_a_step_that_does_not_go_on_where_the_states_are_is_refused() -> None:
     with advancing(pool, [_stretch(0, 3, 1)]):
         pass
     for start in (2, 4):
-        with pytest.raises(StatePositionError, match=f"stand for 3 tokens, and the step begins at {start}"):
+        with pytest.raises(StatePositionError, match=f"cover 3 tokens, and the step begins at {start}"):
             StateStep(pool, [_stretch(start, 1, 1)])
     StateStep(pool, [_stretch(3, 1, 1)])
     StateStep(pool, [_stretch(0, 1, 1)])
