@@ -19,7 +19,7 @@ from mcp.client.stdio import get_default_environment
 from mcp.client.streamable_http import streamable_http_client
 from mcp.os.posix.utilities import terminate_posix_process_tree
 from mcp.shared.message import SessionMessage
-from mcp.types.jsonrpc import jsonrpc_message_adapter
+from mcp.types.jsonrpc import JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
 
 from sluicegate.gateway.mcp.settings import McpServerSettings
 
@@ -133,16 +133,23 @@ async def over_stdio(settings: McpServerSettings, watch: WireWatch) -> AsyncIter
 
 
 async def _read_lines(process: Process, found: Any, most: int, watch: WireWatch) -> None:
+    """Pass messages on until one is longer than `most`, or what answers nothing (progress, logs) is so long together
+    without an answer in between: then whatever else the program says would be read behind it."""
     assert process.stdout is not None
-    rest = bytearray()
+    rest, unasked = bytearray(), 0
     async with found:
         with contextlib.suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             while True:
                 part = await process.stdout.receive(65_536)
                 *lines, last = part.split(b"\n")
                 for line in lines:
-                    await found.send(_parsed(bytes(rest + line), watch))
+                    message = _parsed(bytes(rest + line), watch)
+                    unasked = 0 if _is_answer(message) else unasked + len(rest) + len(line)
                     rest.clear()
+                    if unasked > most:
+                        watch.oversized += 1
+                        return
+                    await found.send(message)
                 rest += last
                 if len(rest) > most:
                     watch.oversized += 1
@@ -155,6 +162,10 @@ def _parsed(line: bytes, watch: WireWatch) -> SessionMessage | Exception:
     except ValueError:
         watch.malformed += 1
         return ValueError("a line that is no JSON-RPC message")
+
+
+def _is_answer(message: SessionMessage | Exception) -> bool:
+    return isinstance(message, SessionMessage) and isinstance(message.message, JSONRPCResponse | JSONRPCError)
 
 
 async def _write_lines(process: Process, written: Any, found: Any) -> None:

@@ -135,7 +135,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ("test_pictures_are_left_out_and_said_to_be_unless_an_operator_lets_them_through",),
     ),
     (
-        "results and lists of any size, compressed ones, endless lines",
+        "results and lists of any size, compressed ones, endless lines, floods of notifications",
         "cut at `max_result_bytes`; the call fails",
         ("test_slow_large_and_many_answers_over_http_cost_one_call", "test_a_program_that_misbehaves_costs_one_call"),
     ),

@@ -23,7 +23,7 @@ from tests.waiting import until
 PROGRAM = """
 import json, os, sys, time
 TOOLS = [{"name": name, "description": name, "inputSchema": {"type": "object"}} for name in
-         ("fine", "dies", "silent", "babbles", "huge", "wrong", "env", "ask", "nan")]
+         ("fine", "dies", "silent", "babbles", "huge", "wrong", "env", "ask", "nan", "floods", "reports")]
 def say(message): sys.stdout.write(json.dumps(message) + "\\n"); sys.stdout.flush()
 def text(id, said): say({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": said}]}})
 for line in sys.stdin:
@@ -44,6 +44,10 @@ for line in sys.stdin:
             text(id, "in the end")
         elif name == "huge":
             while True: sys.stdout.write("x" * 65536)
+        elif name in ("floods", "reports"):
+            told = {"method": "notifications/message", "params": {"level": "info", "data": "x" * 80}}
+            for _ in range(10**6 if name == "floods" else 100): say({"jsonrpc": "2.0", **told})
+            text(id, "done")
         elif name == "wrong": say({"jsonrpc": "2.0", "id": id, "result": {"content": "a text"}})
         elif name == "nan":
             far = message["params"]["arguments"]["far"]
@@ -66,7 +70,7 @@ def program(tmp_path: Path) -> dict[str, Any]:
     return {"command": [sys.executable, str(path)], "timeout_s": 2.0, "max_result_bytes": 20_000}
 
 
-@pytest.mark.parametrize("tool", ["dies", "silent", "huge", "wrong"])
+@pytest.mark.parametrize("tool", ["dies", "silent", "huge", "wrong", "floods"])
 def test_a_program_that_misbehaves_costs_one_call(program: dict[str, Any], tool: str) -> None:
     with gateway({"s": program}) as app:
         before = text_of(call(app, "fine", server="s"))
@@ -76,6 +80,15 @@ def test_a_program_that_misbehaves_costs_one_call(program: dict[str, Any], tool:
         if tool == "silent":  # whoever waits for a program that does not read its input waits in vain
             return
         assert text_of(call(app, "fine", server="s")) != before  # a program that was not trusted any more was ended
+
+
+def test_reports_between_answers_are_bounded_and_not_those_of_all_calls_together(program: dict[str, Any]) -> None:
+    """Each call reports 14 kB, of the 20 kB that a program may say without an answer."""
+    with gateway({"s": program}) as app:
+        pid = text_of(call(app, "fine", server="s"))
+        for _ in range(4):
+            assert text_of(call(app, "reports", server="s")) == "done"
+        assert text_of(call(app, "fine", server="s")) == pid
 
 
 def test_lines_that_are_no_messages_are_passed_over(program: dict[str, Any]) -> None:
