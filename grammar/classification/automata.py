@@ -9,6 +9,7 @@ import numpy as np
 
 from sluicegate.grammar.budget.meter import charge, look, tick
 from sluicegate.grammar.lexemes.base import DfaLexeme
+from sluicegate.grammar.lexemes.first_of import FirstOf
 from sluicegate.grammar.token_ids import I32, NO_IDS, join
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.boundary import Ending
@@ -88,25 +89,38 @@ def _ending(vocabulary: Vocabulary, part: VocabularySlice | None, exits: bytes, 
     return Ending(0, closers, *known)
 
 
-def of_general(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int, wanted: bytes) -> tuple[RootClass, TrieNode]:
-    """Classify the tokens for a lexeme that anything may follow, which may end wherever it accepts, also where it can
-    go on. Returns the class, and the remainders of tokens that begin with a `wanted` byte, as a small trie of their
-    own."""
+def of_general(
+    vocabulary: Vocabulary, lexeme: DfaLexeme, state: int, wanted: bytes
+) -> tuple[RootClass, tuple[tuple[int, TrieNode], ...]]:
+    """Classify the whole vocabulary from `state` of a general lexeme. Returns the tokens inside, and by outcome a trie
+    of what is left of those that go on behind it with a byte of `wanted`."""
     key = ("general", lexeme.key(state), wanted)
     known = vocabulary.classes.get(key)
     if known is None:
         inside, exits = _walk_general(vocabulary, lexeme, state, wanted)
         trie = vocabulary.trie
-        remainders: list[tuple[bytes, int]] = []
+        left: dict[int, list[tuple[bytes, int]]] = {}
         for node in exits:
             tick()
             cut = int(trie.depth[node]) - 1
             tokens = trie.ids[trie.first[node] : trie.first[trie.skip[node]]].tolist()
+            remainders = left.setdefault(_outcome(lexeme, state, vocabulary.words[tokens[0]][:cut]), [])
             remainders.extend((vocabulary.words[token][cut:], token) for token in tokens)
-        known = (inside, build_trie(remainders))
+        known = (inside, tuple((outcome, build_trie(remainders)) for outcome, remainders in left.items()))
         size = 0 if inside.row is None else inside.row.nbytes
-        vocabulary.classes.put(key, known, size + inside.ids.nbytes + 500 * len(remainders))
+        vocabulary.classes.put(key, known, size + inside.ids.nbytes + 500 * sum(map(len, left.values())))
     return known  # type: ignore[no-any-return]
+
+
+def _outcome(lexeme: DfaLexeme, state: int, text: bytes) -> int:
+    """Return the outcome of a general lexeme that may end behind `text`."""
+    if not isinstance(lexeme, FirstOf):
+        return 0
+    for byte in text:
+        state = lexeme.row(state)[byte]
+    outcome = lexeme.outcome(state)
+    assert outcome is not None
+    return outcome
 
 
 def _walk_general(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int, wanted: bytes) -> tuple[RootClass, list[int]]:
@@ -118,6 +132,7 @@ def _walk_general(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int, wanted:
             trie.byte, trie.depth, trie.skip, trie.first, trie.exact, trie.ids,
             lexeme.table, lexeme.accepting, state, flags, inside, exits,
         )  # fmt: skip
+        charge(_OF_WALK + n_inside / _TOKENS_A_CHARGE)
         ids, found = inside[:n_inside].copy(), exits[:n_exits].tolist()
     if n_inside <= _SPARSE:
         return RootClass(None, ids, ()), found

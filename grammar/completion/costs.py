@@ -92,6 +92,7 @@ class Costs:
 
     def follow(self, follow: Continuation, outcome: int) -> int:
         charge(_OF_LOOK)
+        follow = follow.of(outcome)
         if isinstance(follow, FreeName):
             entries = follow.entries(outcome)
             return min(self._entry(entry.state, entry.terms) + self._rest(entry.state) for entry in entries)

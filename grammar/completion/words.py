@@ -114,8 +114,9 @@ def _takes(lexeme: WithoutGiven, state: State, text: bytes) -> bool:
 
 def _by_distance(lexeme: DfaLexeme, start: int) -> list[Word]:
     """Follow the distances to acceptance; the words differ in their first byte."""
-    if lexeme.outcome(start) is not None:
-        return [Word(b"", 0)]
+    now = lexeme.outcome(start)
+    if now is not None:
+        return [Word(b"", now)]
     distance = lexeme.distances
     if distance[start] < 0:
         return []
@@ -129,7 +130,9 @@ def _by_distance(lexeme: DfaLexeme, start: int) -> list[Word]:
             closer = [b for b in range(256) if row[b] >= 0 and distance[row[b]] == distance[state] - 1]
             text.append(min(closer, key=RANK.__getitem__))
             state = row[text[-1]]
-        found.append(Word(bytes(text), 0))
+        outcome = lexeme.outcome(state)
+        assert outcome is not None
+        found.append(Word(bytes(text), outcome))
     return found
 
 

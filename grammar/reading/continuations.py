@@ -56,6 +56,10 @@ class Continuation:
     def after(self, outcome: int) -> tuple[Reading, ...]:
         """Return the readings after `outcome`; does not ask `guard`."""
 
+    def of(self, outcome: int) -> Continuation:
+        """Return the continuation after `outcome`: itself where it is one for all."""
+        return self
+
     def __call__(self) -> tuple[Reading, ...]:
         """Return `after(0)`: a continuation can be the move of a `ByteChoice`."""
         return self.after(0)

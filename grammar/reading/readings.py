@@ -9,6 +9,7 @@ from sluicegate.grammar.classification.automata import of_general
 from sluicegate.grammar.classification.classify import at_root, in_subtree
 from sluicegate.grammar.classification.words import rests
 from sluicegate.grammar.lexemes.base import QUOTE, DfaLexeme, Lexeme, State
+from sluicegate.grammar.lexemes.first_of import FirstOf
 from sluicegate.grammar.lexemes.words import WordList
 from sluicegate.grammar.reading.continuations import Continuation, of_lexeme, outside
 from sluicegate.grammar.reading.guards import Guard
@@ -21,6 +22,7 @@ from sluicegate.grammar.vocabulary.trie import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _BRACKETS = frozenset(b"{}[]")
+ANY_BYTE = bytes(range(256))
 
 
 class InLexeme(Reading):
@@ -117,18 +119,21 @@ class InLexeme(Reading):
 
     def _general_root(self, builder: MaskBuilder) -> None:
         """Add the tokens outside JSON, where anything may follow a lexeme."""
-        assert isinstance(self.lexeme, DfaLexeme)
-        follows = self.follow.after(0)
-        wanted = bytes(sorted({byte for reading in follows for byte in reading.firsts()}))
-        inside, remainders = of_general(builder.vocabulary, self.lexeme, self.state, wanted)
+        lexeme = self.lexeme
+        assert isinstance(lexeme, DfaLexeme)
+        wanted = ANY_BYTE
+        if not isinstance(lexeme, FirstOf):  # which is left seldom: to ask what may follow is more work
+            wanted = bytes(sorted({byte for reading in self.follow.after(0) for byte in reading.firsts()}))
+        inside, ends = of_general(builder.vocabulary, lexeme, self.state, wanted)
         if inside.row is not None:
             builder.rows.append(inside.row)
         builder.add(inside.ids)
-        ended = self.lexeme.outcome(self.state)
-        for reading in follows:
-            if remainders.children:
+        for outcome, remainders in ends:
+            for reading in self.follow.after(outcome):
                 reading.walk(remainders, builder)
-            if ended is not None:
+        ended = lexeme.outcome(self.state)
+        if ended is not None:
+            for reading in self.follow.after(ended):
                 reading.root(builder)
 
     def walk(self, node: TrieNode, builder: MaskBuilder) -> None:

@@ -13,7 +13,15 @@ from sluicegate.grammar.reading.readings import EndOfText, InLexeme
 from sluicegate.grammar.tags import freetext
 from sluicegate.grammar.tags import nodes as formats
 from sluicegate.grammar.tags.nodes import Format
-from sluicegate.grammar.tags.steps import Head, LazyContinuation, LiteralContinuation, fork, restarts, spelled
+from sluicegate.grammar.tags.steps import (
+    Head,
+    LazyContinuation,
+    LiteralContinuation,
+    WaysByOutcome,
+    fork,
+    restarts,
+    spelled,
+)
 from sluicegate.plugins.errors import Unsatisfiable, UnsupportedGrammar
 
 END = EndOfText()
@@ -40,7 +48,10 @@ class Builder:
             made = list(self._known.values())[known:]
             known += len(made)
             made += [reading.follow for reading in readings if isinstance(reading, InLexeme) and reading.lexeme.general]
+            made += [way for follow in made if isinstance(follow, WaysByOutcome) for way in follow.ways]
             for follow in made:
+                if isinstance(follow, WaysByOutcome):
+                    continue
                 if isinstance(follow, LazyContinuation) and follow not in seen:
                     seen.add(follow)
                     pending.append(follow)
@@ -154,9 +165,13 @@ class Builder:
         every = (*by_text, *(text for text in excludes if text not in by_text))
         _refuse_nested(every)
         readings: list[Reading] = []
-        for text, ways in by_text.items():
-            lexeme = freetext.until(text, tuple(other for other in every if other != text))
-            readings.append(InLexeme(lexeme, lexeme.start, fork(ways)))
+        if len(by_text) > 1:
+            lexeme: DfaLexeme = freetext.first_of(tuple(by_text), tuple(text for text in every if text not in by_text))
+            readings.append(InLexeme(lexeme, lexeme.start, WaysByOutcome(map(fork, by_text.values()))))
+        else:
+            for text, ways in by_text.items():
+                lexeme = freetext.until(text, tuple(other for other in every if other != text))
+                readings.append(InLexeme(lexeme, lexeme.start, fork(ways)))
         if ends:
             lexeme = freetext.without(every)
             readings.append(InLexeme(lexeme, lexeme.start, END))

@@ -53,6 +53,29 @@ class LiteralContinuation(LazyContinuation):
         super().__init__(lambda: spelled(self.heads), any(restarts(after) for text, after in self.heads if not text))
 
 
+class WaysByOutcome(LazyContinuation):
+    """One continuation for each outcome of the lexeme before."""
+
+    __slots__ = ("ways",)
+
+    def __init__(self, ways: Iterable[Continuation]) -> None:
+        self.ways = tuple(ways)
+        super().__init__(lambda: tuple(reading for way in self.ways for reading in way.after(0)), False)
+
+    def of(self, outcome: int) -> Continuation:
+        return self.ways[outcome]
+
+    def after(self, outcome: int) -> tuple[Reading, ...]:
+        return self.ways[outcome].after(0)
+
+    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
+        return self.ways[outcome].finish(0, run, end_offset)
+
+    @property
+    def is_end(self) -> bool:  # type: ignore[override]
+        return any(way.is_end for way in self.ways)
+
+
 def restarts(follow: Continuation) -> bool:
     return isinstance(follow, LazyContinuation) and follow.restarts
 
