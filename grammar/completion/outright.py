@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from decimal import Decimal
+from itertools import islice
+from typing import Any, NamedTuple
 
 from sluicegate.grammar.budget.meter import charge
+from sluicegate.grammar.completion.new_values import NewValues, member, value_of
 from sluicegate.grammar.completion.words import ShortWords
 from sluicegate.grammar.json.arrays.state import ArrayState
 from sluicegate.grammar.json.container import Container, PartDone
 from sluicegate.grammar.json.objects.state import NameStart, ObjectState
 from sluicegate.grammar.lexemes.base import QUOTE
-from sluicegate.grammar.lexemes.literals import plain
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.reading.readings import ByteChoice, EndOfText, InLexeme
+from sluicegate.grammar.reading.tape import NO_NAMES, OpenBracket
 from sluicegate.grammar.reading.value_start import ValueStart
+from sluicegate.grammar.schema.constants import canonical
 from sluicegate.grammar.schema.containers import Conjunction
 
 _END = EndOfText()
@@ -27,69 +32,121 @@ _DEEPEST = 30
 _LETTERS_A_CHARGE = 200
 """Characters of a name that are spelled for a charge."""
 _MOST_BYTES = 50_000
+_READ_A_CHARGE = 20
+"""Bytes of an array's items that are read for a charge."""
+
+
+class ClosingText(NamedTuple):
+    """A text from behind a part on. `sure`: nothing that guards or checks could refuse is in it; `whole`: it ends the
+    whole text."""
+
+    text: bytes
+    sure: bool
+    whole: bool
+
+
+class WrittenText(NamedTuple):
+    """What was written before: the text, and the brackets that are open in it."""
+
+    text: bytes
+    open: OpenBracket | None
 
 
 class Outright:
-    """Remembers a short text for each value. Its texts are proposals: no guard was asked, and what only the values
-    together decide was not looked at. Shared by the matchers of a grammar, under the lock of its `Costs`."""
+    """Remembers a short text for each value. Its texts are proposals unless they are sure: no guard was asked, and what
+    only the values together decide was not looked at. Shared by the matchers of a grammar, under the lock of its
+    `Costs`."""
 
     def __init__(self, words: ShortWords) -> None:
         self._words = words
-        self._values: dict[Conjunction, bytes | None] = {}
+        self._new = NewValues()
+        self._values: dict[Conjunction, tuple[bytes, bool] | None] = {}
         self._asking: list[Conjunction] = []
+        self._sure = True
+        """Nothing that may be refused was put into the text at hand."""
 
-    def rest(self, done: PartDone) -> bytes:
+    def rest(self, done: PartDone, written: WrittenText) -> ClosingText:
         """Return a text from behind a part to the closing bracket, and to those around it, as far as completing them
         only takes listing missing parts."""
         texts: list[bytes] = []
-        size = 0
+        size, bracket = 0, written.open
         after: Continuation | None = done
+        self._sure = True
         while isinstance(after, PartDone) and size < _MOST_BYTES:
-            text = self._closed(after.state)
+            self._sure = self._sure and after.guard is None
+            text = self._closed(after.state, _Before(written.text, b"".join(texts), bracket))
             if text is None:
                 break
             texts.append(text)
             size += len(text)
             branches = after.state.follow.branches
             after = branches[0] if len(branches) == 1 else None
-        return b"".join(texts)
+            bracket = None if bracket is None else bracket.outer
+        whole = after is not None and after.is_end and type(after) is EndOfText
+        return ClosingText(b"".join(texts), self._sure, whole)
 
-    def _closed(self, container: Container) -> bytes | None:
+    def _closed(self, container: Container, before: _Before) -> bytes | None:
         """Return a text from behind a part to the closing bracket."""
         charge(_OF_PART)
+        self._sure = self._sure and container.plan.check is None
         bracket = bytes([container.bracket])
         if container.may_close():
             return bracket
-        parts = self._parts(container)
+        parts = self._parts(container, before)
         text = None if parts is None else b"".join(b"," + part for part in parts) + bracket
         return text if text is None or len(text) <= _MOST_BYTES else None
 
-    def _parts(self, container: Container) -> list[bytes] | None:
+    def _parts(self, container: Container, before: _Before) -> list[bytes] | None:
         if isinstance(container, ObjectState):
-            return self._members(container)
+            return self._members(container, before)
         assert isinstance(container, ArrayState)
-        return self._items(container)
+        return self._items(container, before)
 
-    def _members(self, state: ObjectState) -> list[bytes] | None:
-        """Return the required members that have not come."""
+    def _members(self, state: ObjectState, before: _Before) -> list[bytes] | None:
+        """Return the required members that have not come, and others where there must be more."""
         plan = state.plan
-        if plan.some or (plan.counts and plan.low > state.count + state.missing()):
+        if plan.some:
             return None
         left = range(len(plan.names)) if plan.any_order else range(state.at, len(plan.names))
         charge(len(left) / _NAMES_A_CHARGE)
-        names = [i for i in left if plan.required[i] and not (plan.any_order and state.at >> i & 1)]
-        return _all(self._member(state, i) for i in names)
+        left_over = [i for i in left if not (plan.any_order and state.at >> i & 1)]
+        names = [i for i in left_over if plan.required[i]]
+        extra = plan.low - state.count - len(names) if plan.counts else 0
+        if extra > 0:
+            others = [i for i in left_over if not plan.required[i]][:extra]
+            extra -= len(others)
+            names = sorted((*names, *others))
+        members = _all(self._member(state, i) for i in names)
+        if members is None or extra <= 0:
+            return members
+        free = self._free_members(state, before, extra)
+        return None if free is None else members + free
 
     def _member(self, state: ObjectState, index: int) -> bytes | None:
         value, name = self._value(state.values, state.plan.values[index]), state.plan.names[index]
         charge(len(name) / _LETTERS_A_CHARGE)
-        return None if value is None else b'"' + plain(name) + b'":' + value
+        return None if value is None else member(name, value)
 
-    def _items(self, state: ArrayState) -> list[bytes] | None:
-        """Return as many items as there must be; those of an array of unique ones depend on each other."""
+    def _free_members(self, state: ObjectState, before: _Before, count: int) -> list[bytes] | None:
+        """Return `count` members whose names are not listed, and were not given."""
+        self._sure = False
+        given = NO_NAMES if before.bracket is None else before.bracket.keys
+        found = []
+        for name, terms in islice(self._new.names(state.plan, given), count):
+            value = self._value(state.values, terms)
+            if value is None:
+                return None
+            found.append(member(name, value))
+        return found if len(found) == count else None
+
+    def _items(self, state: ArrayState, before: _Before) -> list[bytes] | None:
+        """Return as many items as there must be."""
         plan = state.plan
-        if plan.unique or plan.contains or plan.low - state.index > _MOST_BYTES:
+        if plan.contains or plan.paired is not None or plan.low - state.index > _MOST_BYTES:
             return None
+        if plan.unique:
+            given = before.items()
+            return None if given is None else self._new_items(state, state.index, given)
         found = _all(self._value(state.values, terms) for terms in plan.prefix[state.index : plan.low])
         more = plan.low - max(state.index, len(plan.prefix))
         if found is None or more <= 0:
@@ -98,22 +155,46 @@ class Outright:
         charge(more / _NAMES_A_CHARGE)
         return None if item is None else found + [item] * more
 
+    def _new_items(self, state: ArrayState, begin: int, given: set[Any]) -> list[bytes] | None:
+        """Return the items from index `begin` on, each another than those `given`."""
+        self._sure = False
+        plan, found = state.plan, []
+        texts: dict[Conjunction, Iterator[bytes]] = {}
+        for index in range(begin, plan.low):
+            terms = plan.at(index)
+            if terms is None:
+                return None
+            charge(_OF_PART)
+            if terms not in texts:
+                texts[terms] = self._new.texts(state.values, terms)
+            text = next((each for each in texts[terms] if value_of(each) not in given), None)
+            if text is None:
+                return None
+            given.add(value_of(text))
+            found.append(text)
+        return found
+
     # --- values ---
 
     def _value(self, source: Any, terms: Conjunction) -> bytes | None:
         charge(_OF_PART)
-        if terms in self._values:
-            return self._values[terms]
-        if terms in self._asking or len(self._asking) > _DEEPEST:
+        if terms not in self._values:
+            if terms in self._asking or len(self._asking) > _DEEPEST:
+                return None
+            charge(_OF_VALUE)
+            self._asking.append(terms)
+            outer, self._sure = self._sure, True
+            try:
+                found = self._shortest(source.value(terms, _END))
+                self._values[terms] = None if found is None else (found, self._sure)
+            finally:
+                self._asking.pop()
+                self._sure = outer
+        known = self._values[terms]
+        if known is None:
             return None
-        charge(_OF_VALUE)
-        self._asking.append(terms)
-        try:
-            found = self._shortest(source.value(terms, _END))
-        finally:
-            self._asking.pop()
-        self._values[terms] = found
-        return found
+        self._sure = self._sure and known[1]
+        return known[0]
 
     def _shortest(self, readings: tuple[Reading, ...]) -> bytes | None:
         """Return the shortest scalar, or else an object or array."""
@@ -142,12 +223,14 @@ class Outright:
     def _inside(self, last: bytes, readings: tuple[Reading, ...]) -> bytes | None:
         """Return the text from behind an opening bracket to the closing one, `last`."""
         choices = [reading for reading in readings if isinstance(reading, ByteChoice)]
+        self._sure = self._sure and not any(choice.guards for choice in choices)
         if any(last[0] in choice.moves for choice in choices):
             return last
         names = [choice.moves[QUOTE] for choice in choices if QUOTE in choice.moves]
         states = [name.state for name in names if isinstance(name, NameStart)]
         if states:
-            members = self._members(states[0])
+            members = self._members(states[0], _NOTHING)
+            self._sure = self._sure and states[0].plan.check is None
             return None if members is None else b",".join(members) + last
         return next((text for text in map(self._from_first, readings) if text is not None), None)
 
@@ -156,8 +239,35 @@ class Outright:
         done = start.follow.branches[0] if isinstance(start, ValueStart) else None
         if not isinstance(start, ValueStart) or not isinstance(done, PartDone):
             return None
-        item, rest = self._value(start.source, start.terms), self._closed(done.state)
+        state = done.state
+        if isinstance(state, ArrayState) and state.plan.unique and state.plan.low:
+            items = None if state.plan.contains else self._new_items(state, 0, set())
+            return None if items is None else b",".join(items) + bytes([state.bracket])
+        item, rest = self._value(start.source, start.terms), self._closed(state, _NOTHING)
         return None if item is None or rest is None else item + rest
+
+
+class _Before(NamedTuple):
+    """What stands before the end of a container: `text` and then `more`; `bracket`: its own, None where it is not
+    known."""
+
+    text: bytes
+    more: bytes
+    bracket: OpenBracket | None
+
+    def items(self) -> set[Any] | None:
+        """Return the items so far, the last one among them."""
+        if self.bracket is None:
+            return None
+        array = self.text[self.bracket.start :] + self.more
+        charge(len(array) / _READ_A_CHARGE)
+        try:
+            return set(map(canonical, json.loads(array + b"]", parse_float=Decimal)))
+        except ValueError:  # the last item is not over
+            return None
+
+
+_NOTHING = _Before(b"", b"", None)
 
 
 def _all(parts: Iterable[bytes | None]) -> list[bytes] | None:

@@ -12,6 +12,7 @@ import numpy as np
 from sluicegate.grammar.blocked.watch import Watch
 from sluicegate.grammar.budget.meter import charge, left
 from sluicegate.grammar.completion.costs import NEVER, Costs
+from sluicegate.grammar.completion.outright import WrittenText
 from sluicegate.grammar.completion.words import steps
 from sluicegate.grammar.json.container import PartDone
 from sluicegate.grammar.json.layout import Between
@@ -91,13 +92,14 @@ class _Search:
         self.refused = 0
         """How many long texts were refused."""
         self.checkpoint = tape.checkpoint() if tape is not None else None
+        self.before = bytes(tape.text) if tape is not None else b""
 
     def run(self) -> bytes | None:
         found = self._deep()
         return self._wide() if found is None else found
 
     def _first(self) -> _Node:
-        return _Node(self.state, self.checkpoint, b"", self._ways(self.state))
+        return _Node(self.state, self.checkpoint, b"", self._ways(self.state, self.checkpoint, b""))
 
     def _deep(self) -> bytes | None:
         """Search depth first along the cheapest ways."""
@@ -141,6 +143,8 @@ class _Search:
 
     def _take(self, node: _Node, alone: ParserState, text: bytes) -> _Node | None:
         """Return the node after `text`, None where it is refused."""
+        if alone is _WHOLE:
+            return _Node(_WHOLE, node.checkpoint, node.text + text, iter(()))
         if self.tape is not None and self.checkpoint is not None and node.checkpoint is not None:
             _go_back(self.tape, node.checkpoint, node.text, self.checkpoint)
         charge(_OF_TRY)
@@ -149,7 +153,8 @@ class _Search:
             self.refused += len(text) > _LONG
             return None
         checkpoint = self.tape.checkpoint() if self.tape is not None else None
-        return _Node(after, checkpoint, node.text + text, self._ways(after))
+        written = node.text + text
+        return _Node(after, checkpoint, written, self._ways(after, checkpoint, written))
 
     def _read(self, state: ParserState, text: bytes) -> ParserState | None:
         """Return the state after `text`. What lies inside quotes is read at once."""
@@ -159,13 +164,31 @@ class _Search:
             at = None if at is None else self.states.take(at, piece, self.tape)
         return at
 
-    def _ways(self, state: ParserState) -> Iterator[tuple[ParserState, bytes]]:
+    def _ways(
+        self, state: ParserState, checkpoint: Checkpoint | None, text: bytes
+    ) -> Iterator[tuple[ParserState, bytes]]:
         """Yield a completion of the open object or array, then shorter texts, each computed when requested."""
-        if self.refused < _MOST_REFUSED:
-            yield from _outright(self.states, state, self.costs)
+        if self.refused < _MOST_REFUSED and checkpoint is not None:
+            yield from self._outright(state, WrittenText(self.before + text, checkpoint.open))
         yield from _ways(self.states, state, self.costs)
         if self.watch is not None or self.tape is not None:
             yield from _bytes(self.states, state)
+
+    def _outright(self, state: ParserState, written: WrittenText) -> Iterator[tuple[ParserState, bytes]]:
+        """Yield states with the text that closes the open object or array and those around it."""
+        for reading in state.readings:
+            for below in _where_it_may_end(reading):
+                if not isinstance(below, Between) or not isinstance(below.done, PartDone):
+                    continue
+                rest = self.costs.outright.rest(below.done, written)
+                if rest.sure and rest.whole and self.watch is None and not _is_asked_at_end(reading):
+                    yield _WHOLE, rest.text
+                elif len(rest.text) > 1:
+                    yield self.states.intern((reading,)), rest.text
+
+
+_WHOLE = ParserState((AT_END,))
+"""After a text that needs not be read: nothing could refuse it."""
 
 
 def _go_back(tape: Tape, checkpoint: Checkpoint, text: bytes, first: Checkpoint) -> None:
@@ -188,16 +211,6 @@ def _ways(states: ParserStates, state: ParserState, costs: Costs) -> list[tuple[
     return [(readings[k], way) for way, k in ordered]
 
 
-def _outright(states: ParserStates, state: ParserState, costs: Costs) -> Iterator[tuple[ParserState, bytes]]:
-    """Yield states with the text that closes the open object or array and those around it."""
-    for reading in state.readings:
-        for below in _where_it_may_end(reading):
-            done = below.done if isinstance(below, Between) else None
-            text = costs.outright.rest(done) if isinstance(done, PartDone) else b""
-            if len(text) > 1:
-                yield states.intern((reading,)), text
-
-
 def _where_it_may_end(reading: Reading) -> Iterator[Reading]:
     """Yield `reading`, or the readings after the number or word if that may end here."""
     outcome = reading.lexeme.outcome(reading.state) if isinstance(reading, InLexeme) else None
@@ -216,6 +229,11 @@ def _bytes(states: ParserStates, state: ParserState) -> Iterator[tuple[ParserSta
             alone = states.intern((reading,))
             for byte in steps(reading.lexeme, reading.state):
                 yield alone, bytes([byte])
+
+
+def _is_asked_at_end(reading: Reading) -> bool:
+    """Return whether a guard may refuse the end of the number or word that is open."""
+    return isinstance(reading, InLexeme) and any(branch.guard is not None for branch in reading.follow.branches)
 
 
 def _is_asked(reading: InLexeme) -> bool:
