@@ -27,7 +27,7 @@ class Budget:
 
 
 DEFAULT_BUDGET = Budget()
-_OF_STATE, _OF_EDGE, _OF_LOOK = 4.0, 0.4, 30
+_OF_STATE, _OF_EDGE, _OF_LOOK = 5.0, 0.5, 30
 """Work charged per state of an automaton over characters, per class of characters there, and between two checks of the
 clock where no states are made."""
 _TICKS = 256

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -20,6 +20,7 @@ _FEW_WORDS, _FEW_SPECIAL = 1_000, 50
 """Up to this many words, and this many of them that begin with neither a letter nor a digit, are processed one by one,
 so that the results are shared with other lists; larger lists are followed all at once."""
 _MOST_LEXEMES = 5_000
+_MANY_CHILDREN = 12
 Opening = tuple[int, tuple[tuple[int, int], ...]]
 """(nodes inside the lexeme, ((outcome, nodes where it may end), ...))."""
 
@@ -75,9 +76,12 @@ def by_steps(lexeme: Lexeme, start: PunctuationNode) -> Opening:
     pending = [(lexeme.start, start)]
     while pending:
         at, node = pending.pop()
-        for byte, below in node.children.items():
+        children: Iterable[int] = node.children
+        if len(node.children) > _MANY_CHILDREN:  # most of them are refused: asking which are not is less work
+            children = node.children.keys() & lexeme.next_bytes(at)
+        for byte in children:
             tick()
-            after = lexeme.next(at, byte)
+            below, after = node.children[byte], lexeme.next(at, byte)
             if after is None:
                 continue
             outcome = lexeme.outcome(after)

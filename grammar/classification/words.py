@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sluicegate.grammar.budget.meter import tick
+from sluicegate.grammar.budget.meter import charge, tick
 from sluicegate.grammar.classification.automata import RootClass
 from sluicegate.grammar.lexemes.base import BACKSLASH, State
 from sluicegate.grammar.lexemes.literals import Literals
@@ -23,6 +23,8 @@ from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _APART = 64
 """Longer lists are followed down the vocabulary in one pass; see `rests` for shorter ones."""
+_OF_REST = 12
+"""Work charged for the rest of a word that is met for the first time."""
 
 
 class Rest(NamedTuple):
@@ -51,6 +53,7 @@ def rests(vocabulary: Vocabulary, lexeme: WordList, state: State) -> list[tuple[
 
 
 def _of_rest(vocabulary: Vocabulary, is_string: bool, rest: bytes) -> Rest:
+    charge(_OF_REST)
     if is_string and BACKSLASH not in rest:
         escaped = vocabulary.escapes.beginnings(rest)
         if escaped is not None:

@@ -31,8 +31,8 @@ from sluicegate.grammar.schema.strings import Strings
 from sluicegate.grammar.schema.value_set import ValueSet
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
 
-_OF_PLAN, _OF_QUESTION = 100, 60
-"""Charged for a plan, and for asking whether there is a value at all."""
+_OF_PLAN, _OF_QUESTION, _OF_CHECK = 100, 60, 4
+"""Charged for a plan, for asking whether there is a value at all, and for a fact that is checked."""
 _NEW_VALUES = 500
 """Sets of values without what was given, of which each item makes one."""
 _UNKNOWN: Any = object()
@@ -246,12 +246,14 @@ class Plans:
 
     def refuses(self, value: Any, facts: frozenset[Fact]) -> bool:
         """Return whether a check of `facts` surely refuses `value`."""
+        charge(_OF_CHECK * len(facts))
         return self.checks is not None and any(self.checks.validator(f)(value) != f.positive for f in facts)
 
     def check(self, facts: frozenset[Fact]) -> Guard | None:
         if not facts:
             return None
         assert self.checks is not None
+        charge(_OF_CHECK * len(facts))
         return all_of(*(ValidatorGuard(self.checks.validator(fact), fact.positive) for fact in sorted(facts, key=repr)))
 
 

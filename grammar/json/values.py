@@ -31,8 +31,8 @@ from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, Pun
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _State = TypeVar("_State", ObjectState, ArrayState, ValueStart, ContinuationUnion)
-_OF_VALUE = 8
-"""Charged for the readings of a value."""
+_OF_VALUE, _OF_PLACE = 8, 3
+"""Work charged for the readings of a value, and for an object or array that has come to a new place."""
 _STATES = 20_000
 """Object and array states kept for sharing; beyond, the table starts anew and nothing but speed is lost."""
 _Scalars = tuple[tuple[Lexeme, ...], tuple[Lexeme, ...], Lexeme | None]
@@ -207,6 +207,7 @@ class Values(Plans):
         return found
 
     def _keep(self, key: Any, state: _State) -> _State:
+        charge(_OF_PLACE)
         if len(self._states) >= _STATES:
             self._states = {}
         self._states[key] = state

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
-from sluicegate.grammar.budget.meter import tick
+from sluicegate.grammar.budget.meter import charge, tick
 from sluicegate.grammar.given.texts import GivenTexts, Supply
 from sluicegate.grammar.lexemes.base import QUOTE, Lexeme, State
 from sluicegate.grammar.lexemes.literals import Literals, Window, plain
 
 _END = b'"'
+_TEXTS_A_CHARGE = 3
+"""Texts of a list that are spelled for a charge."""
 
 
 class TrieWalked(Protocol):
@@ -54,6 +56,7 @@ class WithoutGiven:
         lists = self.given.lists(self.supply)
         found: Literals | None = lists.made.get("dead")
         if found is None:
+            charge(len(lists.dead) / _TEXTS_A_CHARGE)
             words = sorted([(plain(text) + _END, 0) for text in lists.dead])
             found = lists.made["dead"] = Literals(words)
         return found

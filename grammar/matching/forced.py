@@ -13,6 +13,8 @@ from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _MOST_BYTES = 256
 _MOST_TEXT = 20_000
+_MOST_WORK = 2_000
+"""Readings that are asked for the one byte that must come, for all bytes together: what is found by then is sure."""
 
 
 def forced_text(states: ParserStates, state: ParserState, tape: Tape | None) -> tuple[bytes, set[int]]:
@@ -22,8 +24,9 @@ def forced_text(states: ParserStates, state: ParserState, tape: Tape | None) -> 
     A known string may always be spelled with escapes too; these spell the same text and are no choice. Stops wherever
     the text may end or a guard must be asked.
     """
-    found = bytearray()
-    while len(found) < _MOST_BYTES and not state.can_stop:
+    found, work = bytearray(), 0
+    while len(found) < _MOST_BYTES and work < _MOST_WORK and not state.can_stop:
+        work += len(state.readings)
         byte = _next_byte(state)
         if byte < 0:
             break

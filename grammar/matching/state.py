@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.lexemes.base import BACKSLASH, QUOTE, Lexeme
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.guards import DistinctItem, DistinctKey, Guard
@@ -216,6 +217,7 @@ class ParserStates:
             return None if after is None else self._lone(after)
         if QUOTE in word:
             return None
+        charge(len(readings))
         found = []
         for reading in readings:
             if type(reading) is not InLexeme or not reading.lexeme.is_string:

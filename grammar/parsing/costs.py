@@ -14,44 +14,49 @@ _KEPT = 50_000
 _MOST_FRAMES = 200_000
 
 
+def settled(symbols: Symbols, sizes: Mapping[int, int]) -> dict[int, int]:
+    """Return the least bytes of each symbol that can be finished. `sizes`: those of terminals; others never end.
+
+    The cheapest are settled first, once all symbols of a rule are known (Knuth, 1977)."""
+    found = dict(sizes)
+    rules = list(symbols.rules.rows())
+    missing: list[int] = []
+    users: dict[int, list[int]] = {}
+    queue: list[tuple[int, int]] = []
+    for number, (_, expansion) in enumerate(rules):
+        unknown = {symbol for symbol in expansion if symbol not in found}
+        missing.append(len(unknown))
+        for symbol in unknown:
+            users.setdefault(symbol, []).append(number)
+        if not unknown:
+            queue.append((_sum(found, expansion), number))
+    heapify(queue)
+    while queue:
+        tick()
+        cost, number = heappop(queue)
+        symbol = rules[number][0]
+        if symbol in found:
+            continue
+        found[symbol] = cost
+        for user in users.get(symbol, ()):
+            missing[user] -= 1
+            if not missing[user]:
+                heappush(queue, (_sum(found, rules[user][1]), user))
+    return found
+
+
+def _sum(sizes: Mapping[int, int], expansion: tuple[int, ...]) -> int:
+    return min(sum(sizes[symbol] for symbol in expansion), NEVER)
+
+
 class ParseCosts:
-    """Costs in bytes of symbols, of rests of rules and of frames. `sizes`: those of terminals; others never end."""
+    """Costs in bytes of rests of rules and of frames. `sizes`: those of symbols, see `settled`."""
 
     def __init__(self, symbols: Symbols, sizes: Mapping[int, int]) -> None:
         self._symbols = symbols
-        self._sizes: dict[int, int] = dict(sizes)
-        self._settle()
+        self._sizes = sizes
         self._suffixes: list[int] = [0]
         self._known: dict[ParseFrame, int] = {}
-
-    def _settle(self) -> None:
-        """Settle nonterminals, the cheapest first, once all symbols of a rule are known (Knuth, 1977)."""
-        rules = list(self._symbols.rules.rows())
-        missing: list[int] = []
-        users: dict[int, list[int]] = {}
-        queue: list[tuple[int, int]] = []
-        for number, (_, expansion) in enumerate(rules):
-            unknown = {symbol for symbol in expansion if symbol not in self._sizes}
-            missing.append(len(unknown))
-            for symbol in unknown:
-                users.setdefault(symbol, []).append(number)
-            if not unknown:
-                queue.append((self._sum(expansion), number))
-        heapify(queue)
-        while queue:
-            tick()
-            cost, number = heappop(queue)
-            symbol = rules[number][0]
-            if symbol in self._sizes:
-                continue
-            self._sizes[symbol] = cost
-            for user in users.get(symbol, ()):
-                missing[user] -= 1
-                if not missing[user]:
-                    heappush(queue, (self._sum(rules[user][1]), user))
-
-    def _sum(self, expansion: tuple[int, ...]) -> int:
-        return min(sum(self._sizes.get(symbol, NEVER) for symbol in expansion), NEVER)
 
     def _of_suffix(self, suffix: Suffix) -> int:
         """Return the cost of a rest of a rule; those that are longer have greater numbers."""

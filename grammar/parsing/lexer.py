@@ -5,6 +5,7 @@ State 0 stands for the end of whatever lexeme: one that cannot go on ends there,
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
 import numpy as np
@@ -68,7 +69,7 @@ class LexemeTable:
 
     def terminal(self, state: int) -> int:
         """Return the terminal that a state other than `OVER` is part of."""
-        return int(np.searchsorted(self.offsets, state, side="right")) - 1
+        return bisect_right(self.offsets, state) - 1
 
     def row(self, state: int) -> list[int]:
         """Return the next state by class."""

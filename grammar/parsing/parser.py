@@ -14,7 +14,7 @@ import numpy as np
 
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.parsing.configurations import REFUSED, Configuration, Configurations
-from sluicegate.grammar.parsing.costs import ParseCosts
+from sluicegate.grammar.parsing.costs import ParseCosts, settled
 from sluicegate.grammar.parsing.frames import ParseFrame, ParseFrames
 from sluicegate.grammar.parsing.lexer import OVER, LexemeTable
 from sluicegate.grammar.parsing.loops import NETWORK_KERNELS, load
@@ -65,15 +65,16 @@ class ParserTables:
         self.start = self.symbols.start
         self.start_name = start
         self.values = {names.index(name): value for name, value in values.items()}
+        self.sizes = settled(self.symbols, self._terminal_sizes())  # takes as long as there are rules: not in a call
 
-    def costs(self, words: Callable[[Any, Any], Any]) -> ParseCosts:
-        """Return the costs of finishing a text; `words`: short words of lexemes."""
+    def _terminal_sizes(self) -> dict[int, int]:
+        """Return the least size in bytes of each terminal that can be finished."""
         sizes = dict.fromkeys(self.values, 1)
         for number, lexeme in enumerate(self.lexer.lexemes):
-            found = words(lexeme, lexeme.start) if lexeme is not None else ()
-            if found:
-                sizes[number] = len(found[0].text)
-        return ParseCosts(self.symbols, sizes)
+            least = -1 if lexeme is None else lexeme.distances[lexeme.start]
+            if least >= 0:
+                sizes[number] = least
+        return sizes
 
 
 class Parser:
@@ -175,9 +176,11 @@ class Parser:
             self._tokens = TokenParts(self.configurations, vocabulary, wanted)
         return self._tokens
 
-    def costs(self, words: Callable[[Any, Any], Any]) -> ParseCosts:
+    @property
+    def costs(self) -> ParseCosts:
+        """Return the costs of finishing a text."""
         if self._costs is None:
-            self._costs = self.tables.costs(words)
+            self._costs = ParseCosts(self.tables.symbols, self.tables.sizes)
         return self._costs
 
 
@@ -199,7 +202,7 @@ class AfterValue(Continuation):
         return self.after(outcome)
 
     def least(self, words: Callable[[Any, Any], Any]) -> int:
-        return self.parser.costs(words).of_frame(self.parser.frames, self.frame)
+        return self.parser.costs.of_frame(self.parser.frames, self.frame)
 
     @property
     def is_end(self) -> bool:  # type: ignore[override]
@@ -312,7 +315,7 @@ class ParserReading(Reading):
     def ways(self, words: Callable[[Any, Any], Any]) -> Iterator[tuple[int, bytes]]:
         """Yield texts up to the next decision, each with the cost of it and all behind it up to the end."""
         parser = self.parser
-        lexer, frames, costs = parser.tables.lexer, parser.frames, parser.costs(words)
+        lexer, frames, costs = parser.tables.lexer, parser.frames, parser.costs
         for state, frame in self.at.parts:
             if state != OVER:
                 terminal = lexer.terminal(state)

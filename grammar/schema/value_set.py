@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import partial
 from typing import TypeVar
 
+from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.schema import numbers, strings
 from sluicegate.grammar.schema.containers import Array, Fact, Object, complement_array, complement_object, negated
 from sluicegate.grammar.schema.numbers import NumberSet
@@ -23,6 +24,8 @@ T = TypeVar("T")
 OUTSIDE = 8
 """Most alternatives of a complement that become readings of their own; beyond that, an existential constraint stands
 for them."""
+_OF_PAIR = 2
+"""Work charged for a pair of alternatives of objects or arrays that are put together."""
 _MOST_PAIRS = 2_000
 """Most pairs of alternatives in one schema that are tested for common values."""
 _ARRAYS = 32
@@ -113,6 +116,7 @@ class ValueSetAlgebra(ABC):
                 "or raise limits.alternatives in [stages.constrain.grammar]",
                 pointer=pointer,
             )
+        charge(_OF_PAIR * len(a) * len(b))
         met = (meet(x, y) for x in a for y in b)
         return tuple(dict.fromkeys(m for m in met if m is not None))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.json.arrays.plan import ArrayPlan, Counting, Hits
 from sluicegate.grammar.json.arrays.unique_items import given_among
 from sluicegate.grammar.json.container import Container, LayoutSource, PartDone, closed_guard
@@ -21,6 +22,8 @@ from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 Used = int | frozenset[Fact]
+_OF_ITEM = 130
+"""Charged for an item that later ones are kept from."""
 
 
 class ArraySource(LayoutSource, Protocol):
@@ -194,6 +197,7 @@ class ItemDone(PartDone):
         readings = super().finish(outcome, run, end_offset)
         if not readings or not self.state.plan.tight:
             return readings
+        charge(_OF_ITEM)
         assert run.tape is not None
         item = run.tape.last_item(len(run.tape.text) - end_offset)
         return self.state.without(item).between()

@@ -16,7 +16,7 @@ from sluicegate.grammar.reading.readings import InLexeme
 from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, PunctuationTrie
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
-_OF_ENTRY = 3
+_OF_ENTRY = 8
 """Charged for finding what a name or what follows it reads: a list of constant objects asks for each of them."""
 
 

@@ -23,8 +23,8 @@ from sluicegate.plugins.errors import GrammarLimit
 
 _LONG = 64
 """Listed names from which on sets of them share their spellings."""
-_OF_NAME = 3
-"""Charged for a name that is put to others."""
+_OF_NAME, _COMPARED_A_CHARGE = 3, 12
+"""Work charged for a name that is put to others, and pairs of entries that are compared per charge."""
 _FEW = 8
 _MOST = 256
 """Sets of demands met that are followed separately on the way to an object's end."""
@@ -314,12 +314,15 @@ class Ends:
         plan = self.plan
         least = not plan.counts or plan.free or not plan.low
         kept: dict[int, int] = {}
+        work = 0
         for met, numbers in sorted(sizes.items(), key=lambda item: (-item[0].bit_count(), item[1])):
+            work += len(kept)
             if not any(
                 met & ~more == 0 and (other <= numbers if least else numbers & ~other == 0)
                 for more, other in kept.items()
             ):
                 kept[met] = numbers
+        charge(work / _COMPARED_A_CHARGE)
         if len(kept) > _MOST:
             raise GrammarLimit("what some property must be can be met in too many ways to be followed")
         return kept
