@@ -16,10 +16,10 @@ from sluicegate import __version__
 from sluicegate.gateway.admin import admin_routes
 from sluicegate.gateway.api.builtin_dialects import DIALECTS
 from sluicegate.gateway.api.dialect import Dialect
-from sluicegate.gateway.api.direct import Direct, endpoints_of
+from sluicegate.gateway.api.direct import DirectRoutes, endpoints_of
 from sluicegate.gateway.api.disclosure import check
 from sluicegate.gateway.api.docs_page import add_docs_page
-from sluicegate.gateway.api.door import FrontDoor, error_forms
+from sluicegate.gateway.api.door import EarlyRefusals, error_forms
 from sluicegate.gateway.api.front_page import add_front_page
 from sluicegate.gateway.api.openapi.document import describe
 from sluicegate.gateway.api.routes import api_routes
@@ -92,8 +92,8 @@ def create_app(
     describe(app, dialects, forms)
     add_docs_page(app, built)
     add_front_page(app, built)
-    door = app.state.door = FrontDoor(built, dialects)
-    outer: ASGIApp = Direct(app.routed, endpoints_of(routes, dialects), forms, door.let_in)
+    door = app.state.door = EarlyRefusals(built, dialects)
+    outer: ASGIApp = DirectRoutes(app.routed, endpoints_of(routes, dialects), forms, door.let_in)
     outer = KeyGate(outer, built.accounts, forms)
     outer = BodyLimit(outer, settings.server, built.bodies, partial(sender, built), forms)
     outer = HostCheck(outer, OwnNames.of(settings.server), lambda: built.closed_to_strangers, forms)

@@ -17,7 +17,7 @@ from sluicegate.cache import TieredCache
 from sluicegate.cache.semantic.model_embedders import ServedEmbedder
 from sluicegate.gateway.api.builtin_dialects import DIALECTS
 from sluicegate.gateway.api.dialect import Dialect
-from sluicegate.gateway.api.offline import Offline
+from sluicegate.gateway.api.offline import BatchLineRunner
 from sluicegate.gateway.database import DatabaseUnavailable
 from sluicegate.gateway.rails.guard_model import bind_guards
 from sluicegate.gateway.rails.sameness import bind_sameness
@@ -70,7 +70,7 @@ async def start(runtime: Runtime, dialects: Iterable[Dialect] = DIALECTS) -> Non
             if part is not None:
                 await part.start()
         progress.state = "opening batches"
-        await runtime.batches.start(Offline(runtime, dialects))  # their lines wait until all is ready
+        await runtime.batches.start(BatchLineRunner(runtime, dialects))  # their lines wait until all is ready
         await runtime.audit.note("this process", "gateway.start", __version__, configuration=_digest(runtime))
         progress.state = "ready"
     except Exception as error:

@@ -93,7 +93,7 @@ class _Rotary(nn.Module):
 
 
 class _Attention(nn.Module):
-    def __init__(self, tensors: TensorShelf, name: str, heads: DenseHeads, epsilon: float, index: int) -> None:
+    def __init__(self, tensors: TensorTaker, name: str, heads: DenseHeads, epsilon: float, index: int) -> None:
         super().__init__()
         self.layer_idx, self.head_dim, self.scaling = index, heads.dim, heads.dim**-0.5
         self.q_proj = tensors.linear(f"{name}.q_proj", heads.count * heads.dim)
@@ -124,7 +124,7 @@ def _half_turned(x: Tensor) -> Tensor:
 
 
 class _Gated(nn.Module):
-    def __init__(self, tensors: TensorShelf, name: str, hidden: int) -> None:
+    def __init__(self, tensors: TensorTaker, name: str, hidden: int) -> None:
         super().__init__()
         self.gate_proj = tensors.linear(f"{name}.gate_proj")
         self.up_proj = tensors.linear(f"{name}.up_proj", self.gate_proj.out_features)
@@ -136,7 +136,7 @@ class _Gated(nn.Module):
 
 
 class _Layer(nn.Module):
-    def __init__(self, tensors: TensorShelf, config: DenseConfig, heads: DenseHeads, index: int) -> None:
+    def __init__(self, tensors: TensorTaker, config: DenseConfig, heads: DenseHeads, index: int) -> None:
         super().__init__()
         name = f"model.layers.{index}"
         self.self_attn = _Attention(tensors, f"{name}.self_attn", heads, config.rms_norm_eps, index)
@@ -151,7 +151,7 @@ class _Layer(nn.Module):
 
 
 class _Layers(nn.Module):
-    def __init__(self, tensors: TensorShelf, config: DenseConfig, heads: DenseHeads) -> None:
+    def __init__(self, tensors: TensorTaker, config: DenseConfig, heads: DenseHeads) -> None:
         super().__init__()
         self.embed_tokens = tensors.embedding("model.embed_tokens", config.vocab_size, config.hidden_size)
         self.layers = nn.ModuleList(_Layer(tensors, config, heads, index) for index in range(config.num_hidden_layers))
@@ -176,7 +176,7 @@ class DenseDecoder(nn.Module):
         """Read the tensors. Raises `NotDenseError` if one is missing or misshapen. Extra ones are ignored:
         `transformers` has checked them at the first load."""
         super().__init__()
-        shelf = TensorShelf(dict(tensors))
+        shelf = TensorTaker(dict(tensors))
         self.config = config
         self.generation_config: Any = None
         """The fields of generation_config.json that the engine reads."""
@@ -224,7 +224,7 @@ class DenseDecoder(nn.Module):
         return DenseOutput(torch.empty(0), self.lm_head(states[:, kept]))
 
 
-class TensorShelf:
+class TensorTaker:
     """Tensors of a checkpoint, taken one after another into layers. Each method raises `NotDenseError`."""
 
     def __init__(self, left: dict[str, LazyTensor]) -> None:

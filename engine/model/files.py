@@ -171,7 +171,7 @@ def _one_after_another() -> Iterator[None]:
             os.environ[_ASYNC] = before
 
 
-class _Promised(LazyTensor):
+class _DeferredTensor(LazyTensor):
     """A matrix that is read later. Until then a tensor with the memory of one number stands in for it in the model."""
 
     def __init__(self, name: str, kept: LazyTensor, dtype: torch.dtype, stand_in: Tensor | None = None) -> None:
@@ -187,11 +187,11 @@ class _Promised(LazyTensor):
 
 
 @dataclass(slots=True)
-class _Promises:
+class _DeferredTensors:
     """The matrices of a model that are not read yet, by the address of their stand-ins."""
 
     where: str
-    left: dict[int, _Promised] = field(default_factory=dict)
+    left: dict[int, _DeferredTensor] = field(default_factory=dict)
     done: set[int] = field(default_factory=set)
 
     def runs(self, weight: Tensor) -> Iterator[tuple[int, Tensor]]:
@@ -224,7 +224,7 @@ class _Promises:
         read."""
         names = [self.left.pop(one.data_ptr()).name for one in of if one.data_ptr() in self.left]
         if experts is not of[0]:
-            joined = _Promised(names[0] if names else "experts", experts.kept, experts.dtype, experts)
+            joined = _DeferredTensor(names[0] if names else "experts", experts.kept, experts.dtype, experts)
             joined.is_taken = True
             self.left[experts.data_ptr()] = joined
 
@@ -327,7 +327,7 @@ def _with_promises(
     where: str,
     heads: DenseHeads | None = None,
     experts: bool = True,
-) -> tuple[Any, _Promises]:
+) -> tuple[Any, _DeferredTensors]:
     """Return the model with matrices that are still to be read, those of `experts` among them. What `transformers`
     would tie by its numbers is read first. `heads`: it is of our own code."""
     with hushed():
@@ -339,14 +339,14 @@ def _with_promises(
         there.get(place) != tuple(one.kept.shape) for place, one in promises.left.items()
     ):  # computed with: read all
         del module
-        module, promises = filled(tensors, config, dtype, where), _Promises(where)
+        module, promises = filled(tensors, config, dtype, where), _DeferredTensors(where)
     return module, promises
 
 
 def _promised(
     tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, where: str, experts: bool
-) -> tuple[dict[str, LazyTensor], _Promises]:
-    promises, asked = _Promises(where), dict(tensors)
+) -> tuple[dict[str, LazyTensor], _DeferredTensors]:
+    promises, asked = _DeferredTensors(where), dict(tensors)
     tied = bool(getattr(config.get_text_config(decoder=True), "tie_word_embeddings", False))
     heads = [name for name in tensors if name.endswith("lm_head.weight")]
     for name, one in tensors.items():
@@ -356,9 +356,9 @@ def _promised(
         if ".experts." in name:
             if not experts or not name.endswith(_EXPERTS) or len(one.shape) not in (2, 3):
                 continue
-            asked[name] = made = _Promised(name, one, dtype, ExpertStandIn.of(one, dtype, promises.made))
+            asked[name] = made = _DeferredTensor(name, one, dtype, ExpertStandIn.of(one, dtype, promises.made))
         elif len(one.shape) == 2:
-            asked[name] = made = _Promised(name, one, dtype)
+            asked[name] = made = _DeferredTensor(name, one, dtype)
         else:
             continue
         promises.left[made.stand_in.data_ptr()] = made

@@ -82,7 +82,7 @@ def load_model(
     """
     where = _bundled() if str(path_or_name) == BUNDLED else str(path_or_name)
     name = name or (BUNDLED if str(path_or_name) == BUNDLED else Path(where).name)
-    asked = _Asked(
+    asked = _LoadArguments(
         where, name, version, dtype, usable_device(device, where), adapter, weights, gguf, on_progress, shard, proves
     )
     _refuse_irregular(where)
@@ -108,7 +108,7 @@ def _refuse_irregular(where: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _LoadArguments:
     """The arguments of `load_model`, resolved."""
 
     where: str
@@ -124,7 +124,7 @@ class _Asked:
     proves: bool
 
 
-def _key_of_load(asked: _Asked) -> str | None:
+def _key_of_load(asked: _LoadArguments) -> str | None:
     """Return the cache key of a load; None if only `transformers` can load it. Our own code computes dense decoders in
     float32 on CPUs, from safetensors files in a folder."""
     where, folder = asked.where, Path(asked.where)
@@ -143,7 +143,7 @@ def _key_of_load(asked: _Asked) -> str | None:
 
 
 def _loaded(
-    asked: _Asked, kept: KeptLoad | None = None, keep: Callable[[KeptLoad], object] | None = None
+    asked: _LoadArguments, kept: KeptLoad | None = None, keep: Callable[[KeptLoad], object] | None = None
 ) -> LoadedModel:
     """Load with `transformers`, or from `kept` with our own code. Raises `ModelLoadError`, and with `kept` also
     `NotDenseError` and `ValueError`."""

@@ -36,7 +36,7 @@ def in_lines(events: bytes) -> bytes:
     return _SEPARATORS.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), events)
 
 
-class Frames(Protocol):
+class StreamFormat(Protocol):
     """Writes a stream in one wire format. Every method returns whole events, as bytes."""
 
     def opening(self) -> bytes: ...
@@ -63,7 +63,7 @@ class EventStream(Response):
         self,
         pipeline: Pipeline,
         exchange: Exchange,
-        writer: Frames,
+        writer: StreamFormat,
         headers: dict[str, str],
         heartbeat_s: float,
         parsed: Parsed,
@@ -144,7 +144,7 @@ class _Heartbeat:
 
 
 async def frames_of(
-    pipeline: Pipeline, exchange: Exchange, writer: Frames, parsed: Parsed
+    pipeline: Pipeline, exchange: Exchange, writer: StreamFormat, parsed: Parsed
 ) -> AsyncGenerator[bytes, None]:
     """Yield the whole stream as the format writes it; errors become its last frame, in the words of `parsed`."""
     yield writer.opening()

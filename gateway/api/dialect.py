@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from sluicegate.gateway.api.body.parsing import InWordsOf, P, Parse, Parsed, Tree
 from sluicegate.gateway.api.body.unknown_fields import BodyFields
-from sluicegate.gateway.api.delivery import EventStream, Frames, NoResponse
+from sluicegate.gateway.api.delivery import EventStream, NoResponse, StreamFormat
 from sluicegate.gateway.batches import LineAnswer
 from sluicegate.gateway.http.arrival import waited_s
 from sluicegate.gateway.http.disconnects import ClientDisconnected, unless_disconnected
@@ -84,7 +84,7 @@ class TextDialect(Dialect, Generic[P]):
     read: Parse[P]
     whole: Callable[[Exchange, P], bytes]
     """Write the body of an answer."""
-    writer: Callable[[Exchange, P], Frames]
+    writer: Callable[[Exchange, P], StreamFormat]
     """Make the writer of a stream."""
     joined: Callable[[Sequence[Exchange], P], bytes] | None = None
     """Write one body for several prompts, where a body may have them."""

@@ -29,7 +29,7 @@ def endpoints_of(router: APIRouter, dialects: Iterable[Dialect]) -> dict[str, En
     return {route.path: route.endpoint for route in posts if route.path in paths}
 
 
-class Direct:
+class DirectRoutes:
     """Plain ASGI middleware; the innermost, so that whatever stands before the router stands before these too."""
 
     def __init__(

@@ -34,7 +34,7 @@ log = logging.getLogger("sluicegate.door")
 NOBODY = Caller().tenant
 
 
-class FrontDoor:
+class EarlyRefusals:
     """Used on the event loop."""
 
     def __init__(self, runtime: Runtime, dialects: Iterable[Dialect]) -> None:

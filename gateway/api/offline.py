@@ -16,7 +16,7 @@ from sluicegate.plugins import Overloaded, RateLimited, RequestError, Sluicegate
 log = logging.getLogger("sluicegate.batches")
 
 
-class Offline:
+class BatchLineRunner:
     """A batch's `Run`. Errors become answers, as over HTTP."""
 
     def __init__(self, runtime: Runtime, dialects: Iterable[Dialect]) -> None:

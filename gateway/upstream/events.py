@@ -22,7 +22,7 @@ class Broken(SluicegateError):
     code = "upstream_failed"
 
 
-class Severed(Broken):
+class StreamCut(Broken):
     """The stream was cut, fell silent or is no stream: the server is at fault, whatever the request."""
 
 
@@ -83,7 +83,7 @@ async def chunks(pieces: AsyncIterator[bytes], bounds: Bounds) -> AsyncGenerator
             held += len(rest)
             if held > longest:
                 raise _too_long(bounds)
-    raise Severed("the server ended its stream in the middle")
+    raise StreamCut("the server ended its stream in the middle")
 
 
 def _too_long(bounds: Bounds) -> Malformed:
@@ -98,9 +98,9 @@ def _parsed(data: bytes, bounds: Bounds) -> dict[str, Any]:
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise Severed("the server sent what is not JSON") from error
+        raise StreamCut("the server sent what is not JSON") from error
     if type(found) is not dict:
         raise Malformed("the server sent what is no JSON object")
     if found.get("error"):
-        raise Severed("the server ended its stream with an error")
+        raise StreamCut("the server ended its stream with an error")
     return found

@@ -11,14 +11,14 @@ from typing import Any
 
 from sluicegate.gateway.telemetry.tries import INVALID, Try
 from sluicegate.gateway.upstream.bounds import SPARE_BYTES
-from sluicegate.gateway.upstream.events import Broken, Malformed, Severed, TimeUp, alone, chunks
+from sluicegate.gateway.upstream.events import Broken, Malformed, StreamCut, TimeUp, alone, chunks
 from sluicegate.gateway.upstream.reading.counting import added, unanswered, within_one
 from sluicegate.gateway.upstream.reading.pieces import UpstreamReading
-from sluicegate.gateway.upstream.reading.tool_calls import Offered
+from sluicegate.gateway.upstream.reading.tool_calls import OfferedTools
 from sluicegate.gateway.upstream.request_body import with_complaint
 from sluicegate.gateway.upstream.transport.client import Client
 from sluicegate.gateway.upstream.transport.reply import Reply
-from sluicegate.gateway.upstream.transport.server import Tries
+from sluicegate.gateway.upstream.transport.server import TryCounter
 from sluicegate.plugins import DeadlineExceeded, Job, Piece, Timeline, UpstreamFailed, Usage
 from sluicegate.plugins.frozen import frozen_when_checked
 
@@ -36,7 +36,7 @@ class UpstreamCall:
     job: Job
     client: Client
     body: dict[str, Any]
-    offered: Offered
+    offered: OfferedTools
     attempts: int
     context: int
 
@@ -54,7 +54,7 @@ class UpstreamGeneration:
         self._reply: Reply | None = None
         self.timeline: Timeline | None = None
         self._cancelled = False
-        self._tries = Tries()
+        self._tries = TryCounter()
         self._spent = NOTHING
         """Of answers that were no good; the operator pays for them all the same."""
         self._reading = UpstreamReading(asked.job, asked.offered, asked.context)
@@ -170,9 +170,9 @@ class UpstreamGeneration:
         return reply.pieces(self._deadline, self._reading.bounds.event_bytes + SPARE_BYTES)
 
     async def _finish(self, reply: Reply) -> None:
-        """Note that the answer was read. Raises `Severed` where a choice has no end."""
+        """Note that the answer was read. Raises `StreamCut` where a choice has no end."""
         if not self._reading.whole:
-            raise Severed("the server called its stream done before every choice had ended")
+            raise StreamCut("the server called its stream done before every choice had ended")
         self._note_claim()
         if self._reading.cut:
             self._asked.client.cut += 1
@@ -181,9 +181,9 @@ class UpstreamGeneration:
             await reply.finish()
 
     async def _again(self, broken: Broken) -> None:
-        failed = self._reply.server if self._reply is not None and isinstance(broken, Severed) else None
+        failed = self._reply.server if self._reply is not None and isinstance(broken, StreamCut) else None
         self._drop()
-        if not isinstance(broken, Severed):  # a stream that a server cut is nothing that the caller had
+        if not isinstance(broken, StreamCut):  # a stream that a server cut is nothing that the caller had
             self._spent = added(self._spent, self._now()[0])
         answer = next((text for choice in self._reading.choices if (text := choice.text)), "")
         self._reply, self._tries = None, self._tries.next(failed)
@@ -203,8 +203,8 @@ class UpstreamGeneration:
         """Count a cut or malformed stream against the server. An answer against its schema says nothing about the
         server."""
         reply = self._reply
-        if reply is not None and isinstance(broken, Severed | Malformed):
-            reply.failed("cut" if isinstance(broken, Severed) else "malformed")
+        if reply is not None and isinstance(broken, StreamCut | Malformed):
+            reply.failed("cut" if isinstance(broken, StreamCut) else "malformed")
         elif self._tries.made:
             self._tries.made[-1].end(INVALID)
 

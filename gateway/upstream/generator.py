@@ -10,7 +10,7 @@ from sluicegate.gateway.answer.validation import Validator
 from sluicegate.gateway.file_watcher import FileWatcher
 from sluicegate.gateway.upstream.generation import UpstreamCall, UpstreamGeneration
 from sluicegate.gateway.upstream.model import upstream_model
-from sluicegate.gateway.upstream.reading.tool_calls import Offered
+from sluicegate.gateway.upstream.reading.tool_calls import OfferedTools
 from sluicegate.gateway.upstream.request_body import body_of
 from sluicegate.gateway.upstream.settings import STAGE, UpstreamModelSettings, UpstreamSettings
 from sluicegate.gateway.upstream.transport.client import Client
@@ -56,7 +56,7 @@ class Upstream:
         if job.request is None:
             raise RequestError("a model of another server answers requests, not prompts", param="model")
         body = body_of(job.request, settings, job.model)
-        offered = Offered(job.request, job.tool_grammars, self._validator)
+        offered = OfferedTools(job.request, job.tool_grammars, self._validator)
         client = self._clients[job.model]
         return UpstreamGeneration(UpstreamCall(job, client, body, offered, settings.attempts, settings.context_length))
 

@@ -8,7 +8,7 @@ import pytest
 
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 from sluicegate.gateway.upstream.transport.client import Client
-from sluicegate.gateway.upstream.transport.server import Tries
+from sluicegate.gateway.upstream.transport.server import TryCounter
 
 
 def answer(text: bytes) -> bytes:
@@ -49,7 +49,7 @@ def test_an_answer_that_nobody_asked_for_answers_nobody(way: str) -> None:
         await client.start()
         found = []
         for _ in range(3):
-            reply = await client.ask({}, Tries())
+            reply = await client.ask({}, TryCounter())
             found.append(b"".join([piece async for piece in reply.pieces(None, 1000)]))
             await reply.finish()
             reply.drop()

@@ -14,7 +14,7 @@ from sluicegate.gateway.upstream.events import Malformed, chunks
 from sluicegate.gateway.upstream.http1.response import AT_ONCE
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 from sluicegate.gateway.upstream.transport.client import Client
-from sluicegate.gateway.upstream.transport.server import Tries
+from sluicegate.gateway.upstream.transport.server import TryCounter
 
 BOUNDS = Bounds(choices=1, tokens=64, logprobs=None)
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
@@ -66,7 +66,7 @@ def test_others_have_their_turn_while_a_server_sends_nothing_of_an_answer(kind: 
 
     async def main() -> None:
         async with flooding(*FLOODS[kind]) as client:
-            reply = await client.ask({}, Tries())
+            reply = await client.ask({}, TryCounter())
             beside = asyncio.create_task(others())
 
             async def counted() -> AsyncIterator[bytes]:

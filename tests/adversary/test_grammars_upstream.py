@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sluicegate.gateway.upstream.reading.following import SPARE_S, Following, Spare
+from sluicegate.gateway.upstream.reading.following import SPARE_S, Following, SpareTime
 from sluicegate.grammar import Vocabulary, compile_lark
 from sluicegate.plugins import GrammarTooCostly
 from tests.adversary.test_grammars import CODES, GRAMMARS
@@ -46,7 +46,7 @@ def test_an_answer_that_is_dear_to_judge_ends_with_a_typed_error_or_is_judged(
 
 
 def test_all_pieces_and_calls_of_a_choice_share_their_spare_time() -> None:
-    compiled, spare = compile_lark("root ::= s\ns ::= s s | s s s | [a-z]\n", BYTES), Spare()
+    compiled, spare = compile_lark("root ::= s\ns ::= s s | s s s | [a-z]\n", BYTES), SpareTime()
     following = Following(compiled, spare)
 
     def pieces() -> None:

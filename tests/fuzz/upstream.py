@@ -34,7 +34,7 @@ from sluicegate.gateway.answer.validation import Validator
 from sluicegate.gateway.testing import TestApp
 from sluicegate.gateway.upstream.bounds import CHARS_A_TOKEN, SPARE_CHARS
 from sluicegate.gateway.upstream.generation import UpstreamCall, UpstreamGeneration
-from sluicegate.gateway.upstream.reading.tool_calls import Offered
+from sluicegate.gateway.upstream.reading.tool_calls import OfferedTools
 from sluicegate.gateway.upstream.transport.client import Client
 from sluicegate.grammar import GrammarOptions, LazyGrammar, compile_json_schema
 from sluicegate.plugins import (
@@ -163,7 +163,7 @@ def generation(case: Case, grammar: LazyGrammar) -> UpstreamGeneration:
         request=request,
         tool_grammars=grammars,
     )
-    offered = Offered(request, grammars, Validator())
+    offered = OfferedTools(request, grammars, Validator())
     body: dict[str, Any] = {"messages": []}
     return UpstreamGeneration(UpstreamCall(job, cast(Client, Asking(case)), body, offered, 2, CONTEXT))
 

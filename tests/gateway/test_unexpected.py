@@ -8,7 +8,7 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 
-from sluicegate.gateway.api.direct import Direct
+from sluicegate.gateway.api.direct import DirectRoutes
 from sluicegate.gateway.http.key_gate import KeyGate
 from sluicegate.gateway.testing import TestApp
 
@@ -25,7 +25,7 @@ def _asked(app: TestApp, path: str) -> httpx.Response:
 
 
 @pytest.mark.parametrize(("path", "named"), [("/v1/chat/completions", "x-request-id"), ("/v1/messages", "request-id")])
-@pytest.mark.parametrize("broken", [Direct, KeyGate])
+@pytest.mark.parametrize("broken", [DirectRoutes, KeyGate])
 def test_it_is_a_500_in_the_form_of_its_path(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, path: str, named: str, broken: type
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from sluicegate.gateway.upstream.http1.alarm import Alarm
-from sluicegate.gateway.upstream.http1.failures import BadResponse, HungUp
+from sluicegate.gateway.upstream.http1.failures import BadResponse, ConnectionClosed
 from sluicegate.gateway.upstream.http1.response import AT_ONCE, Response, Written
 
 MOST_INTERIM = 16
@@ -60,7 +60,7 @@ class HttpConnection(asyncio.Protocol):
         """Send a request and return its answer when the head has come. `written` is called when the whole request has
         been sent. Raises `HttpFailure`, `TimeoutError` at `until`, in the loop's time."""
         if self.is_closed:
-            raise HungUp("the server closed the connection")
+            raise ConnectionClosed("the server closed the connection")
         head: asyncio.Future[Response] = self._loop.create_future()
         self._head = head
         self._written = written
@@ -85,7 +85,7 @@ class HttpConnection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close at once. An incomplete answer fails."""
-        self._fail(HungUp("the connection was given up"))
+        self._fail(ConnectionClosed("the connection was given up"))
 
     def _late(self) -> None:
         self._fail(TimeoutError("nothing came in time"))
@@ -128,7 +128,7 @@ class HttpConnection(asyncio.Protocol):
         elif self._rest and self._response is not None:
             self._close()  # what came is read first; it ends as a failure unless the answer's end is there
         else:
-            self._fail(HungUp("the server closed the connection"))
+            self._fail(ConnectionClosed("the server closed the connection"))
 
     def _balance(self) -> None:
         """Resume reading where the received bytes were taken, else pause it."""
@@ -148,7 +148,7 @@ class HttpConnection(asyncio.Protocol):
             part, self._rest = self._rest[:SLICE], self._rest[SLICE:]
             self._parse(part)
         if self.is_closed and not self._rest and self._response is not None:
-            self._fail(HungUp("the server closed the connection"))
+            self._fail(ConnectionClosed("the server closed the connection"))
 
     def _parse(self, data: bytes | memoryview) -> None:
         self._barren += len(data)

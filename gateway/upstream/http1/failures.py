@@ -4,7 +4,7 @@ OSError
   HttpFailure
     ConnectFailed
       ConnectTimedOut   also a TimeoutError
-    HungUp
+    ConnectionClosed
     BadResponse
 """
 
@@ -23,7 +23,7 @@ class ConnectTimedOut(ConnectFailed, TimeoutError):
     """No connection was made in time."""
 
 
-class HungUp(HttpFailure):
+class ConnectionClosed(HttpFailure):
     """The connection was closed before the end of the answer."""
 
 

@@ -7,7 +7,7 @@ from collections import deque
 
 from sluicegate.gateway.upstream.http1.connecting import Connector
 from sluicegate.gateway.upstream.http1.connection import HttpConnection
-from sluicegate.gateway.upstream.http1.failures import HungUp
+from sluicegate.gateway.upstream.http1.failures import ConnectionClosed
 from sluicegate.gateway.upstream.http1.response import Response, Written
 
 KEPT_S = 15.0
@@ -82,7 +82,7 @@ class Pool:
             connection = await self._connector.connect(lambda: HttpConnection(self._loop, self._over))
             if self._is_closed or connection.is_closed:
                 connection.abort()
-                raise HungUp("the connection was closed as soon as it was made")
+                raise ConnectionClosed("the connection was closed as soon as it was made")
         except BaseException:
             self._pass_on(None)
             raise

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sluicegate.gateway.accounts.limits.estimates import CHARS_PER_TOKEN, fairly_read, most_read
 from sluicegate.gateway.upstream.bounds import CHARS_A_TOKEN, ENDS, Bounds
-from sluicegate.gateway.upstream.reading.reader import Claim
+from sluicegate.gateway.upstream.reading.reader import ReportedUsage
 from sluicegate.plugins import Request, Usage
 from sluicegate.plugins.frozen import frozen_when_checked
 
@@ -77,7 +77,9 @@ class Written:
     size: int
 
 
-def used(request: Request, context: int, bounds: Bounds, written: Written, claim: Claim | None) -> tuple[Usage, bool]:
+def used(
+    request: Request, context: int, bounds: Bounds, written: Written, claim: ReportedUsage | None
+) -> tuple[Usage, bool]:
     """Return (usage of one answer, whether the server's report was rejected or cut)."""
     prompt, odd_prompt = _read(request, context, claim)
     completion, odd_completion = _wrote(bounds, written, claim)
@@ -102,7 +104,7 @@ def _estimated(request: Request, context: int) -> int:
     return min(fairly_read(request), most_read(request, context))
 
 
-def _read(request: Request, context: int, claim: Claim | None) -> tuple[int, bool]:
+def _read(request: Request, context: int, claim: ReportedUsage | None) -> tuple[int, bool]:
     if claim is None:
         return _estimated(request, context), True
     chars = sum([len(message.content) for message in request.messages])
@@ -114,7 +116,7 @@ def _read(request: Request, context: int, claim: Claim | None) -> tuple[int, boo
     return min(claim.prompt, most), claim.prompt > most
 
 
-def _wrote(bounds: Bounds, written: Written, claim: Claim | None) -> tuple[int, bool]:
+def _wrote(bounds: Bounds, written: Written, claim: ReportedUsage | None) -> tuple[int, bool]:
     most = bounds.choices * bounds.tokens
     if claim is None or claim.completion * CHARS_A_TOKEN < written.chars:
         return min(most, -(-written.chars // CHARS_PER_TOKEN)), True

@@ -15,7 +15,7 @@ SPARE_S, BYTE_S = 0.1, 30e-6
 _LOOK_EVERY = 8
 
 
-class Spare:
+class SpareTime:
     """CPU seconds that the texts of one choice may still use beyond their allowance per byte."""
 
     __slots__ = ("left_s",)
@@ -27,7 +27,7 @@ class Spare:
 class Following:
     """Not covered: a plug-in's matcher that takes long for one byte; its time is checked between bytes only."""
 
-    def __init__(self, grammar: CompiledGrammar, spare: Spare) -> None:
+    def __init__(self, grammar: CompiledGrammar, spare: SpareTime) -> None:
         self._matcher = grammar.matcher()
         self._matcher.bound(CALL_S)
         self._spare = spare

@@ -8,9 +8,9 @@ from typing import Any
 from sluicegate.gateway.upstream.bounds import Bounds
 from sluicegate.gateway.upstream.events import Broken, Malformed
 from sluicegate.gateway.upstream.reading.counting import Length, Written, used
-from sluicegate.gateway.upstream.reading.following import Following, Spare
-from sluicegate.gateway.upstream.reading.reader import CallPart, Claim, Said, claim, said
-from sluicegate.gateway.upstream.reading.tool_calls import Calls, Offered
+from sluicegate.gateway.upstream.reading.following import Following, SpareTime
+from sluicegate.gateway.upstream.reading.reader import CallPart, ChunkPart, ReportedUsage, claim, said
+from sluicegate.gateway.upstream.reading.tool_calls import OfferedTools, ToolCallReader
 from sluicegate.plugins import CompiledGrammar, FinishReason, Job, Piece, Usage
 
 WHOLE = ("stop", "tool_calls")
@@ -19,14 +19,14 @@ WHOLE = ("stop", "tool_calls")
 class UpstreamChoice:
     """One choice: its text so far, the state of its grammar and calls, and its remaining length."""
 
-    def __init__(self, grammar: CompiledGrammar | None, offered: Offered, bounds: Bounds) -> None:
+    def __init__(self, grammar: CompiledGrammar | None, offered: OfferedTools, bounds: Bounds) -> None:
         self.ended = False
         self.cut = False
         """`max_tokens` were over before the server stopped; what it still says is not looked at."""
         self.refused = False
         """The server says why it does not answer. That is no answer, so that no schema and no tool judges it."""
-        spare = Spare()
-        self.calls = Calls(offered, spare)
+        spare = SpareTime()
+        self.calls = ToolCallReader(offered, spare)
         self._must_call = offered.request.tool_choice.mode == "required" and bool(offered.request.callable_tools)
         self._texts: list[str] = []
         self._others: list[str] = []
@@ -48,7 +48,7 @@ class UpstreamChoice:
         """Return the bytes of all that was said."""
         return sum([len(text.encode()) for text in (*self._texts, *self._others)])
 
-    def feed(self, sent: Said, *, whole: bool) -> Iterator[Piece]:
+    def feed(self, sent: ChunkPart, *, whole: bool) -> Iterator[Piece]:
         """Yield the pieces of what was sent. Raises `Broken` at the first byte that no valid answer has there."""
         if self.cut:
             return
@@ -121,12 +121,12 @@ class UpstreamChoice:
 class UpstreamReading:
     """One answer of the server to one job."""
 
-    def __init__(self, job: Job, offered: Offered, context: int) -> None:
+    def __init__(self, job: Job, offered: OfferedTools, context: int) -> None:
         self._request = offered.request
         self._context = context
         self._bounds = Bounds.of(offered.request, context)
         self.choices = [UpstreamChoice(job.grammar, offered, self._bounds) for _ in range(job.n)]
-        self.claim: Claim | None = None
+        self.claim: ReportedUsage | None = None
         self._used: tuple[Usage, bool] | None = None
         """`usage` of what was fed so far, which is asked for some six times."""
 

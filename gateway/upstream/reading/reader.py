@@ -20,7 +20,7 @@ from sluicegate.gateway.upstream.bounds import (
     MOST_TOKEN_CHARS,
     Bounds,
 )
-from sluicegate.gateway.upstream.events import Broken, Malformed, Severed
+from sluicegate.gateway.upstream.events import Broken, Malformed, StreamCut
 from sluicegate.plugins import FinishReason, TokenLogprob
 from sluicegate.plugins.frozen import frozen_when_checked
 
@@ -56,7 +56,7 @@ class CallPart:
 
 
 @dataclass(slots=True)
-class Said:
+class ChunkPart:
     """The part of one choice that a chunk adds."""
 
     index: int
@@ -74,7 +74,7 @@ class Said:
 
 @frozen_when_checked
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ReportedUsage:
     """The usage that the server reports."""
 
     prompt: int
@@ -83,7 +83,7 @@ class Claim:
     reasoning: int = 0
 
 
-def said(chunk: Mapping[str, Any], bounds: Bounds) -> Iterator[Said]:
+def said(chunk: Mapping[str, Any], bounds: Bounds) -> Iterator[ChunkPart]:
     """Yield what `chunk` adds, choice by choice. Raises `Broken`."""
     choices = chunk.get("choices")
     if choices is None:
@@ -96,7 +96,7 @@ def said(chunk: Mapping[str, Any], bounds: Bounds) -> Iterator[Said]:
         yield _choice(choice, bounds)
 
 
-def claim(chunk: Mapping[str, Any]) -> Claim | None:
+def claim(chunk: Mapping[str, Any]) -> ReportedUsage | None:
     """Return the chunk's `usage`; None where it has none. Raises `Malformed`."""
     sent = chunk.get("usage")
     if sent is None:
@@ -112,10 +112,10 @@ def claim(chunk: Mapping[str, Any]) -> Claim | None:
     if written is not None:
         where = "usage.completion_tokens_details"
         reasoning = _count(_object(written, where), "reasoning_tokens", where)
-    return Claim(prompt, completion, cached, reasoning)
+    return ReportedUsage(prompt, completion, cached, reasoning)
 
 
-def _choice(sent: Mapping[str, Any], bounds: Bounds) -> Said:
+def _choice(sent: Mapping[str, Any], bounds: Bounds) -> ChunkPart:
     index = sent.get("index", 0)
     if type(index) is not int or not 0 <= index < bounds.choices:
         raise Malformed(f"`choices[].index` of the server is no whole number below {bounds.choices}")
@@ -123,11 +123,11 @@ def _choice(sent: Mapping[str, Any], bounds: Bounds) -> Said:
     delta = NOTHING if delta is None else _object(delta, "choices[].delta")
     text = delta.get("content")
     if type(text) is str and len(delta) == 1 and bounds.logprobs is None and sent.get("finish_reason") is None:
-        return Said(index, text, "", [], None, (), "")  # what nearly every chunk of a stream is
+        return ChunkPart(index, text, "", [], None, (), "")  # what nearly every chunk of a stream is
     text = _text(delta, "content")
     calls = delta.get("tool_calls")
     logprobs = sent.get("logprobs") if bounds.logprobs is not None and text else None
-    return Said(
+    return ChunkPart(
         index,
         text,
         _text(delta, "reasoning_content") or _text(delta, "reasoning"),
@@ -139,7 +139,7 @@ def _choice(sent: Mapping[str, Any], bounds: Bounds) -> Said:
 
 
 def _reason(sent: Any) -> FinishReason | None:
-    """Map a finish reason. Raises `Severed` where the server gave the choice up, `Broken` for an unknown word: what
+    """Map a finish reason. Raises `StreamCut` where the server gave the choice up, `Broken` for an unknown word: what
     stands there so far may be cut anywhere, and no dialect has a word that would say so. The word itself is not
     repeated: it is the server's."""
     if sent is None or sent == "":
@@ -150,7 +150,7 @@ def _reason(sent: Any) -> FinishReason | None:
     if reason is not None:
         return reason
     if sent in GIVEN_UP:
-        raise Severed("the server gave up on it before it was whole")
+        raise StreamCut("the server gave up on it before it was whole")
     raise Broken("its `finish_reason` is none of an answer that is whole, too long or refused")
 
 

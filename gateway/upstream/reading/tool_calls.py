@@ -9,7 +9,7 @@ from sluicegate.gateway.answer.custom_text import text_of
 from sluicegate.gateway.answer.validation import Validator
 from sluicegate.gateway.upstream.bounds import MOST_CALLS
 from sluicegate.gateway.upstream.events import Broken, Malformed
-from sluicegate.gateway.upstream.reading.following import Following, Spare
+from sluicegate.gateway.upstream.reading.following import Following, SpareTime
 from sluicegate.gateway.upstream.reading.reader import CallPart
 from sluicegate.plugins import Answer, CompiledGrammar, Request, ToolCall
 from sluicegate.plugins.frozen import frozen_when_checked
@@ -28,7 +28,7 @@ class _Call:
 
 @frozen_when_checked
 @dataclass(frozen=True, slots=True)
-class Offered:
+class OfferedTools:
     """Tools that the request offers. Arguments for a tool without a grammar are held until whole, then validated."""
 
     request: Request
@@ -46,12 +46,12 @@ class Offered:
         return frozenset(tool.name for tool in self.request.callable_tools if tool.form is not None)
 
 
-class Calls:
+class ToolCallReader:
     """Takes parts of calls, yields (number, name or None, arguments) for pieces. A call ends when the next begins.
 
     Same as validating all calls at the end, but incremental."""
 
-    def __init__(self, offered: Offered, spare: Spare) -> None:
+    def __init__(self, offered: OfferedTools, spare: SpareTime) -> None:
         self._offered = offered
         self._spare = spare
         self._seen: set[int] = set()

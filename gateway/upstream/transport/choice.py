@@ -37,7 +37,7 @@ def beginnings(messages: Iterable[Mapping[str, object]]) -> list[bytes]:
     return found
 
 
-class Beginnings:
+class PrefixIndex:
     """Which servers have read which beginnings: a bit for each server."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Beginnings:
 
 
 def choose(
-    servers: Sequence[UpstreamServer], digests: Sequence[bytes], known: Beginnings | None
+    servers: Sequence[UpstreamServer], digests: Sequence[bytes], known: PrefixIndex | None
 ) -> tuple[UpstreamServer, str]:
     """Return one of `servers` and what decided, `prefix` or `load`. `known`: None = by load alone."""
     bound = math.ceil(SPREAD * (sum(server.load for server in servers) + 1) / len(servers))

@@ -13,9 +13,9 @@ from sluicegate.gateway.upstream.events import TimeUp
 from sluicegate.gateway.upstream.http1.address import lines_of
 from sluicegate.gateway.upstream.http1.connecting import tls_terms
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
-from sluicegate.gateway.upstream.transport.choice import Beginnings, beginnings, choose
+from sluicegate.gateway.upstream.transport.choice import PrefixIndex, beginnings, choose
 from sluicegate.gateway.upstream.transport.reply import Reply
-from sluicegate.gateway.upstream.transport.server import PROBES_TO_LEAVE, Tries, TryFailed, UpstreamServer
+from sluicegate.gateway.upstream.transport.server import PROBES_TO_LEAVE, TryCounter, TryFailed, UpstreamServer
 from sluicegate.gateway.upstream.transport.watch import ServerWatch
 from sluicegate.plugins import (
     ConfigurationError,
@@ -53,7 +53,7 @@ class Client:
         count = len(settings.addresses)
         self.servers = [UpstreamServer(name, at, settings, shows_messages=shows_messages) for at in range(count)]
         self._watch = ServerWatch(name, settings, self.servers if count > 1 else ())
-        self._known = Beginnings() if settings.choice == "prefix" and count > 1 else None
+        self._known = PrefixIndex() if settings.choice == "prefix" and count > 1 else None
         self.broken = 0
         """Answers that were no good, and were not asked for again."""
         self.cut = 0
@@ -122,7 +122,7 @@ class Client:
             server.close()
 
     async def ask(
-        self, body: Mapping[str, Any], tries: Tries, traceparent: str = "", until: float | None = None
+        self, body: Mapping[str, Any], tries: TryCounter, traceparent: str = "", until: float | None = None
     ) -> Reply:
         """Return the head of an answer, after retries where they may help; `tries` is always up to date. Raises
         `RequestError` for the caller's faults, `Overloaded` where the servers are busy or their breakers open, `TimeUp`
@@ -150,7 +150,7 @@ class Client:
         chosen_by: str,
         data: bytes,
         digests: Sequence[bytes],
-        tries: Tries,
+        tries: TryCounter,
         traceparent: str,
         limit_s: float,
         until: float | None,
@@ -176,7 +176,7 @@ class Client:
     # --- which one ---------------------------------------------------------------------------------------------
 
     def _next(
-        self, tries: Tries, digests: Sequence[bytes], failed: Mapping[int, TryFailed]
+        self, tries: TryCounter, digests: Sequence[bytes], failed: Mapping[int, TryFailed]
     ) -> tuple[UpstreamServer, str]:
         """Return the server to ask now, and what decided. Raises what `_told` says where none may be asked."""
         usable = self._usable()
@@ -204,7 +204,7 @@ class Client:
         found = [server for server in self.servers if server not in out]
         return [server for server in found if server.missed < PROBES_TO_LEAVE] or found
 
-    def _untried(self, tries: Tries) -> bool:
+    def _untried(self, tries: TryCounter) -> bool:
         return any(server.number not in tries.avoid for server in self._usable())
 
     def _told(self, failed: Mapping[int, TryFailed]) -> SluicegateError:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from sluicegate.gateway.telemetry.tries import ANSWERED, LOST, Try
-from sluicegate.gateway.upstream.events import Malformed, Severed, TimeUp
+from sluicegate.gateway.upstream.events import Malformed, StreamCut, TimeUp
 from sluicegate.gateway.upstream.http1.response import AT_ONCE, Response
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 
@@ -121,7 +121,7 @@ class LiveReply:
         except TimeoutError as error:
             raise self._silent(clock(), until) from error
         except OSError as error:
-            raise Severed("the connection broke in the middle of the stream") from error
+            raise StreamCut("the connection broke in the middle of the stream") from error
 
     def _silent(self, now: float, until: float | None) -> Exception:
         if until is not None and now >= until:
@@ -131,7 +131,7 @@ class LiveReply:
         if not self._alive:  # one that sends comments is not gone: others are to go on asking it
             self._server.fell_silent()
             self._try.end("silent")
-        return Severed("the server fell silent in the middle of its answer")
+        return StreamCut("the server fell silent in the middle of its answer")
 
     def failed(self, why: str) -> None:
         if self._try.ended_s is None:

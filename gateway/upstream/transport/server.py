@@ -40,7 +40,7 @@ PROBES_TO_LEAVE = 2
 
 
 @dataclass(slots=True)
-class Tries:
+class TryCounter:
     """Counts attempts for one answer, however asking ends."""
 
     read: int = 0
@@ -49,9 +49,9 @@ class Tries:
     avoid: set[int] = field(default_factory=set)
     """Servers that failed at this answer already; others are asked first."""
 
-    def next(self, failed: int | None) -> Tries:
+    def next(self, failed: int | None) -> TryCounter:
         """Return the count for another answer to the same request, after server `failed` gave a bad one."""
-        return Tries(0, self.made, self.avoid | (set() if failed is None else {failed}))
+        return TryCounter(0, self.made, self.avoid | (set() if failed is None else {failed}))
 
 
 class TryFailed(Exception):
@@ -163,7 +163,7 @@ class UpstreamServer:
     async def ask(
         self,
         data: bytes,
-        tries: Tries,
+        tries: TryCounter,
         headers: bytes,
         limit_s: float,
         until: float | None = None,
@@ -171,7 +171,7 @@ class UpstreamServer:
         """Return the head of an answer. `headers`: lines of a head. Raises `TryFailed` where another try may help,
         `TimeUp` past `until` (in the loop's time), else what a caller is told."""
         began, attempt = asyncio.get_running_loop().time(), tries.made[-1]
-        reading = _BegunTry(tries)
+        reading = _PromptSent(tries)
         request = b"%b%bcontent-length: %d\r\n\r\n%b" % (self._post, headers, len(data), data)
         self.running += 1
         try:
@@ -187,7 +187,7 @@ class UpstreamServer:
         return LiveReply(answer, self, self._settings, began, attempt)
 
     async def _in_time(
-        self, request: bytes, reading: _BegunTry, attempt: Try, limit: float, until: float | None
+        self, request: bytes, reading: _PromptSent, attempt: Try, limit: float, until: float | None
     ) -> Response:
         """Await the head of an answer until `limit` or `until`, whichever comes first: one time limit is enough."""
         assert self._pool is not None, "start() comes first"
@@ -210,7 +210,9 @@ class UpstreamServer:
         finally:
             answer.close()
 
-    async def _turned_down(self, answer: Response, attempt: Try, reading: _BegunTry, until: float | None) -> Exception:
+    async def _turned_down(
+        self, answer: Response, attempt: Try, reading: _PromptSent, until: float | None
+    ) -> Exception:
         """Return the error for a response that is no answer, and release its connection."""
         try:
             if answer.status < 500 or answer.status in NOT_BEGUN:
@@ -281,12 +283,12 @@ def _nothing() -> None:
     """Do nothing: the sending of a GET is not counted."""
 
 
-class _BegunTry:
+class _PromptSent:
     """Whether the whole prompt of one try was written to a server that did not refuse to begin."""
 
     __slots__ = ("_tries", "_written")
 
-    def __init__(self, tries: Tries) -> None:
+    def __init__(self, tries: TryCounter) -> None:
         self._tries = tries
         self._written = False
 

@@ -31,7 +31,7 @@ def test_addresses_inside_are_refused_at_the_start(url: str, complaint: str) -> 
 
 async def test_a_name_that_leads_inside_is_refused_when_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     from sluicegate.gateway.upstream.transport.client import Client
-    from sluicegate.gateway.upstream.transport.server import Tries
+    from sluicegate.gateway.upstream.transport.server import TryCounter
     from sluicegate.plugins import UpstreamFailed
 
     asked: list[Any] = []
@@ -52,14 +52,14 @@ async def test_a_name_that_leads_inside_is_refused_when_it_is_asked(monkeypatch:
     client = Client("far", UpstreamModelSettings("http://rebound.example/v1", retries=0))
     await client.start()
     with pytest.raises(UpstreamFailed, match="cannot be reached"):
-        await client.ask({}, Tries())
+        await client.ask({}, TryCounter())
     assert asked
     assert not reached
     await client.close()
     inner = Client("far", UpstreamModelSettings("http://rebound.example/v1", retries=0, allow_private=True))
     await inner.start()
     with pytest.raises(UpstreamFailed, match="cannot be reached"):  # this server hangs up
-        await inner.ask({}, Tries())
+        await inner.ask({}, TryCounter())
     assert reached
     await inner.close()
     server.close()

@@ -18,7 +18,13 @@ from sluicegate.gateway.upstream.http1.address import ServerAddress, lines_of
 from sluicegate.gateway.upstream.http1.alarm import Alarm
 from sluicegate.gateway.upstream.http1.connecting import Connector
 from sluicegate.gateway.upstream.http1.connection import LONGEST_HEADER, MOST_BARREN, MOST_HEADERS, MOST_INTERIM
-from sluicegate.gateway.upstream.http1.failures import BadResponse, ConnectFailed, ConnectTimedOut, HttpFailure, HungUp
+from sluicegate.gateway.upstream.http1.failures import (
+    BadResponse,
+    ConnectFailed,
+    ConnectionClosed,
+    ConnectTimedOut,
+    HttpFailure,
+)
 from sluicegate.gateway.upstream.http1.pool import Pool
 from sluicegate.gateway.upstream.http1.response import AT_ONCE, Response
 from tests.waiting import soon
@@ -211,12 +217,12 @@ def test_an_answer_that_is_cut_never_ends(run: Any, where: str, then: str) -> No
                 async for piece in pieces_of(await ask(pool)):
                     read += piece
 
-            with pytest.raises(HungUp):
+            with pytest.raises(ConnectionClosed):
                 await reading()
             assert came.startswith(read)
             if then == "close":
                 assert read == came
-            with pytest.raises(HungUp):
+            with pytest.raises(ConnectionClosed):
                 await body_of(await ask(pool))
             assert server.connections == 2
 
@@ -229,7 +235,7 @@ def test_a_body_without_a_length_that_is_reset_never_ends(run: Any) -> None:
             response = await ask(pool)
             assert await response.read(later()) == b"hello"
             response.close()
-            with pytest.raises(HungUp):
+            with pytest.raises(ConnectionClosed):
                 await response.read(later())
             await soon(lambda: server.open == 0)
 
@@ -283,7 +289,7 @@ def test_what_is_no_answer_or_past_a_bound_fails_and_ends_the_connection(run: An
 
     async def main() -> None:
         async with served(act) as (pool, server):
-            with pytest.raises((BadResponse, HungUp)) as failure:
+            with pytest.raises((BadResponse, ConnectionClosed)) as failure:
                 await body_of(await ask(pool))
             assert failure.type is BadResponse, failure.value
             assert await body_of(await ask(pool)) == b"good"
@@ -555,8 +561,8 @@ def test_closing_ends_what_runs_and_what_waits(run: Any) -> None:
             await soon(lambda: server.open == 1)
             pool.close()
             found = await asyncio.gather(*tasks, return_exceptions=True)
-            assert [type(one) for one in found] == [HungUp] * 3
-            with pytest.raises(HungUp):
+            assert [type(one) for one in found] == [ConnectionClosed] * 3
+            with pytest.raises(ConnectionClosed):
                 await ask(pool)
 
     run(main())
@@ -601,7 +607,7 @@ def test_a_reset_behind_much_that_was_not_read_is_a_failure_of_its_reader(run: A
         async with served(says(OK + b"content-length: 1000000\r\n\r\n" + b"z" * 500_000, then="reset")) as (pool, _):
             response = await ask(pool)
             await asyncio.sleep(0.1)
-            with pytest.raises(HungUp):
+            with pytest.raises(ConnectionClosed):
                 await body_of(response)
 
     run(main())
