@@ -180,9 +180,15 @@ def kernel(
     `signatures`: argument types in numba's notation. `python`: True where the function itself may run as Python with
     the same result; or a function to run in its place. `name`: the kernel's name in its module; with `made_by`, the
     name of the factory function, and `made_by` are that function's arguments.
+
+    The symbol of compiled code is made of the function's name and a counter of the process. Two functions of one
+    factory that were compiled in two processes would have the same symbol, and where both are loaded the linker would
+    keep one of them for both: so `made_by` is part of the name.
     """
 
     def declare(function: Callable[..., Any]) -> Any:
+        if made_by is not None:  # of it numba makes the symbol; see the docstring
+            function.__qualname__ += "".join(f"_{value}" for value in made_by)
         made = Kernel(function, targetoptions={"nogil": True, "nopython": True, "boundscheck": None, **options})
         made.signatures_declared = signatures
         made.python_form = (function if python else None) if isinstance(python, bool) else python
