@@ -24,6 +24,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from sluicegate.gateway.http.arrival import note_arrival
 from sluicegate.gateway.http.authority import TARGET
 from sluicegate.gateway.http.connection.coalescing import CoalescedTransport
+from sluicegate.gateway.http.connection.half_closed import HalfClosing
 from sluicegate.gateway.http.connection.older_clients import UnboundedLength, head_without_offer
 from sluicegate.gateway.http.disconnects import EXTENSION, Disconnect
 from sluicegate.gateway.settings import ServerSettings
@@ -60,10 +61,6 @@ REFUSED: Any = _RefusedCycle()
 
 CLOSE = (b"connection", b"close")
 TRANSFER = b"transfer-encoding"
-INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"
-PROBES_S = (0.05, 0.05, 0.2, 1.0)
-"""How long to wait before each look whether a client that has closed its side still reads; from then on `PROBE_S`."""
-PROBE_S = 5.0
 AT_ONCE = 8
 """Most requests of one read that are refused within the same turn of the event loop; the others wait."""
 
@@ -104,7 +101,7 @@ class _StallLimit(asyncio.Protocol):
         super().connection_lost(exc)
 
 
-class GuardedProtocol(_StallLimit, HttpToolsProtocol):
+class GuardedProtocol(_StallLimit, HalfClosing, HttpToolsProtocol):  # type: ignore[misc]
     """HTTP/1.1 with limits of time and size; `guarded_protocol` makes the subclass that has the settings."""
 
     limits: ServerSettings
@@ -124,15 +121,12 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
         """Number refused in this turn."""
         self._head: asyncio.TimerHandle | None = None
         self._rest: asyncio.TimerHandle | None = None
-        self._disconnect = Disconnect()
+        self.disconnect = Disconnect()
         self._closes = False
         """Whether to close after the body of a request that was already refused."""
         self._offers = False
-        self._pipelined = False
+        self.pipelined = False
         """Whether the last request came before the one in front of it was answered."""
-        self._half_closed = False
-        """Whether the client sends no more, and still gets its answers."""
-        self._probe: asyncio.TimerHandle | None = None
         self._read = self._again = b""
         """The last bytes received, and the bytes to parse in their place."""
 
@@ -144,42 +138,8 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         _stop(self._head)
         _stop(self._rest)
-        _stop(self._probe)
         super().connection_lost(exc)
-        self._disconnect.left()
-
-    def eof_received(self) -> bool:  # type: ignore[override]
-        """Keep a connection whose client closed its side after a whole request: it may still read the answer. Whether
-        it does, or is gone, only a write can tell: the second one to a client that is gone fails."""
-        if not self._owes_an_answer():
-            return False
-        self._half_closed = True
-        self._probe = self.loop.call_later(PROBES_S[0], self._probe_client, 1)
-        return True
-
-    def _owes_an_answer(self) -> bool:
-        """Return whether all that came are whole requests of HTTP/1.1, the last one of which has no whole answer."""
-        cycle = self.cycle
-        return (
-            self._disconnect.arrived
-            and cycle is not None
-            and cycle is not REFUSED
-            and not cycle.response_complete
-            and self.scheme == "http"  # TLS has no half-closed connections
-            and self.scope["http_version"] == "1.1"
-            and not self.transport.is_closing()
-        )
-
-    def _probe_client(self, number: int) -> None:
-        """Write what every client passes over: an interim response before the head, a comment inside a stream."""
-        if self.transport.is_closing() or self.cycle.response_complete:
-            return
-        if self._disconnect.nudge is not None:
-            self._disconnect.nudge()
-        elif not (self._pipelined or self.cycle.response_started):
-            self.transport.write(INTERIM)
-        wait_s = PROBES_S[number] if number < len(PROBES_S) else PROBE_S
-        self._probe = self.loop.call_later(wait_s, self._probe_client, number + 1)
+        self.disconnect.left()
 
     def data_received(self, data: bytes) -> None:
         self._ended, self._refused = False, 0
@@ -243,8 +203,8 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._disconnect.arrived = False
-        self.scope["extensions"] = {EXTENSION: self._disconnect}  # type: ignore[dict-item]
+        self.disconnect.arrived = False
+        self.scope["extensions"] = {EXTENSION: self.disconnect}
         self._expect_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -270,13 +230,13 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
         if self._offers:
             return
         if not self.url.startswith(b"/"):
-            self.scope["extensions"][TARGET] = self.url  # type: ignore[assignment]
+            self.scope["extensions"][TARGET] = self.url
         if not self.limits.shed_s or (self.cycle is not None and not self.cycle.response_complete):
             self._begin()
         elif self.transport.is_closing():
             self.cycle = REFUSED
         else:
-            note_arrival(self.scope, self.transport.get_extra_info("socket"))  # type: ignore[arg-type]
+            note_arrival(self.scope, self.transport.get_extra_info("socket"))
             copy_context().run(self._at_door)  # what is found out about the key is forgotten with the request
 
     def _is_too_large(self) -> bool:
@@ -285,14 +245,14 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
         return len(self.url) + lines > self.limits.max_head_bytes
 
     def _at_door(self) -> None:
-        refusal = self.door(self.url, self.scope) if self._is_plain() else None  # type: ignore[arg-type]
+        refusal = self.door(self.url, self.scope) if self._is_plain() else None
         if refusal is None:
             self._begin()
         else:
             self._refuse(refusal)
 
     def _begin(self) -> None:
-        self._pipelined = self.cycle is not None and self.cycle is not REFUSED and not self.cycle.response_complete
+        self.pipelined = self.cycle is not None and self.cycle is not REFUSED and not self.cycle.response_complete
         super().on_headers_complete()
         if self.scope["http_version"] == "1.0":
             self.cycle.chunked_encoding, self.cycle.expected_content_length = False, UnboundedLength()
@@ -324,7 +284,7 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
         """Wait for the rest of a body that nobody reads, else for the next request."""
         if self.transport.is_closing():
             return
-        if self._disconnect.arrived:
+        if self.disconnect.arrived:
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
@@ -337,7 +297,7 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
         _stop(self._rest)
         self._rest = None
         super().on_message_complete()
-        self._disconnect.arrived = self._ended = True
+        self.disconnect.arrived = self._ended = True
         if self._closes:
             self.transport.close()
 
@@ -345,14 +305,14 @@ class GuardedProtocol(_StallLimit, HttpToolsProtocol):
         """Let a client that was answered early send the rest of its body for a while, so that the answer is not
         lost with the connection."""
         super().on_response_complete()
-        if self._half_closed and self.cycle.response_complete:
+        if self.half_closed and self.cycle.response_complete:
             self.transport.close()
         elif self.cycle.response_complete and self.cycle.more_body:
             self._rest = self.loop.call_later(self.limits.body_s, self.transport.abort)
 
     def end_work(self) -> None:
         """Cancel the running requests with an error: the server stops."""
-        self._disconnect.end()
+        self.disconnect.end()
 
     def _expect_head(self) -> None:
         self._head_bytes = 0
