@@ -20,6 +20,8 @@ from sluicegate.grammar.reading.readings import AT_END, EndOfText, InLexeme
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, Unsatisfiable
 
+_USUAL = GrammarOptions()
+
 
 def compile_json_schema(
     schema: dict[str, Any] | bool | str,
@@ -35,7 +37,7 @@ def compile_json_schema(
     Raises a `GrammarError` with a JSON pointer: `InvalidGrammar`, `UnsupportedGrammar`, `Unsatisfiable` or
     `GrammarLimit`. No keyword that asserts is ever ignored.
     """
-    options = options or GrammarOptions()
+    options = options or _USUAL
     if isinstance(schema, str):
         schema = _parsed(schema, options.limits.characters)
     if not isinstance(schema, dict | bool):
@@ -94,7 +96,7 @@ def compile_text(vocabulary: Vocabulary, *, options: GrammarOptions | None = Non
 
 def compile_regex(pattern: str, vocabulary: Vocabulary, *, options: GrammarOptions | None = None) -> LazyGrammar:
     """Compile the texts that the Python regular expression `pattern` matches from end to end."""
-    with within((options or GrammarOptions()).limits.cpu_s):
+    with within((options or _USUAL).limits.cpu_s):
         texts = CharDfa.from_pattern(pattern, dialect="python", anchored=True)
         return _of_texts(texts, vocabulary, "pattern", options)
 

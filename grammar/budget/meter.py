@@ -41,15 +41,16 @@ class WorkExhausted(Exception):
 
 
 class Allowance:
-    """CPU time of the calling thread for one piece of work. `pause`: called with each look at the clock. `charges`:
-    what may still be charged, see `charge`; `step`: what is charged for each `tick`."""
+    """CPU time of the calling thread for one piece of work. `error`: what is raised past it, or makes that. `pause`:
+    called with each look at the clock. `charges`: what may still be charged, see `charge`; `step`: what is charged for
+    each `tick`."""
 
     __slots__ = ("_seconds", "_until", "_wall", "charges", "error", "pause", "step", "ticks")
 
     def __init__(
         self,
         seconds: float,
-        error: Exception,
+        error: Exception | Callable[[], Exception],
         pause: Callable[[], None] | None = None,
         charges: float = math.inf,
         step: float = 0.0,
@@ -71,7 +72,7 @@ class Allowance:
     def charge(self, count: float) -> None:
         self.charges -= count
         if self.charges < 0:
-            raise self.error
+            raise self._over()
         self.ticks -= count
         if self.ticks < 0:
             self.look()
@@ -80,7 +81,7 @@ class Allowance:
         """Charge for the small steps since the last look, and look."""
         self.charges -= _TICKS * self.step
         if self.charges < 0:
-            raise self.error
+            raise self._over()
         self.look()
 
     def look(self) -> None:
@@ -89,9 +90,12 @@ class Allowance:
         if self._until is None and passed > _UNSEEN_S:
             self._until = worked_s() + self._seconds - _UNSEEN_S
         elif self._until is not None and passed > self._seconds and worked_s() > self._until:
-            raise self.error  # a thread has worked no longer than has passed: often there is no need to ask
+            raise self._over()  # a thread has worked no longer than has passed: often there is no need to ask
         if self.pause is not None:
             self.pause()
+
+    def _over(self) -> Exception:
+        return self.error if isinstance(self.error, Exception) else self.error()
 
     def spent_s(self) -> float:
         """Return the seconds of CPU time since it was made; where nobody has looked, the time that passed, but a
@@ -122,13 +126,19 @@ def within(seconds: float) -> Iterator[None]:
 
     Keeps the pause of the allowance around it.
     """
+
+    def error() -> GrammarLimit:
+        return GrammarLimit(
+            f"the grammar takes more than {seconds:g} s of CPU time to compile; make it smaller, or "
+            "raise limits.cpu_s in [stages.constrain.grammar]"
+        )
+
     outer = current.get()
-    error = GrammarLimit(
-        f"the grammar takes more than {seconds:g} s of CPU time to compile; make it smaller, or "
-        "raise limits.cpu_s in [stages.constrain.grammar]"
-    )
-    with allowed(Allowance(seconds, error, outer.pause if outer is not None else None)):
+    token = current.set(Allowance(seconds, error, outer.pause if outer is not None else None))
+    try:
         yield
+    finally:
+        current.reset(token)
 
 
 def look() -> None:

@@ -11,12 +11,14 @@ from typing import TypeVar
 from sluicegate.grammar.budget.meter import Allowance, WorkExhausted, current
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.plugins.errors import GrammarLimit, GrammarTooCostly
+from sluicegate.plugins.frozen import quick
 
 _NAMED = 3
 _EXHAUSTED = WorkExhausted()
 Found = TypeVar("Found")
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class CallLimits:
     """`cpu_s`: CPU time of the calling thread for one call. `wait`: for another thread that works on the same grammar;

@@ -62,9 +62,9 @@ class LazyGrammar:
         self._reading_limit = reading_limit
         self.costs = Costs()
         charges = _CHARGES * max(1.0, vocabulary.size / _TOKENS)
-        self.usual = CallLimits(charges=charges)
-        if of_schema:
-            self.usual = CallLimits(charges=charges, step=_OF_STEP, advice=_ADVICE)
+        self.usual = (
+            CallLimits(charges=charges, step=_OF_STEP, advice=_ADVICE) if of_schema else CallLimits(charges=charges)
+        )
         """Limit for a matcher without its own."""
         self.lock = threading.Lock()
         """Held while something is computed that no matcher has needed before."""

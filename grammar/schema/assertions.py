@@ -9,7 +9,17 @@ from typing import Any
 from sluicegate.grammar.automata.formats import FORMAT_NAMES, format_dfa
 from sluicegate.grammar.limits import GrammarLimits
 from sluicegate.grammar.schema import numbers, strings
-from sluicegate.grammar.schema.containers import Array, Conjunction, Contains, Items, Members, Object, SchemaRef
+from sluicegate.grammar.schema.containers import (
+    NO_ITEMS,
+    NO_MEMBERS,
+    Array,
+    Conjunction,
+    Contains,
+    Items,
+    Members,
+    Object,
+    SchemaRef,
+)
 from sluicegate.grammar.schema.document import Subschema
 from sluicegate.grammar.schema.lint import compile_pattern
 from sluicegate.grammar.schema.numbers import Numbers, NumberSet
@@ -95,7 +105,7 @@ def object_of(node: Subschema, names: StringSet) -> Object:
     rest = (SchemaRef(node.child("additionalProperties")),) if "additionalProperties" in schema else None
     members = Members(named, patterns, rest)
     return Object(
-        parts=() if members == Members() else (members,),
+        parts=() if members == NO_MEMBERS else (members,),
         required=required(schema),
         low=_count(schema, "minProperties") or 0,
         high=_count(schema, "maxProperties"),
@@ -123,7 +133,7 @@ def array_of(node: Subschema) -> Array:
         rest = (SchemaRef(node.child("items")),)
     items = Items(prefix, rest)
     return Array(
-        parts=() if items == Items() else (items,),
+        parts=() if items == NO_ITEMS else (items,),
         low=_count(schema, "minItems") or 0,
         high=_count(schema, "maxItems"),
         unique=schema.get("uniqueItems") is True,

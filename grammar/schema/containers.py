@@ -11,6 +11,7 @@ from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.document import Subschema
 from sluicegate.grammar.schema.strings import Strings, StringSet
+from sluicegate.plugins.frozen import quick
 
 _FEW = 8
 """With at most this many properties of which one must differ, they become alternatives; more become one
@@ -52,7 +53,8 @@ def conjunction(terms: Iterable[Fact]) -> Conjunction:
 
 
 class _Hashed:
-    """Keeps its hash. For frozen dataclasses that are looked up often, with `__hash__ = _Hashed.__hash__`."""
+    """Keeps its hash. For frozen dataclasses that are looked up often, with `__hash__ = _Hashed.__hash__`. Their fields
+    lie in slots; it has none itself, so that there is room for what is worked out once."""
 
     @cached_property
     def _hash(self) -> int:
@@ -66,7 +68,8 @@ def negated(term: Fact) -> Fact:
     return term._replace(positive=not term.positive)
 
 
-@dataclass(frozen=True)
+@quick
+@dataclass(frozen=True, slots=True)
 class Members(_Hashed):
     """`properties`, `patternProperties` and `additionalProperties` of one schema, which act together.
 
@@ -85,7 +88,8 @@ class Members(_Hashed):
         return dict(self.named)
 
 
-@dataclass(frozen=True)
+@quick
+@dataclass(frozen=True, slots=True)
 class Existential(_Hashed):
     """An existential constraint: some property has, in one of these `ways`, a name of the set and a value that
     satisfies the terms, or a name of `absent` is missing. `origin`: the fact that it is a part of, checked where plans
@@ -97,7 +101,8 @@ class Existential(_Hashed):
     __hash__ = _Hashed.__hash__
 
 
-@dataclass(frozen=True)
+@quick
+@dataclass(frozen=True, slots=True)
 class Object(_Hashed):
     parts: tuple[Members, ...] = ()
     required: tuple[str, ...] = ()
@@ -142,7 +147,8 @@ class Object(_Hashed):
         )
 
 
-@dataclass(frozen=True)
+@quick
+@dataclass(frozen=True, slots=True)
 class Items(_Hashed):
     """`prefixItems` and `items` of one schema; `rest` None = anything. `silent` as in `Members`."""
 
@@ -152,6 +158,7 @@ class Items(_Hashed):
     __hash__ = _Hashed.__hash__
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Contains:
     """Between `low` and `high` (None: any number) of the items from index `start` on satisfy `term`. `silent` as in
@@ -164,7 +171,8 @@ class Contains:
     silent: bool = False
 
 
-@dataclass(frozen=True)
+@quick
+@dataclass(frozen=True, slots=True)
 class Array(_Hashed):
     parts: tuple[Items, ...] = ()
     low: int = 0
@@ -203,6 +211,11 @@ class Array(_Hashed):
     @property
     def prefix_size(self) -> int:
         return max((len(part.prefix) for part in self.parts), default=0)
+
+
+NO_MEMBERS, NO_ITEMS = Members(), Items()
+EVERY_OBJECT, EVERY_ARRAY = Object(), Array()
+"""What a schema without any keyword says; made once."""
 
 
 def complement_object(

@@ -18,12 +18,14 @@ from sluicegate.grammar.automata import (
     utf8,
 )
 from sluicegate.grammar.given.texts import GivenTexts
+from sluicegate.plugins.frozen import quick
 
 Bound = tuple[Fraction, bool]
 """(limit, whether it is excluded)."""
 
 
-@dataclass(frozen=True)
+@quick
+@dataclass(frozen=True, slots=True)
 class Numbers:
     """Numbers in `values` (None: all) and within the bounds; `step`: multiples of it; `not_steps`: of none of these.
 

@@ -12,7 +12,8 @@ from sluicegate.grammar.schema import numbers, strings
 from sluicegate.grammar.schema.assertions import array_of, exact, numbers_of, object_of, required, strings_of
 from sluicegate.grammar.schema.constants import constant_set, json_text
 from sluicegate.grammar.schema.containers import (
-    Array,
+    EVERY_ARRAY,
+    EVERY_OBJECT,
     Conjunction,
     Constant,
     Fact,
@@ -37,8 +38,8 @@ _TYPES: dict[str, ValueSet] = {
     "number": only(numbers=numbers.EVERY),
     "integer": only(numbers=(Numbers(step=Fraction(1)),)),
     "string": only(strings=strings.EVERY),
-    "array": only(arrays=(Array(),)),
-    "object": only(objects=(Object(),)),
+    "array": only(arrays=(EVERY_ARRAY,)),
+    "object": only(objects=(EVERY_OBJECT,)),
 }
 _PLAIN_INTEGER = only(numbers=(Numbers(step=Fraction(1), plain=True),))
 _TYPED = ANNOTATIONS | {"type"}
@@ -287,7 +288,7 @@ class Semantics(OneOf):
                     met: tuple[Object, ...] = (Object(required=tuple(dict.fromkeys([name, *wanted]))),)
                 else:
                     inner = self.of(SchemaRef(node.child(keyword, name)), thorough).objects
-                    met = self._products((Object(required=(name,)),), inner, Object.meet, Object(), node.pointer)
+                    met = self._products((Object(required=(name,)),), inner, Object.meet, EVERY_OBJECT, node.pointer)
                 whole = len(inner) == 1 and (not thorough or not inner[0].parts)
                 condition = implied(name, inner[0], SchemaRef(node)) if whole else None
                 yield replace(EVERYTHING, objects=(Object(absent=frozenset({name})), *met)), condition

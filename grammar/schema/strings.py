@@ -14,14 +14,20 @@ from sluicegate.grammar.automata import Budget, CharDfa
 from sluicegate.grammar.automata.lengths import lengths_of
 from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar
+from sluicegate.plugins.frozen import quick
 
 _FEW = 64
 _UNROLLED = 200
 _MANY = 1_000_000
 
 
-@dataclass(frozen=True)
-class Strings:
+class _Roomy:
+    """Has no slots, so that there is room beside those of a dataclass for what is worked out once."""
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Strings(_Roomy):
     """Strings in `words` (None: all) and in `dfa` (None: all), of `low` to `high` characters, not in `minus`. `given`:
     those given to an array of unique items, which its lexeme leaves out; of all else here they are a part."""
 

@@ -15,10 +15,20 @@ from typing import TypeVar
 
 from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.schema import numbers, strings
-from sluicegate.grammar.schema.containers import Array, Fact, Object, complement_array, complement_object, negated
+from sluicegate.grammar.schema.containers import (
+    EVERY_ARRAY,
+    EVERY_OBJECT,
+    Array,
+    Fact,
+    Object,
+    complement_array,
+    complement_object,
+    negated,
+)
 from sluicegate.grammar.schema.numbers import NumberSet
 from sluicegate.grammar.schema.strings import StringSet
 from sluicegate.plugins.errors import GrammarLimit
+from sluicegate.plugins.frozen import quick
 
 T = TypeVar("T")
 OUTSIDE = 8
@@ -34,14 +44,15 @@ _MERGED = 16
 """The same limit once existential constraints are used wherever possible; beyond that the value is checked."""
 
 
-@dataclass(frozen=True)
+@quick
+@dataclass(frozen=True, slots=True)
 class ValueSet:
     null: bool = True
     booleans: frozenset[bool] = frozenset({True, False})
     numbers: NumberSet = numbers.EVERY
     strings: StringSet = strings.EVERY
-    arrays: tuple[Array, ...] = (Array(),)
-    objects: tuple[Object, ...] = (Object(),)
+    arrays: tuple[Array, ...] = (EVERY_ARRAY,)
+    objects: tuple[Object, ...] = (EVERY_OBJECT,)
 
 
 EVERYTHING = ValueSet()
@@ -66,8 +77,8 @@ class ValueSetAlgebra(ABC):
             a.booleans & b.booleans,
             numbers.intersect(a.numbers, b.numbers),
             strings.intersect(a.strings, b.strings),
-            self._products(a.arrays, b.arrays, Array.meet, Array(), pointer),
-            self._products(a.objects, b.objects, Object.meet, Object(), pointer),
+            self._products(a.arrays, b.arrays, Array.meet, EVERY_ARRAY, pointer),
+            self._products(a.objects, b.objects, Object.meet, EVERY_OBJECT, pointer),
         )
 
     def narrow(self, a: ValueSet, b: ValueSet, origin: Fact, most: int | None = None) -> ValueSet:
@@ -82,7 +93,7 @@ class ValueSetAlgebra(ABC):
             try:
                 hopeful = None if most is not None else self._hopeful(a.objects, b.objects)
                 if hopeful is not None:
-                    top = (Object(),)
+                    top = (EVERY_OBJECT,)
                     rest = self.intersect(replace(a, objects=top), replace(b, objects=top))
                     return replace(rest, objects=hopeful)
             except GrammarLimit:
@@ -131,8 +142,8 @@ class ValueSetAlgebra(ABC):
             a.booleans | b.booleans,
             numbers.union(a.numbers, b.numbers),
             strings.union(a.strings, b.strings),
-            _either(a.arrays, b.arrays, Array(), thorough),
-            _either(a.objects, b.objects, Object(), thorough),
+            _either(a.arrays, b.arrays, EVERY_ARRAY, thorough),
+            _either(a.objects, b.objects, EVERY_OBJECT, thorough),
         )
 
     def complement(self, value_set: ValueSet, origin: Fact, merged: bool = False) -> ValueSet:
@@ -149,9 +160,13 @@ class ValueSetAlgebra(ABC):
         arrays = self._outside_arrays(value_set.arrays)
         outside = None
         if not merged:
-            outside = self._outside(value_set.objects, partial(objects, merged=False), Object.meet, Object(), OUTSIDE)
+            outside = self._outside(
+                value_set.objects, partial(objects, merged=False), Object.meet, EVERY_OBJECT, OUTSIDE
+            )
         if outside is None:
-            outside = self._outside(value_set.objects, partial(objects, merged=True), Object.meet, Object(), _MERGED)
+            outside = self._outside(
+                value_set.objects, partial(objects, merged=True), Object.meet, EVERY_OBJECT, _MERGED
+            )
         return ValueSet(
             not value_set.null,
             frozenset({True, False}) - value_set.booleans,
@@ -179,7 +194,7 @@ class ValueSetAlgebra(ABC):
 
     def _outside_arrays(self, alternatives: tuple[Array, ...]) -> tuple[Array, ...] | None:
         """Complement arrays. Most pairs of alternatives contradict each other; only the others are counted."""
-        result: tuple[Array, ...] = (Array(),)
+        result: tuple[Array, ...] = (EVERY_ARRAY,)
         for alternative in alternatives:
             outside = complement_array(alternative)
             if outside is None or len(result) * len(outside) > 4 * _ARRAYS:
