@@ -5,6 +5,7 @@ from __future__ import annotations
 from sluicegate.grammar.automata.byte_level.character_ends import gather_ends
 from sluicegate.grammar.automata.byte_level.distances import distances_of
 from sluicegate.grammar.automata.byte_level.string_bodies import STRING_KERNELS
+from sluicegate.grammar.automata.tables.dense import compact, pair_states
 from sluicegate.grammar.automata.tables.partition import split_states
 from sluicegate.grammar.parsing.loops import MASK_KERNELS, NETWORK_KERNELS
 from sluicegate.grammar.vocabulary import kernels
@@ -14,6 +15,8 @@ from sluicegate.plugins.compiled.kernels import Kernel
 
 GRAMMAR_KERNELS = [
     split_states,
+    pair_states,
+    compact,
     *STRING_KERNELS,
     distances_of,
     gather_ends,

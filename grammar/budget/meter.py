@@ -176,7 +176,7 @@ class WorkMeter:
     """Counts what one construction has spent; raises `GrammarLimit` once it is past its `Budget`. `charged`: what is
     charged for each state, where a call of a matcher must make it first."""
 
-    __slots__ = ("_charged", "_deadline_s", "_left", "_next_look", "budget", "subject")
+    __slots__ = ("_began", "_charged", "_deadline_s", "_left", "_next_look", "budget", "subject")
 
     def __init__(self, budget: Budget = DEFAULT_BUDGET, subject: str = "pattern", charged: float = _OF_STATE) -> None:
         self.budget = budget
@@ -184,7 +184,14 @@ class WorkMeter:
         self._charged = charged
         self._left = budget.max_states
         self._next_look = self._left - _CLOCK_EVERY
-        self._deadline_s = worked_s() + budget.max_seconds
+        self._began = time.perf_counter()
+        self._deadline_s: float | None = None
+        """In CPU time; None while so little time has passed that it is not asked for, see `Allowance`."""
+
+    @property
+    def left(self) -> int:
+        """Return how many states may still be made."""
+        return self._left
 
     def states(self, count: int = 1) -> None:
         """Charge for `count` new states."""
@@ -212,7 +219,10 @@ class WorkMeter:
         """Raise if the time is used up. For loops that make no states."""
         charge(_OF_LOOK)
         look()
-        if worked_s() > self._deadline_s:
+        passed = time.perf_counter() - self._began
+        if self._deadline_s is None and passed > _UNSEEN_S:
+            self._deadline_s = worked_s() + self.budget.max_seconds - _UNSEEN_S
+        elif self._deadline_s is not None and passed > self.budget.max_seconds and worked_s() > self._deadline_s:
             raise GrammarLimit(
                 f"the {self.subject} takes more than {self.budget.max_seconds} s of CPU time to compile; anchor it "
                 "with ^ and $, or avoid nested or overlapping repetitions"

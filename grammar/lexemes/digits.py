@@ -66,4 +66,4 @@ def _spellings(whole: int, fraction: int) -> ByteDfa:
     if (zeros := most_zeros(fraction)) < fraction:
         behind = rf"(\d{{1,{zeros}}}|\d{{{zeros}}}[1-9])"
     exponent = r"[eE][+-]?([012]?\d?\d|30[0-7])"
-    return utf8(CharDfa.from_pattern(rf"-?{before}(\.{behind})?({exponent})?", anchored=True))
+    return utf8(CharDfa.from_pattern(rf"-?{before}(\.{behind})?({exponent})?", anchored=True)).with_table()

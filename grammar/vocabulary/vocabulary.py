@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sluicegate.grammar.automata.byte_level import character_ends, string_bodies
-from sluicegate.grammar.automata.tables import partition
+from sluicegate.grammar.automata.tables import dense, partition
 from sluicegate.grammar.token_ids import I32, NO_IDS
 from sluicegate.grammar.vocabulary import kernels, pruning
 from sluicegate.grammar.vocabulary.boundary import (
@@ -307,6 +307,7 @@ class Vocabulary:
         string_bodies.warm()
         character_ends.warm()
         partition.warm()
+        dense.warm()
         pruning.warm()
         _ = (
             self.slices,

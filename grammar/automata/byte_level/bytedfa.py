@@ -29,6 +29,7 @@ class ByteDfa:
         """Keep both arguments; they must already be canonical (`ByteDfa.of_table`, `canonical_bytes`)."""
         self.segments = segments
         self._accepts = accepting
+        self._table: Table | None = None
 
     @classmethod
     def of_table(cls, table: Table) -> ByteDfa:
@@ -96,6 +97,14 @@ class ByteDfa:
 
     def table(self) -> Table:
         """Return the same automaton as a `Table` over byte classes."""
+        return self._as_table() if self._table is None else self._table
+
+    def with_table(self) -> ByteDfa:
+        """Keep its table: for one that many others are put together with. Return itself."""
+        self._table = self._as_table()
+        return self
+
+    def _as_table(self) -> Table:
         cuts = sorted({0, *(cut for _, low, high, _ in self._edges() for cut in (low, high + 1) if cut < _SYMBOLS)})
         number = {cut: c for c, cut in enumerate(cuts)}
         number[_SYMBOLS] = len(cuts)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from sluicegate.grammar.automata.tables.table import Row, Table, minimal
+import numpy as np
+import numpy.typing as npt
+
+from sluicegate.grammar.automata.tables.dense import pair_states
+from sluicegate.grammar.automata.tables.table import Row, Table, minimal, of_moves
 from sluicegate.grammar.budget.meter import WorkMeter
 
 _DEAD = -1
+_ROOM, _MORE = 64, 4
+"""Pairs that there is room for at first, and how many times as many where they are more."""
+_Flags = npt.NDArray[np.bool_]
 
 
 def ranges_of(table: Table, state: int, limit: int) -> Iterator[tuple[int, int, int]]:
@@ -45,51 +52,50 @@ def joint_alphabet(left: Table, right: Table) -> tuple[list[int], list[int], lis
 
 
 def union(left: Table, right: Table, meter: WorkMeter) -> Table:
-    return _product(left, right, meter, lambda a, b: a or b, need_left=False, need_right=False)
+    return _product(left, right, meter, lambda a, b: a | b, need_left=False, need_right=False)
 
 
 def intersection(left: Table, right: Table, meter: WorkMeter) -> Table:
-    return _product(left, right, meter, lambda a, b: a and b, need_left=True, need_right=True)
+    return _product(left, right, meter, lambda a, b: a & b, need_left=True, need_right=True)
 
 
 def difference(left: Table, right: Table, meter: WorkMeter) -> Table:
     """Return the table of the words of `left` that are not in `right`."""
-    return _product(left, right, meter, lambda a, b: a and not b, need_left=True, need_right=False)
+    return _product(left, right, meter, lambda a, b: a & ~b, need_left=True, need_right=False)
 
 
 def _product(
     left: Table,
     right: Table,
     meter: WorkMeter,
-    accept: Callable[[bool, bool], bool],
+    accept: Callable[[_Flags, _Flags], _Flags],
     *,
     need_left: bool,
     need_right: bool,
 ) -> Table:
     """Build the table of pairs of states. A side that has died is -1, and a pair goes on only while every needed side
     lives."""
-    starts, classes, pairs = joint_alphabet(left, right)
-    left_rows: list[Row] = [*left.rows, {}]
-    right_rows: list[Row] = [*right.rows, {}]
-    queue = [(left.start, right.start)]
-    number = {queue[0]: 0}
-    rows: list[Row] = []
-    for a, b in queue:
-        row: Row = {}
-        meter.edges(len(pairs))
-        left_row, right_row = left_rows[a], right_rows[b]
-        for c, (left_class, right_class) in enumerate(pairs):
-            target = (left_row.get(left_class, _DEAD), right_row.get(right_class, _DEAD))
-            if (need_left and target[0] < 0) or (need_right and target[1] < 0) or target == (_DEAD, _DEAD):
-                continue
-            found = number.setdefault(target, len(queue))
-            if found == len(queue):
-                meter.states()
-                queue.append(target)
-            row[c] = found
-        rows.append(row)
-    accepts = [bool(accept(a >= 0 and left.accepting[a], b >= 0 and right.accepting[b])) for a, b in queue]
-    return minimal(Table(starts, classes, rows, accepts), meter)
+    starts, classes, symbols = joint_alphabet(left, right)
+    lefts, rights = left.moves(), right.moves()
+    most, room = meter.left + 1, _ROOM + 2 * max(len(left.rows), len(right.rows))
+    arguments = np.array(symbols, np.int32).reshape(-1, 2), left.start, right.start, need_left, need_right, most
+    while True:
+        pairs, moves = np.empty((room, 2), np.int32), np.empty((room, len(symbols)), np.int32)
+        numbers = np.full(2 << room.bit_length(), -1, np.int32)
+        count = pair_states(lefts, rights, *arguments, numbers, pairs, moves)
+        if count > 0:
+            break
+        room = min(_MORE * room, most + 1)
+    meter.edges(len(symbols) * min(count, most))
+    meter.states(count - 1)
+    pairs = pairs[:count]
+    accepting = accept(_with_dead(left)[pairs[:, 0]], _with_dead(right)[pairs[:, 1]])
+    return of_moves(starts, classes, moves[:count], accepting, 0, meter)
+
+
+def _with_dead(table: Table) -> _Flags:
+    """Return for each state whether it accepts; the last one, which is -1 as well, is dead."""
+    return np.array([*table.accepting, False], np.bool_)
 
 
 def concat(left: Table, right: Table, meter: WorkMeter) -> Table:

@@ -15,11 +15,19 @@ from hashlib import blake2b
 from itertools import chain
 
 import numpy as np
+import numpy.typing as npt
 
+from sluicegate.grammar.automata.tables.dense import compact
 from sluicegate.grammar.automata.tables.equivalence import equivalence_classes
 from sluicegate.grammar.budget.meter import WorkMeter
+from sluicegate.grammar.token_ids import I32
 
 Row = dict[int, int]
+_FEW_CELLS, MOST_CELLS = 64, 1 << 22
+"""Places of states and classes from which on compiled loops are worth their arguments, and up to which they are used:
+they look at each."""
+_EDGES = 8
+"""Transitions that the compiled loop takes in the time of one that is looked at in Python."""
 
 
 @dataclass(slots=True, eq=False)
@@ -31,6 +39,18 @@ class Table:
     rows: list[Row]
     accepting: list[bool]
     start: int = 0
+    dense: I32 | None = None
+    """See `moves`."""
+
+    def moves(self) -> I32:
+        """Return int32[states + 1, classes]: the next state, -1 = dead. The last row is that of no state."""
+        if self.dense is None:
+            self.dense = np.full((len(self.rows) + 1, max(self.classes, default=-1) + 1 or 1), -1, np.int32)
+            tails = np.repeat(np.arange(len(self.rows)), [len(row) for row in self.rows])
+            labels = np.fromiter(chain.from_iterable(self.rows), np.int32, tails.size)
+            heads = np.fromiter(chain.from_iterable([row.values() for row in self.rows]), np.int32, tails.size)
+            self.dense[tails, labels] = heads
+        return self.dense
 
     def class_of(self, symbol: int) -> int:
         return self.classes[bisect_right(self.starts, symbol) - 1]
@@ -55,10 +75,47 @@ def empty_table() -> Table:
 
 def minimal(table: Table, meter: WorkMeter) -> Table:
     """Return the canonical minimal table of the same language."""
+    if _FEW_CELLS <= len(table.rows) * len(table.classes) <= MOST_CELLS:
+        accepting = np.array(table.accepting, np.bool_)
+        return of_moves(table.starts, table.classes, table.moves()[:-1], accepting, table.start, meter)
     table = trim(table)
     if table.is_empty():
         return empty_table()
     return canonical(_quotient(table, equivalence_classes(table.rows, table.accepting, meter)))
+
+
+def of_moves(
+    starts: list[int], classes: list[int], moves: I32, accepting: npt.NDArray[np.bool_], start: int, meter: WorkMeter
+) -> Table:
+    """Return the canonical minimal table of the automaton `moves`, int32[n, classes] with -1 = dead."""
+    intervals = np.array(classes, np.int32)
+    found, accepts, numbers = np.empty_like(moves), np.empty_like(accepting), np.empty_like(intervals)
+    count, width, edges = compact(moves, accepting, start, intervals, found, accepts, numbers)
+    meter.edges(edges // _EDGES)
+    meter.clock()
+    if not count:
+        return empty_table()
+    found = found[:count, :width]
+    tails, labels = np.nonzero(found >= 0)
+    ends = np.cumsum(np.bincount(tails, minlength=count)).tolist()
+    edge_labels, edge_heads = labels.tolist(), found[tails, labels].tolist()
+    rows: list[Row] = []
+    begin = 0
+    for end in ends:
+        rows.append(dict(zip(edge_labels[begin:end], edge_heads[begin:end], strict=True)))
+        begin = end
+    merged_starts, merged_classes = _merged(starts, numbers.tolist())
+    return Table(merged_starts, merged_classes, rows, accepts[:count].tolist())
+
+
+def _merged(starts: list[int], classes: list[int]) -> tuple[list[int], list[int]]:
+    """Join neighbouring intervals of one class."""
+    kept_starts, kept = [], []
+    for start, number in zip(starts, classes, strict=True):
+        if not kept or kept[-1] != number:
+            kept_starts.append(start)
+            kept.append(number)
+    return kept_starts, kept
 
 
 def trim(table: Table) -> Table:
