@@ -110,7 +110,8 @@ def of_moves(
 
 def _merged(starts: list[int], classes: list[int]) -> tuple[list[int], list[int]]:
     """Join neighbouring intervals of one class."""
-    kept_starts, kept = [], []
+    kept_starts: list[int] = []
+    kept: list[int] = []
     for start, number in zip(starts, classes, strict=True):
         if not kept or kept[-1] != number:
             kept_starts.append(start)
