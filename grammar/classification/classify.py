@@ -19,7 +19,7 @@ from sluicegate.grammar.lexemes.words import WordList
 from sluicegate.grammar.token_ids import I32, join
 from sluicegate.grammar.vocabulary.trie import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 MAX_SUBTREES = 4_000
 """Most classified subtrees of small tries kept per lexeme."""
@@ -53,7 +53,7 @@ def prepare(vocabulary: Vocabulary) -> None:
                 of_automaton(vocabulary, lexeme, state)
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class SubtreeClass:
     """Tokens of a subtree of a small trie from a lexeme state: `ids` stay inside; the lexeme may end at each of `ends`,

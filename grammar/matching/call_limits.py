@@ -11,14 +11,14 @@ from typing import TypeVar
 from sluicegate.grammar.budget.meter import Allowance, WorkExhausted, current
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.plugins.errors import GrammarLimit, GrammarTooCostly
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 _NAMED = 3
 _EXHAUSTED = WorkExhausted()
 Found = TypeVar("Found")
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class CallLimits:
     """`cpu_s`: CPU time of the calling thread for one call. `wait`: for another thread that works on the same grammar;

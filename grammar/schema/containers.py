@@ -11,7 +11,7 @@ from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.document import Subschema
 from sluicegate.grammar.schema.strings import Strings, StringSet
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 _FEW = 8
 """With at most this many properties of which one must differ, they become alternatives; more become one
@@ -68,7 +68,7 @@ def negated(term: Fact) -> Fact:
     return term._replace(positive=not term.positive)
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class Members(_Hashed):
     """`properties`, `patternProperties` and `additionalProperties` of one schema, which act together.
@@ -88,7 +88,7 @@ class Members(_Hashed):
         return dict(self.named)
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class Existential(_Hashed):
     """An existential constraint: some property has, in one of these `ways`, a name of the set and a value that
@@ -101,7 +101,7 @@ class Existential(_Hashed):
     __hash__ = _Hashed.__hash__
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class Object(_Hashed):
     parts: tuple[Members, ...] = ()
@@ -147,7 +147,7 @@ class Object(_Hashed):
         )
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class Items(_Hashed):
     """`prefixItems` and `items` of one schema; `rest` None = anything. `silent` as in `Members`."""
@@ -158,7 +158,7 @@ class Items(_Hashed):
     __hash__ = _Hashed.__hash__
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class Contains:
     """Between `low` and `high` (None: any number) of the items from index `start` on satisfy `term`. `silent` as in
@@ -171,7 +171,7 @@ class Contains:
     silent: bool = False
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class Array(_Hashed):
     parts: tuple[Items, ...] = ()

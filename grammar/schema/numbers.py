@@ -18,13 +18,13 @@ from sluicegate.grammar.automata import (
     utf8,
 )
 from sluicegate.grammar.given.texts import GivenTexts
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 Bound = tuple[Fraction, bool]
 """(limit, whether it is excluded)."""
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """Numbers in `values` (None: all) and within the bounds; `step`: multiples of it; `not_steps`: of none of these.

@@ -14,7 +14,7 @@ from sluicegate.grammar.automata import Budget, CharDfa
 from sluicegate.grammar.automata.lengths import lengths_of
 from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 _FEW = 64
 _UNROLLED = 200
@@ -25,7 +25,7 @@ class _Roomy:
     """Has no slots, so that there is room beside those of a dataclass for what is worked out once."""
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class Strings(_Roomy):
     """Strings in `words` (None: all) and in `dfa` (None: all), of `low` to `high` characters, not in `minus`. `given`:

@@ -28,7 +28,7 @@ from sluicegate.grammar.schema.containers import (
 from sluicegate.grammar.schema.numbers import NumberSet
 from sluicegate.grammar.schema.strings import StringSet
 from sluicegate.plugins.errors import GrammarLimit
-from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.frozen import frozen_when_checked
 
 T = TypeVar("T")
 OUTSIDE = 8
@@ -44,7 +44,7 @@ _MERGED = 16
 """The same limit once existential constraints are used wherever possible; beyond that the value is checked."""
 
 
-@quick
+@frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class ValueSet:
     null: bool = True

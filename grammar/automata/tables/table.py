@@ -42,10 +42,15 @@ class Table:
     dense: I32 | None = None
     """See `moves`."""
 
+    @property
+    def width(self) -> int:
+        """Return how many classes there are, one at least."""
+        return max(self.classes, default=-1) + 1 or 1
+
     def moves(self) -> I32:
         """Return int32[states + 1, classes]: the next state, -1 = dead. The last row is that of no state."""
         if self.dense is None:
-            self.dense = np.full((len(self.rows) + 1, max(self.classes, default=-1) + 1 or 1), -1, np.int32)
+            self.dense = np.full((len(self.rows) + 1, self.width), -1, np.int32)
             tails = np.repeat(np.arange(len(self.rows)), [len(row) for row in self.rows])
             labels = np.fromiter(chain.from_iterable(self.rows), np.int32, tails.size)
             heads = np.fromiter(chain.from_iterable([row.values() for row in self.rows]), np.int32, tails.size)
@@ -75,7 +80,7 @@ def empty_table() -> Table:
 
 def minimal(table: Table, meter: WorkMeter) -> Table:
     """Return the canonical minimal table of the same language."""
-    if _FEW_CELLS <= len(table.rows) * len(table.classes) <= MOST_CELLS:
+    if _FEW_CELLS <= len(table.rows) * table.width <= MOST_CELLS:
         accepting = np.array(table.accepting, np.bool_)
         return of_moves(table.starts, table.classes, table.moves()[:-1], accepting, table.start, meter)
     table = trim(table)

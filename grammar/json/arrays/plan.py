@@ -11,8 +11,10 @@ from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.reading.guards import Guard
 from sluicegate.grammar.schema.containers import Conjunction, Contains, conjunction, negated
 from sluicegate.plugins.errors import GrammarLimit
+from sluicegate.plugins.frozen import frozen_when_checked
 
 
+@frozen_when_checked
 @dataclass(frozen=True, eq=False)
 class ArrayPlan:
     """One alternative of an array. `prefix[i]` for the first items, `rest` for all after them (None: there are none).

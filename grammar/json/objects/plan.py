@@ -20,6 +20,7 @@ from sluicegate.grammar.schema.containers import Conjunction
 from sluicegate.grammar.schema.strings import Strings
 from sluicegate.grammar.vocabulary.punctuation import PunctuationTrie
 from sluicegate.plugins.errors import GrammarLimit
+from sluicegate.plugins.frozen import frozen_when_checked
 
 _LONG = 64
 """Listed names from which on sets of them share their spellings."""
@@ -32,6 +33,7 @@ _MOST_KEPT = 100_000
 """The same of one object, for all its names together."""
 
 
+@frozen_when_checked
 @dataclass(frozen=True, eq=False)
 class ObjectPlan:
     """One alternative of an object, ready to be followed; every listed name can be given a value.
