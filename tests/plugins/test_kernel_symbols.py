@@ -23,9 +23,10 @@ for name in sys.argv[1:]:
 
 def test_code_of_two_processes_is_not_mixed_up_in_a_third(tmp_path: Path) -> None:
     """A checkpoint in float16 was served by the code for bfloat16, which another process had compiled and cached."""
-    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     for names in (["float16"], ["bfloat16"], ["float16", "bfloat16"], ["bfloat16", "float16"]):
         done = subprocess.run(
             [sys.executable, "-c", PRODUCTS, *names], env=environment, cwd=ROOT, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr[-2000:]
+    assert len([*tmp_path.rglob("product*.compiled")]) >= 2, "code of each form, from this folder"
