@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from sluicegate.engine.settings import ModelSettings
-from sluicegate.plugins.errors import ConfigurationError
+from sluicegate.plugins.errors import ConfigurationError, ModelLoadError
 
 WEIGHTS = ("*.safetensors", "*.bin", "*.gguf")
 READ = ("*.json", "*.jinja", "*.safetensors", "*.bin", "*.model", "*.txt", "*.tiktoken")
@@ -59,6 +59,14 @@ def irregular_files(folder: Path) -> list[str]:
     """Return the names of a checkpoint's entries that are no files, though they are named as such: pipes, from which
     reading never returns, folders, links to nothing. A link to a file is one: the hub's cache is made of them."""
     return sorted(path.name for kind in READ for path in folder.glob(kind) if not path.is_file())
+
+
+def refuse_irregular(folder: Path, where: str) -> None:
+    """Raise `ModelLoadError` for a folder with pipes or dangling links named as a checkpoint's files."""
+    if folder.is_dir() and (odd := irregular_files(folder)):
+        raise ModelLoadError(
+            f"{odd[0]} of {where!r} is no file (a pipe, a folder, or a link to nothing); copy it there, or remove it"
+        )
 
 
 def _is_path(name: str) -> bool:

@@ -13,10 +13,15 @@ from torch import Tensor, nn
 
 from sluicegate.engine.checkpoints.digests import folder_digest
 from sluicegate.engine.checkpoints.fitting import refuse_damaged, refuse_missing_files, refuse_unfitting
+from sluicegate.engine.checkpoints.folders import refuse_irregular
+from sluicegate.engine.checkpoints.plausible import refuse_codes, refuse_pickled_codes
+from sluicegate.engine.checkpoints.stored_tensors import stored_tensors
 from sluicegate.engine.cuda.memory import fitting, usable_device
 from sluicegate.engine.encoders.sentence_modules import SentenceModules, read_modules
 from sluicegate.engine.encoders.settings import EncoderModelSettings
 from sluicegate.engine.encoders.tokens import TextReader, TokenRow
+from sluicegate.engine.failures import typed_loading
+from sluicegate.engine.model.files import weight_files
 from sluicegate.plugins import ModelLoadError
 
 TOLERANCE = 1e-3
@@ -90,7 +95,8 @@ def load_encoder(wanted: EncoderModelSettings) -> EncoderModel:
     a module that is not run here, or a model that lets padding change its answers."""
     where, device = wanted.path, usable_device(wanted.device, wanted.path)
     folder = _folder(where)
-    with fitting(f"{where!r}"):
+    refuse_irregular(folder, where)
+    with fitting(f"{where!r}"), typed_loading(where):
         model = _loaded(wanted, folder, device)
         _refuse_leaks(model, where)
     return model
@@ -159,6 +165,7 @@ def _module(inner: Path, config: Any, where: str, scores: bool) -> Any:
             f"{where!r} sorts texts into {config.num_labels} classes; a cross-encoder that scores pairs has one number"
         )
     kind = transformers.AutoModelForSequenceClassification if scores else transformers.AutoModel
+    _refuse_codes(inner, where)
     try:
         module, found = kind.from_pretrained(
             inner,
@@ -173,6 +180,14 @@ def _module(inner: Path, config: Any, where: str, scores: bool) -> Any:
     refuse_unfitting(found if scores else _without_heads(found, module), where, type(module).__name__)
     refuse_damaged(module, where)
     return module.eval().requires_grad_(False)
+
+
+def _refuse_codes(inner: Path, where: str) -> None:
+    """Raise `ModelLoadError` for weights in whole numbers or FP8, which `transformers` would take for their codes."""
+    if files := weight_files(inner, where):
+        refuse_codes(stored_tensors(files, where), where)
+    else:
+        refuse_pickled_codes(inner, where)
 
 
 def _without_heads(found: Mapping[str, Any], module: nn.Module) -> dict[str, Any]:
@@ -246,6 +261,11 @@ def _refuse_leaks(model: EncoderModel, where: str) -> None:
         alone, beside = model.run([short])[0], model.run([short, long])[0]
     except (TypeError, RuntimeError, IndexError, AttributeError) as error:
         raise ModelLoadError(f"{where!r}: {type(model.module).__name__} does not run: {error}") from error
+    if not bool(alone.isfinite().all()) or (not scoring and not bool(alone.any())):
+        raise ModelLoadError(
+            f"{where!r}: {type(model.module).__name__} gives numbers that are NaN or infinite, or zeros alone; its "
+            "weights are damaged. Fetch it anew"
+        )
     worst = float((alone - beside).abs().max() / (alone.abs().max() + 1e-6))
     if not worst < TOLERANCE:
         raise ModelLoadError(

@@ -14,7 +14,7 @@ import torch
 
 from sluicegate.engine.checkpoints.digests import file_digest, folder_digest
 from sluicegate.engine.checkpoints.draft_heads import load_heads
-from sluicegate.engine.checkpoints.folders import irregular_files
+from sluicegate.engine.checkpoints.folders import refuse_irregular
 from sluicegate.engine.checkpoints.generation_config import draw_defaults, end_tokens, what_is_unheeded, what_never_ends
 from sluicegate.engine.checkpoints.gguf.files import GgufFile
 from sluicegate.engine.checkpoints.gguf.metadata import what_cuts_texts
@@ -85,7 +85,7 @@ def load_model(
     asked = _LoadArguments(
         where, name, version, dtype, usable_device(device, where), adapter, weights, gguf, on_progress, shard, proves
     )
-    _refuse_irregular(where)
+    refuse_irregular(Path(where), where)
     with fitting(f"{where!r}"), threads_for(least_parameters(Path(where))), typed_loading(where):
         if (key := _key_of_load(asked)) is None:
             return _loaded(asked)
@@ -96,15 +96,6 @@ def load_model(
             except (ModelLoadError, NotDenseError, ValueError) as error:
                 folder.discard(key, f"is not what {name!r} is ({error})")
         return _loaded(asked, keep=partial(keep_load, folder, key))
-
-
-def _refuse_irregular(where: str) -> None:
-    """Raise `ModelLoadError` for a folder with pipes or dangling links named as a checkpoint's files."""
-    folder = Path(where)
-    if folder.is_dir() and (odd := irregular_files(folder)):
-        raise ModelLoadError(
-            f"{odd[0]} of {where!r} is no file (a pipe, a folder, or a link to nothing); copy it there, or remove it"
-        )
 
 
 @dataclass(frozen=True, slots=True)
