@@ -11,6 +11,7 @@ from sluicegate.gateway.api.body.shared_fields import NO_EXTENSION, Extension
 from sluicegate.gateway.api.dialects.chat_request import parse_chat
 from sluicegate.gateway.api.dialects.completions_request import parse_completions
 from sluicegate.gateway.api.dialects.responses_request import parse_response
+from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import RequestError
 
 CALL = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
@@ -114,3 +115,14 @@ KINDS: list[tuple[Callable[[dict[str, Any], str | None], object], dict[str, Any]
 @pytest.mark.parametrize(("parse", "fields", "said"), KINDS)
 def test_every_kind_of_value_that_a_field_takes_is_named(parse: Any, fields: dict[str, Any], said: str) -> None:
     assert said in refused(parse, {"model": "m", **fields}).message
+
+
+@pytest.mark.parametrize(
+    ("path", "text"), [("/v1/embeddings", "x"), ("/v1/embeddings", [1, 2]), ("/v1/moderations", "x")]
+)
+def test_a_list_of_too_many_is_called_too_long_whatever_else_it_could_hold(path: str, text: Any) -> None:
+    with TestApp() as app:
+        answer = app.client.post(path, json={"model": "scripted", "input": [text] * 3000})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "input"
+    assert "at most" in answer.json()["error"]["message"]

@@ -122,10 +122,17 @@ def first_complaint(error: ValidationError) -> RequestError:
     if kind := _kind_not_served(found):
         return kind
     nearest = _of_nearest_shapes(found)
-    first = max(nearest, key=lambda one: (len(one["loc"]), not one["type"].endswith(("_type", "bool_parsing"))))
+    first = max(nearest, key=_nearness)
     path = _path(first["loc"])
     told = _told_of_kinds(first, [one for one in found if _path(one["loc"]) == path]) or _told(first)
     return RequestError(f"`{path}`: {told}", param=path or None, code="invalid_parameter")
+
+
+def _nearness(one: ErrorDetails) -> tuple[bool, int, bool]:
+    """Return what is greatest for the error to name. A list that is too long had items of the right kind: what other
+    kinds of lists say of its items is beside the point."""
+    kind = one["type"]
+    return kind == "too_long", len(one["loc"]), not kind.endswith(("_type", "bool_parsing"))
 
 
 def _told_of_kinds(first: ErrorDetails, same: list[ErrorDetails]) -> str:
