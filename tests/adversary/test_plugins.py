@@ -180,7 +180,7 @@ def test_a_rail_that_knows_messages_only_sees_everything() -> None:
         assert asked.tools[0].description == "the ***"
         reply = app.ask("good", stream=False, stop=["halberd"])
         assert (reply.status, (reply.error or {})["code"]) == (400, "content_filter")
-        assert "`sampling.stop[0]` must stay as it is" in (reply.error or {})["message"]
+        assert "`stop[0]` must stay as it is" in (reply.error or {})["message"]
 
 
 class Fragile:

@@ -47,7 +47,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"response_format": {"type": "json_schema"}}, "`response_format`: `json_schema` is required"),
     (
         {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": "{}"}}},
-        '`response_format.json_schema.schema`: Input should be an object, found "{}"',
+        '`response_format.json_schema.schema`: Input should be an object, or true or false, found "{}"',
     ),
     ({"tools": [{"type": "function"}]}, "`tools.0`: `function` is required"),
 ]

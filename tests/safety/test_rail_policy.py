@@ -67,7 +67,7 @@ def test_so_many_failures_in_a_row_open_it() -> None:
     assert not breaker.admits(TERMS)
 
 
-@pytest.mark.parametrize("between", ["succeeded", "excused"])
+@pytest.mark.parametrize("between", ["succeeded", "failed_by_caller"])
 def test_what_went_well_in_between_begins_the_count_anew(between: str) -> None:
     breaker = CircuitBreaker(MAX_PAUSE_S, Clock())
     for _ in range(3):
