@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from sluicegate.plugins import CHANNELS, Channel, Role
+from sluicegate.plugins import CHANNELS, JudgedChannel, Role
 
 Action = Literal["redact", "escalate", "block"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -30,7 +30,7 @@ class RuleSettings:
 
 @dataclass(frozen=True, slots=True)
 class OutputSettings(RuleSettings):
-    channels: tuple[Channel, ...] = CHANNELS
+    channels: tuple[JudgedChannel, ...] = CHANNELS
     """Parts of an answer that are looked at."""
 
 

@@ -18,8 +18,9 @@ SlotName = Literal[
 SLOTS: tuple[SlotName, ...] = get_args(SlotName)
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
-Channel = Literal["content", "reasoning", "refusal", "tool_name", "tool_arguments"]
-CHANNELS: tuple[Channel, ...] = ("content", "reasoning", "tool_name", "tool_arguments")
+JudgedChannel = Literal["content", "reasoning", "tool_name", "tool_arguments"]
+Channel = Literal[JudgedChannel, "refusal"]
+CHANNELS: tuple[JudgedChannel, ...] = get_args(JudgedChannel)
 """The texts that rails judge. Pieces come on all channels but `tool_name`: a name comes with the first piece of its
 call. A `refusal`, what another server says instead of an answer, rails read as content."""
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "cancelled", "error"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sluicegate.plugins import Channel
+from sluicegate.plugins import JudgedChannel
 from sluicegate.plugins.addresses import check_address, without_login
 from sluicegate.plugins.settings import Count, Positive
 from sluicegate.safety.detection.settings import WEIGHTS, GuardForm
@@ -36,7 +36,7 @@ class ScoringSettings:
     """Score from which the answer is stopped."""
     categories: Mapping[str, CategoryLimits] = field(default_factory=dict)
     """Other limits by category."""
-    channels: tuple[Channel, ...] = ("content", "reasoning", "tool_arguments")
+    channels: tuple[JudgedChannel, ...] = ("content", "reasoning", "tool_arguments")
     """Parts of an answer that are judged."""
     time_budget_s: Positive = 10.0
     """For one judgement."""

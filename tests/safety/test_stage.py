@@ -66,7 +66,7 @@ async def test_messages_are_passed_redacted_or_blocked_before_anything_is_genera
         ("moderate", "blocklist", {}, "1 to"),
         ("moderate", "blocklist", {"path": "no/such/file"}, "cannot be read"),
         ("moderate", "blocklist", {"phrases": ["a"], "action": "warn"}, "redact, escalate, block"),
-        ("moderate", "blocklist", {"phrases": ["a"], "channels": ["audio"]}, "reasoning, refusal, tool_name"),
+        ("moderate", "blocklist", {"phrases": ["a"], "channels": ["audio"]}, "reasoning, tool_name, tool_arguments"),
         ("moderate", "patterns", {}, "no patterns"),
         ("moderate", "patterns", {"patterns": {"a": "("}}, "pattern 'a'"),
         (
