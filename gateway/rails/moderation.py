@@ -306,7 +306,8 @@ class Moderation:
         """Return the part of a step that may leave; the rest waits for review."""
         if step.redactions:
             text.redactions += step.redactions
-        self._findings.note(step)
+        if step.rail or step.redactions or step.escalations or step.failures or step.shadow:
+            self._findings.note(step)
         out, withheld = ("", step.text + step.withheld) if choice.asked else (step.text, step.withheld)
         if withheld:
             text.withheld.append(withheld)

@@ -150,6 +150,8 @@ class HoldbackWindow:
         except Exception as error:
             return self._failed(active, error)
         seen, active.clear_to = active.clear_to, verdict.clear_to
+        if plain:
+            return None
         if active.rail_policy.mode == "shadow":
             self._shadowed(active, verdict)
             return None
