@@ -18,6 +18,7 @@ from sluicegate.safety.detection import rules
 from sluicegate.safety.detection.classifier import Classifier
 from sluicegate.safety.detection.features import TextFeatures, features
 from sluicegate.safety.detection.normalise import TextView, views
+from sluicegate.safety.detection.repeats import without_repeats
 from sluicegate.safety.detection.segments import segments
 
 WINDOW = 2_400
@@ -80,12 +81,15 @@ class Detector:
         return Finding(self.classifier.heads[name].probability(score, document=document), _named(name, view))
 
     def window_score(self, name: str, text: str) -> float:
-        """Return the raw score of head `name`: the worst window of folded `text`."""
+        """Return the raw score of head `name`: the worst window of folded `text`, without what it repeats."""
+        text = without_repeats(text)
         head = self.classifier.heads[name]
         return float(head.scores(head.features(text), windows(len(text))).max())
 
     def segment_score(self, text: str) -> float:
-        """Return the raw score of head `document`: the worst line or sentence of folded `text`."""
+        """Return the raw score of head `document`: the worst line or sentence of folded `text`, without what it
+        repeats."""
+        text = without_repeats(text)
         found, cut, context = document_features(text)
         if not cut:
             return -30.0
