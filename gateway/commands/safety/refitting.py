@@ -20,6 +20,7 @@ from sluicegate.gateway.commands.redteam import RedteamRow
 from sluicegate.safety.detection.classifier import Classifier, FeatureShare, Head, load
 from sluicegate.safety.detection.detector import document_features, windows
 from sluicegate.safety.detection.normalise import views
+from sluicegate.safety.detection.repeats import without_repeats
 
 MARGINS = (0.1, 0.5, 1.5, 4.0)
 """Log-odds beyond the midpoint, in the order tried."""
@@ -64,10 +65,11 @@ def _worst(name: str, head: Head, text: str) -> tuple[float, FeatureShare | None
     """Return the highest raw score of a text's windows in all its views, and the features of that window."""
     best: tuple[float, FeatureShare | None] = -float("inf"), None
     for view in views(text):
+        read = without_repeats(view.text)
         if name == "document":
-            found, cut, context = document_features(view.text)
+            found, cut, context = document_features(read)
         else:
-            found, cut, context = head.features(view.text), windows(len(view.text)), None
+            found, cut, context = head.features(read), windows(len(read)), None
         if not cut:
             continue
         scores = head.scores(found, cut, context)
