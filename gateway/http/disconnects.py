@@ -1,4 +1,5 @@
-"""Cancel what runs for a client that disconnects, within one engine step; and what runs too long for a gateway that
+"""Cancel what runs for a client that disconnects, within one engine step of when it is found gone (a fraction of a
+second later where it closed its side first, see `connection/half_closed`); and what runs too long for a gateway that
 stops, with an error.
 
 Under our own server the connection reports that it was closed (`Disconnect`, in the scope's extensions), which costs a

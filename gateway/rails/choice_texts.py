@@ -70,7 +70,7 @@ class ChoiceTexts:
         """Return why there is no answer, or none that goes on: a rail's refusal, else the generator's own."""
         if self.refusal is not None:
             return self.refusal
-        return self._said("refusal", whole=False) if ("refusal", 0) in self.texts else None
+        return self._own_refusal(whole=False)
 
     @property
     def unclosed(self) -> list[WindowedText]:
@@ -91,8 +91,11 @@ class ChoiceTexts:
         """Return the whole answer, including the text that waits for review and leaves on approval."""
         if not self.ended:
             return self.answer()
-        told = self._said("refusal", whole=True) if ("refusal", 0) in self.texts else None
-        return self._answer(self.ended, (), told, whole=True)
+        return self._answer(self.ended, (), self._own_refusal(whole=True), whole=True)
+
+    def _own_refusal(self, *, whole: bool) -> str | None:
+        """Return the generator's refusal; None where it gave none."""
+        return self._said("refusal", whole) if ("refusal", 0) in self.texts else None
 
     def _answer(
         self, ended: FinishReason, logprobs: tuple[TokenLogprob, ...], refusal: str | None, *, whole: bool

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from sluicegate.gateway.rails.judged_text import PART, ActiveJudge, JudgedText, ReadableJson, Step, TextVerdict
 from sluicegate.gateway.rails.states import reads_states
+from sluicegate.gateway.rails.text_windows import read_as
 from sluicegate.plugins import (
     AwaitedSession,
     Caller,
@@ -174,13 +175,13 @@ class Judging:
 
     def _judge(self, name: str, rail: JudgingRail, channel: Channel) -> ActiveJudge | None:
         """Open a judge for one text. Return None for a channel that the rail does not look at."""
-        declared, read_as = properties_of(rail), _read_as(channel)
-        if declared is not None and read_as not in declared.channels:
+        declared, shown = properties_of(rail), read_as(channel)
+        if declared is not None and shown not in declared.channels:
             return None
         rail_policy = self._limits.rail_policy(name)
         lead = "" if channel == "tool_arguments" else self._lead
         terms = JudgingTerms(lead, rail_policy.escalate, rail_policy.block)
-        session = _session(rail, self._request, self._caller, read_as, terms)
+        session = _session(rail, self._request, self._caller, shown, terms)
         own_s = declared.budget_s if declared is not None else None
         limit_s = rail_policy.budget_s or own_s or LONGEST_S
         judge = ActiveJudge(name, session, rail_policy, limit_s, is_ours=type(rail) is JudgeRail)
@@ -199,10 +200,6 @@ class Judging:
                 shadow.texts.put_nowait((piece.text, piece.probed))
             if ends:
                 shadow.texts.put_nowait(None)
-
-
-def _read_as(channel: Channel) -> Channel:
-    return "content" if channel == "refusal" else channel
 
 
 def _session(

@@ -6,11 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sluicegate.gateway.answer.custom_text import custom_parameters
-from sluicegate.plugins import Caller, Channel, ClearingSession, OutputRail, Request, ToolCall, offers
+from sluicegate.plugins import Caller, Channel, ClearingSession, JudgedChannel, OutputRail, Request, ToolCall, offers
 from sluicegate.safety import HoldbackWindow, JsonWindow, UnchangedWindow, WindowLimits, redactor_for
 
 OF_A_FORM = custom_parameters({"pattern": ""})
 """For arguments whose text follows a grammar: it is unknown what the grammar would accept in place of a part."""
+
+
+def read_as(channel: Channel) -> JudgedChannel:
+    """Return the channel as which rails read a text of `channel`."""
+    return "content" if channel == "refusal" else channel
 
 
 class Windows:
@@ -38,7 +43,7 @@ class Windows:
     def of(self, channel: Channel, call: ToolCall | None) -> HoldbackWindow | JsonWindow:
         """Open the window for a channel. Rails see the strings of JSON decoded, and what replaces one still satisfies
         the schema."""
-        opened = self._opened("content" if channel == "refusal" else channel)
+        opened = self._opened(read_as(channel))
         if call is not None:
             tool = next((tool for tool in self._request.tools if tool.name == call.name), None)
             schema: Any = {} if tool is None else tool.parameters if tool.form is None else OF_A_FORM
