@@ -316,7 +316,7 @@ def search(
 
 
 def main() -> None:
-    parser = common.parser(__doc__, "llama3/tokenizer.model", 0)
+    parser = common.parser(__doc__, "llama3/tokenizer.model", 0, "grammars, within the seconds")
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--only", choices=list(KINDS), default="all", help="kinds of grammars")
     parser.add_argument("--seed", type=int, default=0)
@@ -341,8 +341,7 @@ def main() -> None:
             print(f"{tried.kind} {call} {ms} ms after {text!r}:\n{grammar[:_PRINTED]}\n", flush=True)
     summary = {**counts, "slow": len(slow), "most_ms": max((each.ms for each in slow), default=0)}
     print(json.dumps(summary))
-    if asked.json:
-        print(json.dumps({"machine": common.machine(), "found": [each._asdict() for each in slow], **summary}))
+    common.report(asked, {"machine": common.machine(), "found": [each._asdict() for each in slow], **summary})
 
 
 if __name__ == "__main__":

@@ -21,9 +21,7 @@ With a guard of ten thousand parameters the time saved says little; tokens and q
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import math
 import random
 import tempfile
@@ -165,7 +163,7 @@ async def _row(
 
 
 def main() -> None:
-    options: argparse.ArgumentParser = common.parser(__doc__, "safety", 0)
+    options = common.parser(__doc__, "safety", 0, "harmless answers")
     options.add_argument("--bad-share", type=float, default=0.1, help="of the answers that are measured")
     given = options.parse_args()
     streams = clean_streams(given.data, given.limit)
@@ -176,8 +174,7 @@ def main() -> None:
         print(f"{name:<10}" + ", ".join(f"{key} {value}" for key, value in row.items()))
     saved = result["saved"]
     print(f"saved: {saved['guard_tokens']:.1%} of the guard's tokens, {saved['questions']:.1%} of the questions to it")
-    if given.json:
-        print(json.dumps({**result, "machine": common.machine()}))
+    common.report(given, {**result, "machine": common.machine()})
 
 
 if __name__ == "__main__":

@@ -16,11 +16,9 @@ thread of their own while the forward pass runs; with fewer free cores than thre
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import statistics
 import time
-from pathlib import Path
 from typing import Any
 
 from benchmarks import common
@@ -32,8 +30,8 @@ from sluicegate.plugins import Job, Prompt, Sampling
 
 
 def main() -> None:
-    made = common.parser(__doc__, "maskbench.jsonl.gz", 32)
-    made.add_argument("--tokenizer", type=Path, default=common.DATA / "llama3" / "tokenizer.model")
+    made = common.parser(__doc__, "maskbench.jsonl.gz", 32, "sequences at once", endless=True)
+    made.add_tokenizer()
     made.add_argument("--model", default="llama-100m-128k")
     made.add_argument("--weights", default="full")
     made.add_argument("--tokens", type=int, default=48)
@@ -49,15 +47,15 @@ def main() -> None:
         "|---|--:|--:|--:|--:|--:|--:|--:|"
     )
     rows = asyncio.run(_measure_all(model, _kinds(args, vocabulary), args))
-    if args.json:
-        print(json.dumps(rows))
+    common.report(args, rows)
 
 
 def _kinds(args: Any, vocabulary: Vocabulary) -> dict[str, list[Any]]:
     made = [_forced_schema(seed) for seed in range(args.limit)]
+    schemas = (record["schema"] for record in common.records(args.data, fields=("schema",)))
     return {
         "unconstrained": [None] * args.limit,
-        "grammar": _compiled((record["schema"] for record in common.records(args.data)), vocabulary, args.limit),
+        "grammar": _compiled(schemas, vocabulary, args.limit),
         "forced": _compiled(iter(made), vocabulary, args.limit),
         "forced, compact": _compiled(iter(made), vocabulary, args.limit, GrammarOptions(whitespace="compact")),
     }

@@ -16,8 +16,7 @@ score were attacks, at the share of attacks that the scores suppose.
 
 from __future__ import annotations
 
-import argparse
-import json
+import random
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -161,10 +160,10 @@ def _bin(bad: Numbers, harmless: Numbers, share: float, low: float, high: float)
     return {"from": low, "said": round(said / total, 3), "found": round(mass[0] / total, 3)}
 
 
-def leave_source_out(folder: Path, catalogues: Sequence[Path]) -> dict[str, dict[str, Any]]:
+def leave_source_out(folder: Path, catalogues: Sequence[Path], limit: int = 0) -> dict[str, dict[str, Any]]:
     """Return for each `source kind (head)` the share flagged, at the shipped thresholds, by a model that never saw the
     source."""
-    sets = data.load(folder)
+    sets = fewer(data.load(folder), limit)
     limits = {name: head.midpoint for name, head in load().heads.items()}
     found: dict[str, dict[str, Any]] = {}
     for one in left_out(sets, recipe.gather(sets, catalogues)):
@@ -212,11 +211,12 @@ def _timed(read: Callable[[str], object], texts: Sequence[str]) -> dict[str, flo
     }
 
 
-def run(folder: Path, catalogues: Sequence[Path], mode: str) -> dict[str, Any]:
+def run(folder: Path, catalogues: Sequence[Path], mode: str, limit: int = 0) -> dict[str, Any]:
     classifier = load()
     detector = Detector(classifier)
     sets = data.load(folder)
     cross = mode == "cross" or (mode == "auto" and data.fingerprint(sets) == classifier.about.get("data"))
+    sets = fewer(sets, limit)
     if cross:
         scored = cross_validated(sets, recipe.gather(sets, catalogues))
         calibration = calibrated(scored)
@@ -234,6 +234,21 @@ def run(folder: Path, catalogues: Sequence[Path], mode: str) -> dict[str, Any]:
         "latency": latency(detector, sets),
         "machine": common.machine(),
     }
+
+
+def fewer(sets: dict[str, list[data.Example]], limit: int) -> dict[str, list[data.Example]]:
+    """Return `limit` attacks and `limit` harmless texts of each set, always the same ones; 0 means all.
+
+    What is left out is not trained on either in cross-validation, so that few texts show that the program runs and not
+    what the detector finds."""
+    if not limit:
+        return sets
+    order = {id(e): random.Random(f"{e.set} {e.id}").random() for examples in sets.values() for e in examples}
+    kept = {}
+    for name, examples in sets.items():
+        mixed = sorted(examples, key=lambda e: order[id(e)])
+        kept[name] = [e for bad in (True, False) for e in [e for e in mixed if e.bad is bad][:limit]]
+    return kept
 
 
 def _recall_at(scored: Sequence[Scored], calibration: Calibration, limit: float) -> dict[str, float]:
@@ -258,23 +273,19 @@ def show(result: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--data", type=Path, default=common.DATA / "safety", help="folder of the evaluation sets")
+    options = common.parser(__doc__, "safety", 0, "texts of each set, attacks and harmless ones each")
     options.add_argument("--catalogues", type=Path, nargs="*", default=[], help="as for training.detector.train")
     options.add_argument("--mode", choices=("auto", "cross", "shipped"), default="auto")
-    options.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     options.add_argument("--leave-source-out", action="store_true", help="train without each source, and measure it")
     given = options.parse_args()
     if given.leave_source_out:
-        found = leave_source_out(given.data, given.catalogues)
+        found = leave_source_out(given.data, given.catalogues, given.limit)
         show_left_out(found)
-        if given.json:
-            print(json.dumps(found))
+        common.report(given, found)
         return
-    result = run(given.data, given.catalogues, given.mode)
+    result = run(given.data, given.catalogues, given.mode, given.limit)
     show(result)
-    if given.json:
-        print(json.dumps(result))
+    common.report(given, result)
 
 
 if __name__ == "__main__":

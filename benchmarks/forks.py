@@ -1,6 +1,6 @@
 """What it costs to fork a matcher, in time and in bytes, by how many tokens it has accepted.
 
-python -m benchmarks.forks [--tokenizer RANKS] [--json]
+python -m benchmarks.forks [--data RANKS] [--limit N] [--json]
 """
 
 from __future__ import annotations
@@ -9,34 +9,31 @@ import gc
 import json
 import time
 import tracemalloc
-from pathlib import Path
 
 from benchmarks import common
 from benchmarks.masks import load
 from sluicegate.grammar import LazyMatcher, compile_json_schema
 
 _FORKS = 2_000
+_PLACES = (0, 10, 100, 1_000, 4_000)
+"""Tokens that a matcher has accepted when it is forked."""
 
 
 def main() -> None:
-    parser = common.parser(__doc__, "llama3", 0)
-    parser.add_argument("--tokenizer", type=Path, default=common.DATA / "llama3" / "tokenizer.model")
-    given = parser.parse_args()
-    vocabulary, encode = load(given.tokenizer)
+    given = common.parser(__doc__, "llama3/tokenizer.model", 0, "places at which a matcher is forked").parse_args()
+    vocabulary, encode = load(given.data)
     tokens = encode(json.dumps([{"name": f"item {i}", "price": i / 4, "tags": ["a", "b"]} for i in range(400)]))
     matcher = compile_json_schema(True, vocabulary).matcher()
     found = []
     for number, token in enumerate(tokens):
-        if number in (0, 10, 100, 1_000, 4_000):
+        if number in _PLACES[: given.limit or None]:
             found.append({"tokens": number, **_cost(matcher)})
         matcher.accept(token)
     result = {"machine": common.machine(), "forks": found}
-    if given.json:
-        print(json.dumps(result))
-        return
     print(result["machine"])
     for row in found:
         print(f"after {row['tokens']:5} tokens: {row['us']:8.2f} us, {row['bytes']:8} bytes a fork")
+    common.report(given, result)
 
 
 def _cost(matcher: LazyMatcher) -> dict[str, float]:

@@ -1,10 +1,10 @@
 """Memory of compiled schemas: bytes of each, of a matcher, and of the process after thousands of different ones.
 
-    python -m benchmarks.grammar_memory [--data RANKS] [--schemas N] [--sized N] [--json]
+    python -m benchmarks.grammar_memory [--data RANKS] [--limit N] [--sized N] [--json]
 
 Schemas are drawn as for `benchmarks.bounded`, each with a name that no other has. The first `--sized` are measured by
 Python's own count of allocations: what the compiled schema holds after eight masks and tokens, and what another matcher
-adds to it. Then `--schemas` different ones follow each other, none of them kept; resident memory is read ten times.
+adds to it. Then `--limit` different ones follow each other, none of them kept; resident memory is read ten times.
 """
 
 from __future__ import annotations
@@ -128,19 +128,19 @@ def grown(vocabulary: Vocabulary, count: int) -> list[tuple[int, float]]:
 
 
 def main() -> None:
-    parser = common.parser(__doc__, "llama3/tokenizer.model", 0)
-    parser.add_argument("--schemas", type=int, default=10_000)
-    parser.add_argument("--sized", type=int, default=100)
+    parser = common.parser(__doc__, "llama3/tokenizer.model", 10_000, "schemas that follow each other", endless=True)
+    parser.add_argument("--sized", type=int, default=100, help="schemas that are measured, of as many at most")
     asked = parser.parse_args()
     vocabulary, _ = load(asked.data)
     vocabulary.warm()
-    schemas, matchers = sizes(vocabulary, asked.sized)
+    schemas, matchers = sizes(vocabulary, min(asked.sized, asked.limit))
     found = {
         "schema_kb": {name: round(value, 1) for name, value in quantiles(schemas)},
         "matcher_bytes": {name: round(value) for name, value in quantiles(matchers)},
-        "resident_mb": grown(vocabulary, asked.schemas),
+        "resident_mb": grown(vocabulary, asked.limit),
     }
     print(common.machine(), json.dumps(found), sep="\n")
+    common.report(asked, found)
 
 
 if __name__ == "__main__":

@@ -177,7 +177,7 @@ def long_row(vocabulary: Vocabulary, encode: Encode, size: int) -> dict[str, Any
 
 
 def main() -> None:
-    parser = common.parser(__doc__, "llama3/tokenizer.model", len(SAMPLES))
+    parser = common.parser(__doc__, "llama3/tokenizer.model", 0, "grammars")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--llguidance", type=Path, help="site-packages with llguidance")
     parser.add_argument("--long", type=int, default=0, help="bytes of a long text")
@@ -191,7 +191,7 @@ def main() -> None:
         start('start: "a"').fill(np.zeros(vocabulary.row_words, np.int32))
     rows = []
     print(common.machine())
-    for sample in SAMPLES[: asked.limit]:
+    for sample in SAMPLES[: asked.limit or None]:
         for row in measure(sample, starters, encode, asked.rounds, vocabulary.row_words):
             rows.append(row)
             print("{grammar:20} {engine:12} first {first_ms:8} ms  mask {mask_us:8} us, at most {mask_max_ms:7} ms"
@@ -201,8 +201,7 @@ def main() -> None:
     for size in (asked.long // 2, asked.long) if asked.long else ():
         rows.append(long_row(vocabulary, encode, size))
         print(rows[-1])
-    if asked.json:
-        print(json.dumps({"machine": common.machine(), "rows": rows, "summary": summary}))
+    common.report(asked, {"machine": common.machine(), "rows": rows, "summary": summary})
 
 
 def totals(rows: list[dict[str, Any]], engines: list[str]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ Each case is compiled in this process with a vocabulary of single bytes; the fir
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
 import time
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import common
 from sluicegate.grammar import (
     GrammarError,
     LazyGrammar,
@@ -113,21 +113,17 @@ def outcome(make: Callable[[], LazyGrammar]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--limit", type=int, default=len(CASES))
-    parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
+    asked = common.parser(__doc__, None, 0, "cases").parse_args()
     compile_json_schema(True, BYTES).matcher().fill_mask(np.zeros(BYTES.row_words, np.int32))
     rows: list[dict[str, Any]] = []
-    for name, make in list(CASES.items())[: asked.limit]:
+    for name, make in list(CASES.items())[: asked.limit or None]:
         began = time.process_time()
         said = outcome(make)
         spent = time.process_time() - began
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         rows.append({"case": name, "cpu_s": round(spent, 3), "peak_mb": memory, "outcome": said})
         print(f"{name:28} {spent:8.3f} s  {memory:6} MB so far  {said}", flush=True)
-    if asked.json:
-        print(json.dumps({"cases": rows, "most_cpu_s": max(row["cpu_s"] for row in rows)}))
+    common.report(asked, {"cases": rows, "most_cpu_s": max(row["cpu_s"] for row in rows)})
 
 
 if __name__ == "__main__":

@@ -138,7 +138,7 @@ def group_of(name: str) -> str:
 
 def numbered(path: Path) -> list[tuple[int, dict[str, Any]]]:
     """Return all records with their places in order of `id`, shuffled the same way each time."""
-    records = common.records(path)
+    records = common.records(path, fields=("id", "schema", "tests"))
     places = {name: k for k, name in enumerate(sorted(record["id"] for record in records))}
     return [(places[record["id"]], record) for record in records]
 
@@ -166,8 +166,8 @@ def compared(verdicts: dict[int, tuple[str, Verdict]], known: dict[str, Any]) ->
 
 
 def main() -> None:
-    parser = common.parser(__doc__, "maskbench.jsonl.gz", 150)
-    parser.add_argument("--tokenizer", type=Path, default=common.DATA / "llama3" / "tokenizer.model")
+    parser = common.parser(__doc__, "maskbench.jsonl.gz", 150, "schemas, from one fixed shuffle")
+    parser.add_tokenizer()
     parser.add_argument("--places", type=int, default=PLACES, help="masks of a schema at most")
     parser.add_argument("--write", action="store_true", help="write the baseline; needs `--limit 0`")
     parser.add_argument("--check", action="store_true", help="compare with the baseline as well")
@@ -184,8 +184,7 @@ def main() -> None:
         print("not as in the baseline:", compared(found, json.loads(BASELINE.read_text("utf-8"))))
     if given.write:
         BASELINE.write_text(_lines(report), "utf-8")
-    if given.json:
-        print(json.dumps({**total, "differing": wrong}))
+    common.report(given, {**total, "differing": wrong})
 
 
 def _judged(given: argparse.Namespace) -> tuple[dict[int, tuple[str, Verdict]], float]:

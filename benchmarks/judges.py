@@ -24,7 +24,6 @@ Reported:
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import tempfile
 import time
@@ -219,22 +218,24 @@ async def measure(labelled: Sequence[Case], harmless: Sequence[Case]) -> dict[st
     return found
 
 
+LABELLED, HARMLESS = "output_xstest_mistral_visible.jsonl.gz", "streaming_visible.jsonl.gz"
+
+
 def clean_streams(folder: Path, limit: int) -> list[Case]:
     """Return harmless answers, at most `limit` of them; 0 means all."""
-    streams = common.records(folder / "streaming_visible.jsonl.gz", 0)
+    streams = common.records(folder / HARMLESS, fields=("text", "label"))
     return [Case("", r["text"], bad=False) for r in streams if r["label"] == "clean"][: limit or None]
 
 
 def main() -> None:
-    given = common.parser(__doc__, "safety", 400).parse_args()
-    answers = common.records(given.data / "output_xstest_mistral_visible.jsonl.gz", given.limit)
+    given = common.parser(__doc__, "safety", 400, "answers of each kind").parse_args()
+    answers = common.records(given.data / LABELLED, given.limit, fields=("prompt", "text", "label"))
     labelled = [Case(r["prompt"], r["text"], r["label"] == "unsafe") for r in answers if r["label"] != "borderline"]
     result = asyncio.run(measure(labelled, clean_streams(given.data, given.limit)))
     print(common.machine())
     for name, row in result.items():
         print(f"{name:<28}" + ", ".join(f"{key} {value}" for key, value in row.items()))
-    if given.json:
-        print(json.dumps({"judges": result, "machine": common.machine()}))
+    common.report(given, {"judges": result, "machine": common.machine()})
 
 
 if __name__ == "__main__":

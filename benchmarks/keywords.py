@@ -134,14 +134,14 @@ def _renamed(text: str, number: int) -> str:
 
 
 def main() -> None:
-    options = common.parser(__doc__, "llama3/tokenizer.model", 0)
+    form = "lines of JSON, each with `keyword`, `without`, `with` and `value`"
+    options = common.parser(__doc__, None, 0, "keywords", form=form)
     options.add_argument("--tokenizer", type=Path, default=common.DATA / "llama3" / "tokenizer.model")
     options.add_argument("--rounds", type=int, default=7)
-    options.set_defaults(data=None)
     asked = options.parse_args()
     place = asked.tokenizer if asked.tokenizer.exists() else BUNDLED
     vocabulary, encode = load(place)
-    chosen = common.records(asked.data) if asked.data else cases()
+    chosen = common.records(asked.data, fields=("keyword", "without", "with", "value")) if asked.data else cases()
     measured(chosen[0], vocabulary, encode, 2)  # loops are loaded, and what all schemas share is worked out
     rows = [measured(case, vocabulary, encode, asked.rounds) for case in chosen[: asked.limit or None]]
     print(f"{common.machine()}; vocabulary of {vocabulary.size:,} tokens")
@@ -149,8 +149,7 @@ def main() -> None:
     for row in rows:
         first, mask = row["first_ms"], row["mask_us"]
         print(f"| {row['keyword']} | {first['without']} | {first['with']} | {mask['without']} | {mask['with']} |")
-    if asked.json:
-        print(json.dumps({"rows": rows, "rounds": asked.rounds, "tokens": vocabulary.size}))
+    common.report(asked, {"rows": rows, "rounds": asked.rounds, "tokens": vocabulary.size})
 
 
 if __name__ == "__main__":

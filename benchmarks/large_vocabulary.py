@@ -1,6 +1,6 @@
 """A vocabulary of 256,000 tokens: CPU time until it is ready for the first mask, made anew and from disk.
 
-    python -m benchmarks.large_vocabulary [--data RANKS] [--tokens N] [--json]
+    python -m benchmarks.large_vocabulary [--data RANKS] [--tokens N] [--limit N] [--json]
 
 The tokens of RANKS, and words of two to nine letters of seven scripts, drawn from a seed.
 """
@@ -49,7 +49,7 @@ def from_disk(like: Vocabulary, folder: Folder) -> float:
 
 
 def main() -> None:
-    parser = common.parser(__doc__, "llama3/tokenizer.model", 0)
+    parser = common.parser(__doc__, "llama3/tokenizer.model", 3, "readings from disk; the least counts", endless=True)
     parser.add_argument("--tokens", type=int, default=256_000)
     asked = parser.parse_args()
     smaller, _ = load(asked.data)
@@ -63,8 +63,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Folder(Path(place))
         snapshot.keep(made, folder)
-        found["from_disk_cpu_s"] = round(min(from_disk(made, folder) for _ in range(3)), 2)
+        found["from_disk_cpu_s"] = round(min(from_disk(made, folder) for _ in range(asked.limit)), 2)
     print(common.machine(), json.dumps(found), sep="\n")
+    common.report(asked, found)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ built-in rails with their own patterns, on the same cases.
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks import common
-from benchmarks.streaming import Gate, leaked, pieces, run, without_spans
+from benchmarks.streaming import FIELDS, Gate, leaked, pieces, run, without_spans
 
 Case = dict[str, Any]
 
@@ -105,14 +104,16 @@ def measure(cases: list[Case]) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    args = common.parser(__doc__, "safety/streaming_visible.jsonl.gz", 0).parse_args()
-    cases = [case for case in common.records(args.data) if case["label"] == "leak" and not case["hard"]]
-    found = measure(cases[: args.limit or None])
-    if args.json:
-        print(json.dumps({"cases": len(cases[: args.limit or None]), "ways": found}))
-        return
+    args = common.parser(__doc__, "safety/streaming_visible.jsonl.gz", 0, "cases with forbidden spans").parse_args()
+    read = common.records(args.data, fields=FIELDS)
+    cases = [case for case in read if case["label"] == "leak" and not case["hard"]]
+    if not cases:
+        raise SystemExit(f"{args.data}: no case has the label `leak` and is not `hard`; name other cases with --data")
+    chosen = cases[: args.limit or None]
+    found = measure(chosen)
     for name, row in found.items():
         print(f"{name:40}{row['characters']:>8.1%} of characters{row['cases']:>8.1%} of cases")
+    common.report(args, {"cases": len(chosen), "ways": found})
 
 
 if __name__ == "__main__":

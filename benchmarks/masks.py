@@ -15,6 +15,7 @@ nobody uses, so that none is refused.
 
 from __future__ import annotations
 
+import argparse
 import gc
 import json
 import random
@@ -38,6 +39,18 @@ Encode = Callable[[str], list[int]]
 
 
 def load(path: Path) -> tuple[Vocabulary, Encode]:
+    """Read a tiktoken rank file or the folder of a `transformers` tokenizer; end with one line if it is neither."""
+    try:
+        return _load(path)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        said = f"{error}".partition("\n")[0]
+        raise SystemExit(
+            f"{path}: no tokenizer ({said}); name a rank file of tiktoken, or a tokenizer's folder, with --data or "
+            "--tokenizer"
+        ) from None
+
+
+def _load(path: Path) -> tuple[Vocabulary, Encode]:
     if path.is_dir():
         from transformers import AutoTokenizer
 
@@ -175,25 +188,25 @@ def quantiles(values: list[float]) -> Iterator[tuple[str, float]]:
 
 
 def main() -> None:
-    parser = common.parser(__doc__, "maskbench.jsonl.gz", 150)
-    parser.add_argument("--tokenizer", type=Path, default=common.DATA / "llama3" / "tokenizer.model")
+    parser = common.parser(__doc__, "maskbench.jsonl.gz", 150, "schemas, from one fixed shuffle")
+    parser.add_tokenizer()
     parser.add_argument("--order", default="schema", choices=["schema", "required_first", "any"])
     parser.add_argument("--again", action="store_true", help="measure a second request with each schema apart")
     parser.add_argument(
         "--blocklist", type=int, default=0, metavar="PHRASES", help="compare with so many blocked phrases"
     )
     given = parser.parse_args()
+    records = common.records(given.data, given.limit, fields=("schema", "tests"))
     began = time.process_time()
     vocabulary, encode = load(given.tokenizer)
     vocabulary.warm()
     ready_s = time.process_time() - began
     if given.blocklist:
-        records = common.records(given.data, given.limit)
-        _print({"machine": common.machine(), **blocked(records, vocabulary, encode, given.blocklist)}, given.json)
+        _print(given, {"machine": common.machine(), **blocked(records, vocabulary, encode, given.blocklist)})
         return
     options = GrammarOptions(property_order=given.order)
     run, second = Run(vocabulary, encode, options), Run(vocabulary, encode, options)
-    for record in common.records(given.data, given.limit):
+    for record in records:
         for each in (run, second) if given.again else (run,):
             gc.collect()
             gc.disable()
@@ -202,15 +215,13 @@ def main() -> None:
     result = {"machine": common.machine(), "ready_s": round(ready_s, 2), **run.summary()}
     if given.again:
         result["second request"] = {name: second.summary()[name] for name in ("ttfm_ms", "tbm_us")}
-    _print(result, given.json)
+    _print(given, result)
 
 
-def _print(result: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(result))
-        return
+def _print(given: argparse.Namespace, result: dict[str, Any]) -> None:
     for name, value in result.items():
         print(f"{name:18} {value}")
+    common.report(given, result)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import machine, parser, records
+from benchmarks.common import machine, parser, report
 from benchmarks.neighbours_attacks import ATTACKS, attack
 from benchmarks.neighbours_clients import BAD, GOOD, probe, well_behaved
 
@@ -39,7 +39,7 @@ HEAD = """
 
 
 def main() -> None:
-    made = parser(__doc__, "", 0)
+    made = parser(__doc__, None, 0, "attacks")
     made.add_argument("--attacks", default=",".join(ATTACKS), help="which, by name")
     made.add_argument("--seconds", type=float, default=6.0, help="of each measurement")
     made.add_argument("--rate", type=float, default=12.0, help="requests a second of the well-behaved")
@@ -55,14 +55,12 @@ def main() -> None:
         print(f"# {machine()}")
         found = _measured(Path(folder), chosen, args)
         print(f"# {machine()}")
-    if args.json:
-        print(json.dumps(found))
+    report(args, found)
 
 
 async def _part(name: str, url: str, args: Any) -> Any:
     if name == "clients":
-        texts = [str(one) for one in records(args.data, 100)] if args.data.is_file() else []
-        return await well_behaved(url, args.rate, args.seconds, texts)
+        return await well_behaved(url, args.rate, args.seconds)
     if name == "prober":
         return await probe(url, args.seconds)
     os.nice(10)

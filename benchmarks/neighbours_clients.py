@@ -23,10 +23,10 @@ SCHEMA = {
 FORMAT = {"type": "json_schema", "json_schema": {"name": "found", "schema": SCHEMA}}
 
 
-async def well_behaved(url: str, rate: float, seconds: float, texts: Sequence[str]) -> dict[str, float]:
+async def well_behaved(url: str, rate: float, seconds: float) -> dict[str, float]:
     """Send the requests of well-behaved callers. Each begins when its time has come, whether those before have ended or
     not; no cache answers."""
-    callers = Callers(url, texts or TEXTS)
+    callers = Callers(url, TEXTS)
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(60), headers=_key()) as session:
         began, tasks = time.monotonic(), []
         for number in range(int(rate * seconds)):

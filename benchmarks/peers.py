@@ -2,7 +2,7 @@
 
 Everything a caller pays for is on: keys, limits with a journal, rails on the way in and out, metrics. Two rows are
 ours: `ours` answers in the process itself (what the gateway costs without any model), `ours-upstream` asks the same
-mock server that the peers ask. The load generator and the mock server are those of `--bench`. LiteLLM runs from an
+mock server that the peers ask. The load generator and the mock server are those of `--data`. LiteLLM runs from an
 environment of its own (`python -m venv V; V/bin/pip install 'litellm[proxy]'`, then `--litellm V/bin/litellm`), Portkey
 from a folder (`npm install @portkey-ai/gateway`, then `--portkey FOLDER/node_modules/@portkey-ai/gateway`). LiteLLM
 checks one master key; Portkey passes requests on and has nothing else to do.
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from benchmarks.common import machine
+from benchmarks.common import Parser, machine, parser, report
 from sluicegate.plugins import Generation, Job, Piece, RegistryLike, ServedModel, Timeline, Usage
 from sluicegate.plugins.testing import Unconstrained
 from sluicegate.plugins.testing.doubles import FakeModel
@@ -80,28 +80,38 @@ def register(registry: RegistryLike) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bench", type=Path, default=BENCH, help="folder with mock_upstream.py and load.py")
-    parser.add_argument("--litellm", type=Path, help="the command `litellm` of its own environment")
-    parser.add_argument("--portkey", type=Path, help="the folder of its package")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--slice", type=float, default=2.0, help="seconds for each target and round")
-    parser.add_argument("--serve", choices=("here", "upstream"), help=argparse.SUPPRESS)
-    parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--mock", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
-    given = parser.parse_args()
-    if given.serve:
-        serve(given.serve, given.port, given.mock)
-    else:
-        compare(given)
+    if served := _asked_to_serve():
+        serve(served.serve, served.port, served.mock)
+        return
+    made = harness_parser(__doc__, 3, "rounds")
+    made.add_argument("--litellm", type=Path, help="the command `litellm` of its own environment")
+    made.add_argument("--portkey", type=Path, help="the folder of its package")
+    made.add_argument("--slice", type=float, default=2.0, help="seconds for each target and round")
+    given = made.parse_args()
+    report(given, {"rows": compare(given)})
 
 
-def compare(given: argparse.Namespace) -> None:
+def _asked_to_serve() -> argparse.Namespace | None:
+    """Return the options of a process that serves one side. It may run in another checkout, beside which no harness
+    lies."""
+    made = argparse.ArgumentParser(add_help=False)
+    made.add_argument("--serve", choices=("here", "upstream"))
+    made.add_argument("--port", type=int)
+    made.add_argument("--mock", type=int)
+    given, _ = made.parse_known_args()
+    return given if given.serve else None
+
+
+def harness_parser(description: str | None, limit: int, counts: str) -> Parser:
+    return parser(description, BENCH, limit, counts, form="folder with mock_upstream.py and load.py", endless=True)
+
+
+def compare(given: argparse.Namespace) -> list[Any]:
+    """Measure all targets, and return the rows of the load generator."""
     print(machine())
     running: list[subprocess.Popen[bytes]] = []
     try:
-        mock = started(running, [sys.executable, str(given.bench / "mock_upstream.py"), "--port", "{port}"], "/healthz")
+        mock = started(running, [sys.executable, str(given.data / "mock_upstream.py"), "--port", "{port}"], "/healthz")
         targets = []
         for name, kind in (("ours", "here"), ("ours-upstream", "upstream")):
             command = [
@@ -120,24 +130,24 @@ def compare(given: argparse.Namespace) -> None:
         if given.litellm:
             port = started(running, litellm_command(given.litellm, mock), "/health/liveliness")
             targets += ["--target", f"litellm=http://127.0.0.1:{port}/v1,pid={running[-1].pid},key={KEY}"]
-        load(given, mock, targets, "--no-plain", "--stream", "--stream-conc", "1,16")
+        rows = load(given, mock, targets, "--no-plain", "--stream", "--stream-conc", "1,16")
         if given.portkey:
             targets += portkey_target(running, given.portkey, mock)
-        load(given, mock, targets, "--conc", "1,16")
+        return rows + load(given, mock, targets, "--conc", "1,16")
     finally:
         for process in running:
             os.killpg(process.pid, signal.SIGTERM)
             process.wait(20)
 
 
-def load(given: argparse.Namespace, mock: int, targets: list[str], *kinds: str) -> None:
+def load(given: argparse.Namespace, mock: int, targets: list[str], *kinds: str) -> list[Any]:
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
-        command = [sys.executable, str(given.bench / "load.py"), "--direct", f"http://127.0.0.1:{mock}/v1", *targets]
+        command = [sys.executable, str(given.data / "load.py"), "--direct", f"http://127.0.0.1:{mock}/v1", *targets]
         command += [*kinds, "--out", out.name]
-        command += ["--rounds", str(given.rounds), "--slice", str(given.slice), "--warmup", "1"]
+        command += ["--rounds", str(given.limit), "--slice", str(given.slice), "--warmup", "1"]
         subprocess.run(command, check=True)
-        if given.json:
-            print(json.dumps(json.load(out)["rows"]))
+        rows: list[Any] = json.load(out)["rows"]
+        return rows
 
 
 def portkey_target(running: list[subprocess.Popen[bytes]], folder: Path, mock: int) -> list[str]:

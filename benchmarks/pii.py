@@ -10,7 +10,6 @@ megabytes_per_s     of UTF-8, CPU time: `scan` of the texts joined, both rails
 
 from __future__ import annotations
 
-import json
 import time
 from collections import defaultdict
 from collections.abc import Iterable
@@ -96,19 +95,19 @@ def _files(data: Path) -> list[Path]:
 
 
 def main() -> None:
-    args = common.parser(__doc__, "safety", 0).parse_args()
+    args = common.parser(__doc__, "safety", 0, "texts of each file").parse_args()
+    if not (files := _files(args.data)):
+        raise SystemExit(f"{args.data}: none of {', '.join(SETS)} is here; name a folder of them, or one, with --data")
     automata = [compile_pii(), compile_secrets()]
     report = {}
-    for path in _files(args.data):
-        listed = common.records(path, args.limit)
+    for path in files:
+        listed = common.records(path, args.limit, fields=("id", "text", "label", "spans"))
         report[path.name.split(".")[0]] = measure(listed, automata) | {"megabytes_per_s": speeds(listed, *automata)}
-    if args.json:
-        print(json.dumps(report))
-        return
     for name, found in report.items():
         print(name)
         for key, value in found.items():
             print(f"  {key:18} {value}")
+    common.report(args, report)
 
 
 if __name__ == "__main__":

@@ -20,9 +20,10 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
-from benchmarks.common import machine, parser
+from benchmarks.common import machine, parser, report
 from sluicegate.plugins import Caller, Message, Request, Tool, ToolCall
 from sluicegate.safety import JsonWindow
 from sluicegate.safety.provenance.rail import ProvenanceRail
@@ -210,9 +211,12 @@ def leaves(case: HijackCase, *, trusted: tuple[str, ...] = ()) -> bool:
     return window.blocked is None
 
 
-def measured() -> dict[str, Any]:
-    stopped, passed = _shares(attacks(), leave=False), _shares(controls(), leave=True)
-    asked = list(delegated())
+def measured(limit: int) -> dict[str, Any]:
+    """Return the calls that did as they should, of so many; at most `limit` of each of the three kinds, 0 means all."""
+    most = limit or None
+    stopped = _shares(islice(attacks(), most), leave=False)
+    passed = _shares(islice(controls(), most), leave=True)
+    asked = list(delegated())[:most]
     return {
         "attacks_stopped": stopped,
         "controls_passed": passed,
@@ -247,9 +251,10 @@ def cost() -> dict[str, float]:
 
 
 def main() -> None:
-    arguments = parser(__doc__, "", 0).parse_args()
-    result = {"machine": machine(), **measured(), "cpu_ms": cost()}
-    print(json.dumps(result) if arguments.json else json.dumps(result, indent=2))
+    arguments = parser(__doc__, None, 0, "cases of each kind").parse_args()
+    result = {"machine": machine(), **measured(arguments.limit), "cpu_ms": cost()}
+    print(json.dumps(result, indent=2))
+    report(arguments, result)
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ def measure(cases: list[Any], schemas: int) -> dict[str, Any]:
     for case in cases:
         instance = next((test["data"] for test in case["tests"] if test["valid"]), None)
         places = list(strings(instance))
-        if used == schemas or not places or len(json.dumps(instance)) > LONGEST:
+        if (schemas and used == schemas) or not places or len(json.dumps(instance)) > LONGEST:
             continue
         validator = _validator(case["schema"])
         if validator is None or not validator.is_valid(instance):
@@ -109,14 +109,11 @@ def _validator(schema: Any) -> Any:
 
 
 def main() -> None:
-    parser = common.parser(__doc__, "maskbench.jsonl.gz", 200)
-    args = parser.parse_args()
-    found = measure(common.records(args.data), args.limit or 10_000)
-    if args.json:
-        print(json.dumps(found))
-        return
+    args = common.parser(__doc__, "maskbench.jsonl.gz", 200, "schemas of which an instance holds strings").parse_args()
+    found = measure(common.records(args.data, fields=("id", "schema", "tests")), args.limit)
     for name, value in found.items():
         print(f"{name:18} {value}")
+    common.report(args, found)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,22 @@
-"""Hits and wrong hits of the semantic cache over a stream of questions: `python -m benchmarks.sameness [--limit 1500]`.
+"""Hits and wrong hits of the semantic cache over a stream of questions: `python -m benchmarks.sameness [--data PAIRS]`.
 
 As vCache is measured (arXiv 2502.03771): questions come again in other words and in near misses, the share of hits and
-the share of wrong answers among all requests are counted by quarter of the stream. Every pair of the three files beside
-this one is a topic of two questions; a request is one of them, drawn by rank (Zipf, exponent 1). The judges are
-scripts: what a judge that is always right, always agrees, or errs one time in ten would give. No model is measured.
+the share of wrong answers among all requests are counted by quarter of the stream. Every pair of PAIRS, or of three
+files beside this one, is a topic of two questions; a request is one of them, drawn by rank (Zipf, exponent 1). The
+judges are scripts: what a judge that is always right, always agrees, or errs one time in ten would give. No model is
+measured.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from random import Random
 
 from benchmarks.cache import CALLER, EVERYDAY, PAIRS, UNSEEN, pairs
-from benchmarks.common import machine, parser
+from benchmarks.common import machine, parser, report
 from sluicegate.cache import MemoryStore, TieredCache, question_of
 from sluicegate.cache.semantic import HashedNgrams, signature
 from sluicegate.cache.semantic.sameness import Sameness
@@ -41,13 +43,13 @@ class ScriptedJudge:
         """Return at once: no connection is open."""
 
 
-def meanings() -> Meaning:
+def meanings(files: Sequence[Path] = (PAIRS, UNSEEN, EVERYDAY)) -> Meaning:
     """Give each question the number of its meaning: questions that are the same have the same number.
 
     Pairs do not say what questions of two pairs are to each other: where the canonical wording is equal they are one,
     which was right for all 19 such groups when they were read."""
     found: Meaning = {}
-    for pair in (pair for file in (PAIRS, UNSEEN, EVERYDAY) for pair in pairs(file)):
+    for pair in (pair for file in files for pair in pairs(file)):
         one = found.setdefault(pair.one, len(found))
         if not pair.same:
             found.setdefault(pair.other, len(found))
@@ -89,7 +91,7 @@ async def measured(known: Meaning, asked: list[str], tier: SemanticTier) -> dict
     await cache.close()
     requests, hits, wrong_ones = (sum(quarter[at] for quarter in quarters) for at in range(3))
     return {
-        "hits_by_meaning_by_quarter": [round(quarter[1] / quarter[0], 3) for quarter in quarters],
+        "hits_by_meaning_by_quarter": [round(quarter[1] / quarter[0], 3) for quarter in quarters if quarter[0]],
         "hits_by_meaning": hits,
         "wrong": wrong_ones,
         "wrong_share_of_requests": round(wrong_ones / requests, 4),
@@ -122,11 +124,13 @@ def tiers(known: Meaning) -> dict[str, SemanticTier]:
 
 
 def main() -> None:
-    arguments = parser(__doc__, "", 1500).parse_args()
-    known = meanings()
+    arguments = parser(__doc__, None, 1500, "requests of the stream", form="a file of pairs, as pairs.txt").parse_args()
+    known = meanings([arguments.data]) if arguments.data else meanings()
     asked = stream(known, arguments.limit)
     found = {name: asyncio.run(measured(known, asked, tier)) for name, tier in tiers(known).items()}
-    print(json.dumps({"machine": machine(), "requests": len(asked), "texts": len(set(asked)), **found}, indent=2))
+    result = {"machine": machine(), "requests": len(asked), "texts": len(set(asked)), **found}
+    print(json.dumps(result, indent=2))
+    report(arguments, result)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What a start costs before the first mask: compiled loops, a vocabulary's tables, common automata, lexeme states.
 
-    python -m benchmarks.start [--tokenizer RANKS] [--json]
+    python -m benchmarks.start [--data RANKS] [--limit N] [--json]
 
 Three processes one after the other: with nothing on disk, with numba's cache, and with ours as well (see
 `grammar.store.snapshot`). Times are CPU seconds of each process.
@@ -65,32 +65,26 @@ def measured(ranks: Path, folder: str) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = common.parser(__doc__, "llama3", 0)
-    parser.add_argument("--tokenizer", type=Path, default=common.DATA / "llama3" / "tokenizer.model")
+    parser = common.parser(__doc__, "llama3/tokenizer.model", 0, "of the three processes")
     parser.add_argument("--process", metavar="FOLDER", help="measure in this process; used by the others")
     given = parser.parse_args()
     if given.process is not None:
-        print(json.dumps(measured(given.tokenizer, given.process)))
+        print(json.dumps(measured(given.data, given.process)))
         return
     with tempfile.TemporaryDirectory() as place:
-        runs = {
-            "nothing on disk": _process(given.tokenizer, f"{place}/ours", f"{place}/numba"),
-            "loops on disk": _process(given.tokenizer, "", f"{place}/numba"),
-            "and vocabulary": _process(given.tokenizer, f"{place}/ours", f"{place}/numba"),
-        }
-    result = {"machine": common.machine(), **runs}
-    if given.json:
-        print(json.dumps(result))
-        return
-    print(result["machine"])
+        states = {"nothing on disk": f"{place}/ours", "loops on disk": "", "and vocabulary": f"{place}/ours"}
+        asked = list(states.items())[: given.limit or None]
+        runs = {name: _process(given.data, ours, f"{place}/numba") for name, ours in asked}
+    print(common.machine())
     print(f"{'CPU seconds':40}" + "".join(f"{name:>18}" for name in runs))
     for step in next(iter(runs.values())):
         print(f"{step:40}" + "".join(f"{run[step]:18.2f}" for run in runs.values()))
     print(f"{'together':40}" + "".join(f"{sum(run.values()):18.2f}" for run in runs.values()))
+    common.report(given, {"machine": common.machine(), **runs})
 
 
 def _process(ranks: Path, ours: str, numba: str) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.start", "--tokenizer", str(ranks), "--process", ours]
+    command = [sys.executable, "-m", "benchmarks.start", "--data", str(ranks), "--process", ours]
     environ = {**os.environ, "NUMBA_CACHE_DIR": numba}
     found: dict[str, float] = json.loads(subprocess.run(command, env=environ, check=True, capture_output=True).stdout)
     return found

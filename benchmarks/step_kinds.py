@@ -156,21 +156,21 @@ def measured(
 
 
 def main() -> None:
-    parser = common.parser(__doc__, "maskbench.jsonl.gz", 600)
-    parser.add_argument("--tokenizer", type=Path, default=common.DATA / "llama3" / "tokenizer.model")
+    parser = common.parser(__doc__, "maskbench.jsonl.gz", 600, "schemas, from one fixed shuffle")
+    parser.add_tokenizer()
     parser.add_argument("--llguidance", type=Path, help="site-packages with the peer")
     given = parser.parse_args()
     vocabulary, encode = load(given.tokenizer)
     peer = theirs(given.llguidance, vocabulary, encode) if given.llguidance else None
-    steps = measured(common.records(given.data, given.limit), vocabulary, encode, peer)
+    steps = measured(common.records(given.data, given.limit, fields=("schema", "tests")), vocabulary, encode, peer)
     print(f"# {common.machine()}; {len(steps)} steps")
-    tables = [table(steps, part) for part in (slice(0, 1), slice(1, 2), slice(2, 3), slice(0, 3))]
-    for found in tables:
+    parts = {"place": slice(0, 1), "mask": slice(1, 2), "token": slice(2, 3), "all": slice(0, 3)}
+    tables = {name: table(steps, part) for name, part in parts.items()}
+    for found in tables.values():
         print(f"{'':60} {'of steps':>8} {'mask':>8} {'token':>8} {'peer':>8} {'token':>8} {'of time':>8}")
         for name, (share, *means, part) in found.items():
             print(f"{name:60} {share:8.1%}", *(f"{mean:8.2f}" for mean in means), f"{part:8.1%}")
-    if given.json:
-        print(json.dumps(tables))
+    common.report(given, tables)
 
 
 if __name__ == "__main__":

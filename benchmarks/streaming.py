@@ -38,6 +38,7 @@ from sluicegate.safety import (
     compile_secrets,
 )
 
+FIELDS = ("id", "category", "label", "hard", "text", "chunks", "spans", "policy", "blocklist")
 PLANS = ("stored", "char", "token", "random", "whole")
 SHORTEST_TELLING = 6
 REQUEST = Request(id="benchmark", model="none", messages=(Message("user", "go on"),))
@@ -212,21 +213,20 @@ def measure(cases: list[Case], plans: tuple[str, ...], structured: bool) -> dict
 
 
 def main() -> None:
-    parser = common.parser(__doc__, "safety/streaming_visible.jsonl.gz", 0)
+    parser = common.parser(__doc__, "safety/streaming_visible.jsonl.gz", 0, "cases")
     parser.add_argument("--hard", action="store_true", help="only the hard obfuscations (otherwise they are left out)")
     parser.add_argument("--structured", action="store_true", help="as a string in a JSON answer, with escapes")
     parser.add_argument("--plan", choices=PLANS, action="append", help="only these plans")
     args = parser.parse_args()
-    cases = [case for case in common.records(args.data) if bool(case["hard"]) is args.hard][: args.limit or None]
+    read = common.records(args.data, fields=FIELDS)
+    cases = [case for case in read if bool(case["hard"]) is args.hard][: args.limit or None]
     plans = tuple(args.plan or (plan for plan in PLANS if not (args.structured and plan == "stored")))
     found = measure(cases, plans, args.structured)
-    if args.json:
-        print(json.dumps(found))
-        return
-    failures = found.pop("failures")
     for name, value in found.items():
-        print(f"{name:24} {value}")
-    print(f"{'failures by category':24} {dict(Counter(category for _, category, _ in failures))}")
+        if name != "failures":
+            print(f"{name:24} {value}")
+    print(f"{'failures by category':24} {dict(Counter(category for _, category, _ in found['failures']))}")
+    common.report(args, found)
 
 
 if __name__ == "__main__":

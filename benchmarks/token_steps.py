@@ -147,23 +147,23 @@ def compared(engines: list[Engine], records: list[dict[str, Any]], encode: Encod
 
 
 def main() -> None:
-    parser = common.parser(__doc__, "maskbench.jsonl.gz", 600)
-    parser.add_argument("--tokenizer", type=Path, default=common.DATA / "llama3" / "tokenizer.model")
+    parser = common.parser(__doc__, "maskbench.jsonl.gz", 600, "schemas, from one fixed shuffle")
+    parser.add_tokenizer()
     parser.add_argument("--llguidance", type=Path, help="site-packages with the peer")
     given = parser.parse_args()
     vocabulary, encode = load(given.tokenizer)
     engines = [ours(vocabulary)] + ([theirs(given.llguidance, vocabulary, encode)] if given.llguidance else [])
     warm = [{"id": "", "schema": {"properties": {"a": {"type": "integer"}}}, "tests": [{"data": {"a": 1}}]}]
     compared(engines, warm, encode, vocabulary.row_words)
-    times = compared(engines, common.records(given.data, given.limit), encode, vocabulary.row_words)
+    records = common.records(given.data, given.limit, fields=("schema", "tests"))
+    times = compared(engines, records, encode, vocabulary.row_words)
     found = [summary(each) for each in times]
     print(f"# {common.machine()}; {len(times[0])} schemas, {len([1 for t in times[0] for _ in t.masks_s])} masks")
     for kind, values in found[0].items():
         for name, value in values.items():
             peer = [f"{each[kind][name]:10.2f}  ratio {value / each[kind][name]:.2f}" for each in found[1:]]
             print(f"{kind:7} {name:6} {value:10.2f} us", *peer)
-    if given.json:
-        print(json.dumps({engine.name: each for engine, each in zip(engines, found, strict=True)}))
+    common.report(given, {engine.name: each for engine, each in zip(engines, found, strict=True)})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """CPU of a request in two checkouts of the gateway, by turns in one run, over sockets.
 
     git worktree add ../before main
-    python -m benchmarks.trees ../before . --pairs 100 [--upstream] [--stream]
+    python -m benchmarks.trees ../before . --limit 100 [--upstream] [--stream]
 
 Each tree serves what `benchmarks.peers` serves (keys, limits with a journal, three rails, metrics, traces, history). A
 slice is a few requests over one kept connection, and a pair is one slice of each tree, in changing order: what else the
@@ -23,8 +23,8 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.common import machine
-from benchmarks.peers import BENCH, CHUNKS, KEY, started
+from benchmarks.common import machine, report
+from benchmarks.peers import CHUNKS, KEY, harness_parser, started
 
 PROMPT = "Tell me about the rivers that flow into the Black Sea, in a few sentences. " * 4
 SETTLE_S = 3.0
@@ -71,33 +71,30 @@ def _is_whole(read: bytes) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("trees", nargs="+", type=Path, help="one checkout, or two that are compared")
+    parser = harness_parser(__doc__, 100, "pairs of slices")
+    parser.add_argument("trees", nargs="*", type=Path, help="one or two checkouts; none: this one by turns with itself")
     parser.add_argument("--pythons", nargs="+", default=[sys.executable], help="one for all trees, or one for each")
-    parser.add_argument("--pairs", type=int, default=100)
     parser.add_argument("--requests", type=int, default=20, help="of each slice")
     parser.add_argument(
         "--upstream", action="store_true", help="ask a mock server in place of answering in the process"
     )
     parser.add_argument("--stream", action="store_true", help=f"streams of {CHUNKS} chunks")
-    parser.add_argument("--bench", type=Path, default=BENCH, help="folder with mock_upstream.py")
-    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     given = parser.parse_args()
+    given.trees = given.trees or [Path(__file__).resolve().parent.parent] * 2
     running: list[subprocess.Popen[bytes]] = []
     try:
         served = _serve(running, given)
-        _measure(served, given.pairs, given.requests)
+        _measure(served, given.limit, given.requests)
     finally:
         for process in running:
             os.killpg(process.pid, signal.SIGTERM)
             process.wait(20)
     _report(served)
-    if given.json:
-        print(json.dumps([one.found_us for one in served]))
+    report(given, {"slices_us": [{"tree": str(one.tree), "us": one.found_us} for one in served]})
 
 
 def _serve(running: list[subprocess.Popen[bytes]], given: argparse.Namespace) -> list[Served]:
-    mock = started(running, [sys.executable, str(given.bench / "mock_upstream.py"), "--port", "{port}"], "/healthz")
+    mock = started(running, [sys.executable, str(given.data / "mock_upstream.py"), "--port", "{port}"], "/healthz")
     ask = _request(given.stream)
     found = []
     for at, tree in enumerate(given.trees):

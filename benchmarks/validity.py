@@ -8,7 +8,6 @@ finishes is judged by an independent validator; one that does not must say `leng
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import tempfile
@@ -30,6 +29,7 @@ from sluicegate.plugins import Constraint, GrammarError, Message, Request, Sampl
 
 async def measure(path: Path, limit: int, max_tokens: int) -> dict[str, Any]:
     """Count the outcomes (accepted, refused, finished, length, invalid, failed), and the refusals by error code."""
+    records = common.records(path, limit, fields=("schema",))
     with tempfile.TemporaryDirectory() as folder:
         save_random_model(Path(folder))
         engine = {"models": [{"name": "random", "path": folder}]}
@@ -41,14 +41,9 @@ async def measure(path: Path, limit: int, max_tokens: int) -> dict[str, Any]:
         counts: Counter[str] = Counter()
         started = time.perf_counter()
         gate = asyncio.Semaphore(16)
-        await asyncio.gather(
-            *(
-                _ask(runtime, gate, i, r["schema"], max_tokens, counts)
-                for i, r in enumerate(common.records(path, limit))
-            )
-        )
+        await asyncio.gather(*(_ask(runtime, gate, i, r["schema"], max_tokens, counts) for i, r in enumerate(records)))
         await close(runtime)
-    return {"schemas": limit, **counts, "seconds": round(time.perf_counter() - started, 1)}
+    return {"schemas": len(records), **counts, "seconds": round(time.perf_counter() - started, 1)}
 
 
 async def _ask(
@@ -88,15 +83,14 @@ def _valid(schema: Any, text: str) -> bool:
 
 
 def main() -> None:
-    made: argparse.ArgumentParser = common.parser(__doc__, "maskbench.jsonl.gz", 300)
+    made = common.parser(__doc__, "maskbench.jsonl.gz", 300, "schemas, from one fixed shuffle")
     made.add_argument("--max-tokens", type=int, default=400)
     arguments = made.parse_args()
     found = {"invalid": 0, **asyncio.run(measure(arguments.data, arguments.limit, arguments.max_tokens))}
     print(common.machine())
     for name, value in found.items():
         print(f"{name:32} {value}")
-    if arguments.json:
-        print(json.dumps(found))
+    common.report(arguments, found)
 
 
 if __name__ == "__main__":
