@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.completion.new_values import NewValues, member, value_of
 from sluicegate.grammar.completion.words import ShortWords
+from sluicegate.grammar.json.arrays.listed import ListedState
 from sluicegate.grammar.json.arrays.state import ArrayState
 from sluicegate.grammar.json.container import Container, PartDone
 from sluicegate.grammar.json.objects.state import NameStart, ObjectState
@@ -142,6 +143,9 @@ class Outright:
     def _items(self, state: ArrayState, before: _Before) -> list[bytes] | None:
         """Return as many items as there must be."""
         plan = state.plan
+        if isinstance(state, ListedState):
+            texts = state.rest()
+            return None if texts is None else [text.encode() for text in texts]
         if plan.contains or plan.paired is not None or plan.low - state.index > _MOST_BYTES:
             return None
         if plan.unique:
@@ -157,8 +161,7 @@ class Outright:
 
     def _new_items(self, state: ArrayState, begin: int, given: set[Any]) -> list[bytes] | None:
         """Return the items from index `begin` on, each another than those `given`."""
-        self._sure = False
-        plan, found = state.plan, []
+        plan, found = state.plan, list[bytes]()
         texts: dict[Conjunction, Iterator[bytes]] = {}
         for index in range(begin, plan.low):
             terms = plan.at(index)
@@ -172,6 +175,7 @@ class Outright:
                 return None
             given.add(value_of(text))
             found.append(text)
+        self._sure = self._sure and all(map(_is_plain, found))
         return found
 
     # --- values ---
@@ -240,6 +244,8 @@ class Outright:
         if not isinstance(start, ValueStart) or not isinstance(done, PartDone):
             return None
         state = done.state
+        if isinstance(state, ListedState):
+            return None
         if isinstance(state, ArrayState) and state.plan.unique and state.plan.low:
             items = None if state.plan.contains else self._new_items(state, 0, set())
             return None if items is None else b",".join(items) + bytes([state.bracket])
@@ -268,6 +274,12 @@ class _Before(NamedTuple):
 
 
 _NOTHING = _Before(b"", b"", None)
+
+
+def _is_plain(text: bytes) -> bool:
+    """Return whether nothing of a new item could be refused: no guard is within it, and it is spelled as numbers always
+    may be."""
+    return text[:1] not in b"{[" and (text[:1] == b'"' or text.isalpha() or text.lstrip(b"-").isdigit())
 
 
 def _all(parts: Iterable[bytes | None]) -> list[bytes] | None:

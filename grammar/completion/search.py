@@ -169,22 +169,31 @@ class _Search:
     ) -> Iterator[tuple[ParserState, bytes]]:
         """Yield a completion of the open object or array, then shorter texts, each computed when requested."""
         if self.refused < _MOST_REFUSED and checkpoint is not None:
-            yield from self._outright(state, WrittenText(self.before + text, checkpoint.open))
+            yield from self._outright(state, checkpoint, text)
         yield from _ways(self.states, state, self.costs)
         if self.watch is not None or self.tape is not None:
             yield from _bytes(self.states, state)
 
-    def _outright(self, state: ParserState, written: WrittenText) -> Iterator[tuple[ParserState, bytes]]:
+    def _outright(self, state: ParserState, checkpoint: Checkpoint, text: bytes) -> Iterator[tuple[ParserState, bytes]]:
         """Yield states with the text that closes the open object or array and those around it."""
+        written = WrittenText(self.before + text, checkpoint.open)
         for reading in state.readings:
             for below in _where_it_may_end(reading):
                 if not isinstance(below, Between) or not isinstance(below.done, PartDone):
                     continue
                 rest = self.costs.outright.rest(below.done, written)
-                if rest.sure and rest.whole and self.watch is None and not _is_asked_at_end(reading):
-                    yield _WHOLE, rest.text
+                alone = self.states.intern((reading,))
+                if rest.sure and rest.whole and self.watch is None:
+                    if not _is_asked_at_end(reading) or self._may_end(alone, checkpoint, text, rest.text[:1]):
+                        yield _WHOLE, rest.text
                 elif len(rest.text) > 1:
-                    yield self.states.intern((reading,)), rest.text
+                    yield alone, rest.text
+
+    def _may_end(self, state: ParserState, checkpoint: Checkpoint, text: bytes, byte: bytes) -> bool:
+        """Return whether the number or word that is open in `state` may end with `byte`, which follows it."""
+        if self.tape is not None and self.checkpoint is not None:
+            _go_back(self.tape, checkpoint, text, self.checkpoint)
+        return self.states.take(state, byte, self.tape) is not None
 
 
 _WHOLE = ParserState((AT_END,))

@@ -10,6 +10,7 @@ from sluicegate.grammar.budget.meter import charge, look
 from sluicegate.grammar.contradictions import reason
 from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.json.arrays import planner as array_planner
+from sluicegate.grammar.json.arrays.listed import Choices
 from sluicegate.grammar.json.arrays.plan import ArrayPlan, Counting
 from sluicegate.grammar.json.arrays.unique_items import UniqueItems
 from sluicegate.grammar.json.blocked_strings import unblocked
@@ -57,6 +58,7 @@ class Plans:
         self._objects: dict[Object, ObjectPlan | None] = {}
         self._arrays: dict[Array, ArrayPlan | None] = {}
         self._counting: dict[ArrayPlan, Counting] = {}
+        self._choices: dict[ArrayPlan, Choices] = {}
         self._satisfiable: dict[Conjunction, bool] = {}
         self._asking: set[Conjunction] = set()
         self._assumed = False
@@ -205,7 +207,7 @@ class Plans:
 
     def _new_array_plan(self, spec: Array) -> ArrayPlan | None:
         plan = array_planner.plan_of(self, spec)
-        if plan is None or not (plan.tight or plan.contains):
+        if plan is None or plan.listed is not None or not (plan.tight or plan.contains):
             return plan
         items = [*plan.prefix, *(() if plan.rest is None else (plan.rest,))]
         if plan.contains:  # the lexemes of all ways to count an item are needed at once, at its first byte
@@ -242,6 +244,12 @@ class Plans:
         found = self._counting.get(plan)
         if found is None:
             found = self._counting[plan] = Counting(plan, self.satisfiable)
+        return found
+
+    def choices(self, plan: ArrayPlan) -> Choices:
+        found = self._choices.get(plan)
+        if found is None:
+            found = self._choices[plan] = Choices(plan)
         return found
 
     def refuses(self, value: Any, facts: frozenset[Fact]) -> bool:

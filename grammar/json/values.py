@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from sluicegate.grammar.budget.meter import charge
@@ -31,8 +31,9 @@ from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, Pun
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _State = TypeVar("_State", ObjectState, ArrayState, ValueStart, ContinuationUnion)
-_OF_VALUE, _OF_PLACE = 8, 3
-"""Work charged for the readings of a value, and for an object or array that has come to a new place."""
+_OF_VALUE, _OF_PLACE, _OF_KIND = 8, 3, 10
+"""Work charged for the readings of a value, for an object or array that has come to a new place, and for each kind of
+objects or arrays but the first that may be opened."""
 _STATES = 20_000
 """Object and array states kept for sharing; beyond, the table starts anew and nothing but speed is lost."""
 _Scalars = tuple[tuple[Lexeme, ...], tuple[Lexeme, ...], Lexeme | None]
@@ -80,11 +81,11 @@ class Values(Plans):
             moves[QUOTE] = lambda: tuple(InLexeme(lexeme, lexeme.start, follow) for lexeme in lexemes)
         objects = [found for spec in value_set.objects if (found := self.object_plan(spec)) is not None]
         if objects:
-            moves[0x7B] = lambda: _joined(self.object_state(plan, 0, 0, follow).opened() for plan in objects)
+            moves[0x7B] = lambda: _opened(self.object_state(plan, 0, 0, follow) for plan in objects)
         arrays = [ready for spec in value_set.arrays if (ready := self.array_plan(spec)) is not None]
         if arrays:
-            moves[0x5B] = lambda: _joined(
-                self.array_state(plan, 0, (0,) * len(plan.contains), 0, follow).opened() for plan in arrays
+            moves[0x5B] = lambda: _opened(
+                self.array_state(plan, 0, (0,) * len(plan.contains), 0, follow) for plan in arrays
             )
         readings: list[Reading] = [ByteChoice(moves)] if moves else []
         readings.extend([InLexeme(lexeme, lexeme.start, follow) for lexeme in bare])
@@ -214,8 +215,13 @@ class Values(Plans):
         return state
 
 
-def _joined(groups: Any) -> tuple[Reading, ...]:
-    return tuple(reading for group in groups for reading in group)
+def _opened(states: Iterable[ObjectState | ArrayState]) -> tuple[Reading, ...]:
+    groups: list[tuple[Reading, ...]] = []
+    for state in states:
+        if groups:
+            charge(_OF_KIND)
+        groups.append(state.opened())
+    return tuple([reading for group in groups for reading in group])
 
 
 def _of_scalars(lexemes: _Scalars, punctuation: PunctuationTrie) -> Lookahead:

@@ -14,7 +14,6 @@ from sluicegate.plugins.errors import GrammarLimit, GrammarTooCostly
 from sluicegate.plugins.frozen import frozen_when_checked
 
 _NAMED = 3
-_EXHAUSTED = WorkExhausted()
 Found = TypeVar("Found")
 
 
@@ -38,8 +37,9 @@ class CallLimits:
 
 
 def allowance_of(bounds: CallLimits) -> Allowance:
-    """Return the allowance of a call that begins now."""
-    return Allowance(bounds.cpu_s, _EXHAUSTED, bounds.pause, bounds.charges, bounds.step, brief=True)
+    """Return the allowance of a call that begins now. Its error is made when it is raised: one for all would gather the
+    frames of every call that raised it, and what these hold."""
+    return Allowance(bounds.cpu_s, WorkExhausted, bounds.pause, bounds.charges, bounds.step, brief=True)
 
 
 def bounded(

@@ -70,6 +70,8 @@ class Strings(_Roomy):
         if (keep_low or keep_high is not None) and max(keep_low, keep_high or 0) * dfa.state_count <= _FEW:
             dfa = dfa.intersection(CharDfa.length_between(keep_low, keep_high))
             keep_low, keep_high = 0, None
+            if dfa.count(_FEW) is not None:
+                return Strings(words=frozenset(dfa.enumerate(_FEW)))
         bounded = keep_low or keep_high is not None
         if dfa.is_empty() or (bounded and not lengths_of(dfa).within(keep_low, keep_high) & 1):
             return NOTHING[0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any
 
+from sluicegate.grammar.json.arrays.listed import ListedState
 from sluicegate.grammar.json.arrays.plan import ArrayPlan
 from sluicegate.grammar.json.arrays.state import ArrayState, ItemDone
 from sluicegate.grammar.reading.lookahead import Lookahead
@@ -135,4 +136,6 @@ class RepeatDone(ItemDone):
 
 
 def state_of(plan: ArrayPlan) -> type[ArrayState]:
+    if plan.listed is not None:
+        return ListedState
     return ArrayState if plan.paired is None else RepeatingState

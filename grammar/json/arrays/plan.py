@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from sluicegate.grammar.budget.meter import charge
+from sluicegate.grammar.json.few_values import FewValue
 from sluicegate.grammar.reading.guards import Guard
 from sluicegate.grammar.schema.containers import Conjunction, Contains, conjunction, negated
 from sluicegate.plugins.errors import GrammarLimit
 from sluicegate.plugins.frozen import frozen_when_checked
+
+
+class Listed(NamedTuple):
+    """The values of items that have few, and bit sets over these: `places[i]` for the first items, `rest` for all after
+    them, `counted[k]` those that count for the k-th `contains`."""
+
+    values: tuple[FewValue, ...]
+    places: tuple[int, ...]
+    rest: int
+    counted: tuple[int, ...]
 
 
 @frozen_when_checked
@@ -35,8 +46,8 @@ class ArrayPlan:
     """Items must be unique, and some value, once given, cannot be begun again and become another: it is excluded."""
     fixed: bool = False
     """Among those values are strings."""
-    listed: bool = False
-    """Items have few values, arrays or objects among them, which are excluded like others."""
+    listed: Listed | None = None
+    """Where items must be unique and have few values, objects and arrays among them or some of which are counted."""
     paired: int | None = None
     """Where some two items must be equal: the last index of one that a later one may repeat, see `duplicates`."""
 

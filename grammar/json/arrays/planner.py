@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sluicegate.grammar.json.arrays.listed import Choices, listed
 from sluicegate.grammar.json.arrays.plan import ArrayPlan, Counting
+from sluicegate.grammar.json.few_values import ObjectPlans
 from sluicegate.grammar.json.plan_source import PlanSource
 from sluicegate.grammar.lexemes.scalars import spellings
 from sluicegate.grammar.reading.guards import HasDuplicates, all_of
 from sluicegate.grammar.schema import strings
-from sluicegate.grammar.schema.containers import Array, Conjunction, conjunction
-from sluicegate.grammar.schema.few_values import few_values
+from sluicegate.grammar.schema.containers import Array, Conjunction, Contains, conjunction
 from sluicegate.grammar.schema.numbers import supply
 from sluicegate.grammar.schema.value_set import few_scalars
 
@@ -18,12 +19,12 @@ ALWAYS = 1 << 30
 _FEW_MEMBERS = 64
 
 
-def plan_of(plans: PlanSource, spec: Array) -> ArrayPlan | None:
+def plan_of(plans: ObjectPlans, spec: Array) -> ArrayPlan | None:
     """Return the plan of the arrays that satisfy `spec`, or None where there are none."""
     prefix, rest, high = _items(plans, spec)
     least = max(spec.low, 2 if spec.repeats else 1 if plans.refuses([], spec.checks) else 0)
     low = max([least, *(wanted.start + wanted.low for wanted in spec.contains if wanted.low)])
-    if high is not None and low > high:
+    if (high is not None and low > high) or any(wanted.low > _most(wanted) for wanted in spec.contains):
         return None
     paired = _last_pair(prefix, rest, high, plans.satisfiable) if spec.repeats and not spec.contains else None
     if spec.repeats and not spec.contains and paired is None:
@@ -33,16 +34,11 @@ def plan_of(plans: PlanSource, spec: Array) -> ArrayPlan | None:
         high = len(members) if high is None else min(high, len(members))
         if low > high:
             return None
-    few = few_values(plans.value_set, rest) if spec.unique and members is None and rest is not None else None
-    if few is not None:
-        most = len(prefix) + len(few)
-        high = most if high is None else min(high, most)
-        if low > high:
-            return None
+    few = listed(plans, prefix, rest, spec.contains) if spec.unique and members is None else None
     if spec.unique and rest is not None and _too_few(plans, rest, low - len(prefix)):
         return None
     items = [*prefix, *([] if rest is None else [rest])]
-    by_text = spec.unique and members is None
+    by_text = spec.unique and members is None and few is None
     fixed = by_text and not all(_can_grow(plans, terms) for terms in items)
     plan = ArrayPlan(
         prefix,
@@ -53,14 +49,20 @@ def plan_of(plans: PlanSource, spec: Array) -> ArrayPlan | None:
         spec.contains,
         all_of(plans.check(spec.checks), HasDuplicates() if spec.repeats and spec.contains else None),
         members,
-        tight=fixed or few is not None or (by_text and any(_is_tight(plans, terms) for terms in items)),
+        tight=fixed or (by_text and any(_is_tight(plans, terms) for terms in items)),
         fixed=fixed,
-        listed=few is not None,
+        listed=few,
         paired=paired,
     )
+    if plan.listed is not None:
+        return plan if Choices(plan).can_end(0, (0,) * len(plan.contains), 0) else None
     if plan.contains and not Counting(plan, plans.satisfiable).can_end(0, (0,) * len(plan.contains)):
         return None
     return plan
+
+
+def _most(wanted: Contains) -> int:
+    return wanted.low if wanted.high is None else wanted.high
 
 
 def _items(plans: PlanSource, spec: Array) -> tuple[tuple[Conjunction, ...], Conjunction | None, int | None]:

@@ -38,6 +38,9 @@ class ArraySource(LayoutSource, Protocol):
 
     def counting(self, plan: ArrayPlan) -> Counting: ...
 
+    def choices(self, plan: ArrayPlan) -> Any:
+        """Return the `listed.Choices` of `plan`."""
+
     def without(self, plan: ArrayPlan, facts: frozenset[Fact], item: Any) -> frozenset[Fact]:
         """Return the terms of later items of a tight plan after `item`, besides their own; `facts`: those before it."""
 
@@ -188,10 +191,6 @@ class ItemDone(PartDone):
 
     __slots__ = ()
     state: ArrayState
-
-    @property
-    def by_text(self) -> bool:  # type: ignore[override]
-        return self.state.plan.listed
 
     def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
         readings = super().finish(outcome, run, end_offset)

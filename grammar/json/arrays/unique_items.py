@@ -53,7 +53,7 @@ class UniqueItems:
             return facts | {negated(Constant(json_text(item)))}
         numbers = before.numbers.plus(plain_text(Fraction(item)))
         others = facts - {before}
-        if not plan.listed and self._are_whole(plan):
+        if self._are_whole(plan):
             fixed = [text for text in reversed(numbers.all()) if not _goes_on(text)]
             if numbers.size - len(fixed) > _NUMBERS or _digits_alone() in facts:
                 others |= {_digits_alone()}
@@ -69,8 +69,6 @@ class UniqueItems:
             new_numbers(self._plans.value_set(terms).numbers, self._digits)
 
     def _to_exclude(self, plan: ArrayPlan, item: Any) -> bool:
-        if plan.listed:
-            return True
         if isinstance(item, list | dict):
             return False
         if plan.contains:

@@ -1,0 +1,302 @@
+"""Schemas at random whose values are few, so that all their texts can be listed, and masks compared with the list.
+
+    python -m tests.fuzz.small_sets [--minutes 5] [--seed 0] [--case SEED]
+
+Arrays of unique items above all: objects, arrays and scalars of a handful of values. All candidates are listed and
+judged by a validator. At every place that masks lead to, written without blanks and with plain numbers, the bytes that
+a mask offers are exactly those by which one of the valid texts goes on: no dead end, nothing invalid, nothing valid
+refused. Elsewhere (other spellings, blanks) a walk under the masks must always find a way to the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from itertools import combinations, permutations, product
+from typing import Any
+
+import jsonschema_rs
+import numpy as np
+
+from sluicegate.grammar import GrammarError, GrammarOptions, LazyGrammar, Unsatisfiable, compile_json_schema
+from tests.grammar.grammar_checks import allowed, byte_vocabulary
+
+COMPACT = GrammarOptions(whitespace="compact", property_order="any")
+FREE = GrammarOptions(whitespace=r"[ \n]{0,2}", property_order="any")
+_MOST_TEXTS = 20_000
+_LONGEST = 4
+_NAMES = ("a", "b", "ab")
+_SCALARS: tuple[Any, ...] = (None, False, True, 0, 1, 2, 12, "", "a", "ab", "b")
+_PLAIN = frozenset(b'{}[]",:abtrueflsn012')
+"""The bytes of all listed texts. Others spell the same values otherwise (`1.0`, escapes)."""
+
+
+class Finding(Exception):
+    pass
+
+
+class TooMany(Exception):
+    pass
+
+
+class Draw:
+    """Draws schemas with few values."""
+
+    def __init__(self, pick: random.Random) -> None:
+        self.pick = pick
+
+    def items(self, depth: int = 0) -> tuple[Any, list[Any]]:
+        """Return a schema, and a list that holds all its values."""
+        ways = [self._listed, self._scalars]
+        ways += [self._object, self._object, self._array, self._some] * (depth < 2)
+        schema, values = self.pick.choice(ways)(depth)
+        return schema, _distinct(values)
+
+    def _listed(self, _: int) -> tuple[Any, list[Any]]:
+        pick = self.pick
+        values = [pick.choice((self._value(), pick.choice(_SCALARS))) for _ in range(pick.randrange(1, 4))]
+        return ({"const": values[0]}, values[:1]) if len(values) == 1 else ({"enum": _distinct(values)}, values)
+
+    def _value(self) -> Any:
+        pick = self.pick
+        if pick.random() < 0.4:
+            return [pick.choice(_SCALARS) for _ in range(pick.randrange(3))]
+        return {name: pick.choice(_SCALARS) for name in pick.sample(_NAMES, pick.randrange(3))}
+
+    def _scalars(self, _: int) -> tuple[Any, list[Any]]:
+        ways: list[tuple[Any, list[Any]]] = [
+            ({"type": "boolean"}, [True, False]),
+            ({"type": "null"}, [None]),
+            ({"type": ["null", "boolean"]}, [None, True, False]),
+            ({"type": "integer", "minimum": 0, "maximum": 2}, [0, 1, 2]),
+            ({"type": "number", "minimum": 1, "exclusiveMaximum": 3, "multipleOf": 2}, [2]),
+            ({"type": "string", "maxLength": 0}, [""]),
+            ({"type": "string", "pattern": "^a?b?$"}, ["", "a", "b", "ab"]),
+            ({"type": "string", "pattern": "^[ab]$", "minLength": 1}, ["a", "b"]),
+        ]
+        return self.pick.choice(ways)
+
+    def _object(self, depth: int) -> tuple[Any, list[Any]]:
+        pick = self.pick
+        names = pick.sample(_NAMES, pick.randrange(1, 3))
+        drawn = {name: self.items(depth + 1) for name in names}
+        closed = pick.choice(("additional", "additional", "unevaluated", "names"))
+        schema: dict[str, Any] = {"type": "object", "properties": {name: made for name, (made, _) in drawn.items()}}
+        if closed == "names":
+            schema["propertyNames"] = {"enum": names}
+        else:
+            schema[f"{closed}Properties"] = False
+        if pick.random() < 0.2:  # the same names by a pattern
+            schema["patternProperties"] = {f"^({'|'.join(names)})$": True}
+        if pick.random() < 0.6:
+            schema["required"] = pick.sample(names, pick.randrange(len(names) + 1))
+        schema |= self._some_of(minProperties=(0, 1, 2), maxProperties=(0, 1, 2))
+        if pick.random() < 0.2:
+            schema["dependentRequired"] = {pick.choice(_NAMES): [pick.choice(names)]}
+        ways = [[(name, value) for value in values] for name, (_, values) in drawn.items()]
+        return schema, [dict(members) for chosen in _subsets(ways) for members in _products(chosen)]
+
+    def _array(self, depth: int) -> tuple[Any, list[Any]]:
+        pick = self.pick
+        items, values = self.items(depth + 1)
+        high = pick.randrange(3)
+        schema = {"type": "array", "items": items, "maxItems": high} | self._some_of(
+            minItems=(0, 1, 2), uniqueItems=(True,)
+        )
+        return schema, [list(value) for size in range(high + 1) for value in _products([values] * size)]
+
+    def _some(self, depth: int) -> tuple[Any, list[Any]]:
+        pick = self.pick
+        (first, values), (second, others) = self.items(depth + 1), self.items(depth + 1)
+        way = pick.randrange(4)
+        if way == 0:
+            return {"anyOf": [first, second]}, values + others
+        if way == 1:
+            return {"oneOf": [first, second]}, values + others
+        if way == 2:
+            return {"allOf": [first, {"not": second}]}, values
+        return {"anyOf": [first, second], "if": second, "then": first}, values + others
+
+    def _some_of(self, **ways: tuple[Any, ...]) -> dict[str, Any]:
+        return {name: self.pick.choice(of) for name, of in ways.items() if self.pick.random() < 0.3}
+
+    def whole(self) -> tuple[Any, list[Any]]:
+        """Return a schema of an array, mostly of unique items, and a list that holds all its values."""
+        pick = self.pick
+        items, values = self.items()
+        schema: dict[str, Any] = {"type": "array", "items": items}
+        if pick.random() < 0.85:
+            schema["uniqueItems"] = True
+        places: list[list[Any]] = []
+        if pick.random() < 0.25:
+            drawn = [self.items(1) for _ in range(pick.randrange(1, 3))]
+            schema["prefixItems"] = [made for made, _ in drawn]
+            places = [each for _, each in drawn]
+        high = pick.randrange(1, _LONGEST + 1)
+        if pick.random() < 0.6 or not schema.get("uniqueItems"):
+            schema["maxItems"] = high
+        else:
+            high = len(places) + len(values)
+        schema |= self._some_of(minItems=(1, 2, 3))
+        if pick.random() < 0.25:
+            schema["contains"] = pick.choice((self.items(1)[0], {"const": pick.choice(values)} if values else True))
+            schema |= self._some_of(minContains=(0, 1, 2), maxContains=(0, 1, 2))
+        lists = [places[k] if k < len(places) else values for k in range(high)]
+        return schema, [list(value) for size in range(high + 1) for value in _products(lists[:size])]
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    return list({json.dumps(value, sort_keys=True): value for value in values}.values())
+
+
+def _products(parts: list[list[Any]]) -> Iterator[tuple[Any, ...]]:
+    count = 1
+    for part in parts:
+        count *= len(part)
+    if count > _MOST_TEXTS:
+        raise TooMany
+    return product(*parts)
+
+
+def _subsets(ways: list[Any]) -> Iterator[list[Any]]:
+    for size in range(len(ways) + 1):
+        yield from map(list, combinations(ways, size))
+
+
+def spelled(value: Any) -> list[str]:
+    """Return all compact texts of `value`: one for each order of members."""
+    if isinstance(value, list):
+        return [f"[{','.join(parts)}]" for parts in _products([spelled(item) for item in value])]
+    if isinstance(value, dict):
+        members = [[f"{json.dumps(name)}:{text}" for text in spelled(item)] for name, item in value.items()]
+        return [f"{{{','.join(parts)}}}" for order in permutations(members) for parts in _products(list(order))]
+    return [json.dumps(value)]
+
+
+class Texts:
+    """A trie of texts, by next bytes of each beginning."""
+
+    def __init__(self, texts: list[bytes]) -> None:
+        self.next: dict[bytes, set[int]] = {b"": set()}
+        self.whole = set(texts)
+        for text in texts:
+            for k, byte in enumerate(text):
+                self.next.setdefault(text[:k], set()).add(byte)
+
+
+def follow(compiled: LazyGrammar, texts: Texts, pick: random.Random) -> None:
+    """Walk through listed texts; every mask offers what goes on in the list, and longer tokens that lead to it."""
+    vocabulary, matcher, text = compiled.vocabulary, compiled.matcher(), b""
+    while True:
+        tokens = allowed(matcher, vocabulary)
+        expected = texts.next.get(text, set())
+        offered = {token for token in tokens if token < 256 and token in _PLAIN}
+        if offered - expected:
+            raise Finding(f"leads nowhere after {text!r}: {bytes(sorted(offered - expected))!r}")
+        if expected - offered:
+            raise Finding(f"refuses the valid after {text!r}: {bytes(sorted(expected - offered))!r}")
+        if matcher.can_stop != (text in texts.whole):
+            raise Finding(f"may {'' if matcher.can_stop else 'not '}end after {text!r}")
+        words = [vocabulary.words[token] for token in tokens]
+        for word in words:
+            if word and _PLAIN.issuperset(word) and text + word not in texts.next and text + word not in texts.whole:
+                raise Finding(f"leads nowhere after {text!r}: {word!r}")
+        if not expected:
+            return
+        byte = pick.choice(sorted(expected))
+        matcher.accept(byte)
+        text += bytes([byte])
+
+
+def wander(compiled: LazyGrammar, judge: Any, pick: random.Random) -> None:
+    """Draw any tokens for a while, then take the short way to the end, which must be there."""
+    vocabulary, matcher, text = compiled.vocabulary, compiled.matcher(), b""
+    row = np.zeros(vocabulary.row_words, np.int32)
+    for _ in range(pick.randrange(1, 60)):
+        matcher.fill_mask(row)
+        tokens = sorted(allowed(matcher, vocabulary) - set(vocabulary.eos_token_ids))
+        if not tokens:
+            if not matcher.can_stop:
+                raise Finding(f"dead end after {text!r}")
+            break
+        plain = [token for token in tokens if _PLAIN.issuperset(vocabulary.words[token])]
+        token = pick.choice(plain if plain and pick.random() < 0.8 else tokens)
+        matcher.accept(token)
+        text += vocabulary.words[token]
+    found = matcher.shortest_completion()
+    if found is None:
+        raise Finding(f"no way to the end after {text!r}")
+    for token in found.tokens:
+        matcher.accept(token)
+    text += found.text
+    if not matcher.can_stop or not judge.is_valid(json.loads(text)):
+        raise Finding(f"invalid: {text!r}")
+
+
+def case(seed: int) -> str:
+    """Try one schema. Return what came of it: a kind of refusal, "compiled", or a finding."""
+    pick = random.Random(f"small:{seed}")
+    schema: Any = None
+    try:
+        schema, candidates = Draw(pick).whole()
+        judge = jsonschema_rs.validator_for(schema)
+        texts = [text for value in candidates if judge.is_valid(value) for text in spelled(value)]
+        if len(texts) > _MOST_TEXTS:
+            return "too many"
+        return _tried(schema, judge, Texts([text.encode() for text in texts]), pick)
+    except TooMany:
+        return "too many"
+    except Finding as error:
+        return f"FINDING {error} under {json.dumps(schema)}"
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{last.filename.split('/')[-1]}:{last.lineno}"
+        return f"FINDING {type(error).__name__}: {str(error)[:200]} ({place}) under {json.dumps(schema)}"
+
+
+def _tried(schema: Any, judge: Any, texts: Texts, pick: random.Random) -> str:
+    try:
+        compiled = compile_json_schema(schema, byte_vocabulary(), options=COMPACT)
+        free = compile_json_schema(schema, byte_vocabulary(), options=FREE)
+    except Unsatisfiable:
+        if texts.whole:
+            raise Finding(f"refused, but {sorted(texts.whole, key=len)[0]!r} is valid") from None
+        return "unsatisfiable"
+    except GrammarError as error:
+        return type(error).__name__
+    if not texts.whole:
+        raise Finding("compiled, but nothing is valid")
+    for _ in range(6):
+        follow(compiled, texts, pick)
+    for _ in range(6):
+        wander(free, judge, pick)
+    return "compiled"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--case", type=int, help="a seed, run once")
+    asked = parser.parse_args()
+    if asked.case is not None:
+        print(case(asked.case))
+        return
+    counts: Counter[str] = Counter()
+    ends, seed = time.monotonic() + 60 * asked.minutes, asked.seed
+    while time.monotonic() < ends:
+        outcome = case(seed)
+        counts[outcome.split(" ")[0]] += 1
+        if outcome.startswith("FINDING"):
+            print(f"{seed} {outcome}", flush=True)
+        seed += 1
+    print(json.dumps(dict(sorted(counts.items()))))
+
+
+if __name__ == "__main__":
+    main()
