@@ -1,4 +1,4 @@
-"""Rails and the hold-back window: what must not be said is found while it is being said, and never leaves."""
+"""Rails, and the hold-back window, which keeps streamed text back until every rail has cleared it."""
 
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sluicegate.safety.window.continuation import LEAD
     from sluicegate.safety.window.holdback import HoldbackWindow, UnchangedWindow
     from sluicegate.safety.window.json_position import JsonPosition, decoded_escape
-    from sluicegate.safety.window.json_window import JsonWindow, Place, Redactor, replace_in_strings
+    from sluicegate.safety.window.json_window import JsonLocation, JsonWindow, Redactor, replace_in_strings
     from sluicegate.safety.window.redactable import redactor_for, schemas_at
     from sluicegate.safety.window.released import Redaction, Released
     from sluicegate.safety.window.verdict_check import CheckedSession, check_verdict
@@ -38,6 +38,7 @@ __all__ = [
     "GuardAnswerJudge",
     "GuardOutput",
     "HoldbackWindow",
+    "JsonLocation",
     "JsonPosition",
     "JsonWindow",
     "JudgeRail",
@@ -47,7 +48,6 @@ __all__ = [
     "MatchRail",
     "MatchScreen",
     "MatchSession",
-    "Place",
     "ProbeAnswerJudge",
     "Pseudonyms",
     "RailPolicy",
@@ -96,7 +96,7 @@ __getattr__ = lazily(
         "MatchRail": "rails.match_rails",
         "MatchScreen": "rails.match_rails",
         "MatchSession": "rails.match_rails",
-        "Place": "window.json_window",
+        "JsonLocation": "window.json_window",
         "MatchPolicy": "rails.match_rails",
         "Pseudonyms": "rails.pseudonyms",
         "RailPolicy": "rail_policy",

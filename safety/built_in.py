@@ -9,11 +9,11 @@ from sluicegate.safety.rails.match_rails import MatchScreen
 from sluicegate.safety.rails.pseudonyms import Pseudonyms
 
 BuiltIn = MatchScreen | Pseudonyms | DetectionScreen
-"""They read every text of a request and wait for nothing."""
+"""Input rails that read every text of a request and never suspend."""
 
 
 def reads_borders(rail: object) -> TypeGuard[MatchScreen]:
-    """Return whether `rail` can look for what several texts make together."""
+    """Return whether `rail` can search across the borders between texts."""
     return type(rail) is MatchScreen
 
 

@@ -12,7 +12,7 @@ from sluicegate.plugins.settings import check_names, read_both
 from sluicegate.safety.matching.automaton import Automaton
 from sluicegate.safety.provenance.rail import ProvenanceRail
 from sluicegate.safety.rails.match_rails import MatchPolicy, MatchRail, MatchScreen
-from sluicegate.safety.rails.pseudonyms import Pseudonyms, Terms
+from sluicegate.safety.rails.pseudonyms import PseudonymPolicy, Pseudonyms
 from sluicegate.safety.rules import credentials, pii
 from sluicegate.safety.rules.blocklist import compile_phrases
 from sluicegate.safety.rules.patterns import compile_patterns
@@ -60,7 +60,7 @@ def pseudonyms(own: PseudonymSettings) -> Pseudonyms:
         raise ConfigurationError(
             "[stages.screen.pseudonyms] secret must be hexadecimal; `openssl rand -hex 32` makes one"
         ) from error
-    terms = Terms(secret, frozenset(own.roles), own.scope, own.restore)
+    terms = PseudonymPolicy(secret, frozenset(own.roles), own.scope, own.restore)
     return Pseudonyms("pseudonyms", _pii(own), terms)
 
 

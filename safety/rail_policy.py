@@ -18,21 +18,21 @@ class RailPolicy:
     """The policy of one rail. Score limits apply where the rail gives a score."""
 
     mode: Mode = "enforce"
-    """`shadow`: it decides, which is told, and nothing is done about it."""
+    """`shadow`: its verdicts are recorded and have no effect."""
     failure_mode: Literal["closed", "open"] = "closed"
-    """What the rail's failure means: requests are refused, or (`open`) it is passed over."""
+    """What the rail's failure means: the request is refused (`closed`), or goes on without the rail (`open`)."""
     budget_s: Positive | None = None
-    """For one call: an input rail's whole judgement, an output rail's look at one piece; none = no limit."""
+    """Time of one call: an input rail's whole judgement, an output rail's reading of one piece; none = no limit."""
     escalate: Positive | None = None
-    """Score from which a person is asked, in place of what the rail made of it; above 1 = never."""
+    """Score from which a person is asked, in place of the rail's own action; above 1 = never."""
     block: Positive | None = None
-    """Score from which the request is refused, in place of what the rail made of it; above 1 = never."""
+    """Score from which the request is refused, in place of the rail's own action; above 1 = never."""
     on_block: Literal["block", "escalate"] = "block"
-    """What becomes of a block; `escalate`: a person decides."""
+    """What a block does; `escalate`: a person decides."""
     failures_to_open: Count = 5
-    """Failures in a row that take the rail out of the way."""
+    """Failures in a row that open the rail's circuit breaker: the rail is no longer asked."""
     pause_s: Positive = 10.0
-    """How long it stays so; `closed`, all requests are refused meanwhile."""
+    """How long the breaker stays open; with `closed`, all requests are refused meanwhile."""
 
     def __post_init__(self) -> None:
         if self.escalate is not None and self.block is not None and self.escalate > self.block:
@@ -67,8 +67,8 @@ PLAIN = RailPolicy()
 @frozen_when_checked
 @dataclass(frozen=True, slots=True)
 class WindowLimits:
-    """`max_hold`: characters held before the stream is blocked. `rail_policies` by the rails' names; a rail without
-    one is enforced, has no limit of time and fails closed."""
+    """Limits of a hold-back window. `max_hold`: characters held before the stream is blocked. `rail_policies`: by the
+    rails' names; a rail without one is enforced, has no time limit and fails closed."""
 
     max_hold: int = MAX_HOLD
     rail_policies: Mapping[str, RailPolicy] = field(default_factory=dict)

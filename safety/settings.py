@@ -1,4 +1,4 @@
-"""What an operator may set of rails, and the defaults."""
+"""Define the settings of rails and their defaults."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ TEXT_ARGUMENTS = (
 
 @dataclass(frozen=True, slots=True)
 class RuleSettings:
-    """What to do about a match; every stage of rules has these."""
+    """The action on a match; every stage of rules has these."""
 
     action: Action = "redact"
-    """What is done about a match."""
+    """The action on a match."""
     actions: Mapping[str, Action] = field(default_factory=dict)
-    """The same by label."""
+    """Other actions by label."""
     replacement: str = "[REDACTED]"
     """`{label}` stands for the label."""
 
@@ -31,33 +31,33 @@ class RuleSettings:
 @dataclass(frozen=True, slots=True)
 class OutputSettings(RuleSettings):
     channels: tuple[JudgedChannel, ...] = CHANNELS
-    """Parts of an answer that are looked at."""
+    """Parts of an answer that are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputSettings(RuleSettings):
     roles: tuple[Role, ...] = ROLES
-    """Whose messages are looked at."""
+    """Whose messages are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class PhraseSettings:
     phrases: tuple[str, ...] = ()
-    """What is looked for, whatever its case."""
+    """Phrases to find, whatever their case."""
     path: str = ""
-    """A file with more of them: UTF-8, one a line, `#` begins a comment line."""
+    """A file with more phrases: UTF-8, one a line, `#` begins a comment line."""
     word_borders: bool = True
-    """Only as whole words: `ass` is not found in `class`."""
+    """Find whole words only: `ass` is not found in `class`."""
     evasions: bool = True
-    """Also with look-alike letters, and with signs between the letters."""
+    """Find phrases with look-alike letters and with signs between the letters, too."""
     label: str = "blocklist"
-    """What a match is called in verdicts."""
+    """The name of a match in verdicts."""
 
 
 @dataclass(frozen=True, slots=True)
 class PatternSettings:
     patterns: Mapping[str, str] = field(default_factory=dict)
-    """By label."""
+    """Regular expressions by label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +74,20 @@ class SecretSettings:
 
 @dataclass(frozen=True, slots=True)
 class ProvenanceSettings:
-    """Names of tools may hold `*`."""
+    """Settings of `provenance`. Names of tools may hold `*`."""
 
     action: Literal["block", "escalate"] = "block"
-    """What is done about a call whose target came from an untrusted text."""
+    """The action on a call whose target came from an untrusted text."""
     trusted_tools: tuple[str, ...] = ()
-    """Whose results count as the user's own words."""
+    """Tools whose results count as the user's own words."""
     exempt: tuple[str, ...] = ()
-    """Tools that may be called with anything."""
+    """Tools that may be called with any target."""
     arguments: tuple[str, ...] = ()
-    """Words of arguments' names that say where something goes, besides those that are known."""
+    """More words that mark an argument as a target when they occur in its name."""
     harmless_arguments: tuple[str, ...] = TEXT_ARGUMENTS
-    """Names of arguments that hold texts, whatever their shape."""
+    """Names of arguments that are never targets, whatever their value looks like."""
     document_names: tuple[str, ...] = ("document",)
-    """Names of messages that hold documents."""
+    """Values of a message's `name` that mark it as a document."""
     document_tags: tuple[str, ...] = ("document", "context", "untrusted")
     """Tags around documents in messages."""
 
@@ -97,10 +97,10 @@ class PseudonymSettings:
     types: tuple[str, ...] | None = None
     """Kinds of personal data that get pseudonyms; none = all."""
     roles: tuple[Role, ...] = ROLES
-    """Whose messages are looked at."""
+    """Whose messages are read."""
     secret: str = field(default="", repr=False)
-    """Hexadecimal; none = another one with each start."""
+    """Key of the digests, in hexadecimal; none = a new one at each start."""
     scope: str = "pii"
-    """What a key needs among its scopes to see the real values again."""
+    """The scope with which a key sees the real values in answers."""
     restore: Literal["scope", "always", "never"] = "scope"
-    """Who gets real values in answers: keys with the scope, all, nobody."""
+    """Who sees real values in answers: keys with the scope, all, or nobody."""

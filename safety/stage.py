@@ -1,4 +1,4 @@
-"""The door of this package: what it adds to the slots `screen` and `moderate`."""
+"""Register this package's stages of the slots `screen` and `moderate`."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class ActiveJudge:
     rail_policy: RailPolicy
     budget_s: float
     reads_states: bool = False
-    """Whether it judges by the model's states, which it receives through `look`."""
+    """Whether it judges by the model's states, which it receives through `add_log_odds`."""
     is_ours: bool = False
     """Whether it obeys its cancellation, so that it needs no task of its own to contain it."""
     clear_to: int = 0
@@ -53,10 +53,10 @@ class ActiveJudge:
     seconds: float = 0.0
     scores: dict[str, float] = field(default_factory=dict)
 
-    def look(self, size: int, probed: Sequence[Mapping[str, float]]) -> None:
+    def add_log_odds(self, size: int, probed: Sequence[Mapping[str, float]]) -> None:
         """Pass the probe scores of the next `size` characters to the judge, before it is asked about them."""
         if self.reads_states and isinstance(self.session, JudgeSession):
-            self.session.look(size, probed)
+            self.session.add_log_odds(size, probed)
 
     async def ask(self, text: str | None, fed: int) -> Verdict:
         """Ask the judge about the next `text`; None means that the text is whole. `fed` counts the characters so far.
@@ -178,7 +178,7 @@ class JudgedText:
         read = piece.text if self.spelling is None else self.spelling.feed(piece.text)
         steps: list[Step] = []
         for judge in self._counting if read else ():
-            judge.look(len(read), piece.probed)
+            judge.add_log_odds(len(read), piece.probed)
         for part in self._parts(read):
             self._fed += len(part)
             steps += await self._ask_all(part)

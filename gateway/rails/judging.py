@@ -174,7 +174,7 @@ class Judging:
         return JudgedText(index, channel, call, acting, self._limits.max_hold, spelling)
 
     def _judge(self, name: str, rail: JudgingRail, channel: Channel) -> ActiveJudge | None:
-        """Open a judge for one text. Return None for a channel that the rail does not look at."""
+        """Open a judge for one text. Return None for a channel that the rail does not read."""
         declared, shown = properties_of(rail), read_as(channel)
         if declared is not None and shown not in declared.channels:
             return None
@@ -230,10 +230,10 @@ async def _watched(shadow: _Shadow) -> list[Released]:
     try:
         while (shown := await shadow.texts.get()) is not None:
             text, probed = shown
-            if judge.reads_states and not probed:  # a kept answer, or another model's: there is nothing to look at
+            if judge.reads_states and not probed:  # a kept answer, or another model's: there is nothing to judge
                 return found
             read = text if shadow.spelling is None else shadow.spelling.feed(text)
-            judge.look(len(read), probed)
+            judge.add_log_odds(len(read), probed)
             for at in range(0, len(read), PART):
                 fed += len(read[at : at + PART])
                 found += _would(judge, await judge.ask(read[at : at + PART], fed))

@@ -1,7 +1,7 @@
-"""Judge by a cheap judge first, and ask an expensive one only where the first raises an alarm: one policy, one rail.
+"""Ask a cheap judge first, and an expensive one only where the first raises an alarm: one policy, one rail.
 
-A unit below the first judge's alarm score gets the first judge's scores; above it the second alone decides. The second
-reads all units: those it was not asked about are passed with the next one it is.
+A unit below the first judge's alarm score passes without scores; at or above it the second judge alone decides. The
+second judge reads every unit: those it was not asked about are sent along with the next one that it is asked about.
 
 Not covered: units for which the first raises no alarm. The pair finds at most what the first finds at its alarm score.
 """
@@ -13,11 +13,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sluicegate.plugins import Caller, Channel, Lifecycle, Request, StatsReporter
-from sluicegate.safety.judging.session import TOKEN, AnswerJudge, Assessment, JudgedReading, Probed, StateReading
+from sluicegate.safety.judging.session import (
+    TOKEN_SUFFIX,
+    AnswerJudge,
+    Assessment,
+    JudgedReading,
+    StateReading,
+    TokenLogOdds,
+)
 
 
 class CascadeJudge:
-    """`rings`: the score of the first judge from which the second is asked. Shared by requests."""
+    """Two judges in a row. `rings`: the score of the first judge from which the second is asked. Shared by requests."""
 
     def __init__(self, first: AnswerJudge, rings: float, second: AnswerJudge) -> None:
         self.first, self.second = first, second
@@ -50,7 +57,7 @@ class CascadeJudge:
 
 @dataclass(slots=True)
 class CascadeReading:
-    """Mutable, for one text."""
+    """The state of both judges for one text. Mutable."""
 
     first: JudgedReading
     rings: float
@@ -58,21 +65,21 @@ class CascadeReading:
     counts: dict[str, float]
     _unread: list[str] = field(default_factory=list)
 
-    def look(self, size: int, probed: Probed) -> None:
+    def add_log_odds(self, size: int, probed: TokenLogOdds) -> None:
         if isinstance(self.first, StateReading):
-            self.first.look(size, probed)
+            self.first.add_log_odds(size, probed)
 
-    def so_far(self, end: int) -> Assessment:
-        """Return no scores: single tokens stop nothing, since the second judge decides about whole units."""
+    def score_open_unit(self, end: int) -> Assessment:
+        """Return no scores: no single token stops an answer, since the second judge decides about whole units."""
         return Assessment()
 
     async def judge(self, unit: str) -> Assessment:
         found = await self.first.judge(unit)
         self.counts["units_total"] += 1
         self._unread.append(unit)
-        worst = max((score for name, score in found.scores.items() if not name.endswith(TOKEN)), default=0.0)
+        worst = max((score for name, score in found.scores.items() if not name.endswith(TOKEN_SUFFIX)), default=0.0)
         if any(math.isnan(score) for score in found.scores.values()):
-            raise ValueError("the first judge found no number")
+            raise ValueError("the first judge's score is not a number")
         if worst < self.rings:
             return Assessment()
         self.counts["asked_total"] += 1

@@ -1,8 +1,8 @@
-"""Judge an answer by a guard model that this gateway serves: each unit in its conversation, behind all units before.
+"""Judge an answer by a guard model that this gateway serves: each unit after the conversation and all earlier units.
 
 A judgement asks the model to read `head + conversation + answer so far + tail`. The answer so far is tokenised unit by
-unit and only ever grows at its end, so the engine finds the blocks of the judgement before in its prefix cache and
-reads the new unit and the tail alone: an answer of n tokens costs O(n), not O(n^2).
+unit and grows only at its end, so the engine finds the blocks of the previous judgement in its prefix cache and reads
+only the new unit and the tail: an answer of n tokens costs O(n), not O(n^2).
 
 Not covered: conversations longer than `context_chars` (their beginning is left out). Guards with heads that judge every
 token are asked by `judging/token_guard.py`.
@@ -19,15 +19,15 @@ from sluicegate.plugins import Caller, Channel, Request
 from sluicegate.safety.detection.guards import GuardAnswer, GuardFormat, Turn, defused
 from sluicegate.safety.judging.session import Assessment, JudgedReading
 
-MARK = "\u2603judged\u2603"
-"""Stands for the judged text where a checkpoint's own template is rendered."""
-TOP = 20
-"""Likeliest next tokens among which the two words of a choice are looked for."""
+ANSWER_MARK = "\u2603judged\u2603"
+"""Placeholder for the judged text when a checkpoint's own chat template is rendered."""
+TOP_LOGPROBS = 20
+"""Number of likeliest next tokens among which the two words of a choice are searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuardOutput:
-    """The guard's text. `top`: logprobs of the likeliest first tokens, by id."""
+    """The guard's answer. `top`: (token id, logprob) of its likeliest first tokens."""
 
     text: str
     top: Sequence[tuple[int, float]] = ()
@@ -47,7 +47,7 @@ class GuardModelAccess(Protocol):
 
 
 class GuardAnswerJudge:
-    """`model`: the name of a served model. Shared by requests."""
+    """Asks a served guard model about each unit. `model`: its name. Shared by requests."""
 
     def __init__(
         self, model: str, form: GuardFormat, policy: str = "", context_chars: int = 8_000, max_new_tokens: int = 48
@@ -77,7 +77,7 @@ class GuardAnswerJudge:
     async def ask(self, access: GuardModelAccess, token_ids: tuple[int, ...], caller: Caller) -> Assessment:
         """Ask the guard about the prompt `token_ids`. Raises `ValueError` for an answer that cannot be read."""
         choice = self._form.choice
-        most, top = (self._max_new_tokens, None) if choice is None else (1, TOP)
+        most, top = (self._max_new_tokens, None) if choice is None else (1, TOP_LOGPROBS)
         said = await access.answer(token_ids, most, top, caller)
         self._counts["judgements_total"] += 1
         self._counts["prompt_tokens_total"] += said.prompt_tokens
@@ -91,10 +91,10 @@ class GuardAnswerJudge:
         text exactly once and the policy is the default."""
         safe = [(role, defused(text, tokenizer.all_special_tokens)) for role, text in history]
         if tokenizer.chat_template and not self._policy:
-            messages = [{"role": role, "content": text} for role, text in [*safe, ("assistant", MARK)]]
+            messages = [{"role": role, "content": text} for role, text in [*safe, ("assistant", ANSWER_MARK)]]
             rendered = str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
-            before, mark, behind = rendered.partition(MARK)
-            if mark and MARK not in behind:
+            before, mark, behind = rendered.partition(ANSWER_MARK)
+            if mark and ANSWER_MARK not in behind:
                 return before, behind
         return self._form.around(safe, "assistant", self._policy)
 
@@ -120,7 +120,7 @@ class _GuardReading:
 
 
 def conversation(request: Request, most_chars: int) -> list[Turn]:
-    """Return the messages that led to the answer, in the guard's roles: their newest `most_chars` characters."""
+    """Return the newest `most_chars` characters of the messages before the answer, in the guard's roles."""
     turns: list[Turn] = []
     left = most_chars
     for message in reversed(request.messages):

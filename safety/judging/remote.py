@@ -1,10 +1,10 @@
-"""Judge an answer by a guard behind an address: an OpenAI-compatible chat, or `/v1/moderations`.
+"""Judge an answer by a guard on another server: an OpenAI-compatible chat API, or `/v1/moderations`.
 
-A chat gets the conversation with the answer so far as its last message, and the server's own template asks the guard.
-`/v1/moderations` gets the unit with what came before it. Whatever is no verdict raises: another status, a redirect, an
-answer too long, no JSON, no score. One connection pool for all requests; each waits for its own answer alone.
+A chat API gets the conversation with the answer so far as its last message; the server applies the guard's template.
+`/v1/moderations` gets the unit with the text before it. Anything but a verdict raises: another status, a redirect, a
+response too long, no JSON, no score. All requests share one connection pool.
 
-Not covered: a name made to resolve to another address, and batching of judgements.
+Not covered: DNS rebinding, and batching of judgements.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sluicegate.safety.judging.guard_reading import assessment, conversation
 from sluicegate.safety.judging.session import Assessment, JudgedReading
 
 MOST_BYTES = 1024 * 1024
-"""Of an answer."""
+"""Maximum size of a response."""
 MOST_CATEGORIES = 1_000
 
 
@@ -44,7 +44,7 @@ class GuardService:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=self._max_connections),
             headers={**headers, "content-type": "application/json", "accept-encoding": "identity"},
-            timeout=aiohttp.ClientTimeout(None),  # the budget of a judgement holds
+            timeout=aiohttp.ClientTimeout(None),  # the rail's time budget applies instead
             trust_env=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,

@@ -1,7 +1,7 @@
-"""An output rail around a judge: cuts each text into units, has them judged, and turns scores into verdicts.
+"""Wrap a judge in an output rail: cut each text into units, have them judged, and turn scores into verdicts.
 
-Held is the unit being written or judged, until its judge has answered; the cost is one judgement per unit. If a judge
-raises or is late, nothing of the unit is released.
+A unit is held until its judge has answered, at the cost of one judgement per unit. If a judge raises or is late,
+nothing of the unit is released.
 
 Not covered: text that becomes harmful only by later text; it has been released by then.
 """
@@ -33,10 +33,10 @@ class Assessment:
     scores: Mapping[str, float] = field(default_factory=dict)
 
 
-TOKEN = "/token"
-"""Ends the category of a score that is a token's, and no unit's."""
-Probed = Sequence[Mapping[str, float]]
-"""What probes say of tokens: log-odds by label, of each."""
+TOKEN_SUFFIX = "/token"
+"""Ends the category of a token's score; a unit's category lacks it."""
+TokenLogOdds = Sequence[Mapping[str, float]]
+"""For each token, the probes' log-odds by label."""
 
 
 class JudgedReading(Protocol):
@@ -50,10 +50,10 @@ class JudgedReading(Protocol):
 class StateReading(Protocol):
     """A `JudgedReading` that uses the model's states. It gets the probes' scores of a text before the text."""
 
-    def look(self, size: int, probed: Probed) -> None:
+    def add_log_odds(self, size: int, probed: TokenLogOdds) -> None:
         """Record the probes' scores for the next `size` characters; empty = no probe has scored them."""
 
-    def so_far(self, end: int) -> Assessment:
+    def score_open_unit(self, end: int) -> Assessment:
         """Return the scores of the unit being written, up to character `end` of the text."""
 
 
@@ -87,7 +87,8 @@ class JudgingPolicy:
     least: int = 60
     most: int = 400
     tokens: ScoreLimits | None = None
-    """Of categories that end in `TOKEN`, unless `categories` has them. The policy of a request does not move these."""
+    """Limits of categories that end in `TOKEN_SUFFIX`, unless `categories` has them. A request's policy does not change
+    these."""
 
     def worst(self, assessment: Assessment, terms: JudgingTerms) -> tuple[str, str]:
         """Return the worst action and the category that caused it, the highest score among equals."""
@@ -95,24 +96,24 @@ class JudgingPolicy:
         for category, score in assessment.scores.items():
             limits = self._limits(category, terms)
             action = limits.action(score)
-            if (_GRAVITY[action], score) > (_GRAVITY[found[0]], found[2]):
+            if (_SEVERITY[action], score) > (_SEVERITY[found[0]], found[2]):
                 found = (action, category, score)
         return found[0], found[1]
 
     def _limits(self, category: str, terms: JudgingTerms) -> ScoreLimits:
-        if category.endswith(TOKEN) and self.tokens is not None:
+        if category.endswith(TOKEN_SUFFIX) and self.tokens is not None:
             return self.categories.get(category, self.tokens)
         return self._under(terms, self.categories.get(category, self.limits))
 
     def _under(self, terms: JudgingTerms, own: ScoreLimits) -> ScoreLimits:
-        """Return the limits under the policy of a request, which holds for every category, where it says something."""
+        """Return the limits, replaced by those that the policy of a request sets for every category."""
         if terms.escalate is None and terms.block is None:
             return own
         escalate = own.escalate if terms.escalate is None else terms.escalate
         return ScoreLimits(escalate, own.block if terms.block is None else terms.block)
 
 
-_GRAVITY = {"pass": 0, "escalate": 1, "block": 2}
+_SEVERITY = {"pass": 0, "escalate": 1, "block": 2}
 
 
 class JudgeSession:
@@ -120,7 +121,8 @@ class JudgeSession:
 
     def __init__(self, reading: JudgedReading, policy: JudgingPolicy, terms: JudgingTerms) -> None:
         self._reading = reading
-        self._looks = reading if isinstance(reading, StateReading) else None  # asked once: it takes as long as a look
+        # Checked once: a runtime check of a Protocol is slow.
+        self._state_reading = reading if isinstance(reading, StateReading) else None
         self._policy = policy
         self._terms = terms
         self._units = UnitCutter(policy.least, policy.most)
@@ -128,10 +130,10 @@ class JudgeSession:
         self._fed = 0
         self._blocked: str | None = None
 
-    def look(self, size: int, probed: Probed) -> None:
+    def add_log_odds(self, size: int, probed: TokenLogOdds) -> None:
         """Record the probes' scores for the next `size` characters, before these are fed."""
-        if self._looks is not None:
-            self._looks.look(size, probed)
+        if self._state_reading is not None:
+            self._state_reading.add_log_odds(size, probed)
 
     async def feed(self, text: str) -> Verdict:
         self._fed += len(text)
@@ -156,14 +158,14 @@ class JudgeSession:
             if action == "escalate" and asked is None:
                 asked = category, unit.start
             self._clear_to = unit.end
-        if self._blocked is None and self._looks is not None:
-            self._judge_open(self._looks, scores)
+        if self._blocked is None and self._state_reading is not None:
+            self._judge_open(self._state_reading, scores)
         reason, at = asked or (None, None)
         return Verdict(self._clear_to, (), self._blocked, reason, at, tuple(scores.items()))
 
     def _judge_open(self, reading: StateReading, scores: dict[str, float]) -> None:
         """Block at once if the unit being written is already bad."""
-        assessment = reading.so_far(self._fed)
+        assessment = reading.score_open_unit(self._fed)
         _check(assessment)
         action, category = self._policy.worst(assessment, self._terms)
         if action == "block":
@@ -173,8 +175,8 @@ class JudgeSession:
 
 def _check(assessment: Assessment) -> None:
     for category, score in assessment.scores.items():
-        if not 0.0 <= score <= 1.0:  # also what is not a number
-            raise ValueError(f"the score of {category!r} is no number from 0 to 1")
+        if not 0.0 <= score <= 1.0:  # refuses NaN, too
+            raise ValueError(f"the score of {category!r} is not a number from 0 to 1")
 
 
 @runtime_checkable
@@ -208,8 +210,7 @@ class JudgeRail:
 
     @property
     def reads_states(self) -> bool:
-        """Return whether its judge needs the model's states, and so can judge only answers being generated, not
-        texts."""
+        """Return whether the judge needs the model's states; it can then judge only answers as they are generated."""
         return bool(getattr(self.judge, "reads_states", False))
 
     async def start(self) -> None:
@@ -225,7 +226,7 @@ class JudgeRail:
 
     def follow(self, request: Request, caller: Caller, channel: Channel, terms: JudgingTerms) -> AwaitedSession:
         if channel not in self.properties.channels:
-            return _Unread()
+            return _PassSession()
         if isinstance(self.judge, TextJudge):
             return self.judge.begin(request, caller, channel, terms, self.policy)
         return JudgeSession(self.judge.read(request, caller, channel, terms.lead), self.policy, terms)
@@ -234,7 +235,7 @@ class JudgeRail:
         return ImmediateSession(self.follow(request, caller, channel, JudgingTerms()))
 
 
-class _Unread:
+class _PassSession:
     """The session of a channel that the rail does not judge: releases everything."""
 
     def __init__(self) -> None:

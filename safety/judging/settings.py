@@ -13,7 +13,7 @@ from sluicegate.safety.detection.settings import WEIGHTS, GuardForm
 
 ServiceForm = Literal["moderations", "llama_guard", "qwen3_guard", "shield_gemma", "granite_guardian"]
 NEVER = 2.0
-"""As a limit of scores."""
+"""A score limit that no score reaches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +21,9 @@ class CategoryLimits:
     """Limits of one category, in place of the rail's."""
 
     escalate: Positive | None = None
-    """From which a person is asked; none = the rail's."""
+    """Score from which a person is asked; none = the rail's limit."""
     block: Positive | None = None
-    """From which the answer is stopped; none = the rail's."""
+    """Score from which the answer is stopped; none = the rail's limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class JudgingSettings(ScoringSettings):
     """Settings of judges of sentences."""
 
     unit_chars: Count = 120
-    """A unit ends with the first sentence that makes it so long."""
+    """A unit ends with the first sentence after so many characters."""
     longest_unit: Count = 500
-    """Characters after which a unit ends anyway; so many may be held."""
+    """Maximum characters of a unit, and so of the text that is held."""
 
     def __post_init__(self) -> None:
         ScoringSettings.__post_init__(self)

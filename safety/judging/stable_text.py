@@ -1,12 +1,12 @@
 """Cut a text that is still being written into parts whose tokens no longer change, for guards that judge tokens.
 
-A tokenizer splits a text into words first, and tokens never reach over the end of a word. So a word is stable once the
-next one has begun. The cut is looked for after every character: where it falls depends on the text alone, never on how
-it came in pieces. White space is decided about once it has ended, since line breaks are joined to what is before
-them; a character that would be composed with the one before it (NFC) belongs to its word.
+A tokenizer splits a text into words first, and no token crosses the end of a word. So a word is stable once the next
+one has begun. A cut is searched for after every character, so where it falls depends on the text alone, never on how it
+came in pieces. A run of white space is cut only once it has ended, since line breaks join what is before them; a
+character that NFC composes with the one before it belongs to the same word.
 
-Not covered: words of more than `LONGEST` characters, and tokenizers that see no words or look back: their parts may be
-tokenised in another way than the whole would be. They are the same parts in every cut.
+Not covered: words of more than `LONGEST` characters, and tokenizers that do not split into words or that look back:
+their parts may be tokenised differently from the whole text. They are the same parts however the text came in pieces.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 from unicodedata import combining, normalize
 
 LONGEST = 64
-"""Characters of a part, and so most that wait for the end of a word."""
+"""Maximum characters of a part, and so of the text that waits for the end of a word."""
 Words = Callable[[str], list[int]]
-"""Where the words of a text begin, the first at 0."""
+"""Maps a text to the offsets at which its words begin, the first at 0."""
 
 
 class StableCutter:
@@ -75,13 +75,13 @@ def words_of(tokenizer: Any) -> Words:
 
 
 def _in_text(text: str, composed: str, begins: Sequence[int], compose: Callable[[str], str]) -> list[int]:
-    """Return the places of `text` that become the places `begins` of what is `composed` of it, where there are such."""
+    """Map the offsets `begins` in `composed` back to offsets in `text`; those without a counterpart are left out."""
     become = {compose(text[:at]): at for at in range(len(text) + 1)}  # the longest of each, with all its marks
     return [become[composed[:begin]] for begin in begins if composed[:begin] in become]
 
 
 def _by_space(text: str) -> list[int]:
-    """Return the begin of each part. White space belongs to the word after it."""
+    """Return the offset at which each part begins. White space belongs to the word after it."""
     return [0, *(at for at in range(1, len(text)) if text[at].isspace() and not text[at - 1].isspace())]
 
 

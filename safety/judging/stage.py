@@ -1,4 +1,4 @@
-"""The door of judging: stages of slot `moderate` that judge what comes out."""
+"""Register the stages of slot `moderate` that judge answers."""
 
 from __future__ import annotations
 

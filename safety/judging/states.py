@@ -1,8 +1,8 @@
-"""Judge an answer by the probes' scores of the model's own states, per sentence and per token.
+"""Judge an answer by probes on the answering model's hidden states, per sentence and per token.
 
 The engine applies the probes in the pass that generates the answer (`engine/probes`); here their log-odds become
-scores. A unit's score is the mean over its tokens. A token's is the mean over the last few tokens, under its own limit
-and category (`LABEL/token`), so that a plainly bad answer need not wait for the end of a sentence.
+scores. A unit's score is the mean over its tokens. A token's score is the mean over the last few tokens, with a limit
+and a category of its own (`LABEL/token`), so that a plainly bad answer is stopped before its sentence ends.
 
 Not covered: text without states. An answer from the cache, or from a model without probes, gets no judgement and is not
 released.
@@ -16,16 +16,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sluicegate.plugins import Caller, Channel, Request
-from sluicegate.safety.judging.session import TOKEN, Assessment, JudgedReading, Probed
+from sluicegate.safety.judging.session import TOKEN_SUFFIX, Assessment, JudgedReading, TokenLogOdds
 
 
 def token_category(label: str) -> str:
-    return f"{label}{TOKEN}"
+    return f"{label}{TOKEN_SUFFIX}"
 
 
 class ProbeAnswerJudge:
-    """`labels`: the probes to use; empty = all of the model's. `window`: tokens averaged for a token's score. Shared by
-    requests."""
+    """Turns the probes' log-odds into scores. `labels`: the probes to use; empty = all of the model's. `window`: tokens
+    averaged for a token's score. Shared by requests."""
 
     reads_states = True
 
@@ -42,17 +42,17 @@ class ProbeAnswerJudge:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _ScoredSpan:
     """Characters [start, end) of the text, with the log-odds of each of their tokens, and the worst window score by
     label."""
 
     start: int
     end: int
-    odds: Probed
+    odds: TokenLogOdds
     worst: Mapping[str, float]
 
-    def within(self, start: int, end: int) -> Probed:
-        """Return the log-odds of tokens whose middle lies in characters [start, end), taking all tokens as equally
+    def within(self, start: int, end: int) -> TokenLogOdds:
+        """Return the log-odds of the tokens whose middle lies in characters [start, end), as if all tokens were equally
         long."""
         each = (self.end - self.start) / max(1, len(self.odds))
         return [one for at, one in enumerate(self.odds) if start <= self.start + each * (at + 0.5) < end]
@@ -60,21 +60,21 @@ class _Seen:
 
 @dataclass(slots=True)
 class ProbedText:
-    """Mutable, for one text. Call `look` before judging the units it covers."""
+    """Mutable, for one text. Call `add_log_odds` before judging the units it covers."""
 
     labels: tuple[str, ...]
     window: int
     counts: dict[str, float]
-    _parts: deque[_Seen] = field(default_factory=deque)
+    _parts: deque[_ScoredSpan] = field(default_factory=deque)
     _recent: dict[str, deque[float]] = field(default_factory=dict)
-    _told: int = 0
+    _scored: int = 0
     _judged: int = 0
     _open: dict[str, float] = field(default_factory=dict)
-    """The worst scores of the first `_counted` parts, up to character `_open_to`: asked for at every token."""
+    """The worst scores of the first `_counted` parts, up to character `_open_to`; kept because every token asks."""
     _counted: int = 0
     _open_to: int = 0
 
-    def look(self, size: int, probed: Probed) -> None:
+    def add_log_odds(self, size: int, probed: TokenLogOdds) -> None:
         """Record the probes' log-odds for the next `size` characters."""
         chosen = [{label: one[label] for label in self.labels or one if label in one} for one in probed]
         worst: dict[str, float] = {}
@@ -85,10 +85,10 @@ class ProbedText:
                 score = probability(sum(recent) / len(recent))
                 worst[label] = score if math.isnan(score) else max(worst.get(label, 0.0), score)
         self.counts["tokens_total"] += len(chosen)
-        self._parts.append(_Seen(self._told, self._told + size, tuple(chosen), worst))
-        self._told += size
+        self._parts.append(_ScoredSpan(self._scored, self._scored + size, tuple(chosen), worst))
+        self._scored += size
 
-    def so_far(self, end: int) -> Assessment:
+    def score_open_unit(self, end: int) -> Assessment:
         """Return the token scores of the unit being written, up to character `end`."""
         if end < self._open_to:
             self._begin_unit()
@@ -114,7 +114,7 @@ class ProbedText:
         covering = [part for part in self._parts if part.start < end and part.end > self._judged]
         if unit and (not covering or covering[-1].end < end or not all(part.odds for part in covering)):
             raise ValueError("no probe has looked at the states of this text")
-        found = dict(self.so_far(end).scores)
+        found = dict(self.score_open_unit(end).scores)
         tokens = [one for part in covering for one in part.within(self._judged, end)]
         tokens = tokens or [one for part in covering for one in part.odds]
         for label in self.labels or dict.fromkeys(label for one in tokens for label in one):
@@ -131,7 +131,7 @@ class ProbedText:
 
 
 def probability(log_odds: float) -> float:
-    """Return the probability of `log_odds`; NaN stays NaN, which is no verdict."""
+    """Return the probability of `log_odds`; NaN stays NaN, which callers refuse."""
     if math.isnan(log_odds):
         return log_odds
     return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, log_odds))))

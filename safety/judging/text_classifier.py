@@ -1,7 +1,7 @@
-"""Judge an answer by the text classifier that comes with the package: each unit alone, and with what came before it.
+"""Judge an answer by the bundled text classifier: each unit alone, and together with the text before it.
 
-Not covered: the messages that led to the answer. The classifier reads a text as a request for something, so a question
-beside its refusal would count as much as beside its answer.
+Not covered: the messages before the answer. The classifier scores what a text asks for, so a harmful question would
+raise the score of its refusal as much as that of its answer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from sluicegate.safety.judging.session import Assessment, JudgedReading
 
 
 class ClassifierAnswerJudge:
-    """`category`: what is reported. `window`: characters before a unit that are read with it."""
+    """Scores units with the bundled classifier. `category`: the reported category. `window`: characters before a unit
+    that are read with it."""
 
     def __init__(self, score: Callable[[str], Finding], category: str, window: int) -> None:
         self._score = score

@@ -1,12 +1,12 @@
 """Judge an answer token by token with a guard that has heads on tokens (Qwen3Guard-Stream).
 
-The guard reads the conversation once, and its heads for questions judge it. Then it reads the answer in its own tokens,
-each in one pass over one token with all keys and values kept, and its heads for answers judge each of them: an answer
-of n tokens costs n. What is held: the word that is being written, and tokens in a row that ring but are still too few
-to stop the answer. An answer is stopped at the beginning of the word in which the row began.
+The guard reads the conversation once, and its question heads judge it. Then it reads the answer in its own tokens, one
+decode step each over its KV cache, and its answer heads judge every token: an answer of n tokens costs n steps. Held
+back are the word that is being written, and a run of bad tokens that is still too short to stop the answer. An answer
+is stopped at the beginning of the word in which the run began.
 
-Not covered: what the guard no longer sees. An answer longer than its context is read on from its newest quarter, behind
-the same question.
+Not covered: text that left the guard's context. When an answer fills it, the guard goes on with the conversation and
+the newest quarter of its context.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from sluicegate.safety.judging.guard_reading import conversation
 from sluicegate.safety.judging.session import Assessment, JudgingPolicy
 from sluicegate.safety.judging.stable_text import StableCutter, Words, words_of
 
-QUESTION = "question/"
-"""Begins the category of a score that is the question's."""
-SEVERITY: Mapping[str, float] = {"safe": 0.0, "controversial": 0.6, "unsafe": 1.0}
-"""Scores of levels, as the other guards have them."""
+QUESTION_PREFIX = "question/"
+"""Begins the category of a score of the question."""
+LEVEL_SCORES: Mapping[str, float] = {"safe": 0.0, "controversial": 0.6, "unsafe": 1.0}
+"""Scores of the guard's levels, on the scale of the other guards."""
 
 
 class TokenGuardAccess(Protocol):
@@ -39,8 +39,8 @@ class TokenGuardAccess(Protocol):
 
 
 class TokenGuardJudge:
-    """`model`: the name of a served guard; `in_a_row`: consecutive bad tokens that stop an answer. Shared by
-    requests."""
+    """Asks a served guard about every token. `model`: its name; `in_a_row`: consecutive bad tokens that stop an answer.
+    Shared by requests."""
 
     def __init__(
         self, model: str, in_a_row: int = 1, context_chars: int = 8_000, *, judges_question: bool = True
@@ -74,7 +74,7 @@ class TokenGuardJudge:
         text = _GuardedText(self, self._access, caller, opening, reading)
         return TokenGuardSession(text, StableCutter(self.words), policy, terms, self.in_a_row)
 
-    def _opening(self, request: Request, lead: str, room: int) -> _Opening:
+    def _opening(self, request: Request, lead: str, room: int) -> _PromptTokens:
         """Return the tokens before the answer, cut to the newest that fit half of `room`. Raises
         `ContextLengthExceeded`."""
         assert self._access is not None
@@ -91,8 +91,8 @@ class TokenGuardJudge:
 
 
 @dataclass(frozen=True, slots=True)
-class _Opening:
-    """The tokens up to the end of the question (empty without one), and those from there to the answer."""
+class _PromptTokens:
+    """The guard's prompt: tokens up to the end of the question (empty without one), and from there to the answer."""
 
     question: list[int]
     header: list[int]
@@ -101,11 +101,11 @@ class _Opening:
         return len(self.question) + len(self.header)
 
 
-def _opening(tokenizer: Any, history: Sequence[Turn], lead: str) -> _Opening:
-    """Render a conversation in the checkpoint's own template. The token behind the last message of the user ends the
+def _opening(tokenizer: Any, history: Sequence[Turn], lead: str) -> _PromptTokens:
+    """Render a conversation in the checkpoint's own chat template. The token after the user's last message ends the
     question."""
     safe = [(role, defused(text, tokenizer.all_special_tokens)) for role, text in history]
-    answer, question = (f"\u2603{token_hex(16)}\u2603" for _ in range(2))  # nobody can have said these
+    answer, question = (f"\u2603{token_hex(16)}\u2603" for _ in range(2))  # random: no text can contain them
     asks = bool(safe) and safe[-1][0] == "user"
     messages = [{"role": role, "content": text} for role, text in safe]
     if asks:
@@ -114,7 +114,7 @@ def _opening(tokenizer: Any, history: Sequence[Turn], lead: str) -> _Opening:
     before, _, _ = str(tokenizer.apply_chat_template(messages, tokenize=False)).partition(answer)
     asked, mark, behind = before.partition(question)
     header = _ids(tokenizer, (behind if mark else before) + defused(lead, tokenizer.all_special_tokens))
-    return _Opening([*_ids(tokenizer, asked), *header[:1]], header[1:]) if mark else _Opening([], header)
+    return _PromptTokens([*_ids(tokenizer, asked), *header[:1]], header[1:]) if mark else _PromptTokens([], header)
 
 
 def _ids(tokenizer: Any, text: str) -> list[int]:
@@ -129,7 +129,7 @@ class _GuardedText:
         judge: TokenGuardJudge,
         access: TokenGuardAccess,
         caller: Caller,
-        opening: _Opening,
+        opening: _PromptTokens,
         reading: TokenReading,
     ) -> None:
         self._judge = judge
@@ -139,7 +139,7 @@ class _GuardedText:
         self._reading = reading
         self._room = reading.room
         self._newest: list[int] = []
-        self._before = [*opening.question, *opening.header]  # is read before the next token
+        self._before = [*opening.question, *opening.header]  # not read yet: goes before the next token
         self._used = 0
 
     async def question(self) -> Assessment:
@@ -150,7 +150,7 @@ class _GuardedText:
         [found] = await self._reading.judge(opening.question, 1, asked=True)
         self._judge.counts["questions_total"] += 1
         self._used, self._before = len(opening.question), list(opening.header)
-        return Assessment({f"{QUESTION}{found.category}": SEVERITY[found.level.lower()]})
+        return Assessment({f"{QUESTION_PREFIX}{found.category}": LEVEL_SCORES[found.level.lower()]})
 
     async def tokens(self, parts: Sequence[str]) -> list[list[Assessment]]:
         """Judge the tokens of parts of the answer, each in the context of all tokens before it."""
@@ -175,7 +175,7 @@ class _GuardedText:
             said = await self._reading.judge(given, len(now))
             self._used, self._before = self._used + len(given), []
             self._newest = [*self._newest, *now][-(self._room // 4) :]
-            found += [Assessment({one.category: SEVERITY[one.level.lower()]}) for one in said]
+            found += [Assessment({one.category: LEVEL_SCORES[one.level.lower()]}) for one in said]
         return found
 
     def _begin_again(self) -> None:
@@ -186,16 +186,16 @@ class _GuardedText:
 
 
 @dataclass(slots=True)
-class _Ringing:
+class _BadTokenRun:
     """The current run of consecutive bad tokens. Mutable."""
 
     size: int = 0
     start: int = 0
-    """Where the part begins in which the first of them stands."""
+    """Offset of the part that holds the first token of the run."""
 
-    def add(self, start: int, *, rings: bool) -> int:
-        """Extend the run by a bad token, or end it (`rings` False); return its length. `start`: offset of the token."""
-        if not rings:
+    def add(self, start: int, *, bad: bool) -> int:
+        """Extend the run by a bad token, or end it (`bad` False); return its length. `start`: offset of the token."""
+        if not bad:
             self.size = 0
             return 0
         self.start = self.start if self.size else start
@@ -217,8 +217,8 @@ class TokenGuardSession:
     _judged: int = 0  # characters whose tokens were judged
     _clear_to: int = 0
     _blocked: str | None = None
-    _bad: _Ringing = field(default_factory=_Ringing)
-    _doubtful: _Ringing = field(default_factory=_Ringing)
+    _bad: _BadTokenRun = field(default_factory=_BadTokenRun)
+    _doubtful: _BadTokenRun = field(default_factory=_BadTokenRun)
     _has_asked: bool = False
     _asked: tuple[str, int] | None = None
     _scores: dict[str, float] = field(default_factory=dict)
@@ -260,8 +260,8 @@ class TokenGuardSession:
         for part, tokens in zip(parts, judged, strict=True):
             for assessment in tokens:
                 action, category = self._note(assessment)
-                bad = self._bad.add(self._judged, rings=action == "block")
-                if self._doubtful.add(self._judged, rings=action != "pass") == self.in_a_row and bad < self.in_a_row:
+                bad = self._bad.add(self._judged, bad=action == "block")
+                if self._doubtful.add(self._judged, bad=action != "pass") == self.in_a_row and bad < self.in_a_row:
                     self._ask(category, self._doubtful.start)
                 if bad == self.in_a_row:
                     self._blocked, self._clear_to = category, self._bad.start
@@ -269,7 +269,7 @@ class TokenGuardSession:
             self._judged += len(part)
 
     def _ask(self, category: str, start: int) -> None:
-        """Escalate to a person, once: all later text waits as well."""
+        """Escalate to a person, once per text: everything after it waits anyway."""
         if not self._has_asked:
             self._has_asked, self._asked = True, (category, start)
 

@@ -1,11 +1,11 @@
-"""Cut a text into the units to judge: sentences, or lines, of limited length.
+"""Cut a text into the units to judge: sentences or lines of limited length.
 
-Where a unit ends depends on the text alone, never on how it came in pieces: at the first end of a sentence or line that
-is at least `least` characters away, else at the last white space before `most` characters, else right there. The
-white space between two units belongs to the second, as tokenizers have it.
+Where a unit ends depends on the text alone, never on how it came in pieces: at the first end of a sentence or line
+after `least` characters, else at the last white space before `most` characters, else at `most`. White space between two
+units belongs to the second, as tokenizers have it.
 
-Not covered: abbreviations (`Dr. Ito` may be cut), which costs a judgement and hides nothing, since judges read what
-came before as well.
+Not covered: abbreviations (`Dr. Ito` may be cut). That costs one judgement and hides nothing, since judges read the
+text before a unit as well.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _END = re.compile(
     r'|"(?=[,}\]:])'  # a string of a JSON text
 )
 _WIDEST = 4
-"""Characters of a match before its end."""
+"""Maximum characters of a match of `_END`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Unit:
 
 
 class UnitCutter:
-    """Mutable, for one text. Stores only the text that is not cut yet."""
+    """Cuts one text. Mutable; stores only the text that is not cut yet."""
 
     def __init__(self, least: int, most: int) -> None:
         """Cut units of `least` to `most` characters, `least` < `most`; the last one of a text may be shorter."""

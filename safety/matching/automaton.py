@@ -1,15 +1,14 @@
-"""The automaton of `safety.matching.nfa` made deterministic while text is read, one character at a time, in linear
-time.
+"""Make the automaton of `safety.matching.nfa` deterministic while text is read, in time linear in the text.
 
-What is found: every match of every rule at every start, as long as it can be; matches that overlap are one. So
-nothing is hidden by standing inside or beside something else. `find_all` says it for a whole text; `Scanner` says the
-same, but incrementally, and knows after each character where the earliest match that may still come would begin.
+It finds every match of every rule at every start, each as long as possible; overlapping matches are joined. So a match
+cannot hide inside another or next to it. `find_all` reads a whole text; `Scanner` finds the same matches incrementally,
+and knows after each character where the earliest match that may still come would begin.
 
-A state of the deterministic automaton is an ordered tuple of *groups*, oldest first. A group holds the threads that
-began at one place; the place itself is a register of the scanner, not of the state, so states are shared by all texts.
-A thread that an older group holds too is dropped from the younger: whatever it would match, the older matches longer.
+A state of the deterministic automaton is an ordered tuple of *groups*, oldest first. A group is the set of threads (of
+the NFA simulation) that began at one offset. The offset is a register of the scanner, not part of the state, so all
+texts share the states. A thread in two groups is dropped from the younger: the older one's match is longer.
 
-Not covered: matches longer than the caller's patience. The scanner holds what may still match; the window bounds it.
+Not covered: a bound on matches. The scanner holds text that may still match; the hold-back window bounds it.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from sluicegate.safety.matching.nfa import Accept, Nfa, Rule
 from sluicegate.safety.matching.prefilter import Prefilter
 
 MAX_STATES = 20_000
-"""Deterministic states kept; past it all are forgotten and built again as texts need them."""
+"""Deterministic states kept; beyond that all are dropped and built again as texts need them."""
 
 Group = tuple[frozenset[int], int | None]
-"""Positions, and how many symbols back its start may lie at most (None: it stays where it was)."""
+"""NFA positions, and the maximum distance of the group's start in symbols (None: the start is fixed)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +36,19 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class MatchEvent:
-    """A match of `rule` that began where group `group` did, and ended `back` symbols before this character."""
+    """A match of `rule` from the start of group `group` to `back` symbols before this character."""
 
     group: int
     rule: int
     back: int
     inside: bool
-    """The match ends within this very character, which folds to several symbols: all of it belongs to the match."""
+    """The match ends within this character, which folds to several symbols: the whole character belongs to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a character does to the registers: report; then group n begins where group `keep[n]` did (None: all stay as
-    they were); pin the starts of groups that have stopped sliding (group, limit); and open `opened` new groups."""
+    """Register operations of a transition, in order: report `events`; give group n the start of group `keep[n]` (None:
+    no change); fix the starts of groups that no longer slide, `pins` of (group, limit); open `opened` new groups."""
 
     events: tuple[MatchEvent, ...]
     keep: tuple[int, ...] | None
@@ -58,8 +57,8 @@ class Action:
 
 
 class AutomatonState(dict[str, "AutomatonState"]):
-    """Next states by character, filled on demand. One with `actions` is an arrow with something to do: they are run
-    and the way goes on from `target`."""
+    """Next states by character, filled on demand. A value with `actions` stands for a transition with register
+    operations: run them, then go on from `target`."""
 
     __slots__ = ("actions", "automaton", "context", "ends", "groups", "moves", "slides", "target")
 
@@ -69,7 +68,7 @@ class AutomatonState(dict[str, "AutomatonState"]):
         self.slides = any(limit is not None for _, limit in groups)
         self.actions: tuple[Action, ...] | None = None
         self.moves: tuple[tuple[int, ...] | None, int] | None = None
-        """`keep` and `opened` of an arrow that does nothing else, as nearly all do."""
+        """(`keep`, `opened`) if the transition has no other operations, as nearly all have."""
         self.target = self
         self.ends: list[MatchEvent] | None = None
 
@@ -79,7 +78,7 @@ class AutomatonState(dict[str, "AutomatonState"]):
 
 
 class Automaton:
-    """Immutable to its users and shared by all sessions; grows its states as texts visit them."""
+    """Immutable for its users and shared by all sessions; builds its states as texts reach them."""
 
     def __init__(self, nfa: Nfa, fold: Callable[[str], str]) -> None:
         self.rules: list[Rule] = nfa.rules
@@ -95,15 +94,14 @@ class Automaton:
         self.prefilter = None if nfa.openings is None else Prefilter([*nfa.shapes, *nfa.openings], fold)
 
     def idle_after(self, before: str) -> AutomatonState:
-        """Return the state without live threads after the text `before`, of which the last few characters are
-        enough."""
+        """Return the state without live threads after the text `before`; its last few characters are enough."""
         context = "edge"
         for symbol in "".join(map(self.fold, before)):
             context = _context(context, symbol)
         return self._intern((), context)
 
     def step(self, state: AutomatonState, char: str) -> AutomatonState:
-        """Return the transition for `char`; without register changes it is the next state itself."""
+        """Return the transition for `char`; without register operations it is the next state itself."""
         at, actions = state, []
         for n, symbol in enumerate(self.fold(char)):
             action, at = self._read(at, symbol, inside=n > 0)
@@ -124,15 +122,14 @@ class Automaton:
         return state.ends
 
     def unfinished(self, state: AutomatonState) -> list[tuple[int, int, int]]:
-        """Return (group, rule, symbols missing at least) of matches that have begun and would tell too much if cut
-        short."""
+        """Return (group, rule, fewest symbols missing) of unfinished matches whose rule has `reveals`."""
         if self._distances is None:
             self._distances = self._nfa.distances()
         found = [
             (index, near[1], near[0])
             for index, (positions, _) in enumerate(state.groups)
             for near in (self._distances[q] for q in positions)
-            if near is not None and self.rules[near[1]].tells is not None
+            if near is not None and self.rules[near[1]].reveals is not None
         ]
         return sorted(set(found))
 
@@ -167,7 +164,7 @@ class Automaton:
         return sorted(events, key=lambda event: not self.rules[event.rule].excludes)
 
     def _parted(self, reached: frozenset[int], seen: set[int]) -> Iterator[Group]:
-        """Yield the positions that no older group holds, by the limit of their sliding."""
+        """Yield the positions that no older group holds, grouped by their `slide` limit."""
         fresh = reached - seen
         table = self._nfa.positions
         seen.update(q for q in fresh if not table[q].checked)
@@ -201,7 +198,7 @@ class Automaton:
         return found
 
     def _forget(self) -> None:
-        """Forget all states. Those in use by sessions stay valid: they only lose their arrows, and find new ones."""
+        """Drop all states. Those in use by sessions stay valid: their transitions are computed again."""
         states, self._states, self._moves, self._begins = self._states, {}, {}, {}
         for state in states.values():
             state.clear()
@@ -212,8 +209,8 @@ _NO_ACTION = Action((), None, (), 0)
 
 
 def _by_age(groups: tuple[Group, ...]) -> list[int]:
-    """Order groups with sliding ones last: what they let go now has begun later than what stands fixed. (Or earlier,
-    for the head of an address; but nothing else holds positions of its rest.)"""
+    """Order groups with sliding ones last: a start fixed now is later than the starts fixed before. (It may be earlier
+    for the head of an address, but no other group holds positions of its rest.)"""
     return sorted(range(len(groups)), key=lambda index: groups[index][1] is not None)
 
 

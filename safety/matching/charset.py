@@ -1,4 +1,4 @@
-"""Sets of characters, as a pattern writes them: a predicate over one symbol, hashable, so that equal sets share."""
+"""Sets of characters in patterns: predicates over one symbol, hashable, so that equal sets are shared."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Letters of other scripts that look like Latin ones, by the Latin letter.
+"""List letters of other scripts that look like Latin ones, by the Latin letter.
 
-Written by hand, script by script, from the shapes of the letters; it goes before `uts39.py`, which says the rest. Latin
-letters that do not decompose (with strokes, hooks, as small capitals) are found by their names in `unicodedata`.
-Not covered: letters that only some font draws alike.
+Written by hand, script by script, from the shapes of the letters; it takes precedence over `uts39.py`. Latin letters
+that do not decompose (with strokes, with hooks, small capitals) are found by their names in `unicodedata`.
+Not covered: letters that look alike in some fonts only.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _NAME = re.compile(
 
 
 def pairs() -> dict[str, str]:
-    """Return the Latin letter, in lower case, by the letter that looks like it, in lower case where it has one."""
+    """Map each look-alike, in lower case if it has one, to its Latin letter in lower case."""
     found = {char.lower(): letter for char, letter in _named()}
     for letter, chars in BY_LETTER.items():
         found |= {_key(char): letter for char in chars}
@@ -60,14 +60,13 @@ def pairs() -> dict[str, str]:
 
 
 def _named() -> list[tuple[str, str]]:
-    """Return the Latin letters that a reader takes for a plain one and no normalisation form does, each with that
-    one."""
+    """Return (variant, plain letter) of Latin letters that look plain but that no normalisation form maps to one."""
     chars = (chr(code) for first, end in _LATIN for code in range(first, end))
     named = ((char, _NAME.fullmatch(unicodedata.name(char, ""))) for char in chars)
     return [(char, name[1].lower()) for char, name in named if name]
 
 
 def _key(char: str) -> str:
-    """Return `char` in the case by which it is found. Cherokee is written in capitals alone, mostly; its small letters
-    fold to them."""
+    """Return `char` in the case used as key. Cherokee is mostly written in capitals, and its small letters fold to
+    them."""
     return char if char.casefold() == char else char.lower()

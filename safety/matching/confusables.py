@@ -1,7 +1,7 @@
 """Map a character to the Latin letter that it resembles.
 
-Two tables: `confusable_letters.py`, written by hand, and where that says nothing `uts39.py`, generated from the data of
-Unicode's UTS #39.
+Two tables: `confusable_letters.py`, written by hand, and for all other characters `uts39.py`, generated from the data
+of Unicode's UTS #39.
 Not covered: look-alikes of most punctuation, pairs such as `rn` for `m` (`modern` is no `modem`), the capital I for l
 within a word, and decimal digits of other scripts that look like another digit: they count by their value.
 Only letters that no normalisation form maps are listed; fullwidth, mathematical and circled letters fall to NFKD.
@@ -34,7 +34,7 @@ _BY_HAND = {
 
 _ALSO = {char.casefold(): target.lower() for char, target in _by_char(uts39.ALSO).items() if char.lower() not in _PAIRS}
 AMBIGUOUS = _BY_HAND | {char: target + _BY_HAND.get(char, "") for char, target in _ALSO.items()}
-"""Folded letters that a phrase's letters may be written as, besides themselves."""
+"""For a folded letter, the letters of a phrase that it may stand for, besides itself."""
 
 LEET = {
     "0": "o", "1": "il", "2": "z", "3": "e", "4": "a", "5": "s", "6": "g", "7": "t", "8": "b", "9": "g",

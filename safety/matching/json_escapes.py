@@ -1,4 +1,4 @@
-"""Matches in a text as it is spelled and as a reader of JSON will read it: `\\u0070` is a `p` to whoever parses it.
+"""Find matches in a text both as it is spelled and with JSON escapes decoded, so that `\\u0070` is also read as `p`.
 
 Not covered: other spellings of characters (percent signs, HTML, base64).
 """
@@ -14,7 +14,7 @@ from sluicegate.safety.matching.automaton import Automaton, Match
 from sluicegate.safety.matching.scanner import find_all
 
 LAYERS = 3
-"""Of JSON inside a string of JSON that are read."""
+"""Levels of JSON inside a JSON string that are decoded."""
 _ESCAPE = re.compile(r'\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|["\\/bfnrt])')
 _SHORT = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
@@ -37,7 +37,7 @@ class Unescaped:
         self._begins: list[int] = []
         self._ends: list[int] = []
         self._at: list[int] = []
-        """Of each escape: where it begins and ends as spelled, and where its character stands."""
+        """For each escape: its start and end in the original text, and the offset of its character in `text`."""
         self.text = "".join(self._parts(text))
         self.changed = bool(self._at)
 

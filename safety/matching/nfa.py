@@ -16,16 +16,16 @@ from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.safety.matching import symbols as text
 from sluicegate.safety.matching.charset import CharSet, characters
 from sluicegate.safety.matching.confusables import AMBIGUOUS, LEET
-from sluicegate.safety.matching.regex import Alternatives, Cat, Node, ParsedPattern, RegexRepeat, longest, parse
+from sluicegate.safety.matching.regex import Alternatives, Concat, Node, ParsedPattern, RegexRepeat, longest, parse
 
 MAX_STATES = 20_000
 """Of patterns alone; phrases share a trie and are not counted."""
 
 EVADED_LETTERS = 6
-"""Shorter phrases are matched as they are: `50` should not ring for `so`. An ideograph counts as two."""
+"""Letters from which a phrase is also found in disguise: `50` should not match `so`. An ideograph counts as two."""
 
 OPENING = 6
-"""Symbols of a phrase that a prefilter looks for."""
+"""Symbols of a phrase's beginning that the prefilter searches for."""
 MOST_OPENINGS = 32
 
 _EMPHASIS = "*_~`"
@@ -35,21 +35,25 @@ _SPACERS = " .-_*|/\u00b7\u2022"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a match means. `valid` is given the matched symbols and must not keep state; a rule with one must have
-    matches of bounded length, because every start in the text is then followed apart. `tells`: whether the beginning of
-    a match, `(symbols there, symbols missing at least)`, must not leave where the text is cut short within it.
-    `excludes`: a match of this rule is none, and takes away other rules' matches of the same characters, so that a cue
-    ("section") says what a number is not. Its patterns end as theirs do; it needs `valid`."""
+    """The meaning of a match.
+
+    `valid` checks the matched symbols and keeps no state; its rule's matches must have bounded length, because every
+    start in the text is then followed separately. `reveals(symbols present, fewest symbols missing)`: whether the
+    beginning of a match must be reported where the text is cut short within it. `excludes`: a match is not reported,
+    and removes other rules' matches of the same characters, so that a cue ("section") can tell what a number is not;
+    its patterns must end as theirs do, and it needs `valid`.
+    """
 
     label: str
     valid: Callable[[str], bool] | None = None
-    tells: Callable[[int, int], bool] | None = None
+    reveals: Callable[[int, int], bool] | None = None
     excludes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """`right`: `any`, `word`, `number` or `edge`: what may follow. `back`: symbols read past the match's end."""
+    """Accepts a match of `rule`. `right`: what may follow: `any`, `word`, `number` or `edge`. `back`: symbols read past
+    the match's end."""
 
     rule: int
     right: str
@@ -63,9 +67,9 @@ class Position:
     chars: dict[str, tuple[int, ...]] = field(default_factory=dict)
     accepts: tuple[Accept, ...] = ()
     slide: int | None = None
-    """A number: threads that wait here count as begun at most so many symbols ago, whatever came before."""
+    """A number limits how far back the start of threads at this position lies, in symbols: the start slides."""
     checked: bool = False
-    """Belongs to a rule with a validator: no thread here stands for another."""
+    """Belongs to a rule with a validator: threads here are not merged with others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +86,9 @@ class Nfa:
         self.rules: list[Rule] = []
         self.entries: list[NfaEntry] = []
         self.shapes: list[Node] = []
-        """What a match, with its cue, looks like; for `safety.matching.prefilter`. Phrases are not in it."""
+        """Patterns of matches with their cues, for `safety.matching.prefilter`; phrases are not among them."""
         self.openings: list[Node] | None = []
-        """How phrases begin, likewise; None where they are too many to be told apart by that."""
+        """Patterns of the beginnings of phrases; None if there are too many for a prefilter to help."""
         self._written = hashlib.sha256()
         self._roots: dict[str, int] = {}
         self._children: dict[tuple[int, str], int] = {}
@@ -104,7 +108,7 @@ class Nfa:
             "rule",
             rule.label,
             getattr(rule.valid, "__name__", None),
-            getattr(rule.tells, "__name__", None),
+            getattr(rule.reveals, "__name__", None),
             *(("excludes",) if rule.excludes else ()),
         )
         self.rules.append(rule)
@@ -132,12 +136,12 @@ class Nfa:
         for position in self.positions[body:]:
             position.checked = self.rules[rule].valid is not None
         entry, left = self._led(cue, body, left) if cue else (body, left)
-        self.shapes.append(Cat((*([parse(cue).node] if cue else []), parsed.node, *_following(tails))))
+        self.shapes.append(Concat((*([parse(cue).node] if cue else []), parsed.node, *_following(tails))))
         self.entries.append(NfaEntry(left or parsed.left, entry))
 
     def add_address(self, rule: int, *, plain: str, dotted: str, rest: str, limits: tuple[int, int]) -> None:
-        """Add addresses `head@rest`, where the head is the longest run before the sign: of `plain` characters up to
-        `limits[0]`, or with `dotted` ones among them up to `limits[1]`. Both are patterns of one character."""
+        """Add addresses `head@rest`. The head is the longest run before the sign: up to `limits[0]` characters of
+        `plain`, or up to `limits[1]` with characters of `dotted` among them. Both are patterns of one character."""
         self._note("address", rule, plain, dotted, rest, limits)
         entry, run, broken = self._position(), self._position(), self._position()
         one, other = parse(plain).node, parse(dotted).node
@@ -152,11 +156,11 @@ class Nfa:
             body = self._position()
             self._accept(self._build(parsed.node, body), rule, parsed.right)
             self.positions[head].slide = self.positions[self._waiting(head, body)].slide = limit
-        self.shapes.append(Cat((one, RegexRepeat(Alternatives((one, other)), 0, None), parsed.node)))
+        self.shapes.append(Concat((one, RegexRepeat(Alternatives((one, other)), 0, None), parsed.node)))
         self.entries.append(NfaEntry("any", entry))
 
     def add_phrase(self, rule: int, phrase: str, *, borders: bool = True, evasions: bool = True) -> None:
-        """Add a phrase, which matches however it is written: `safety.matching.symbols.wide` of both sides.
+        """Add a phrase. Phrase and text are compared after folding by `safety.matching.symbols.wide`.
 
         With `evasions`, phrases of enough letters also match with digits for letters, emphasis marks inside, and all
         letters spaced out. Raises `ConfigurationError` for a phrase that folds to nothing.
@@ -176,7 +180,7 @@ class Nfa:
             self._spell(f"{left} spaced", left, apart, accept, evasions=True)
 
     def _note_opening(self, symbols: str, *, evasions: bool) -> None:
-        """Note the first few symbols, with anything between them that a phrase may have there."""
+        """Add the pattern of the phrase's first symbols, with the marks that may stand between them."""
         if self.openings is None:
             return
         between = RegexRepeat(characters(_written(" ", evasions=evasions) + (_EMPHASIS + _SPACERS) * evasions), 0, None)
@@ -184,7 +188,7 @@ class Nfa:
         parts: list[Node] = [characters(_written(letters[0], evasions=evasions))]
         for letter in letters[1:]:
             parts += [between, characters(_written(letter, evasions=evasions))]
-        self.openings.append(Cat(tuple(parts)))
+        self.openings.append(Concat(tuple(parts)))
         if len(self.openings) > MOST_OPENINGS:
             self.openings = None
 
@@ -200,14 +204,14 @@ class Nfa:
         return bool(self._roots)
 
     def closure(self, position: int) -> frozenset[int]:
-        """Return the positions reached without reading; only those that read or accept."""
+        """Return the positions reached without reading a symbol, without those that neither read nor accept."""
         found = self._closures.get(position)
         if found is None:
             found = self._closures[position] = self._closure(position)
         return found
 
     def distances(self) -> list[tuple[int, int] | None]:
-        """Return for each position how many symbols a match needs at least from there, and of which rule."""
+        """Return for each position (fewest symbols to a match, rule of that match); None if it leads to no match."""
         sources: list[list[tuple[int, int]]] = [[] for _ in self.positions]  # (symbols read, position) by target
         for q, position in enumerate(self.positions):
             for target in position.empty:
@@ -279,8 +283,8 @@ class Nfa:
         self.positions[at].accepts += (Accept(rule, "word", back=len(tail)),)
 
     def _led(self, cue: str, body: int, left: str) -> tuple[int, str]:
-        """Add positions for `cue`, which end where `body` may begin. All of them slide: a match has not begun there
-        yet. Returns the first one, and the context it may begin in."""
+        """Add positions for `cue`, which end where `body` may begin. All of them slide, since no match has begun there
+        yet. Return the first one, and the context that it may begin in."""
         parsed = parse(cue)
         entry = self._position()
         self._waiting(self._build(parsed.node, entry), body)
@@ -289,7 +293,8 @@ class Nfa:
         return entry, left or parsed.left
 
     def _waiting(self, before: int, body: int) -> int:
-        """Add a position after `before` that reads what `body` reads first; nothing in the body comes back to it."""
+        """Add a position after `before` that reads what `body` reads first, and that no position of the body leads
+        to."""
         waiting = self._fork(before)
         for q in self._closure(body):
             self.positions[waiting].sets += self.positions[q].sets
@@ -313,7 +318,7 @@ class Nfa:
             return self._repeat(node, entry)
         if isinstance(node, Alternatives):
             return self._either(node, entry)
-        assert isinstance(node, Cat)
+        assert isinstance(node, Concat)
         for part in node.parts:
             entry = self._build(part, entry)
         return entry
@@ -360,7 +365,7 @@ _POINT = CharSet(ranges=((ord(","), ord(",")), (ord("-"), ord("-")), (ord("."), 
 
 @lru_cache(maxsize=4096)
 def _written(symbol: str, *, evasions: bool) -> str:
-    """Return the symbols that a phrase's symbol may be found as."""
+    """Return the symbols of a text that match one symbol of a phrase."""
     if symbol == _SPACE:
         return _SPACERS
     tables = (AMBIGUOUS, LEET) if evasions else (AMBIGUOUS,)
@@ -368,5 +373,5 @@ def _written(symbol: str, *, evasions: bool) -> str:
 
 
 def _following(tails: tuple[str, ...]) -> list[Node]:
-    spelled = [Cat(tuple(CharSet(((ord(c), ord(c)),), fold=True) for c in tail)) for tail in tails]
+    spelled = [Concat(tuple(CharSet(((ord(c), ord(c)),), fold=True) for c in tail)) for tail in tails]
     return [Alternatives(tuple(spelled))] if tails else []

@@ -1,11 +1,10 @@
-"""Where in a whole text a match could begin: a search by RE2 that may point at too much, never at too little.
+"""Find where in a whole text a match could begin, by an RE2 search with false positives but no false negatives.
 
-A text at rest is mostly free of anything; RE2 passes over that some ten times faster than the automaton can, which
-then reads only from the places found. RE2 sees the folded text squeezed into bytes: letters outside ASCII as one byte,
-other characters as another.
+Most of a text matches nothing; RE2 skips it about ten times faster than the automaton, which then reads only from the
+candidates. RE2 reads the folded text mapped to bytes: all letters outside ASCII are one byte, all other characters
+another.
 
-Not covered: streams (there is nothing to skip in four characters) and long lists of phrases (one of them begins like
-nearly any word).
+Not covered: streams (four characters leave nothing to skip) and long lists of phrases (nearly any word begins one).
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from functools import lru_cache
 import re2
 
 from sluicegate.safety.matching.charset import CharSet
-from sluicegate.safety.matching.regex import Alternatives, Cat, Node, RegexRepeat
+from sluicegate.safety.matching.regex import Alternatives, Concat, Node, RegexRepeat
 from sluicegate.safety.matching.symbols import narrow
 
 _WORD, _OTHER, _UNEVEN = "\xaa", "\x81", "\x00"
-_SAMPLES = {_WORD: "\u0436", _OTHER: "\u2603"}  # a letter and a sign, for asking what a set holds
-_SQUEEZABLE = re.compile(r"[^\n\x20-\x7e]+")  # what does not stand for itself
+_SAMPLES = {_WORD: "\u0436", _OTHER: "\u2603"}  # one letter and one sign, to test whether a set contains such
+_SQUEEZABLE = re.compile(r"[^\n\x20-\x7e]+")  # characters that are not mapped to themselves
 _MAX_MEMORY = 64 << 20
 _WHOLE = (0,)
 
 
 class Prefilter:
-    """Immutable; made once per automaton."""
+    """A compiled search, built once per automaton. Immutable."""
 
     def __init__(self, shapes: Iterable[Node], fold: Callable[[str], str]) -> None:
         options = re2.Options()
@@ -70,13 +69,14 @@ class Prefilter:
 
 
 class Candidates:
-    """`raw[i]` and `places[i]` are the same spot in the text and in the bytes; in between both count alike."""
+    """The candidates in one text. Offset `raw[i]` of the text is offset `places[i]` of the bytes; between two such
+    pairs both offsets advance together."""
 
     def __init__(self, pattern: re2._Regexp[bytes], data: bytes, raw: Sequence[int], places: Sequence[int]) -> None:
         self._pattern, self._data, self._raw, self._places = pattern, data, raw, places
 
     def next(self, at: int) -> tuple[int, int] | None:
-        """Return start and end, in the text, of the first place from `at` on where a match may begin."""
+        """Return (start, end), in the text, of the first candidate from offset `at` on."""
         found = self._pattern.search(self._data, self._to_bytes(at))
         if found is None:
             return None
@@ -88,8 +88,8 @@ class Candidates:
         return self._places[i] + at - self._raw[i]
 
     def _to_text(self, place: int) -> int:
-        """Return the offset in the text of a place. Of several characters that share a place it is the first; within
-        the symbols of one character its own offset."""
+        """Return the offset in the text of a byte offset: of the first of several characters that share it; within the
+        symbols of one character, of that character."""
         i = bisect_right(self._places, place) - 1
         while i > 0 and self._places[i] == place:
             i -= 1
@@ -98,7 +98,7 @@ class Candidates:
 
 
 class _Squeezed(dict[int, str]):
-    """For `str.translate`: every character that folds to one symbol as one byte, others as `_UNEVEN`."""
+    """A table for `str.translate`: characters that fold to one symbol become one byte, others `_UNEVEN`."""
 
     def __init__(self, fold: Callable[[str], str]) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ def written(node: Node) -> str:
         return f"(?:{written(node.part)}){{{node.low},{'' if node.high is None else node.high}}}"
     joint = "|" if isinstance(node, Alternatives) else ""
     parts = joint.join(map(written, node.parts))
-    return f"(?:{parts})" if isinstance(node, Alternatives | Cat) else parts
+    return f"(?:{parts})" if isinstance(node, Alternatives | Concat) else parts
 
 
 @lru_cache(maxsize=1024)

@@ -1,18 +1,17 @@
-"""A regular expression, read into a tree: the regular subset of the usual notation, and nothing else.
+"""Parse a regular expression into a tree: the regular subset of the usual notation.
 
     alternation |   groups ( ) (?: )   classes [a-z] [^...] \\d \\w \\s \\D \\W \\S   . (not line feed)
     * + ? {m} {m,} {m,n}   escapes \\n \\t \\r \\f \\v \\xHH \\uHHHH   (?i) at the start
     ^ or \\A and \\b at the start of the whole pattern, $ or \\Z and \\b at its end
 
-The text is read folded (`safety.matching.symbols.narrow`): write `e`, and `é` matches too; a literal `é` in a
-pattern is read
-as `e`. `^a|b` is refused, since it is not plain what the anchor holds for: write `^(?:a|b)`.
+The text is folded first (`safety.matching.symbols.narrow`): `e` in a pattern also matches `é`, and a literal `é` in a
+pattern means `e`. `^a|b` is refused, since the anchor's scope is ambiguous: write `^(?:a|b)`.
 
-`\\b` stands between a letter or digit and anything else; the underscore counts as anything else there, not in `\\w`.
+`\\b` matches between a letter or digit and anything else; the underscore is a word character in `\\w` only.
 
-Not covered, and refused with the place: look-around, backreferences, lazy and possessive quantifiers (a match is always
-as long as it can be), anchors inside, named groups, Unicode properties. There is no backtracking anywhere: the
-cost of matching is linear in the text whatever the pattern says.
+Not covered, and refused with its offset: look-around, backreferences, lazy and possessive quantifiers (a match is
+always the longest), anchors inside a pattern, named groups, Unicode properties. Nothing backtracks: matching is linear
+in the text whatever the pattern.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ MAX_REPEAT = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Cat:
+class Concat:
     parts: tuple[Node, ...]
 
 
@@ -43,7 +42,7 @@ class RegexRepeat:
     high: int | None
 
 
-Node = CharSet | Cat | Alternatives | RegexRepeat
+Node = CharSet | Concat | Alternatives | RegexRepeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ def parse(pattern: str) -> ParsedPattern:
 
 
 def longest(node: Node) -> int | None:
-    """Return how many characters the longest match has; None where there is no bound."""
+    """Return the length of the longest match in characters; None if there is no bound."""
     if isinstance(node, CharSet):
         return 1
     if isinstance(node, RegexRepeat):
@@ -73,7 +72,7 @@ def longest(node: Node) -> int | None:
     known = [n for n in lengths if n is not None]
     if len(known) < len(lengths):
         return None
-    return sum(known) if isinstance(node, Cat) else max(known, default=0)
+    return sum(known) if isinstance(node, Concat) else max(known, default=0)
 
 
 def nullable(node: Node) -> bool:
@@ -81,7 +80,7 @@ def nullable(node: Node) -> bool:
         return False
     if isinstance(node, RegexRepeat):
         return node.low == 0 or nullable(node.part)
-    return all(map(nullable, node.parts)) if isinstance(node, Cat) else any(map(nullable, node.parts))
+    return all(map(nullable, node.parts)) if isinstance(node, Concat) else any(map(nullable, node.parts))
 
 
 class _PatternParser:
@@ -130,7 +129,7 @@ class _PatternParser:
         parts: list[Node] = []
         while self._at < len(self._text) and self._text[self._at] not in "|)":
             parts.append(self._quantified(self._atom()))
-        return parts[0] if len(parts) == 1 else Cat(tuple(parts))
+        return parts[0] if len(parts) == 1 else Concat(tuple(parts))
 
     def _quantified(self, node: Node) -> Node:
         start = self._at
@@ -255,7 +254,7 @@ class _PatternParser:
         if not symbols:
             raise self._error("an invisible character", "text is read without those; remove it")
         parts = tuple(self._folded(characters(symbol)) for symbol in symbols)
-        return parts[0] if len(parts) == 1 else Cat(parts)
+        return parts[0] if len(parts) == 1 else Concat(parts)
 
     def _folded(self, found: CharSet) -> CharSet:
         return CharSet(found.ranges, fold=self._fold)

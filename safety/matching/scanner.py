@@ -1,6 +1,6 @@
-"""Matches in a text that comes in pieces: the same as `find_all` of the whole, but incremental.
+"""Find matches in a text that comes in pieces: the same matches as `find_all` of the whole.
 
-Not covered: look-back past what is held. A match is judged by its own characters and one on either side.
+Not covered: look-back beyond the held text. A match depends on its own characters and one on either side.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from sluicegate.safety.matching.automaton import Action, Automaton, AutomatonSta
 from sluicegate.safety.matching.prefilter import Candidates
 
 NEAR = 512
-"""Characters; what has begun further back than that and is no match yet has what a prefilter looks for."""
+"""Characters at a lead's end that are always read; a match that began earlier is found by the prefilter."""
 SHORT = 16
-"""Texts below this are read as they are; looking first would cost more."""
+"""Characters below which a text is scanned without the prefilter, which would cost more than it saves."""
 
 
 def find_all(automaton: Automaton, whole: str) -> list[Match]:
@@ -34,7 +34,7 @@ def scan_all(automaton: Automaton, whole: str) -> list[Match]:
 
 
 class Scanner:
-    """The state of one text. `clear_to`: no match still to be reported covers a character before it."""
+    """The state of one text. Mutable. `clear_to`: no match still to be reported covers a character before it."""
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
@@ -58,7 +58,7 @@ class Scanner:
                     self._starts = starts
                     self._act(state, at)
                     starts = self._starts
-                else:  # as `_act` has it: on every third letter of a stream, where a call is most of the cost
+                else:  # `_act`, inlined: it runs at every third letter of a stream
                     keep, opened = moves
                     if keep is not None:
                         if len(keep) == 1:
@@ -87,8 +87,8 @@ class Scanner:
     def cut(self) -> list[Match]:
         """Close a text that was cut short: an unfinished match that would reveal too much is reported."""
         for group, rule, missing in self.automaton.unfinished(self._state):
-            start, tells = self._start(group), self.automaton.rules[rule].tells
-            if tells is not None and tells(self._end - start, missing):
+            start, reveals = self._start(group), self.automaton.rules[rule].reveals
+            if reveals is not None and reveals(self._end - start, missing):
                 self._add(start, self._end, rule)
         return self.close()
 
@@ -114,8 +114,8 @@ class Scanner:
         self._settle(self._earliest())
 
     def search(self, whole: str, candidates: Candidates, found: tuple[int, int] | None) -> list[Match]:
-        """Return all matches of a text that comes as a whole. Reads only from where the automaton's prefilter points
-        until nothing is live; there, the state depends on the characters just before alone. `found`: the first
+        """Return all matches of a whole text. Reads only from each candidate of the automaton's prefilter until no
+        thread is live; at a candidate, the state depends only on the characters just before. `found`: the first
         candidate."""
         self._text = whole
         while found is not None:
@@ -126,7 +126,7 @@ class Scanner:
         return self.close()
 
     def _read_until_idle(self, start: int, end: int) -> int:
-        """Read from `start` to `end` and on while anything is live; return where it stopped."""
+        """Read from `start` to `end` and on while a thread is live; return the offset reached."""
         state, at = self._state, start
         while at < len(self._text) and (at < end or state.groups):
             state = state[self._text[at]]
@@ -173,7 +173,7 @@ class Scanner:
         if valid is not None and not valid("".join(map(fold, self._text[start - self._base : end - self._base]))):
             return
         if self.automaton.rules[rule].excludes:
-            self._excluded.add((start, end))  # before the others of the same place: the automaton reports it first
+            self._excluded.add((start, end))  # the automaton reports it before other matches of the same characters
         else:
             self._add(start, end, rule)
 
@@ -190,7 +190,8 @@ class Scanner:
         found.extend(reversed(later))
 
     def _trimmed(self, start: int, end: int, back: int) -> int:
-        """Return `end` moved before `back` symbols and what is invisible before it; marks stay with their character."""
+        """Return `end` moved back by `back` symbols and the invisible characters before it; marks stay with their
+        character."""
         while end > start + 1:
             char = self._text[end - 1 - self._base]
             if self.automaton.fold(char):
@@ -203,7 +204,7 @@ class Scanner:
         return end
 
     def _bounded(self, start: int, at: int, limit: int) -> int:
-        """Return the later of `start` and the place `limit` symbols before `at`."""
+        """Return the later of `start` and the offset `limit` symbols before `at`."""
         if at - start <= limit:
             return start
         fold, place = self.automaton.fold, at
@@ -250,7 +251,7 @@ class Scanner:
 
 
 def _visible_before(automaton: Automaton, whole: str, at: int) -> str:
-    """Return the characters before `at` with two symbols or more, as far as there are any."""
+    """Return the characters before `at` that have at least two symbols, or all there are."""
     start, symbols = at, 0
     while start > 0 and symbols < 2:
         start -= 1

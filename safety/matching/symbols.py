@@ -1,7 +1,7 @@
-"""What a character counts as: the symbols that rails match, each made from one character of the text.
+"""Fold characters to the symbols that rails match.
 
-One character becomes none, one or several symbols, whatever stands around it; so a match maps back to the original
-text by offset, and a stream can be folded as it comes. Two foldings: `narrow` keeps case and line breaks (for
+Each character becomes none, one or several symbols, independently of its neighbours; so a match maps back to the
+original text by offset, and a stream can be folded as it comes. Two foldings: `narrow` keeps case and line breaks (for
 numbers, addresses and keys), `wide` folds them (for phrases).
 
 Not covered: re-ordering by bidi controls (they are skipped, the stored order counts), and look-alikes beyond
@@ -71,14 +71,13 @@ def _symbol(char: str) -> str:
 
 
 def is_mark(char: str) -> bool:
-    """Return whether `char` is a combining mark: it belongs to the character before it, and goes with it when that is
-    redacted."""
+    """Return whether `char` is a combining mark, which is redacted together with the character before it."""
     return unicodedata.category(char) in ("Mn", "Me")
 
 
 def is_word(symbol: str) -> bool:
-    """Return whether `symbol` is a letter or digit of a script that puts spaces between words. The underscore is none:
-    `_word_` is in italics, and `ssn_123` holds a number."""
+    """Return whether `symbol` is a letter or digit of a script that puts spaces between words. The underscore is not:
+    `_word_` is italics, and `ssn_123` contains a number."""
     return symbol.isalnum() and not is_unspaced(symbol)
 
 

@@ -1,1 +1,1 @@
-"""Provenance: a call's target must not come from a text that nobody who may give orders wrote."""
+"""Provenance of call targets: refuse tool calls whose target comes from an untrusted text only."""

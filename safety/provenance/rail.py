@@ -1,12 +1,12 @@
-"""Slot `moderate`, stage `provenance`: calls whose target came from an untrusted text do not leave.
+"""Slot `moderate`, stage `provenance`: refuse tool calls whose target comes from an untrusted text.
 
-After the idea of CaMeL (arXiv 2503.18813), made small: the flow of values is not computed by an interpreter, but read
-off the texts, since an address, a URL, an account, a path or a command is copied to the letter. A string of a call's
-arguments that says where something goes, or what is run, must not stand in the result of a tool or in a document,
-unless the user, the operator or the tool's own description has it too.
+A simplification of CaMeL (arXiv 2503.18813): no interpreter tracks the flow of values; the rail compares texts instead,
+since an address, a URL, an account, a path or a command is copied verbatim. An argument that names a destination or a
+command must not occur in a tool's result or a document, unless the user, the operator or the tool's own description
+names it, too.
 
 Not covered: see `sources.py` and `targets.py`; calls that the operator exempts; what a call does with a target that the
-user did name.
+user named.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from sluicegate.safety.rails.match_rails import PassSession
 from sluicegate.safety.settings import ProvenanceSettings
 
 REQUESTS = 64
-"""Whose texts are kept sorted, for the other strings of the same call."""
+"""Requests whose sorted texts are kept, for the other strings of the same call."""
 _NAME = re.compile(r"[\w. /:@-]{1,64}")
 
 
 class ProvenanceRail:
-    """Judges the string arguments of tool calls. Holds a string until it ends, or is too long for a target."""
+    """Judges the string arguments of tool calls. Holds a string until it ends or is too long to be a target."""
 
     def __init__(self, settings: ProvenanceSettings, name: str = "provenance") -> None:
         self.name = name
@@ -43,12 +43,12 @@ class ProvenanceRail:
         self._sorted: OrderedDict[int, tuple[Request, ProvenanceTexts]] = OrderedDict()
 
     def open(self, request: Request, caller: Caller, channel: Channel) -> RailSession:
-        """Open a session for a string whose place is unknown: it is judged by its form alone."""
+        """Open a session for a string of an unknown argument: it is judged by its form alone."""
         return ProvenanceSession(self, request, named=False) if channel == "tool_arguments" else PassSession()
 
-    def at_place(self, tool: str, path: tuple[str | int, ...]) -> Placed:
+    def at_place(self, tool: str, path: tuple[str | int, ...]) -> PlacedProvenanceRail:
         """Return the rail for the string at `path` of a call of `tool`."""
-        return Placed(self, tool, path)
+        return PlacedProvenanceRail(self, tool, path)
 
     def sources(self, request: Request) -> ProvenanceTexts:
         kept = self._sorted.get(id(request))
@@ -62,8 +62,8 @@ class ProvenanceRail:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """The rail at one place of a call's arguments."""
+class PlacedProvenanceRail:
+    """The rail for one argument of a call: a `PlacedRail`'s result."""
 
     rail: ProvenanceRail
     tool: str
@@ -83,7 +83,7 @@ class Placed:
 
 
 class ProvenanceSession:
-    """Judges one string. Gives no verdict before its end, or before it is too long: so every cut gives the same."""
+    """Judges one string, at its end only, so that the verdict does not depend on how it came in pieces."""
 
     def __init__(self, rail: ProvenanceRail, request: Request, *, named: bool) -> None:
         self._rail = rail
@@ -93,7 +93,7 @@ class ProvenanceSession:
         self._end = 0
 
     def clears(self, text: str) -> bool:
-        return len(text) > LONGEST or self._culprit(text) is None
+        return len(text) > LONGEST or self._untrusted_target(text) is None
 
     def feed(self, text: str) -> Verdict:
         self._end += len(text)
@@ -104,21 +104,21 @@ class ProvenanceSession:
         return Verdict(0)
 
     def close(self) -> Verdict:
-        culprit = self._culprit(self._text) if self._end <= LONGEST else None
-        if culprit is None:
+        found = self._untrusted_target(self._text) if self._end <= LONGEST else None
+        if found is None:
             return Verdict(self._end)
-        target, source, at = culprit
-        reason = f"untrusted_target: {_said(target, source, at)}"
+        target, source, at = found
+        reason = f"untrusted_target: {_described(target, source, at)}"
         if self._rail.settings.action == "escalate":
             return Verdict(self._end, escalate=reason, escalate_at=0)
         return Verdict(0, block=reason)
 
-    def _culprit(self, text: str) -> tuple[CallTarget, ForeignText, int] | None:
+    def _untrusted_target(self, text: str) -> tuple[CallTarget, ForeignText, int] | None:
         targets = targets_of(text, named=self._named)
-        return self._rail.sources(self._request).culprit(targets) if targets else None
+        return self._rail.sources(self._request).untrusted_target(targets) if targets else None
 
 
-def _said(target: CallTarget, source: ForeignText, at: int) -> str:
-    """Describe for operators which kind of target came from where. The value itself stays out of logs."""
+def _described(target: CallTarget, source: ForeignText, at: int) -> str:
+    """Describe for operators the kind of a target and its source. The value itself stays out of logs."""
     name = f" ({source.name})" if _NAME.fullmatch(source.name) else ""
     return f"{target.kind} from {source.place}{name}, characters {at} to {at + len(target.value)}"

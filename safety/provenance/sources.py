@@ -1,12 +1,12 @@
-"""Where a value came from: which texts of a request hold it, and whether anybody who may give orders wrote one of them.
+"""Find the source of a value: which texts of a request contain it, and whether one of them is trusted.
 
     trusted      messages of the system, the developer and the user, descriptions and schemas of tools, variables
-    untrusted    results of tools, context documents, messages named as documents, what stands between document tags
-    neither      what the model itself said before
+    untrusted    results of tools, context documents, messages named as documents, text between document tags
+    neither      the model's own earlier messages
 
-Compared are characters, in one spelling (NFKC, lower case, no invisible ones, `[at]` and `hxxp` undone, numbers without
-their spaces). Not covered: a value that the model puts together from pieces, translates or decodes; a document that
-the user pasted without tags around it.
+Texts are compared in one spelling (NFKC, lower case, no invisible characters, `[at]` and `hxxp` undone, numbers without
+their spaces). Not covered: a value that the model assembles from pieces, translates or decodes; a document that the
+user pasted without tags around it.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _URL = re.compile(
     r"(?:[a-z][a-z0-9+.-]{0,20}://)?(?:www\.)?((?:[\w-]{1,63}\.){1,8}[a-z]{2,24}(?::\d+)?(?:/[^\s\"'<>)\]]*)?)"
 )
 _ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
-LEAST = 3
-"""Characters of a name that is looked for; shorter ones are in any text."""
+MIN_NAME_CHARS = 3
+"""Characters from which a name is searched for; shorter ones occur in any text."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignText:
-    """A text that nobody who may give orders wrote. `name`: of the tool or document, as far as it has one."""
+    """An untrusted text. `name`: of its tool or document, if it has one."""
 
     place: str
     name: str
@@ -45,7 +45,7 @@ class ForeignText:
 
 
 class Spelled:
-    """A text in the spelling in which texts are compared."""
+    """A text in the spelling used for comparison."""
 
     def __init__(self, text: str) -> None:
         readings = [text]
@@ -56,11 +56,7 @@ class Spelled:
     @cached_property
     def urls(self) -> tuple[str, ...]:
         """Return web addresses without scheme and `www.`, and bare hosts."""
-        found = re.findall(
-            r"(?:[a-z][a-z0-9+.-]{0,20}://)?(?:www\.)?((?:[\w-]{1,63}\.){1,8}[a-z]{2,24}(?::\d+)?(?:/[^\s\"'<>)\]]*)?)",
-            self.text,
-        )
-        return tuple(url.rstrip(".,;:!?/") for url in found)
+        return tuple(url.rstrip(".,;:!?/") for url in _URL.findall(self.text))
 
     def find(self, target: CallTarget) -> int:
         """Return the offset of `target`, in the compared spelling, or -1."""
@@ -72,13 +68,14 @@ class Spelled:
         if target.kind == "url":
             bare = bare_url(value)
             return self.text.find(bare) if bare else -1
-        if target.kind == "name" and len(value) < LEAST:
+        if target.kind == "name" and len(value) < MIN_NAME_CHARS:
             return -1
         return _bounded(self.text, value)
 
 
 def _bounded(text: str, value: str) -> int:
-    """Return the offset of `value` where no letter or digit continues it on either side; -1 if there is none."""
+    """Return the first offset of `value` at which no letter or digit continues it on either side; -1 if there is
+    none."""
     at = text.find(value)
     while at >= 0:
         before, behind = text[at - 1 : at], text[at + len(value) : at + len(value) + 1]
@@ -89,8 +86,8 @@ def _bounded(text: str, value: str) -> int:
 
 
 def spelled(text: str) -> str:
-    """Return `text` in the spelling used for comparison (see the head of this file). Linear: runs of white space are
-    reduced before patterns are applied."""
+    """Return `text` in the spelling used for comparison (see the module's docstring). Linear in the text: runs of white
+    space are reduced before patterns are applied."""
     text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).lower().replace("hxxp", "http").replace("\\", "/")
     return " ".join(_DOT.sub(".", _AT.sub("@", " ".join(text.split()))).split())
 
@@ -120,7 +117,7 @@ class ProvenanceTexts:
             self.untrusted += foreign
         self.trusted = [Spelled(text) for text in trusted]
 
-    def culprit(self, targets: Iterable[CallTarget]) -> tuple[CallTarget, ForeignText, int] | None:
+    def untrusted_target(self, targets: Iterable[CallTarget]) -> tuple[CallTarget, ForeignText, int] | None:
         """Return the first target found in an untrusted text and in no trusted one, with its source and offset there;
         None if there is none."""
         for target in targets:
@@ -140,7 +137,7 @@ class ProvenanceTexts:
             return True
         if target.kind == "url":
             bare = bare_url(spelled(target.value))
-            return any(_leads(url, bare) for text in self.trusted for url in text.urls)
+            return any(_covers(url, bare) for text in self.trusted for url in text.urls)
         if target.kind == "path":
             return any(
                 text.find(CallTarget("path", lead)) >= 0 for lead in _folders(target.value) for text in self.trusted
@@ -166,7 +163,7 @@ class ProvenanceTexts:
 
 
 def _parts(target: CallTarget) -> Iterator[CallTarget]:
-    """Yield the part of a target that may come from a text without the whole: the domain of an address, the host of a
+    """Yield the part of a target that an untrusted text may supply alone: the domain of an address, the host of a
     URL."""
     if target.kind == "address":
         yield CallTarget("host", target.value.rpartition("@")[2])
@@ -174,13 +171,15 @@ def _parts(target: CallTarget) -> Iterator[CallTarget]:
         yield CallTarget("host", re.split(r"[/:?#]", bare_url(spelled(target.value)))[0] or target.value)
 
 
-def _leads(url: str, bare: str) -> bool:
-    """Return whether naming `url` also covers `bare`: whether `bare` lies under it."""
+def _covers(url: str, bare: str) -> bool:
+    """Return whether `bare` is `url` or lies below it."""
     return bare == url or (bare.startswith(url) and bare[len(url)] in "/:")
 
 
 def _folders(path: str) -> Iterator[str]:
-    """Yield the folders that a path lies in, but the root; none where it climbs."""
+    """Yield the folders above a path except the root; none if the path contains `..`."""
     parts = re.split(r"[/\\]", path)
     if ".." not in parts:
-        yield from ("/".join(parts[:n]) for n in range(len(parts) - 1, 0, -1) if len("/".join(parts[:n])) >= LEAST)
+        yield from (
+            "/".join(parts[:n]) for n in range(len(parts) - 1, 0, -1) if len("/".join(parts[:n])) >= MIN_NAME_CHARS
+        )

@@ -1,9 +1,10 @@
-"""Which strings of a call's arguments are targets: where something goes, or what is run; and the parts that name it.
+"""Find the targets in a call's arguments: strings that name a destination or a command to run.
 
-A target is an argument with a telling name (`to`, `url`, `account`, `path`, `command` ...), or a string that is one as
-a whole (a list of mail addresses, a URL, an IBAN, a path, a command line). Running text is none, whatever it quotes.
+A target is an argument with a known name (`to`, `url`, `account`, `path`, `command` ...), or a string that as a whole
+has a target's form (a list of mail addresses, a URL, an IBAN, a path, a command line). Running text is not a target,
+whatever it quotes.
 
-Not covered: a target under a name that tells nothing and without a shape of its own (`{"x": "Bob"}`): list the name.
+Not covered: a target without a known name or form (`{"x": "Bob"}`): add its name to the settings.
 """
 
 from __future__ import annotations
@@ -98,14 +99,14 @@ NAMES = frozenset(
 )
 """Words of an argument's name: `recipient_email`, `targetUrl`, `file-path`."""
 LONGEST = 2_000
-"""Characters of a string that is read; what is longer is a text, and no target."""
+"""Maximum characters of a target; a longer string is a text."""
 
 Kind = Literal["address", "url", "host", "number", "path", "command", "name"]
 
 
 @dataclass(frozen=True, slots=True)
 class CallTarget:
-    """`value`: in lower case. `name`: the whole of an argument that has a telling name."""
+    """A target. `value`: in lower case. Kind `name`: the whole value of an argument with a known name."""
 
     kind: Kind
     value: str
@@ -147,7 +148,7 @@ def _singular(word: str) -> str:
 
 
 def targets_of(value: str, *, named: bool) -> list[CallTarget]:
-    """Return the targets in an argument; empty for running text under a name that tells nothing."""
+    """Return the targets in an argument's value. `named`: the argument has a known name, so that any text is one."""
     text = value.strip()
     if not text or len(text) > LONGEST:
         return []
@@ -200,7 +201,7 @@ _INSIDE: tuple[tuple[Kind, re.Pattern[str]], ...] = (
 
 
 def _inside(text: str) -> list[CallTarget]:
-    """Return every address, URL, host, account number and path, each once; those inside another are left out."""
+    """Return each address, URL, host, account number and path once, without those inside another."""
     found: list[CallTarget] = []
     for kind, pattern in _INSIDE:
         found += [CallTarget(kind, match[0].strip().rstrip(".,").lower()) for match in pattern.finditer(text)]
@@ -209,7 +210,7 @@ def _inside(text: str) -> list[CallTarget]:
 
 
 def _items(text: str) -> list[CallTarget]:
-    """Return the targets in the items of an argument with a telling name; an item without one is a target itself: a
+    """Return the targets in the items of an argument with a known name; an item without one is a target itself: a
     person's name, a file."""
     found: list[CallTarget] = []
     for item in (part for part in _SEPARATED.split(text) if part):

@@ -1,7 +1,7 @@
-"""Matches across messages that stand next to each other: many templates, and other servers, make one turn of several
-messages of one role, with a line break between them.
+"""Find matches across adjacent messages: many chat templates, and other servers, join messages of one role into one
+turn, with a line break between them.
 
-Not covered: what is cut within a word, since no template puts words together again; what is spread over two roles.
+Not covered: a match cut within a word, since no template joins words again; one spread over two roles.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from sluicegate.plugins import Request, Text
 from sluicegate.safety.matching.automaton import Automaton, Match
 from sluicegate.safety.matching.scanner import find_all
 
-REACH = 256
-"""Characters of a message, or of a document, on either side of a border that are read."""
+BORDER_CHARS = 256
+"""Characters read on either side of a border between messages or documents."""
 _SAME = {"developer": "system"}
 Piece = tuple[Text, int, str]
-"""Of a text: from which offset on, and what stands there."""
+"""(text, offset in it, the piece of it from there on)."""
 
 
-def across(automaton: Automaton, request: Request, texts: Iterable[Text]) -> list[tuple[Text, Match]]:
+def matches_across(automaton: Automaton, request: Request, texts: Iterable[Text]) -> list[tuple[Text, Match]]:
     """Return, for each match that spans several adjacent texts, the part in each. `texts`: the texts of `request` to
     read."""
     found: list[tuple[Text, Match]] = []
@@ -38,8 +38,7 @@ def across(automaton: Automaton, request: Request, texts: Iterable[Text]) -> lis
 
 
 def spanning(automaton: Automaton, pieces: Sequence[str]) -> list[tuple[int, int, Match]]:
-    """Return the matches that span several of `pieces`, which stand below each other, with the first and the last piece
-    of each."""
+    """Return (first piece, last piece, match) of the matches that span several of `pieces`, joined by line breaks."""
     found: list[tuple[int, int, Match]] = []
     for first, run in _windows(pieces):
         ends = list(accumulate(len(piece) + 1 for piece in run))
@@ -51,14 +50,14 @@ def spanning(automaton: Automaton, pieces: Sequence[str]) -> list[tuple[int, int
 
 
 def _windows(pieces: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield runs of pieces with the number of the first; one that is long ends a run and begins another."""
+    """Yield (index of the first piece, pieces) of each run; a long piece ends one run and begins another."""
     first, run = 0, list[str]()
     for number, piece in enumerate(pieces):
-        if len(piece) <= 2 * REACH:
+        if len(piece) <= 2 * BORDER_CHARS:
             run.append(piece)
             continue
-        yield first, [*run, piece[:REACH]]
-        first, run = number, [piece[-REACH:]]
+        yield first, [*run, piece[:BORDER_CHARS]]
+        first, run = number, [piece[-BORDER_CHARS:]]
     yield first, run
 
 
@@ -72,7 +71,7 @@ def _shares(run: Sequence[Piece], match: Match) -> Iterator[tuple[Text, Match]]:
 
 
 def _runs(request: Request, texts: Iterable[Text]) -> Iterator[list[Piece]]:
-    """Yield runs of messages of one role; one that is long ends a run and begins another."""
+    """Yield runs of adjacent messages of one role; a long message ends one run and begins another."""
     run: list[Piece] = []
     last: Text | None = None
     for text in texts:
@@ -82,16 +81,16 @@ def _runs(request: Request, texts: Iterable[Text]) -> Iterator[list[Piece]]:
             yield from [run] if len(run) > 1 else []
             run = []
         said, last = text.text, text
-        if len(said) <= 2 * REACH:
+        if len(said) <= 2 * BORDER_CHARS:
             run.append((text, 0, said))
             continue
         if run:
-            yield [*run, (text, 0, said[:REACH])]
-        run = [(text, len(said) - REACH, said[-REACH:])]
+            yield [*run, (text, 0, said[:BORDER_CHARS])]
+        run = [(text, len(said) - BORDER_CHARS, said[-BORDER_CHARS:])]
     if len(run) > 1:
         yield run
 
 
 def _is_one_turn(request: Request, first: int, last: int) -> bool:
-    """Return whether all messages between the two have the same role; those without text are ignored."""
+    """Return whether messages `first` to `last` all have the same role."""
     return len({_SAME.get(message.role, message.role) for message in request.messages[first : last + 1]}) == 1

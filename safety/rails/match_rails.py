@@ -1,7 +1,7 @@
-"""Rails that match: an output rail for streams and an input rail for messages, over one automaton.
+"""Rails that match patterns: an output rail for streams and an input rail for messages, both over an automaton.
 
-Not covered: meaning. What the automaton has no pattern for passes; so does a match spread over messages of two roles,
-two channels or two choices.
+Not covered: meaning. Text without a pattern in the automaton passes; so does a match spread over messages of two roles,
+over two channels or over two choices.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from sluicegate.plugins.contract.texts import Path
 from sluicegate.safety.matching.automaton import Automaton, Match
 from sluicegate.safety.matching.json_escapes import find_spelled, joined
 from sluicegate.safety.matching.scanner import Scanner, find_all
-from sluicegate.safety.rails.adjacent_messages import across, spanning
+from sluicegate.safety.rails.adjacent_messages import matches_across, spanning
 from sluicegate.safety.rails.verdict_memory import Remembered
 
 LONG = 20_000
-"""Characters; a few milliseconds of reading."""
+"""Characters from which texts are read in a thread: a few milliseconds of reading."""
 CONTEXT = 2
-"""Visible characters before a place that rules may look at."""
+"""Visible characters before a match that rules may read."""
 PASSED = ScreenResult()
 MOST_MARKS = 1_000
-"""Of one request: enough for people to look at."""
+"""Maximum marks of one request: enough for people to look at."""
 WORTH_REMEMBERING = 64
-"""Characters; fewer are read as fast as they are looked up."""
+"""Characters from which clean texts are remembered; fewer are read as fast as they are looked up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,12 @@ def version(automaton: Automaton, policy: MatchPolicy) -> str:
     return hashlib.sha256(f"{automaton.fingerprint} {said}".encode()).hexdigest()[:16]
 
 
-_content_to = lru_cache(4096)(Verdict)
-"""The verdict on nearly every piece, made once for each place: it cannot be changed."""
+_clear_verdict = lru_cache(4096)(Verdict)
+"""Returns the verdict of a piece without matches, cached by `clear_to`: verdicts are immutable."""
 
 
 class MatchSession:
-    """Same as `find_all` of the whole channel, but incremental; ends at the first match that blocks."""
+    """Finds the matches of `find_all` incrementally, up to the first match that blocks. Mutable, for one channel."""
 
     def __init__(self, scanner: Scanner, policy: MatchPolicy) -> None:
         self._scanner = scanner
@@ -87,7 +87,7 @@ class MatchSession:
 
     def feed(self, text: str) -> Verdict:
         matches = self._scanner.feed(text)
-        return self._verdict(matches) if matches else _content_to(self._scanner.clear_to)
+        return self._verdict(matches) if matches else _clear_verdict(self._scanner.clear_to)
 
     def close(self) -> Verdict:
         return self._verdict(self._scanner.close())
@@ -113,7 +113,7 @@ class MatchSession:
                 return Verdict(match.start, tuple(spans), block=match.label)
             if action == "redact":
                 spans.append(self._policy.span(match))
-            elif not self._escalated:  # the first is told; whoever looks at it sees the others
+            elif not self._escalated:  # the first is reported; whoever reviews it sees the others
                 self._escalated, asked = True, match
         if asked is None:
             return Verdict(self._clear_to, tuple(spans))
@@ -129,8 +129,8 @@ class _MatchContinuation(MatchSession):
         self._lead = lead
         self._is_read = self._over = False
         self._fed = 0
-        self._symbols = 0  # visible ones, of the text
-        self._near = 0  # offset in the text up to which a rule may look at the lead
+        self._symbols = 0  # visible symbols of the text read so far
+        self._near = 0  # offset in the text up to which a rule may depend on the lead
 
     def clears(self, text: str) -> bool:
         base = len(self._lead)
@@ -179,7 +179,7 @@ class _MatchContinuation(MatchSession):
 
 
 class MatchRail:
-    """Slot `moderate`. The automaton is shared by all sessions."""
+    """A rail of slot `moderate` over an automaton that all sessions share."""
 
     def __init__(
         self, name: str, automaton: Automaton, policy: MatchPolicy, channels: frozenset[Channel] | None = None
@@ -198,7 +198,7 @@ class MatchRail:
 
 
 def _with_names(channels: frozenset[Channel]) -> frozenset[Channel]:
-    """Add the names of calls where their arguments are looked at: older settings know no names."""
+    """Add the channel of tool names to that of tool arguments: older settings lack it."""
     return channels | {"tool_name"} if "tool_arguments" in channels else channels
 
 
@@ -224,7 +224,7 @@ _BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class MatchScreen:
-    """Slot `screen`: searches every text of the request, one by one. The first match that blocks decides."""
+    """A rail of slot `screen`: searches the texts of a request one by one. The first match that blocks decides."""
 
     inline_chars = LONG
     text_chars = 0
@@ -240,15 +240,14 @@ class MatchScreen:
         self._clean: Remembered[bool] = Remembered()
 
     async def screen(self, request: Request, caller: Caller) -> ScreenResult:
-        """Look for matches in the messages of `request`. Long requests are read in a thread, so that others' streams go
-        on."""
+        """Search the texts of `request`. Long requests are read in a thread, so that the event loop serves others."""
         texts = texts_of(request)
         if sum(len(text.text) for text in texts) > LONG:
             return await asyncio.to_thread(self.screen_now, request, texts, caller)
         return self.screen_now(request, texts, caller)
 
     def screen_now(self, request: Request, texts: Sequence[Text], caller: Caller) -> ScreenResult:
-        """Do what `screen` does in the thread that calls it. `texts`: those of `request`, as `texts_of` lists them."""
+        """Do what `screen` does, in the calling thread. `texts`: those of `request`, as `texts_of` lists them."""
         changes: list[tuple[Text, str]] = []
         asked: dict[str, str] = {}
         marks: list[Mark] = []
@@ -267,31 +266,33 @@ class MatchScreen:
         return dataclasses.replace(self._result(request, changes, asked), marks=tuple(marks)) if marks else PASSED
 
     def spanning(self, pieces: Sequence[str]) -> tuple[int, int, str] | None:
-        """Return (first piece, last piece, reason) of something that several of `pieces`, which stand below each other,
-        make together; None where there is nothing."""
+        """Return (first piece, last piece, reason) of the first match that spans several of `pieces`, joined by line
+        breaks; None if there is none."""
         for first, last, match in spanning(self._automaton, pieces):
             return first, last, f"{self.name}: {match.label} across documents"
         return None
 
     def _result(self, request: Request, changes: list[tuple[Text, str]], asked: dict[str, str]) -> ScreenResult:
-        """Return the result of what did not block. `asked`: the first place by action and label."""
+        """Return the result if nothing blocked. `asked`: the place of the first match by "action label"."""
         worst: Literal["redact", "escalate"] = (
             "escalate" if any(key.startswith("escalate ") for key in asked) else "redact"
         )
-        told = {key.removeprefix(f"{worst} "): place for key, place in asked.items() if key.startswith(worst)}
-        if not told:
+        places = {key.removeprefix(f"{worst} "): place for key, place in asked.items() if key.startswith(worst)}
+        if not places:
             return ScreenResult()
         messages, others = in_two(changes, request)
-        return ScreenResult(worst, self._reason(told), messages, texts=others)
+        return ScreenResult(worst, self._reason(places), messages, texts=others)
 
     def _reason(self, labels: Mapping[str, str]) -> str:
         return f"{self.name}: {', '.join(f'{label} in {place}' for label, place in sorted(labels.items()))}"
 
     def _found(self, request: Request, texts: list[Text], tenant: str) -> Iterator[tuple[Text, list[Match]]]:
-        """Yield the texts with matches, each once. What was clean in one of the tenant's last requests is not read
-        again."""
+        """Yield each text that has matches, once. Texts that were clean in one of the tenant's last requests are not
+        read again."""
         shared: dict[Path, list[Match]] = {}
-        for text, match in across(self._automaton, request, (text for text in texts if text.role in self._roles)):
+        for text, match in matches_across(
+            self._automaton, request, (text for text in texts if text.role in self._roles)
+        ):
             shared.setdefault(text.path, []).append(match)
         for text, matches in self._alone(texts, tenant):
             yield text, joined([*matches, *shared.pop(text.path, ())])
@@ -300,8 +301,8 @@ class MatchScreen:
     def _alone(self, texts: Sequence[Text], tenant: str) -> Iterator[tuple[Text, list[Match]]]:
         for group in _groups(texts, self._roles):
             said = [text.text for text in group]
-            read_as = "".join(["f" if text.is_free else "i" for text in group])  # one text is read in two ways
-            worth = sum(map(len, said)) >= WORTH_REMEMBERING or any("\\" in text for text in said)  # read twice
+            read_as = "".join(["f" if text.is_free else "i" for text in group])  # identifiers are read differently
+            worth = sum(map(len, said)) >= WORTH_REMEMBERING or any("\\" in text for text in said)  # decoded, too
             key = self._clean.key(tenant, (read_as, *said)) if worth else None
             if key is not None and self._clean.find(key):
                 continue
@@ -311,8 +312,8 @@ class MatchScreen:
             yield from found
 
     def _matches(self, text: Text) -> list[Match]:
-        """Find matches in one text. A phrase is found in an identifier, too, where words cannot have spaces between
-        them; such a match says that there is one, and not where."""
+        """Find matches in one text. In an identifier, phrases are also found with signs or case changes in place of
+        spaces; the offsets of such a match are not exact."""
         found = find_spelled(self._automaton, text.text)
         if found or text.is_free or not self._automaton.has_phrases:
             return found
@@ -329,18 +330,18 @@ class MatchScreen:
 
 
 def _groups(texts: Sequence[Text], roles: frozenset[str]) -> list[list[Text]]:
-    """Return each text of a message by itself, and what stands beside the messages together, as applications send it
-    again."""
+    """Return each text of a message as a group, and all texts outside messages as one: applications repeat those as a
+    whole."""
     beside = [text for text in texts if text.role is None]
     groups = [[text] for text in texts if text.role in roles]
     return [*groups, beside] if beside else groups
 
 
 def as_spelled(texts: Sequence[Text]) -> list[Text]:
-    """Drop what arguments say: `find_spelled` reads that from how they are written, where it can be replaced."""
+    """Leave out decoded arguments: `find_spelled` reads them in their original spelling, where they can be replaced."""
     return [text for text in texts if "(decoded)" not in text.path]
 
 
 def refusal(text: Text) -> str:
-    """Say what a caller is told about `text`: where, never what was found."""
+    """Return the message for a caller whose `text` was refused: its place, never what was found."""
     return f"the text at {text.place} is not allowed here"

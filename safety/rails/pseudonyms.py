@@ -1,12 +1,12 @@
-"""Slot `screen`, stage `pseudonyms`: personal data leaves the prompt before a model sees it, and comes back in the
-answer for the caller who may see it.
+"""Slot `screen`, stage `pseudonyms`: replace personal data in the prompt by placeholders, and restore it in the answer
+for callers who may see it.
 
 A value becomes `<EMAIL_7QK2M>`: its type and a keyed digest. Under one secret a tenant's value has the same placeholder
-in every turn, and nothing is kept between requests: what a placeholder means is worked out anew from the messages.
+in every turn. Nothing is stored between requests: the values of placeholders are computed again from the messages.
 
-Not covered: values that `pii` does not find (names, postal addresses); a model that writes a placeholder otherwise than
-it read it, whose text then stays as it is; and, in a structured answer, places whose `format` or `pattern` admits no
-placeholder, where a model can only invent.
+Not covered: values that `pii` does not find (names, postal addresses); a placeholder that the model misspells, which
+stays in the answer; and, in a structured answer, strings whose `format` or `pattern` does not allow a placeholder, for
+which a model can only invent a value.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from sluicegate.safety.rails.match_rails import LONG, MOST_MARKS, MatchPolicy, a
 
 Restore = Literal["scope", "always", "never"]
 LETTERS = 5
-"""Of a digest, 25 bits: short enough to be copied right by small models; longer where two values would share one."""
+"""Letters of a digest: 25 bits, short enough for small models to copy; more where two values would share them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """`restore`: for callers with `scope`, for everybody, or for nobody."""
+class PseudonymPolicy:
+    """Who gets values restored. `restore`: callers with `scope`, everybody, or nobody."""
 
     secret: bytes
     roles: frozenset[str]
@@ -44,12 +44,12 @@ class Terms:
 
 
 class Pseudonyms:
-    """Holds no state of requests."""
+    """A rail of slot `screen` that replaces personal data. Keeps no state of requests."""
 
     inline_chars = LONG
     text_chars = 0
 
-    def __init__(self, name: str, automaton: Automaton, terms: Terms) -> None:
+    def __init__(self, name: str, automaton: Automaton, terms: PseudonymPolicy) -> None:
         self.name = name
         self.properties = RailProperties(version(automaton, MatchPolicy()), reads="texts")
         self._automaton = automaton
@@ -62,8 +62,8 @@ class Pseudonyms:
         return self.screen_now(request, texts, caller)
 
     def screen_now(self, request: Request, texts: Sequence[Text], caller: Caller) -> ScreenResult:
-        """Do what `screen` does in the thread that calls it. `texts`: those of `request`, as `texts_of` lists them."""
-        book = _Book(hmac.digest(self._terms.secret, caller.tenant.encode(), "sha256"))
+        """Do what `screen` does, in the calling thread. `texts`: those of `request`, as `texts_of` lists them."""
+        book = _Placeholders(hmac.digest(self._terms.secret, caller.tenant.encode(), "sha256"))
         read = [text for text in as_spelled(texts) if text.role is None or text.role in self._terms.roles]
         changes = [(text, new) for text in read if (new := self._without(text, book)) != text.text]
         if not book.values:
@@ -73,7 +73,7 @@ class Pseudonyms:
         messages, others = in_two(changes, request)
         return ScreenResult("redact", reason, messages, texts=others, restore=restore, marks=tuple(book.marks))
 
-    def _without(self, whole: Text, book: _Book) -> str:
+    def _without(self, whole: Text, book: _Placeholders) -> str:
         parts, at, text = [], 0, whole.text
         for match in find_spelled(self._automaton, text):
             if len(book.marks) < MOST_MARKS:
@@ -83,8 +83,8 @@ class Pseudonyms:
         return "".join([*parts, text[at:]])
 
 
-class _Book:
-    """The placeholders of one request. `values`: what each stands for; `marks`: where they stood."""
+class _Placeholders:
+    """The placeholders of one request. Mutable. `values`: by placeholder; `marks`: where the values stood."""
 
     def __init__(self, key: bytes) -> None:
         self.values: dict[str, str] = {}
@@ -102,7 +102,7 @@ class _Book:
 
 
 class Restorer:
-    """Placeholders back to values in a text that comes in pieces; the same as `restored` of the whole."""
+    """Replaces placeholders by their values in a text that comes in pieces; same as `restored` of the whole."""
 
     def __init__(self, values: Mapping[str, str], *, in_json: bool = False) -> None:
         self._values = {name: _spelled(value) if in_json else value for name, value in values.items()}
@@ -110,8 +110,8 @@ class Restorer:
         self._held = ""
 
     def feed(self, text: str) -> str:
-        """Return what may leave. The end that may still become a placeholder waits; a placeholder has one `<`, its
-        first."""
+        """Return the text to release. An end that may still become a placeholder is held; a placeholder has one `<`,
+        its first character."""
         whole = self._any.sub(lambda match: self._values[match[0]], self._held + text)
         begun = whole.rfind("<")
         held = whole[begun:] if begun >= 0 else ""

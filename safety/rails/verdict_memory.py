@@ -1,7 +1,7 @@
-"""What a rail has made of texts before: a bounded memory of verdicts that depend on the text alone.
+"""Cache a rail's verdicts that depend on the text alone, least recently used out first.
 
-A conversation sends its earlier turns again, an application its schemas, with every request; each is judged once. A
-tenant's texts are remembered for that tenant alone, so that no other can tell from a verdict's time what was sent.
+With every request a conversation repeats its earlier turns and an application its schemas; each is judged once. The
+cache is separate for each tenant, so that no tenant can learn from a verdict's timing what another one sent.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 ENTRIES = 8_192
-"""Of 16 bytes and a small verdict each: about 2 MB a rail at most."""
+"""Maximum entries, of 16 bytes and a small verdict each: about 2 MB a rail."""
 
 
 class Remembered(Generic[T]):
-    """Verdicts by digest, least recently used out first. For threads."""
+    """Verdicts by digest of their texts. Thread-safe."""
 
     def __init__(self, entries: int = ENTRIES) -> None:
         self._entries = entries

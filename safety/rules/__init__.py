@@ -1,1 +1,1 @@
-"""Compile what rails look for: phrases, patterns, personal data and secrets."""
+"""Compile the rules of match rails: phrases, patterns, personal data and secrets."""

@@ -1,7 +1,7 @@
-"""Phrases that must not be said, found however they are written.
+"""Compile a blocklist of phrases, which are found however they are written.
 
-Matching ignores case, marks and accents, invisible characters, the length and kind of white space (line breaks too)
-and the alphabet of look-alike letters; a phrase begins and ends at a word border. Phrases of six letters or more are
+Matching ignores case, accents and other marks, invisible characters, the length and kind of white space (line breaks,
+too) and the script of look-alike letters; a phrase begins and ends at a word border. Phrases of six letters or more are
 also found with digits for letters, with emphasis marks inside, and with all letters spaced out.
 
 Not covered: other words for the same thing, inflected forms, spelling mistakes, hyphenation at a line's end, phrases

@@ -1,4 +1,4 @@
-"""Check digits and plausible ranges: whether what has the shape of a number is one. Each takes the matched symbols.
+"""Check numbers found by their shape: check digits and plausible ranges. Each function takes the matched symbols.
 
 Not covered: whether a number was ever issued. About one in ten random digit runs passes a single check digit, so the
 shapes in `pii.py` are narrow where the check is weak.
@@ -50,8 +50,8 @@ def credit_card(text: str) -> bool:
 
 
 def card_beside_cue(text: str) -> bool:
-    """Return whether `text` is any 12 to 19 digits that check, next to the word `card`: the ranges of small networks
-    are many."""
+    """Return whether `text` has 12 to 19 digits with a valid check digit; for numbers next to the word `card`, since
+    the ranges of small networks are too many to list."""
     return 12 <= len(digits(text)) <= 19 and _card_check(digits(text))
 
 
@@ -100,12 +100,12 @@ def us_itin(text: str) -> bool:
 
 
 _SECTION = 31
-"""Numbers of sections and of versions are small; one address in five thousand has no larger part either."""
+"""Largest part of section and version numbers; one address in five thousand has no larger part either."""
 
 
 def ip_address(text: str) -> bool:
-    """Return whether `text` is the address of a host: loopback and unspecified ones, netmasks and networks say nothing
-    about anyone."""
+    """Return whether `text` is the address of a host; loopback and unspecified addresses, netmasks and networks
+    identify nobody."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -114,9 +114,9 @@ def ip_address(text: str) -> bool:
 
 
 def lone_address(text: str) -> bool:
-    """Check `ip_address` where nothing says what it is. Four small numbers are a section (`2.3.4.1`), unless they are
-    of a private network and hold a zero (`10.0.0.5`), as sections do not."""
-    if not ip_address(text):  # the parts of others may be no numbers: ranges and networks, say
+    """Check an address without a cue. Four small numbers are a section (`2.3.4.1`), unless they are in a private
+    network and contain a zero (`10.0.0.5`), which sections do not."""
+    if not ip_address(text):  # checked first: parts of ranges and networks may not be numbers
         return False
     parts = [int(part) for part in text.split(".")]
     private = parts[0] == 10 and 0 in parts
@@ -132,13 +132,13 @@ def is_dashed(text: str) -> bool:
 
 
 def names_a_device(text: str) -> bool:
-    """Return whether the six groups are more than one repeated, as in the addresses of everybody and of nobody."""
+    """Return whether the six groups differ; broadcast and null addresses repeat one group."""
     return len(set(text.lower().replace("-", ":").split(":"))) > 1
 
 
 def dashed_mac(text: str) -> bool:
-    """Return whether at least one group has a letter where no path of a drawing has one: `10-5c-20` is a number, the
-    command c, and two more numbers. Letters are of one case."""
+    """Return whether a group cannot come from an SVG path, in which `10-5c-20` is a number, the command c and two more
+    numbers, and whether all letters have one case."""
     groups = text.split("-")
     letters = "".join(c for c in text if c.isalpha())
     drawn = all(group.isdigit() or (group[0].isdigit() and group[1] in "acAC") for group in groups)
@@ -146,8 +146,8 @@ def dashed_mac(text: str) -> bool:
 
 
 def ipv6_address(text: str) -> bool:
-    """Return whether `text` has at least three groups, and a digit: `a::b` is a name in several programming
-    languages."""
+    """Return whether `text` is an IPv6 address of at least three groups with a digit; `a::b` is a name in several
+    programming languages."""
     groups = [group for group in text.split(":") if group]
     return len(groups) > 2 and any(c.isdigit() for c in text) and ip_address(text)
 
@@ -160,8 +160,8 @@ def international_phone(text: str) -> bool:
 
 
 def national_phone(text: str) -> bool:
-    """Accept numbers with a trunk prefix 0. They have ten or eleven digits, nine in three groups or more (postcode and
-    house number are two); one kind of mark separates them after the first group; dates are refused."""
+    """Check numbers with a trunk prefix 0: ten or eleven digits, or nine in at least three groups (a postcode with a
+    house number has two); after the first group one kind of mark separates them; dates are refused."""
     marks = {c for c in text.replace(")", "").lstrip("(0123456789") if not c.isdigit()}
     groups = len("".join(c if c.isdigit() else " " for c in text).split())
     number = digits(text)
@@ -170,8 +170,7 @@ def national_phone(text: str) -> bool:
 
 
 def north_american_phone(text: str) -> bool:
-    """Check the area code, which begins with 2 to 9. Fictional exchanges are numbers too: they are what examples
-    use."""
+    """Check that the area code begins with 2 to 9. Fictional exchanges (555) are accepted: examples use them."""
     return digits(text)[-10] in "23456789"
 
 
@@ -209,7 +208,8 @@ _BECH32 = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 
 
 def base58_address(text: str) -> bool:
-    """Check addresses of Bitcoin and its kin: 25 bytes, the last four being a double SHA-256 of the others."""
+    """Check addresses of Bitcoin and similar currencies: 25 bytes, the last four from a double SHA-256 of the
+    others."""
     value = 0
     for char in text:
         value = value * 58 + _BASE58.index(char)

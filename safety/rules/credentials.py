@@ -1,7 +1,7 @@
-"""Keys, tokens and passwords by the shapes that their issuers print.
+"""Compile the patterns of keys, tokens and passwords, by the formats that their issuers use.
 
-Not covered: passwords and keys without a telling prefix (entropy alone rings on hashes and identifiers), tokens cut
-short, and a private key whose header is missing.
+Not covered: passwords and keys without a known prefix (entropy alone would match hashes and identifiers), truncated
+tokens, and a private key without its header.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from sluicegate.safety.matching.automaton import Automaton
 from sluicegate.safety.matching.nfa import Nfa, Rule
 
 SHORT = 8
-"""Symbols of a secret or number that may leave where a text is cut short."""
+"""Symbols of an unfinished secret or number that may be released where a text is cut short."""
 
 
-def half_told(there: int, missing: int) -> bool:
-    """Return whether two thirds of the shortest secret of its kind are there: the rest can be tried."""
+def mostly_revealed(there: int, missing: int) -> bool:
+    """Return whether at least two thirds of the shortest match are present: the rest could be guessed."""
     return there >= SHORT and 2 * missing <= there
 
 
-def nearly_told(there: int, missing: int) -> bool:
-    """Return whether all but two symbols are there: check digits tell the rest."""
+def nearly_revealed(there: int, missing: int) -> bool:
+    """Return whether at most two symbols are missing: check digits determine them."""
     return there >= SHORT and missing <= 2
 
 
@@ -31,7 +31,7 @@ _T = "[A-Za-z0-9]"
 _U = "[A-Za-z0-9_-]"
 _PEM = "-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 _BREAK = "(?:\\s|\\\\n|\\\\r)"  # a line break, also as a JSON or shell string spells it
-# Headers (`Proc-Type: ...`), then long lines, then a short one and the footer, as far as there is any.
+# Headers (`Proc-Type: ...`), then long lines, then an optional short one and an optional footer.
 _PEM_BODY = f"(?:{_BREAK}{{1,4}}[A-Za-z-]{{1,24}}: [^\\n\\\\]{{1,80}}){{0,6}}(?:{_BREAK}{{1,6}}[A-Za-z0-9+/=]{{16,}})+"
 _PEM_FOOTER = f"(?:{_BREAK}{{1,4}}[A-Za-z0-9+/=]{{1,76}})?{_BREAK}{{0,4}}-----END [A-Z0-9 ]{{3,40}}-----"
 _PEM_END = f"(?:{_PEM_FOOTER}|(?:[\\n\\r]|\\\\n|\\\\r)+[A-Za-z0-9+/=]{{1,76}})?"
@@ -79,7 +79,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("azure_storage_key", "AccountKey=[A-Za-z0-9+/]{86}=="),
 )  # fmt: skip
 
-# After a scheme of up to twenty characters, which is part of what is replaced.
+# Follows a scheme of up to twenty characters, which belongs to the match.
 _URL = f"://[^\\s/:@?#]{{0,64}}:[^\\s/@?#]{{1,128}}@(?:{_HOST}|\\[[0-9a-f:]{{2,39}}\\])(?::\\d{{1,5}})?"
 
 CUED: tuple[tuple[str, str, str], ...] = (
@@ -89,7 +89,7 @@ CUED: tuple[tuple[str, str, str], ...] = (
 TYPES = tuple(dict.fromkeys(["private_key", "url_basic_auth", *(label for label, *_ in (*PATTERNS, *CUED))]))
 
 
-_TELLS = {"url_basic_auth": nearly_told}  # most of what begins like one is a plain address
+_REVEALS = {"url_basic_auth": nearly_revealed}  # most texts that begin like one are plain URLs
 
 
 def compile_secrets(types: Iterable[str] = TYPES) -> Automaton:
@@ -99,7 +99,11 @@ def compile_secrets(types: Iterable[str] = TYPES) -> Automaton:
     if unknown:
         raise ConfigurationError(f"there is no kind of secret {min(unknown)!r}; known: {', '.join(TYPES)}")
     nfa = Nfa()
-    rules = {label: nfa.add_rule(Rule(label, tells=_TELLS.get(label, half_told))) for label in TYPES if label in wanted}
+    rules = {
+        label: nfa.add_rule(Rule(label, reveals=_REVEALS.get(label, mostly_revealed)))
+        for label in TYPES
+        if label in wanted
+    }
     for label, pattern in PATTERNS:
         if label in wanted:
             nfa.add_pattern(rules[label], pattern)

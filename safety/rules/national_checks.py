@@ -1,8 +1,8 @@
-"""Check digits of personal numbers, for countries whose rules have no line in `national_ids.py` itself.
+"""Check personal numbers of further countries; `national_ids.py` has the others and the list of all.
 
-Each function takes the matched symbols and says whether the issuer's rule holds. Sources: the issuers' published rules.
-Not covered: whether a number was issued; a Korean number's last digit (no check digit since October 2020: the day is
-looked at), a Danish one's (not since 2007).
+Each function takes the matched symbols and returns whether the issuer's published rule holds.
+Not covered: whether a number was issued; the last digit of Korean and Danish numbers, which is no check digit since
+October 2020 and 2007 (their dates are checked).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from sluicegate.safety.rules.checks import calendar_day, digits, luhn, weighted
 
 
 def day_first(number: str) -> bool:
-    """Check `DDMMYY`. The century is open, so that 29 February counts in any year."""
+    """Check the date `DDMMYY`. The century is unknown, so 29 February is valid in any year."""
     return calendar_day(2000, int(number[2:4]), int(number[:2]))
 
 
 def year_first(number: str) -> bool:
-    """Check `YYMMDD`."""
+    """Check the date `YYMMDD`, as `day_first`."""
     return calendar_day(2000, int(number[2:4]), int(number[4:6]))
 
 

@@ -1,7 +1,7 @@
-"""Personal numbers of states, each with the check its issuer defined.
+"""List the formats of states' personal numbers, each with the check that its issuer defined.
 
-Not covered: numbers without a check digit or a telling shape (most passports and driving licences), and countries not
-listed in `SHAPES`.
+Not covered: numbers without a check digit or a distinctive format (most passports and driving licences), and countries
+not listed in `SHAPES`.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ _UA_CUE = "(?i)\\b(?:rnokpp|p\u043do\u043a\u043f\u043f|\u0438\u043f\u043d)[^0-9\
 Shape = tuple[str, str, Callable[[str], bool] | None, str]
 
 SHAPES: tuple[Shape, ...] = (
-    # label, pattern, check, cue (a pattern that must stand before; the check alone would ring too often)
+    # label, pattern, check, cue (a pattern that must precede it where the check alone is too weak)
     ("us_ssn", "\\d{3}-\\d{2}-\\d{4}", us_ssn, ""),
     ("us_ssn", "\\d{3}[ .-]?\\d{2}[ .-]?\\d{4}", us_ssn, "(?i)\\b(?:ssn|social security|tax ?payer id)[^0-9\\n]{0,12}"),
     ("us_itin", "9\\d{2}-\\d{2}-\\d{4}", us_itin, ""),

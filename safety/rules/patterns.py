@@ -1,8 +1,8 @@
-"""The operator's own regular expressions, in the subset that `safety.matching.regex` reads; linear in time whatever
-they say.
+"""Compile the operator's own regular expressions, in the subset that `safety.matching.regex` parses; matching takes
+linear time whatever the pattern.
 
-Not covered: anything that is not regular (look-around, backreferences). A pattern that can begin anywhere and run
-without end, such as `.*x`, holds the stream until the window's bound decides.
+Not covered: anything that is not regular (look-around, backreferences). A pattern that can begin anywhere and has no
+end, such as `.*x`, holds the stream until the window's limit blocks it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Personal data by shape: addresses, numbers and identifiers, with their check digits.
+"""Compile the patterns of personal data: addresses, numbers and identifiers, with their check digits.
 
-Not covered: names, postal addresses, employers and whatever else has no shape (an optional plug-in's job); addresses
-spelled out (`jane at example dot com`); numbers in words; a number wrapped over two lines, other than a card's.
-IP addresses that name no host pass (loopback, netmasks, `10.0.0.0`), and so does what a word before it calls a section
-or a version. A weak shape (7 digits, 12-digit cards, `2.3.4.1`, a MAC address that may be a drawing's path) counts only
-beside a word that says what it is, in English.
+Not covered: names, postal addresses, employers and other data without a fixed format (an optional plug-in finds them);
+addresses spelled out (`jane at example dot com`); numbers in words; a number wrapped over two lines, except a card's.
+IP addresses of no host pass (loopback, netmasks, `10.0.0.0`), as does a number that a word before it calls a section or
+a version. An ambiguous format (7 digits, 12-digit cards, `2.3.4.1`, a MAC address that may be an SVG path) counts only
+next to an English word that says what it is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sluicegate.safety.matching import symbols as text
 from sluicegate.safety.matching.automaton import Automaton
 from sluicegate.safety.matching.nfa import Nfa, Rule
 from sluicegate.safety.rules import checks
-from sluicegate.safety.rules.credentials import nearly_told
+from sluicegate.safety.rules.credentials import nearly_revealed
 from sluicegate.safety.rules.national_ids import SHAPES
 
 _PHONE_CUE = (
@@ -55,15 +55,15 @@ _PHONE_TAILS = tuple(mark + word for mark in (" ", "-", ", ") for word in ("offi
 
 
 def _email(nfa: Nfa, rule: int) -> None:
-    # 64 characters is the standard's bound; longer unbroken runs are written by those who know that filters stop there.
-    # The sign may be written for a URL or a page.
+    # The standard allows 64 characters; longer unbroken runs are accepted, since evaders know that filters stop there.
+    # The sign may be encoded for a URL or for HTML.
     rest = "(?:@|%40|&#64;|&commat;)(?:\\w[\\w-]*\\.)+[^\\W\\d_]\\w{1,23}\\b"
     nfa.add_address(rule, plain="\\w", dotted="[.%+'&-]", rest=rest, limits=(128, 64))
 
 
 def _phone(nfa: Nfa, rule: int) -> None:
     def add(pattern: str, valid: Callable[[str], bool], **context: object) -> None:
-        checked = nfa.add_rule(Rule("phone", valid, nearly_told))
+        checked = nfa.add_rule(Rule("phone", valid, nearly_revealed))
         nfa.add_pattern(checked, pattern, **({"left": "number", "right": "number"} | context))  # type: ignore[arg-type]
 
     add("\\+\\d(?:[ .()/-]{0,2}\\d){7,14}", checks.international_phone)
@@ -76,18 +76,18 @@ def _phone(nfa: Nfa, rule: int) -> None:
 
 
 def _credit_card(nfa: Nfa, rule: int) -> None:
-    checked = nfa.add_rule(Rule("credit_card", checks.credit_card, nearly_told))
+    checked = nfa.add_rule(Rule("credit_card", checks.credit_card, nearly_revealed))
     for shape in (
         "\\d{4}(?:[\\s.-]?\\d{4}){2}[\\s.-]?\\d{1,4}(?:[\\s.-]?\\d{1,3})?",
         "\\d{4}[\\s.-]?\\d{6}[\\s.-]?\\d{4,5}",
     ):
         nfa.add_pattern(checked, shape, left="number", right="number")
-    cued = nfa.add_rule(Rule("credit_card", checks.card_beside_cue, nearly_told))
+    cued = nfa.add_rule(Rule("credit_card", checks.card_beside_cue, nearly_revealed))
     nfa.add_pattern(cued, "\\d(?:[ -]?\\d){11,18}", cue=_CARD_CUE, right="number")
 
 
 def _iban(nfa: Nfa, rule: int) -> None:
-    checked = nfa.add_rule(Rule("iban", checks.iban, nearly_told))
+    checked = nfa.add_rule(Rule("iban", checks.iban, nearly_revealed))
     shape = "(?i)[a-z]{2}[ -]?\\d{2}(?:[ -]?[a-z0-9]{4}){2,7}(?:[ -]?[a-z0-9]{1,3})?"
     nfa.add_pattern(checked, shape, left="word", right="word")
 
@@ -154,7 +154,7 @@ _KINDS: dict[str, Callable[[Nfa, int], None]] = {
 }
 
 TYPES = tuple(dict.fromkeys([*(k for k in _KINDS if k != "phone"), *(label for label, *_ in SHAPES), "phone"]))
-"""Every label this rail knows, in the order of precedence where spans overlap."""
+"""All labels, in order of precedence where matches overlap."""
 
 
 def compile_pii(types: Iterable[str] = TYPES) -> Automaton:
@@ -176,4 +176,4 @@ def _add(nfa: Nfa, label: str) -> None:
         _KINDS[label](nfa, nfa.add_rule(Rule(label)))
     for _, pattern, check, cue in (shape for shape in SHAPES if shape[0] == label):
         left = "" if cue else "number"
-        nfa.add_pattern(nfa.add_rule(Rule(label, check, nearly_told)), pattern, left=left, right="number", cue=cue)
+        nfa.add_pattern(nfa.add_rule(Rule(label, check, nearly_revealed)), pattern, left=left, right="number", cue=cue)

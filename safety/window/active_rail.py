@@ -1,4 +1,4 @@
-"""One rail at work in a hold-back window: its session, and how far it is content."""
+"""Track one rail in a hold-back window: its session, and up to where it has cleared the text."""
 
 from __future__ import annotations
 
@@ -11,48 +11,48 @@ from sluicegate.safety.rail_policy import RailPolicy
 
 @dataclass(slots=True)
 class ActiveRail:
-    """One rail at work on the channel."""
+    """One rail with its session on a channel. Mutable."""
 
     name: str
     open: Callable[[], RailSession]
     session: RailSession
     rail_policy: RailPolicy
     clear_to: int = 0
-    dropped: bool = False  # it failed, and may
-    silent: bool = False  # it blocked, and that ended nothing
+    dropped: bool = False  # it failed, and its policy lets failures pass
+    blocked_without_stop: bool = False  # it blocked, and its policy does not end the stream for that
 
     @classmethod
     def opened(cls, name: str, open_session: Callable[[], RailSession], rail_policy: RailPolicy) -> ActiveRail:
-        """Open a session. One that cannot be made fails at its first piece."""
+        """Open a session. If that fails, the rail fails at its first piece."""
         try:
             session: RailSession = open_session()
         except Exception as error:
-            session = _Unopened(error)
+            session = _UnopenedSession(error)
         return cls(name, open_session, session, rail_policy)
 
     @property
-    def speaks(self) -> bool:
-        return not self.dropped and not self.silent
+    def is_active(self) -> bool:
+        return not self.dropped and not self.blocked_without_stop
 
     @property
-    def counts(self) -> bool:
-        """Return whether what it says decides over what leaves."""
-        return self.speaks and self.rail_policy.mode != "shadow"
+    def is_enforced(self) -> bool:
+        """Return whether its verdicts decide what is released."""
+        return self.is_active and self.rail_policy.mode != "shadow"
 
     def clears(self, text: str) -> bool:
-        """Return whether its session lets `text` through as a whole; False where it cannot tell, or its time is
+        """Return whether its session clears `text` as a whole; False if the session cannot say, or its time is
         limited."""
         session = self.session
         if self.rail_policy.budget_s is not None or not offers(session, ClearingSession):
             return False
         try:
             return session.clears(text) is True
-        except Exception:  # it will fail again where failures are dealt with
+        except Exception:  # `feed` will fail again, where failures are handled
             return False
 
 
-class _Unopened:
-    """Stands in for a session that could not be made: each call raises the same error."""
+class _UnopenedSession:
+    """Stands in for a session that could not be opened: each call raises the same error."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error

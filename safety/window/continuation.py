@@ -1,10 +1,9 @@
-"""Sessions for a text that goes on from one that its reader has, its *lead*: what a client sent to be continued.
+"""Open sessions for a text that continues a *lead*: the text that a client sent to be continued.
 
-Beside the sessions of the text alone, a window opens one of these for each rail. It reads the end of the lead first.
-What lies in the lead is not reported; what begins there and ends behind it is, as if it began where the text does.
+A window opens one of these per rail beside the sessions that read the text alone. It reads the end of the lead first. A
+match within the lead is not reported; a match from the lead into the text is, as if it began where the text does.
 
-A `ContinuableSession` makes its own. Not covered: a match whose beginning lies further back
-than `LEAD` characters.
+A `ContinuableSession` makes its own such session. Not covered: a match that begins more than `LEAD` characters back.
 """
 
 from __future__ import annotations
@@ -26,21 +25,23 @@ from sluicegate.plugins import (
 )
 
 LEAD = 4096
-"""Characters of the lead that are read, fewer where a rail says how far it looks back."""
+"""Characters of the lead that are read; fewer if a rail declares how far it looks back."""
 RESTARTS = 8
-"""Blocks and escalations inside a lead that are passed over, one by one; a lead with more of them blocks."""
+"""Blocks and escalations inside a lead that are skipped, one by one; a lead with more of them blocks."""
 
 
 def continuing(rail: OutputRail, open_session: Callable[[], RailSession], lead: str) -> RailSession:
-    """Return a session for what follows `lead`; offsets of its verdicts are of that. Raises what `open_session`
+    """Return a session for the text after `lead`; its verdicts have offsets in that text. Raises what `open_session`
     raises."""
     lead = lead[-_reach(rail) :]
     session = open_session()
-    return session.after(lead) if offers(session, ContinuableSession) else _Continued(session, open_session, lead)
+    return (
+        session.after(lead) if offers(session, ContinuableSession) else _ContinuedSession(session, open_session, lead)
+    )
 
 
 def _reach(rail: OutputRail) -> int:
-    """Return how many characters before a text can matter to it: held ones, and those looked back at."""
+    """Return how many characters before a text can change a verdict on it: the rail's look-back and hold-back."""
     declared = properties_of(rail)
     if declared is None or declared.look_back is None or declared.hold_back is None:
         return LEAD
@@ -52,7 +53,7 @@ class LeadSession(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Read the lead, if that is not done. Raises what the rail's session raises."""
+        """Read the lead, unless that was done. Raises what the rail's session raises."""
 
     @abstractmethod
     def feed(self, text: str) -> Verdict: ...
@@ -61,9 +62,9 @@ class LeadSession(ABC):
     def close(self) -> Verdict: ...
 
 
-class _Continued(LeadSession):
-    """Around a rail's usual session. Where that blocks or escalates within the lead only when it has read more, this is
-    taken for what began there and ended behind it."""
+class _ContinuedSession(LeadSession):
+    """Wraps a rail's usual session. A block or escalation inside the lead that comes only after more text was read
+    counts as a match from the lead into the text."""
 
     def __init__(self, session: RailSession, open_session: Callable[[], RailSession], lead: str) -> None:
         self._session = session
@@ -112,5 +113,5 @@ class _Continued(LeadSession):
 
 
 def moved(spans: tuple[Span, ...], base: int) -> tuple[Span, ...]:
-    """Return those spans that end behind `base`, with offsets from there on."""
+    """Return the spans that end after `base`, with offsets relative to it."""
     return tuple(replace(s, start=max(0, s.start - base), end=s.end - base) for s in spans if s.end > base)

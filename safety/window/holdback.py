@@ -1,11 +1,11 @@
-"""The hold-back window of one channel: text goes in as it is generated and comes out once every rail is content.
+"""The hold-back window of one channel: text goes in as it is generated and comes out once every rail has cleared it.
 
-The law: all that was released, and the verdict, do not depend on how the text was cut into pieces; and no character
-of a forbidden span is ever released. Both hold as far as they hold for each rail alone.
+Two invariants: the released text and the verdict do not depend on how the text was cut into pieces; and no character of
+a forbidden span is ever released. Both hold if they hold for each rail alone.
 
-Not covered: a rail that changes its mind (refused as a bad verdict), one that never returns (its time is measured, not
-cut short), and a rail whose verdicts depend on the cut of the text or on the clock: then nothing leaks, but where the
-stream ends may depend on them too.
+Not covered: a rail that takes a verdict back (refused as a bad verdict), one that never returns (its time is measured,
+not cut short), and a rail whose verdicts depend on the cut of the text or on the clock: nothing leaks then, but where
+the stream ends may depend on them too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Stop:
 
 
 class HoldbackWindow:
-    """Mutable, for one channel of one choice, used by one task at a time. `feed` until `blocked`, then `close`."""
+    """Holds the text of one channel of one choice. Mutable, used by one task at a time. Call `feed` until `blocked`,
+    then `close`."""
 
     def __init__(
         self,
@@ -43,8 +44,8 @@ class HoldbackWindow:
         limits: WindowLimits = WindowLimits(),
         lead: str = "",
     ) -> None:
-        """Open a session of each rail. One that cannot open its session fails at the first piece. `lead`: what the
-        reader has already, and joins the text to; each rail reads the text alone and behind its lead."""
+        """Open a session of each rail; one that cannot fails at the first piece. `lead`: the text that the client
+        continues; each rail then reads the text twice, alone and after its lead."""
         self.blocked: str | None = None
         self._limits = limits
         self._active = [self._activated(rail, request, caller, channel) for rail in rails]
@@ -58,10 +59,10 @@ class HoldbackWindow:
         self._failures: list[str] = []
         self._escalations: list[str] = []
         self._shadow: list[str] = []
-        self._hold_from: int | None = None  # what leaves from here on is withheld
+        self._hold_from: int | None = None  # an escalation's offset: text from here on is withheld
         self._refused: Stop | None = None
         self.irreplaceable: str | None = None
-        """The text whose redaction was refused, if that ended the stream."""
+        """The text that had to be redacted and could not be, if that ended the stream."""
         self._closing = False
         self._cut = False
 
@@ -76,15 +77,15 @@ class HoldbackWindow:
             return self._step(text)
         steps = []
         while text and self.blocked is None:
-            # A piece no longer than the room left cannot pass the bound midway, so the bound is met at a character.
+            # A piece that fits the room left cannot exceed the bound midway, so the stream ends at an exact character.
             room = max(1, self._limits.max_hold - self._fed + self._done)
             piece, text = (text, "") if len(text) <= room else (text[:room], text[room:])
             steps.append(self._step(piece))
         return steps[0] if len(steps) == 1 else joined(*steps)
 
     def close(self, *, cut: bool = False) -> Released:
-        """End the text: return what is left, or a block. `cut`: it was cut short, by its length or a stop string; a
-        `CuttableSession` is asked `cut` in place of `close`."""
+        """End the text: return the rest of it, or a block. `cut`: it was cut short, by its length or a stop string; a
+        `CuttableSession` is then asked `cut` in place of `close`."""
         if self.blocked is not None:
             return NOTHING
         if self._behind:
@@ -117,22 +118,22 @@ class HoldbackWindow:
         return released
 
     def _read_leads(self) -> None:
-        """Let sessions read their leads outside of any rail's time; what fails here fails again where failures are
-        dealt with."""
+        """Let sessions read their leads outside of any rail's time budget. A failure here recurs in `_ask`, which
+        handles it."""
         for active in self._behind:
             if isinstance(active.session, LeadSession):
                 with contextlib.suppress(Exception):
                     active.session.prepare()
 
     def _slowest(self) -> str:
-        return min((g for g in self._active if g.counts), key=lambda g: g.clear_to).name
+        return min((g for g in self._active if g.is_enforced), key=lambda g: g.clear_to).name
 
     def _ask_all(self, piece: str | None) -> Stop | None:
         """Pass the piece (None: the end) to every rail, even after one has blocked: the released text depends on
         all."""
         stop: Stop | None = None
         for active in self._active:
-            if not active.dropped and not active.silent:  # `speaks`, asked of each rail at each piece
+            if not active.dropped and not active.blocked_without_stop:  # `is_active`, inlined
                 found = self._ask(active, piece)
                 stop = stop or found
         return stop
@@ -169,7 +170,7 @@ class HoldbackWindow:
     def _blocked(self, active: ActiveRail, reason: str) -> Stop | None:
         if active.rail_policy.on_block == "block":
             return Stop(reason, active.name)
-        active.silent = True
+        active.blocked_without_stop = True
         self._escalated(active, reason, active.clear_to)
         return None
 
@@ -183,7 +184,7 @@ class HoldbackWindow:
             self._shadow.append(f"{active.name}: escalate: {verdict.escalate}")
         if verdict.block is not None:
             self._shadow.append(f"{active.name}: {active.rail_policy.on_block}: {verdict.block}")
-            active.silent = True
+            active.blocked_without_stop = True
 
     def _failed(self, active: ActiveRail, error: Exception) -> Stop | None:
         self._failures.append(f"{active.name}: {type(error).__name__}: {error}")
@@ -217,26 +218,28 @@ class HoldbackWindow:
     def _replay(self, text: str) -> tuple[Stop | None, list[str]]:
         """Return the verdict that stops `text`, and escalations before it."""
         fed, self._fed = self._fed, len(text)
-        told = self._failures, self._escalations, self._shadow
+        saved = self._failures, self._escalations, self._shadow
         self._failures, self._escalations, self._shadow = list(self._failures), [], []
         self._spans, self._hold_from = [], None
         try:
             for active in self._active:
-                active.session, active.clear_to, active.silent = active.open(), 0, False
+                active.session, active.clear_to, active.blocked_without_stop = active.open(), 0, False
             return self._ask_all(text), self._escalations
         except Exception:  # of `open`; `_ask` catches its own
             return None, []
         finally:
             self._fed = fed
-            self._failures, self._escalations, self._shadow = told
+            self._failures, self._escalations, self._shadow = saved
 
     def _release(self, stop: Stop | None) -> Released:
         clear = self._fed
         for active in self._active:
-            if active.clear_to < clear and not active.dropped and not active.silent:  # `counts`, asked at each piece
+            if (
+                active.clear_to < clear and not active.dropped and not active.blocked_without_stop
+            ):  # `is_enforced`, inlined
                 clear = clear if active.rail_policy.mode == "shadow" else active.clear_to
-        told = self._failures or self._escalations or self._shadow  # `_told`, asked at each piece
-        if not (stop or self._refused or self._spans or told) and self._hold_from is None:
+        pending = self._failures or self._escalations or self._shadow  # `_has_notes`, inlined: this runs at each piece
+        if not (stop or self._refused or self._spans or pending) and self._hold_from is None:
             text = self._take(clear)
             return Released(text) if text else NOTHING
         if self._hold_from is None:
@@ -246,20 +249,20 @@ class HoldbackWindow:
             withheld, behind = self._until(clear)
             redactions = before + behind
         stop = self._refused or stop
-        if stop is None and not redactions and not withheld and not self._told():
+        if stop is None and not redactions and not withheld and not self._has_notes():
             return Released(text) if text else NOTHING
-        if self._behind:  # they read what others read, too
+        if self._behind:  # sessions after the lead report what those without it report
             self._escalations = list(dict.fromkeys(self._escalations))
             self._failures = list(dict.fromkeys(self._failures))
-        said = tuple(self._escalations), tuple(self._failures), withheld, tuple(self._shadow)
+        notes = tuple(self._escalations), tuple(self._failures), withheld, tuple(self._shadow)
         self._failures, self._escalations, self._shadow = [], [], []
         if stop is None:
-            return Released(text, None, None, redactions, *said)
+            return Released(text, None, None, redactions, *notes)
         self.blocked = stop.reason
         self._held_text = ""
-        return Released(text, stop.reason, stop.rail, redactions, *said)
+        return Released(text, stop.reason, stop.rail, redactions, *notes)
 
-    def _told(self) -> bool:
+    def _has_notes(self) -> bool:
         return bool(self._failures or self._escalations or self._shadow)
 
     def _until(self, clear: int) -> tuple[str, tuple[Redaction, ...]]:
@@ -285,7 +288,7 @@ class HoldbackWindow:
         return redaction.replacement
 
     def _parts_from_lead(self, replacement: str) -> bool:
-        """Return whether, with `replacement` behind the lead, nothing that begins in either can end behind them."""
+        """Return whether no match that begins in the lead or in `replacement` can end after both."""
         for active in self._behind:
             if not active.dropped and active.rail_policy.mode != "shadow":
                 try:
@@ -302,7 +305,7 @@ class HoldbackWindow:
         waiting: list[Redaction] = []
         for group in _overlapping(self._spans):
             first, end = group[0], max(span.end for span in group)
-            if end <= self._done:  # of a replay: replaced before
+            if end <= self._done:  # found again by a replay, already replaced
                 continue
             if end > clear:
                 waiting += group
@@ -336,7 +339,8 @@ class HoldbackWindow:
 
 
 class UnchangedWindow(HoldbackWindow):
-    """For an answer whose every character counts (a pattern, a choice, a grammar): what a rail would replace blocks."""
+    """For an answer that a pattern, a choice or a grammar determines: a redaction blocks it, since it would break
+    it."""
 
     def _replaced(self, redaction: Redaction) -> str | None:
         return None

@@ -10,12 +10,12 @@ PARTED = frozenset((".", "fraction", "e", "e+", "power"))
 """States of a number with a fraction or an exponent."""
 _NUMBER = re.compile(r"-?0*([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?)0*([0-9]{0,9}))?")
 _FEWEST, _MOST = 4, 64
-"""Digits of a number that stands for more than itself."""
+"""Number of integer digits from and up to which a number is also judged as written out."""
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class JsonPosition:
-    """The path of the value being read, kept up from structural marks and keys."""
+    """The path of the value being read, updated with each structural mark and key. Mutable."""
 
     def __init__(self) -> None:
         self._steps: list[str | int | None] = []  # an array's index, an object's key, None before its first key
@@ -54,8 +54,8 @@ _MARKS |= {(place, letter): "e" for place in ("int", "0", "fraction") for letter
 
 
 def after(place: str, char: str) -> str:
-    """Return the state of a number or word after `char`; empty if JSON has none such. The state of a word is its text
-    so far."""
+    """Return the state of a number or word after `char`; empty if that is not JSON. The state of a word is its text so
+    far."""
     if char in "0123456789" and place in _DIGITS:
         return "0" if char == "0" and place in ("start", "-") else _DIGITS[place]
     if (place, char) in _MARKS:
@@ -65,7 +65,7 @@ def after(place: str, char: str) -> str:
 
 
 def whole_values(number: str) -> list[str]:
-    """Return the digits before the point where `number` is written out, exactly and as a double has them."""
+    """Return the integer digits of `number` written out, exactly and, if that differs, as rounded to a double."""
     found = _NUMBER.match(number)
     assert found is not None
     whole, fraction, sign, power = found[1], found[2] or "", found[3], found[4]
@@ -80,8 +80,8 @@ def whole_values(number: str) -> list[str]:
 
 
 def decoded_escape(escape: str) -> tuple[str, int] | None:
-    """Return the first character of a run of escapes and how much of the run spells it; None while that is open. A
-    letter that JSON does not know stands for itself, half a surrogate pair for U+FFFD."""
+    """Return the first character of a run of escapes and the length of its spelling; None while it is incomplete. An
+    escaped letter that JSON does not define stands for itself, half a surrogate pair for U+FFFD."""
     if len(escape) < 2:
         return None
     if escape[1] != "u":

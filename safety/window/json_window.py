@@ -1,11 +1,11 @@
-"""The hold-back window for a channel that speaks JSON: rails see the strings as a reader will, not as they are spelled.
+"""The hold-back window for a channel that carries JSON: rails read strings decoded, not as they are spelled.
 
-Every string, key and number is a text of its own, with fresh sessions; `\\u0061` is `a` to a rail, and what passes
-leaves spelled as it came. What stands between texts leaves as soon as the text before it has. A number with a fraction
-or an exponent is also judged as the whole number that its reader may see (`4.2e1` is 42), and waits for its end.
+Every string, key and number is a text of its own, with fresh sessions. A rail reads `\\u0061` as `a`; text that passes
+leaves in its original spelling. Structure between texts leaves as soon as the text before it has. A number with a
+fraction or an exponent is also judged as the integer it stands for (`4.2e1` is 42), and is held until its end.
 
-Not covered: what is spread over two strings or two numbers, and what an answer's structure says without words. Text
-that is not JSON is not passed on: it blocks with `not_json`.
+Not covered: a match spread over two strings or two numbers, and meaning carried by structure alone. Text that is not
+JSON is not released: it blocks with `not_json`.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from sluicegate.plugins import Caller, Channel, OutputRail, PlacedRail, Request,
 from sluicegate.safety.rail_policy import WindowLimits
 from sluicegate.safety.window.holdback import HoldbackWindow
 from sluicegate.safety.window.json_position import PARTED, UNPAIRED, JsonPosition, after, decoded_escape, whole_values
-from sluicegate.safety.window.lead_border import Border
+from sluicegate.safety.window.lead_border import LeadBorderWindow
 from sluicegate.safety.window.released import NOTHING, Redaction, Released, joined
 
 Kind = Literal["string", "key", "number"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a redaction falls. `path` leads to the value (for a key, to its object); `whole`: the span is the entire,
-    finished text, so a replacement becomes the whole value."""
+class JsonLocation:
+    """The position of a redaction in a JSON text. `path` leads to the value (for a key, to its object); `whole`: the
+    span is the entire, finished text, so a replacement becomes the whole value."""
 
     path: tuple[str | int, ...]
     kind: Kind
     whole: bool
 
 
-Redactor = Callable[[Place, Redaction], str | None]
-"""The decoded text to write for a redaction, or None: it cannot be replaced here, so the answer is blocked."""
+Redactor = Callable[[JsonLocation, Redaction], str | None]
+"""Returns the decoded replacement of a redaction, or None if it cannot be replaced there, which blocks the answer."""
 
 
-def replace_in_strings(place: Place, redaction: Redaction) -> str | None:
-    """Replace a span in strings alone, the default: a number or a key has no text to spare."""
+def replace_in_strings(place: JsonLocation, redaction: Redaction) -> str | None:
+    """Replace spans in strings only, the default: a number or a key cannot hold a replacement text."""
     return redaction.replacement if place.kind == "string" else None
 
 
@@ -51,7 +51,8 @@ _BARE = re.compile(r'[^\s{}\[\]:,"]+')
 
 
 class _Unit(HoldbackWindow):
-    """One string, key or number. Offsets are of its decoded characters; `spelled` has those not spelled as they are."""
+    """The window of one string, key or number. Offsets are of its decoded characters; `spelled` maps the offsets of
+    escaped ones to their spelling."""
 
     place: Callable[[], tuple[tuple[str | int, ...], Kind]]
     redactor: Redactor
@@ -76,13 +77,13 @@ class _Unit(HoldbackWindow):
     def _replaced(self, redaction: Redaction) -> str | None:
         path, kind = self.place()
         whole = self._closing and redaction.start == 0 and redaction.end == self._fed
-        text = self.redactor(Place(path, kind, whole), redaction)
+        text = self.redactor(JsonLocation(path, kind, whole), redaction)
         return None if text is None or kind == "number" else json.dumps(text)[1:-1]
 
 
 class JsonWindow:
-    """As `HoldbackWindow`, for a channel whose text is one JSON value. Offsets in what it releases are of the JSON
-    text. Mutable, for one channel of one choice."""
+    """A `HoldbackWindow` for a channel whose text is one JSON value. Offsets in its results are of the JSON text.
+    Mutable, for one channel of one choice."""
 
     def __init__(
         self,
@@ -95,12 +96,12 @@ class JsonWindow:
         lead: str = "",
         tool: str = "",
     ) -> None:
-        """Open a window. `lead`: as `HoldbackWindow`; read before the JSON text as it is spelled. `tool`: the text is
-        the arguments of a call of it; a `PlacedRail` is then asked at each place."""
+        """Open a window. `lead`: as for `HoldbackWindow`, read undecoded. `tool`: the text is the arguments of a call
+        of this tool; a `PlacedRail` is then opened for each string and number."""
         self.blocked: str | None = None
-        self._withholding = False  # behind an escalation, whatever text it was in
+        self._withholding = False  # after an escalation in any of the texts
         self._open = (rails, request, caller, channel, limits)
-        self._border = Border(*self._open, lead) if lead else None
+        self._border = LeadBorderWindow(*self._open, lead) if lead else None
         self._redactor = redactor
         self._tool = tool
         self._placed = bool(tool) and any(offers(rail, PlacedRail) for rail in rails)
@@ -110,9 +111,9 @@ class JsonWindow:
         self._kind: Kind = "string"
         self._key = ""  # the key being read
         self._escape = ""  # an escape that is not complete yet
-        self._bare = ""  # where in a number or word the reading is, see `after`
+        self._bare = ""  # state of the number or word being read, see `after`
         self._spelled: list[str] = []  # the number being read
-        self._waiting: list[str] = []  # of it, what its rails let through as it is spelled
+        self._waiting: list[str] = []  # cleared text of that number, held until its value is judged
         self._at = 0
         self._unit_at = 0
 
@@ -129,8 +130,8 @@ class JsonWindow:
             return self._let_in(self._border, self._border.feed(text))
         return self._feed(text)
 
-    def _let_in(self, border: Border, step: Released) -> Released:
-        """Pass what the lead allows on to the windows of its strings and numbers."""
+    def _let_in(self, border: LeadBorderWindow, step: Released) -> Released:
+        """Pass text that the border cleared on to the windows of its strings and numbers."""
         self._withholding = self._withholding or bool(step.escalations)
         inner = self._feed(step.text + step.withheld)
         told = replace(step, text="", withheld="", redactions=())
@@ -156,12 +157,11 @@ class JsonWindow:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether the text is one JSON value with an end of its own (an object, an array, a string), and nothing
-        waits."""
+        """Return whether the text is one complete JSON object, array or string, and nothing is held."""
         return self._at > 0 and self._unit is None and self._where.is_outside
 
     def close(self, *, cut: bool = False) -> Released:
-        """End the text. `cut`: as `HoldbackWindow.close`; a string without its end is cut in any case."""
+        """End the text. `cut`: as for `HoldbackWindow.close`; an unfinished string is cut in any case."""
         border, before = self._border, NOTHING
         if border is not None and self.blocked is None:
             before, self._border = self._let_in(border, border.close(cut=cut)), None
@@ -239,7 +239,7 @@ class JsonWindow:
         return step
 
     def _in_escape(self, unit: _Unit, text: str, i: int) -> tuple[Released, int]:
-        if len(self._escape) == 6 and text[i] != "\\":  # half a pair, and no other half
+        if len(self._escape) == 6 and text[i] != "\\":  # half a surrogate pair without its other half
             raw, self._escape = self._escape, ""
             return self._pass(UNPAIRED, unit.feed_spelled(UNPAIRED, raw)), i
         self._escape += text[i]
@@ -280,7 +280,7 @@ class JsonWindow:
         return self._by_value(released)
 
     def _by_value(self, rest: Released) -> Released:
-        """Return the text to release of a number in parts; nothing if rails object to its value."""
+        """Return the held text of a number with a fraction or exponent; nothing if rails block its value."""
         spelled = Released("".join(self._waiting))
         self._waiting = []
         seen = NOTHING

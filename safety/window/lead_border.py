@@ -1,6 +1,6 @@
-"""The border between a text and its lead, for a text that its own windows read in another way than it is spelled.
+"""Check the border between a lead and a text whose own windows read it decoded, as JSON.
 
-Not covered: a rule about what begins behind the border that looks at what stands before it.
+Not covered: a rule for matches in the text alone that looks at characters of the lead.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from sluicegate.safety.window.holdback import HoldbackWindow
 from sluicegate.safety.window.released import Redaction
 
 
-class Border(HoldbackWindow):
-    """What may follow a lead: all but what ends something that begins in it. That blocks, or waits for a person. Text
-    leaves as it came; it is over as soon as nothing is held any more."""
+class LeadBorderWindow(HoldbackWindow):
+    """Holds text only while a match that begins in the lead may still end in it. Such a match blocks or escalates; it
+    is never redacted. Done as soon as nothing is held."""
 
     def __init__(
         self,
@@ -36,15 +36,14 @@ class Border(HoldbackWindow):
         return self._fed > 0 and not self.held
 
     def _opened_behind(self, rail: OutputRail, open_alone: Callable[[], RailSession], lead: str) -> RailSession:
-        return _AtBorder(super()._opened_behind(rail, open_alone, lead))
+        return _LeadSessionAtBorder(super()._opened_behind(rail, open_alone, lead))
 
     def _replaced(self, redaction: Redaction) -> str | None:
         return None
 
 
-class _AtBorder(LeadSession):
-    """Tells only of what begins in the lead, until nothing can any more; for a text whose own sessions read it in
-    another way."""
+class _LeadSessionAtBorder(LeadSession):
+    """Reports only matches that begin in the lead, until none can any more; other sessions read the text decoded."""
 
     def __init__(self, session: RailSession) -> None:
         self._session = session

@@ -1,9 +1,9 @@
-"""Which strings of a JSON answer may be redacted without breaking its schema, and with what.
+"""Decide which strings of a JSON answer can be redacted without breaking its schema, and with what text.
 
-Where the schema leaves a string free, any replacement does. Where it has a `format` and the whole value goes, a value
-of that format that says nothing takes its place. Anything else is not replaced: the answer is blocked. That holds for
-keywords above the string too, where they decide by what it says (`const`, `enum`, `not`, `if`, `uniqueItems`,
-`maxContains`, branches of `oneOf`).
+A string that the schema leaves free takes any replacement. A string with a `format` takes a neutral value of that
+format, if the whole value is replaced. Any other redaction is refused, which blocks the answer. That includes strings
+below keywords whose result depends on a string's content (`const`, `enum`, `not`, `if`, `uniqueItems`, `maxContains`,
+branches of `oneOf`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 from urllib.parse import unquote
 
 from sluicegate.plugins.json_schema import named
-from sluicegate.safety.window.json_window import Place, Redactor
+from sluicegate.safety.window.json_window import JsonLocation, Redactor
 from sluicegate.safety.window.released import Redaction
 
-_SAYS_NOTHING = {
+_NEUTRAL_VALUES = {
     "email": "redacted@example.invalid",
     "idn-email": "redacted@example.invalid",
     "hostname": "redacted.invalid",
@@ -37,15 +37,15 @@ _BRANCHES = named(lambda keyword: keyword.kind == "any" and keyword.form == "sch
 _READS_STRINGS = named(lambda k: k.role == "assertion" and k.kind in ("any", "string")) - {"type"}
 _MAX_VISITS = 2000
 _MAX_DEPTH = 64
-"""Subschemas looked at for one value, in all and below one another: a schema may refer to itself."""
+"""Maximum subschemas visited for one value, in total and in depth: a schema may refer to itself."""
 
 Path = tuple[str | int, ...]
 
 
 def redactor_for(schema: Any) -> Redactor:
-    """Make the redactor for answers to `schema`. It keeps no state."""
+    """Return the stateless redactor of answers to `schema`."""
 
-    def redact(place: Place, redaction: Redaction) -> str | None:
+    def redact(place: JsonLocation, redaction: Redaction) -> str | None:
         if place.kind != "string":
             return None
         return _replacement(schemas_at(schema, place.path), place, redaction)
@@ -54,26 +54,26 @@ def redactor_for(schema: Any) -> Redactor:
 
 
 def schemas_at(schema: Any, path: Path) -> list[Any]:
-    """Return every subschema that may apply to the value at `path`; None stands for one that cannot be told."""
-    return list(_Walk(schema).at(schema, path, 0))
+    """Return every subschema that may apply to the value at `path`; None stands for an unknown one."""
+    return list(_SchemaWalk(schema).at(schema, path, 0))
 
 
-def _replacement(applying: list[Any], place: Place, redaction: Redaction) -> str | None:
-    """Return a text that every schema in `applying` accepts in place of the span, as far as can be told without the
-    rest. None where there is none."""
+def _replacement(applying: list[Any], place: JsonLocation, redaction: Redaction) -> str | None:
+    """Return a text that every schema in `applying` accepts in place of the span, judged without the rest of the value;
+    None if there is none."""
     formats = {s["format"] for s in applying if isinstance(s, Mapping) and "format" in s}
     if any(s is None or (isinstance(s, Mapping) and any(k in s for k in _FIXED)) for s in applying) or len(formats) > 1:
         return None
     if formats:
-        text = _SAYS_NOTHING.get(formats.pop()) if place.whole else None
+        text = _NEUTRAL_VALUES.get(formats.pop()) if place.whole else None
     else:
         text = redaction.replacement
     return text if text is not None and _fits(applying, place, redaction, text) else None
 
 
-def _fits(applying: list[Any], place: Place, redaction: Redaction, text: str) -> bool:
-    """Return whether `text` fits the bounds on length. A whole value is measured; a part must not grow past a maximum
-    nor shrink below a minimum."""
+def _fits(applying: list[Any], place: JsonLocation, redaction: Redaction, text: str) -> bool:
+    """Return whether `text` fits the length bounds. The length of a whole value is checked; a part must not grow under
+    a maximum nor shrink under a minimum."""
     bounds = [s for s in applying if isinstance(s, Mapping)]
     longest = min((s["maxLength"] for s in bounds if "maxLength" in s), default=None)
     shortest = max((s["minLength"] for s in bounds if "minLength" in s), default=0)
@@ -83,15 +83,15 @@ def _fits(applying: list[Any], place: Place, redaction: Redaction, text: str) ->
     return (longest is None or grown <= 0) and (shortest == 0 or grown >= 0)
 
 
-class _Walk:
-    """One walk from the root of a schema to the value at a path."""
+class _SchemaWalk:
+    """Walks from the root of a schema to the subschemas at a path. Mutable, for one walk."""
 
     def __init__(self, root: Any) -> None:
         self._root = root
         self._left = _MAX_VISITS
 
     def at(self, schema: Any, path: Path, depth: int) -> Iterator[Any]:
-        """Yield every subschema that may apply at `path`; None stands for one that cannot be told."""
+        """Yield every subschema that may apply at `path`; None stands for an unknown one."""
         self._left -= 1
         if self._left < 0 or depth > _MAX_DEPTH:
             yield None
@@ -100,20 +100,20 @@ class _Walk:
             return
         if not path:
             yield schema
-        elif _decides(schema, path):
+        elif _depends_on_strings(schema, path):
             yield None
         if schema is not self._root and {"$id", "id"} & schema.keys():  # references below have another base
             yield None
-        for part in self._beside(schema):
+        for part in self._in_place_subschemas(schema):
             yield from [None] if part is None else self.at(part, path, depth + 1)
-        if self._turns(schema, path, depth):
+        if self._may_flip_condition(schema, path, depth):
             yield None
         yield from self._one_of(schema.get("oneOf", ()), path, depth)
         if path:
-            for part in _below(schema, path[0]):
+            for part in _child_subschemas(schema, path[0]):
                 yield from self.at(part, path[1:], depth + 1)
 
-    def _beside(self, schema: Mapping[str, Any]) -> Iterator[Any]:
+    def _in_place_subschemas(self, schema: Mapping[str, Any]) -> Iterator[Any]:
         for key in _LISTS & schema.keys():
             yield from schema[key]
         for key in _BRANCHES & schema.keys():
@@ -121,31 +121,31 @@ class _Walk:
         for dependent in (*schema.get("dependentSchemas", {}).values(), *schema.get("dependencies", {}).values()):
             yield {} if isinstance(dependent, list) else dependent
         if "$ref" in schema:
-            yield _referred(self._root, schema["$ref"])
+            yield _resolved(self._root, schema["$ref"])
 
-    def _turns(self, schema: Mapping[str, Any], path: Path, depth: int) -> bool:
-        """Return whether another string at `path` may turn what `not` or `if` says."""
+    def _may_flip_condition(self, schema: Mapping[str, Any], path: Path, depth: int) -> bool:
+        """Return whether another string at `path` may change the result of `not` or `if`."""
         parts = (part for key in ("not", "if") if key in schema for part in self.at(schema[key], path, depth + 1))
-        return any(_reads(part) for part in parts)
+        return any(_constrains_strings(part) for part in parts)
 
     def _one_of(self, branches: Any, path: Path, depth: int) -> Iterator[Any]:
-        """Yield the schemas of all branches that take strings. A replacement could move a string between branches:
-        where that cannot be told, yield None as well."""
+        """Yield the schemas of all branches that accept strings; also None if a replacement may move the string to
+        another branch."""
         reached = [list(self.at(branch, path, depth + 1)) for branch in branches]
         taking = [parts for parts in reached if not parts or any(_may_be_string(part) for part in parts)]
-        if len(taking) > 1 and any(_reads(part) for parts in taking for part in parts):
+        if len(taking) > 1 and any(_constrains_strings(part) for parts in taking for part in parts):
             yield None
         for parts in taking:
             yield from parts
 
 
-def _decides(schema: Mapping[str, Any], path: Path) -> bool:
-    """Return whether a keyword for a whole array or object looks at what a string below it says."""
+def _depends_on_strings(schema: Mapping[str, Any], path: Path) -> bool:
+    """Return whether a keyword for a whole array or object depends on the content of a string below it."""
     alike = isinstance(path[0], int) and (schema.get("uniqueItems") is True or "maxContains" in schema)
     return alike or bool(_WHOLE_VALUE & schema.keys())
 
 
-def _reads(part: Any) -> bool:
+def _constrains_strings(part: Any) -> bool:
     return part is None or bool(_READS_STRINGS & part.keys())
 
 
@@ -154,9 +154,9 @@ def _may_be_string(part: Any) -> bool:
     return "string" in ([kinds] if isinstance(kinds, str) else kinds)
 
 
-def _below(schema: Mapping[str, Any], step: str | int) -> Iterator[Any]:
+def _child_subschemas(schema: Mapping[str, Any], step: str | int) -> Iterator[Any]:
     if isinstance(step, int):
-        yield from _of_item(schema, step)
+        yield from _item_subschemas(schema, step)
         return
     known = schema.get("properties", {})
     if step in known:
@@ -167,8 +167,9 @@ def _below(schema: Mapping[str, Any], step: str | int) -> Iterator[Any]:
             yield schema[key]
 
 
-def _of_item(schema: Mapping[str, Any], index: int) -> Iterator[Any]:
-    """Yield what applies to an item: by place (a list in `items` until draft 2019), by `contains`, and to the rest."""
+def _item_subschemas(schema: Mapping[str, Any], index: int) -> Iterator[Any]:
+    """Yield the subschemas that apply to an item: by index (a list in `items` until draft 2019), `contains`, the
+    rest."""
     items = schema.get("items", {})
     first, rest = (items, schema.get("additionalItems", {})) if isinstance(items, list) else ((), items)
     first = schema.get("prefixItems", first)
@@ -180,8 +181,8 @@ def _of_item(schema: Mapping[str, Any], index: int) -> Iterator[Any]:
         yield schema["contains"]
 
 
-def _referred(root: Any, reference: Any) -> Any:
-    """Return the schema a local reference points to; None where it is not local or points nowhere."""
+def _resolved(root: Any, reference: Any) -> Any:
+    """Return the schema a local reference points to; None if it is not local or points nowhere."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     found = root

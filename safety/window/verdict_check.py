@@ -31,8 +31,8 @@ def check_verdict(verdict: Verdict, before: int, fed: int, *, closing: bool, red
 
 
 def is_plain(verdict: Any) -> bool:
-    """Return whether a verdict says where the rail is content and no more, as nearly all do. Of such a one
-    `check_verdict`, which takes longer, checks the place alone."""
+    """Return whether a verdict sets `clear_to` only, as nearly all do. For such a verdict a check of `clear_to` can
+    replace the slower `check_verdict`."""
     return (
         type(verdict) is Verdict
         and type(verdict.clear_to) is int
@@ -64,12 +64,12 @@ class CheckedSession:
 
 
 def _check_kinds(verdict: Any) -> None:
-    """Check the types of all fields, since a wrong one would be used far from here."""
+    """Check the types of all fields: a wrong one would fail far from here."""
     if not isinstance(verdict, Verdict):
         raise BadVerdict(f"the answer is of type {type(verdict).__name__}, must be a Verdict")
-    _check_place("clear_to", verdict.clear_to)
+    _check_offset("clear_to", verdict.clear_to)
     if verdict.escalate_at is not None:
-        _check_place("escalate_at", verdict.escalate_at)
+        _check_offset("escalate_at", verdict.escalate_at)
     for name, reason in (("block", verdict.block), ("escalate", verdict.escalate)):
         if reason is not None:
             _check_text(name, reason)
@@ -79,7 +79,7 @@ def _check_kinds(verdict: Any) -> None:
         _check_scores(verdict.scores)
 
 
-def _check_place(name: str, place: Any) -> None:
+def _check_offset(name: str, place: Any) -> None:
     if not isinstance(place, int):
         raise BadVerdict(f"{name} is {place!r:.40}, must be a whole number of characters (int)")
 
@@ -93,8 +93,8 @@ def _check_spans(spans: Any) -> None:
     if not isinstance(spans, tuple) or not all(isinstance(span, Span) for span in spans):
         raise BadVerdict("redact must be a tuple of Span")
     for span in spans:
-        _check_place("start of a span", span.start)
-        _check_place("end of a span", span.end)
+        _check_offset("start of a span", span.start)
+        _check_offset("end of a span", span.end)
         _check_text("reason of a span", span.reason)
         _check_text("replacement of a span", span.replacement)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins.testing import make_request
 from sluicegate.safety import Restorer, compile_pii, restored
-from sluicegate.safety.rails.pseudonyms import Pseudonyms, Terms
+from sluicegate.safety.rails.pseudonyms import PseudonymPolicy, Pseudonyms
 from tests.safety.driving import CALLER, cut, cuts
 
 MAIL, PHONE = "ada@example.com", "+44 20 7946 0958"
@@ -143,7 +143,7 @@ def test_restoring_does_not_depend_on_the_cut(text: str, places: list[int], in_j
 
 async def test_two_values_that_share_a_digest_get_longer_placeholders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sluicegate.safety.rails.pseudonyms.LETTERS", 1)
-    rail = Pseudonyms("p", compile_pii(["email"]), Terms(b"k" * 32, frozenset({"user"}), restore="always"))
+    rail = Pseudonyms("p", compile_pii(["email"]), PseudonymPolicy(b"k" * 32, frozenset({"user"}), restore="always"))
     mails = [f"user{i}@example.com" for i in range(100)]
     result = await rail.screen(make_request(" ".join(mails)), CALLER)
     assert sorted(result.restore.values()) == sorted(mails)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from sluicegate.plugins import OutputRail
 from sluicegate.safety import (
+    JsonLocation,
     JsonWindow,
     MatchPolicy,
     MatchRail,
-    Place,
     RailPolicy,
     Redaction,
     WindowLimits,
@@ -148,9 +148,9 @@ def test_no_text_breaks_the_reader(text: str, places: list[int]) -> None:
 
 
 def test_the_redactor_is_told_the_place() -> None:
-    seen: list[Place] = []
+    seen: list[JsonLocation] = []
 
-    def redactor(place: Place, redaction: Redaction) -> str | None:
+    def redactor(place: JsonLocation, redaction: Redaction) -> str | None:
         seen.append(place)
         return 'said "no"'
 
@@ -158,7 +158,11 @@ def test_the_redactor_is_told_the_place() -> None:
     out, blocked, _ = run([text], ZEBRA, redactor=redactor)
     assert blocked is None
     assert json.loads(out) == {"k": [{"x": 'a said "no" b'}, 'said "no"'], 'said "no"': {"y": 1}}
-    assert seen == [Place(("k", 0, "x"), "string", False), Place(("k", 1), "string", True), Place((), "key", True)]
+    assert seen == [
+        JsonLocation(("k", 0, "x"), "string", False),
+        JsonLocation(("k", 1), "string", True),
+        JsonLocation((), "key", True),
+    ]
 
 
 FREE = {"type": "string"}

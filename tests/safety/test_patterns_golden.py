@@ -7,7 +7,7 @@ from typing import Any
 
 from sluicegate.plugins import ConfigurationError
 from sluicegate.safety.matching.charset import CharSet
-from sluicegate.safety.matching.regex import Cat, RegexRepeat, longest, nullable, parse
+from sluicegate.safety.matching.regex import Concat, RegexRepeat, longest, nullable, parse
 from tests.golden import assert_golden
 
 PATTERNS = [
@@ -138,7 +138,7 @@ def tree(node: Any) -> Any:
         return "".join(char for char in SAMPLES if char in node)
     if isinstance(node, RegexRepeat):
         return [node.low, node.high, tree(node.part)]
-    return ["cat" if isinstance(node, Cat) else "alt", *map(tree, node.parts)]
+    return ["cat" if isinstance(node, Concat) else "alt", *map(tree, node.parts)]
 
 
 def read(pattern: str) -> Any:

@@ -14,10 +14,10 @@ from typing import Any
 from sluicegate.plugins import Caller, Channel, OutputRail, Request, Span, Verdict
 from sluicegate.safety import (
     HoldbackWindow,
+    JsonLocation,
     JsonWindow,
     MatchPolicy,
     MatchRail,
-    Place,
     RailPolicy,
     Redaction,
     WindowLimits,
@@ -240,7 +240,7 @@ def test_what_may_stand_for_a_span_of_each_schema() -> None:
         redact = redactor_for(schema)
         for path in PATHS:
             found[f"{schema} at {list(path)}"] = [
-                redact(Place(path, kind, whole), Redaction(start, end, "x", "[REDACTED]", "r"))
+                redact(JsonLocation(path, kind, whole), Redaction(start, end, "x", "[REDACTED]", "r"))
                 for kind, whole in (("string", True), ("string", False), ("number", True), ("key", False))
                 for start, end in (SPANS if kind == "string" else SPANS[:1])
             ]
