@@ -22,7 +22,7 @@ from sluicegate.gateway.feedback import feedback_book
 from sluicegate.gateway.file_watcher import FileWatcher
 from sluicegate.gateway.history import History
 from sluicegate.gateway.http.body_budget import BodyBudget
-from sluicegate.gateway.mcp.hop import McpHop
+from sluicegate.gateway.mcp.mcp_gateway import McpGateway
 from sluicegate.gateway.mcp.screening import MODEL as TOOL_SERVER
 from sluicegate.gateway.prompts import PromptBuilder
 from sluicegate.gateway.readiness import DiskSpace, Source, TroubleList, TroubleMetrics
@@ -158,12 +158,12 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
 
 def _mcp(
     settings: Settings, pipeline: Pipeline, accounts: Accounts, audit: AuditTrail, database: Database | None
-) -> McpHop | None:
-    """Make the MCP hop. Raises `ConfigurationError` where the extra is not installed."""
+) -> McpGateway | None:
+    """Build the MCP gateway. Raises `ConfigurationError` if the extra is not installed."""
     if not settings.mcp.enabled:
         return None
     most = settings.server.max_body_bytes
-    return McpHop(settings.mcp, pipeline, lambda key: accounts.keyring.identify(key)[1], audit, database, most)
+    return McpGateway(settings.mcp, pipeline, lambda key: accounts.keyring.identify(key)[1], audit, database, most)
 
 
 def _host(pipeline: Pipeline) -> ModelHost:

@@ -17,7 +17,7 @@ from sluicegate.gateway.feedback import FeedbackBook
 from sluicegate.gateway.file_watcher import FileWatcher
 from sluicegate.gateway.history import History
 from sluicegate.gateway.http.body_budget import BodyBudget
-from sluicegate.gateway.mcp.hop import McpHop
+from sluicegate.gateway.mcp.mcp_gateway import McpGateway
 from sluicegate.gateway.readiness import DiskSpace, Readiness, TroubleList
 from sluicegate.gateway.recording.recorder import RequestRecorder
 from sluicegate.gateway.reload import Reloader
@@ -70,7 +70,7 @@ class Runtime:
     accounts: Accounts
     batches: Batches
     reviews: ReviewQueue | None
-    mcp: McpHop | None
+    mcp: McpGateway | None
     """None where no MCP servers are configured and no own tools are served."""
     audit: AuditTrail
     routes: RouteTable
@@ -133,8 +133,8 @@ class Runtime:
         return self.troubles.assess(stopping=self.progress.leaving, starting=starting)
 
     @property
-    def hop(self) -> McpHop:
-        """Return the MCP hop. Raises `NotFound` where none is configured."""
+    def mcp_gateway(self) -> McpGateway:
+        """Return the MCP gateway. Raises `NotFound` if none is configured."""
         if self.mcp is None:
             raise NotFound("there are no MCP servers here; [mcp] in the configuration names them", code="mcp_off")
         return self.mcp

@@ -26,7 +26,7 @@ def add_mcp_admin_routes(router: APIRouter, runtime: Runtime) -> None:
     async def tools(request: Request, status: Literal["waiting", "all"] = "all") -> Any:
         """List every tool with its pin; `waiting`: only those that an operator has to decide about."""
         operator_of(runtime, request)
-        found = runtime.hop.catalogue.shown()
+        found = runtime.mcp_gateway.catalogue.described()
         return {"data": [one for one in found if status == "all" or "waiting" in one]}
 
     @router.post("/admin/mcp/servers/{server}/look", tags=["admin"])
@@ -34,16 +34,16 @@ def add_mcp_admin_routes(router: APIRouter, runtime: Runtime) -> None:
         """Ask a server for its tools now."""
         by = operator_of(runtime, request)
         async with runtime.audit.change(name_of(by), "mcp.look", server):
-            hop = runtime.hop
-            if server not in hop.settings.servers:
+            mcp_gateway = runtime.mcp_gateway
+            if server not in mcp_gateway.settings.servers:
                 raise NotFound(f"there is no MCP server {server[:40]!r} here", code="server_not_found")
-            await hop.catalogue.look(server)
-        return {"data": [one for one in hop.catalogue.shown() if one["server"] == server]}
+            await mcp_gateway.catalogue.refresh(server)
+        return {"data": [one for one in mcp_gateway.catalogue.described() if one["server"] == server]}
 
     @router.post("/admin/mcp/tools/{server}/{tool}/{verb}", tags=["admin"])
     async def decide(request: Request, server: str, tool: str, verb: PinVerb, verdict: PinVerdict) -> Any:
         """Let the definition with `fingerprint` in, or keep it out."""
         who = name_of(operator_of(runtime, request))
         async with runtime.audit.change(who, f"mcp.{verb}", f"{server}/{tool}", fingerprint=verdict.fingerprint):
-            pin = await runtime.hop.catalogue.decide(server, tool, verdict.fingerprint, verb, who)
+            pin = await runtime.mcp_gateway.catalogue.decide(server, tool, verdict.fingerprint, verb, who)
         return {"server": server, "tool": tool, "status": pin.status}

@@ -1,1 +1,1 @@
-"""The gateway between agents and MCP servers: what they list is pinned and screened, what they are asked is checked."""
+"""The gateway between agents and MCP servers: pin and screen the tools that servers list, and check every call."""

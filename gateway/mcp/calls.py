@@ -1,4 +1,4 @@
-"""One call of a tool: find it, admit the caller, check the arguments, send them, check what comes back.
+"""Carry out a call of a tool: find it, admit the caller, check the arguments, send them, check the result.
 
 find -> admit -> inputSchema -> flows -> output rails -> send -> outputSchema -> input rails -> remember
 """
@@ -22,8 +22,8 @@ from sluicegate.gateway.mcp.definitions import ToolDefinition
 from sluicegate.gateway.mcp.errors import CarriedOver, InvalidArguments, InvalidResult
 from sluicegate.gateway.mcp.flows import RunMemories, RunMemory
 from sluicegate.gateway.mcp.results import ResultTexts
-from sluicegate.gateway.mcp.schemas import SchemaJudge
-from sluicegate.gateway.mcp.screening import MODEL, moderated, request_of, screened
+from sluicegate.gateway.mcp.schemas import CompiledSchema
+from sluicegate.gateway.mcp.screening import MODEL, moderate_arguments, request_of, screen_texts
 from sluicegate.gateway.mcp.servers.connections import McpUpstreams
 from sluicegate.gateway.mcp.settings import McpSettings
 from sluicegate.gateway.request.context import Exchange
@@ -35,12 +35,12 @@ from sluicegate.plugins import Caller, ContentBlocked, SluicegateError, Usage
 log = logging.getLogger("sluicegate.mcp")
 NOT_ENFORCED = "sluicegate/not_enforced"
 RUN, DEPTH = "sluicegate/run", "sluicegate/depth"
-"""Members of `_meta` by which a run and its depth go with a call, to a server and from an agent."""
+"""Members of `_meta` that carry a call's run and depth, from an agent and to a server."""
 
 
 @dataclass(frozen=True, slots=True)
-class AskedCall:
-    """A call as an agent made it."""
+class ToolCallRequest:
+    """A call of a tool as the agent sent it."""
 
     server: str
     tool: str
@@ -54,7 +54,7 @@ class AskedCall:
 
 
 class ToolCalls:
-    """Used on the event loop."""
+    """Carries out calls. Used on the event loop."""
 
     def __init__(
         self, settings: McpSettings, catalogue: Catalogue, upstreams: McpUpstreams, pipeline: Pipeline
@@ -66,12 +66,12 @@ class ToolCalls:
         self._memories = RunMemories()
         self.counts = {"calls_total": 0.0, "refused_total": 0.0, "failed_total": 0.0}
 
-    async def call(self, asked: AskedCall) -> dict[str, Any]:
+    async def call(self, asked: ToolCallRequest) -> dict[str, Any]:
         """Carry out a call and return the result as the agent gets it. Raises a `SluicegateError`."""
         started, outcome = time.monotonic(), "ok"
         self.counts["calls_total"] += 1
         try:
-            return await self._called(asked)
+            return await self._carry_out(asked)
         except SluicegateError as error:
             reason = getattr(error, "reason", "")
             outcome = f"{error.code} ({reason})" if reason else error.code
@@ -83,8 +83,8 @@ class ToolCalls:
         finally:
             self._log(asked, outcome, time.monotonic() - started)
 
-    def _log(self, asked: AskedCall, outcome: str, took_s: float) -> None:
-        """Log one line for each call: who, what, how it ended; neither arguments nor results."""
+    def _log(self, asked: ToolCallRequest, outcome: str, took_s: float) -> None:
+        """Log one line per call: caller, tool and outcome, but neither arguments nor results."""
         facts = {
             "server": asked.server,
             "tool": asked.tool,
@@ -101,52 +101,52 @@ class ToolCalls:
             extra={"facts": facts},
         )
 
-    async def _called(self, asked: AskedCall) -> dict[str, Any]:
+    async def _carry_out(self, asked: ToolCallRequest) -> dict[str, Any]:
         request = request_of(asked.server, asked.tool, (json.dumps(asked.arguments),), asked.api_key)
         way = self._pipeline.elsewhere(request, asked.parent, route=f"/mcp/{asked.server}", by=f"{MODEL}{asked.server}")
         async with way as exchange:
             exchange.tool = ToolCallRecord(asked.server, asked.tool, asked.request_id, asked.protocol, asked.mark.run)
             definition = self._catalogue.tool(asked.server, asked.tool)
             memory = self._memories.of(f"{asked.caller.tenant}\0{asked.caller.key_id}", asked.mark.run)
-            arguments = await self._checked(exchange, definition, asked, memory)
-            result = await self._sent(exchange, definition, asked, arguments)
-            return await self._received(exchange, definition, result, memory)
+            arguments = await self._check_arguments(exchange, definition, asked, memory)
+            result = await self._send(exchange, definition, asked, arguments)
+            return await self._check_result(exchange, definition, result, memory)
 
-    async def _checked(
-        self, exchange: Exchange, definition: ToolDefinition, asked: AskedCall, memory: RunMemory
+    async def _check_arguments(
+        self, exchange: Exchange, definition: ToolDefinition, asked: ToolCallRequest, memory: RunMemory
     ) -> dict[str, Any]:
-        """Check the arguments and return those that may be sent."""
+        """Validate and screen the arguments; return those that may be sent."""
         server, tool, arguments = definition.server, definition.name, dict(asked.arguments)
-        judge = self._catalogue.judges.of_input(definition)
+        schema = self._catalogue.schemas.of_input(definition)
         size = len(exchange.request.messages[0].content)
-        await self._judged_input(exchange, judge, definition, arguments, size)
-        settings = self._settings.servers[server]
-        look = partial(memory.carried, server, tool, arguments, settings.takes_from, self._settings.carried_chars)
-        if source := await exchange.stages.workers.run(asked.caller.tenant, size, look):
-            raise CarriedOver(server, source, self._settings.carried_chars)
-        left = await moderated(self._pipeline, exchange, definition, arguments, memory)
+        await self._validate_input(exchange, schema, definition, arguments, size)
+        allowed, least = self._settings.servers[server].takes_from, self._settings.carried_chars
+        search = partial(memory.find_carried, server, tool, arguments, allowed, least)
+        if source := await exchange.stages.workers.run(asked.caller.tenant, size, search):
+            raise CarriedOver(server, source, least)
+        left = await moderate_arguments(self._pipeline, exchange, definition, arguments, memory)
         if left != arguments:
-            await self._judged_input(exchange, judge, definition, left, size)
+            await self._validate_input(exchange, schema, definition, left, size)
         memory.note_sent(server, tool, left)
         exchange.read = Usage(prompt_tokens=-(-size // CHARS_PER_TOKEN))
         return left
 
-    async def _judged_input(
+    async def _validate_input(
         self,
         exchange: Exchange,
-        judge: SchemaJudge,
+        schema: CompiledSchema,
         definition: ToolDefinition,
         value: Mapping[str, Any],
         size: int,
     ) -> None:
-        said = await exchange.stages.workers.run(exchange.caller.tenant, size, judge.complaint, value)
+        said = await exchange.stages.workers.run(exchange.caller.tenant, size, schema.complaint, value)
         if said is not None:
             raise InvalidArguments(definition.server, definition.name, said)
 
-    async def _sent(
-        self, exchange: Exchange, definition: ToolDefinition, asked: AskedCall, arguments: Mapping[str, Any]
+    async def _send(
+        self, exchange: Exchange, definition: ToolDefinition, asked: ToolCallRequest, arguments: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Send the call and return what the server answers. From here on the tool may have done its work."""
+        """Send the call and return the server's result. From here on the tool may have had its effect."""
         meta = {
             "traceparent": exchange.entry.trace.traceparent,
             RUN: asked.mark.run,
@@ -159,7 +159,7 @@ class ToolCalls:
             note.outcome = "tool_error" if result.get("isError") else "called"
         return result
 
-    async def _received(
+    async def _check_result(
         self, exchange: Exchange, definition: ToolDefinition, result: Mapping[str, Any], memory: RunMemory
     ) -> dict[str, Any]:
         server, tool = definition.server, definition.name
@@ -169,39 +169,39 @@ class ToolCalls:
             raise InvalidResult(server, tool, str(error)) from error
         size = len(texts.shown)
         exchange.read = Usage(exchange.read.prompt_tokens, -(-size // CHARS_PER_TOKEN))
-        await self._judged_output(exchange, definition, result, size)
-        left = await screened(self._pipeline, exchange, server, tool, texts) if texts.texts else []
-        found = await self._rebuilt(exchange, definition, texts, left)
+        await self._validate_output(exchange, definition, result, size)
+        left = await screen_texts(self._pipeline, exchange, server, tool, texts) if texts.texts else []
+        found = await self._rebuild(exchange, definition, texts, left)
         memory.remember(server, tool, "\n".join(left), self._settings.carried_chars)
         notes = [*exchange.not_enforced, *(note for note in texts.left_out if "unread" in note)]
         if notes:
             found["_meta"] = {NOT_ENFORCED: notes}
         return found
 
-    async def _judged_output(
+    async def _validate_output(
         self, exchange: Exchange, definition: ToolDefinition, result: Mapping[str, Any], size: int
     ) -> None:
-        """Check the structured result against the tool's output schema. Raises `InvalidResult`. A tool that says that
-        it failed owes nothing of the form of a success."""
-        judge = self._catalogue.judges.of_output(definition)
-        if judge is None or result.get("isError"):
+        """Validate the structured result by the tool's output schema. Raises `InvalidResult`. A result with `isError`
+        need not satisfy it."""
+        schema = self._catalogue.schemas.of_output(definition)
+        if schema is None or result.get("isError"):
             return
         structured = result.get("structuredContent")
         said: str | None = "there is no structuredContent"
         if structured is not None:
-            said = await exchange.stages.workers.run(exchange.caller.tenant, size, judge.complaint, structured)
+            said = await exchange.stages.workers.run(exchange.caller.tenant, size, schema.complaint, structured)
         if said is not None:
             raise InvalidResult(definition.server, definition.name, said)
 
-    async def _rebuilt(
+    async def _rebuild(
         self, exchange: Exchange, definition: ToolDefinition, texts: ResultTexts, left: list[str]
     ) -> dict[str, Any]:
-        """Put the texts that the rails left into the result. Raises `ContentBlocked` where what a rail replaced leaves
-        no valid result."""
+        """Put the screened texts back into the result. Raises `ContentBlocked` if a rail's replacement makes it
+        invalid."""
         try:
             found = texts.rebuilt(left)
             if texts.structured is not None and left[-1] != texts.texts[-1]:
-                await self._judged_output(exchange, definition, found, len(left[-1]))
+                await self._validate_output(exchange, definition, found, len(left[-1]))
             return found
         except (ValueError, InvalidResult) as error:
             reason = f"what a rail replaces leaves no valid result of {definition.server}/{definition.name}"

@@ -1,4 +1,4 @@
-"""What each server lists, against its pins: tools that are as they were agreed to are served, all others wait."""
+"""Compare each server's list of tools with its pins: serve tools that match an approved pin, hold all others."""
 
 from __future__ import annotations
 
@@ -13,61 +13,61 @@ from typing import Any
 
 from sluicegate.gateway.mcp.definitions import ToolDefinition, complaint, definition_of, suspicions
 from sluicegate.gateway.mcp.errors import ToolHeld, unknown_tool
-from sluicegate.gateway.mcp.pins import Names, Pin, PinStore, seen
-from sluicegate.gateway.mcp.schemas import SchemaJudges
+from sluicegate.gateway.mcp.pins import Names, Pin, PinStore, updated_pin
+from sluicegate.gateway.mcp.schemas import CompiledSchemas
 from sluicegate.gateway.mcp.servers.connections import McpUpstreams
 from sluicegate.gateway.mcp.settings import McpSettings
 from sluicegate.plugins import NotFound, Overloaded, RequestError, Trouble, UpstreamFailed
 
 log = logging.getLogger("sluicegate.mcp")
 CATALOGUE = "\0catalogue"
-"""The tenant whose connection lists are asked on."""
+"""The tenant of the connections used for listing."""
 FIRST = "first listing"
 Reasons = Callable[[ToolDefinition], Awaitable[tuple[str, ...]]]
-"""What the rails have against a definition."""
-Heard = Callable[[str, str, Pin], Awaitable[None]]
+"""Returns the rails' reasons against a definition."""
+OnHold = Callable[[str, str, Pin], Awaitable[None]]
 """(server, tool, pin): called when a tool begins to wait."""
 
 
 @dataclass(slots=True)
 class Listing:
-    """The newest list of one server."""
+    """The newest list of one server. Mutable."""
 
     definitions: dict[str, ToolDefinition] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
-    """Tools that nobody can approve, and why."""
-    looked_s: float | None = None
+    """Tools that cannot be approved, and why."""
+    listed_s: float | None = None
     trouble: str = ""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Catalogue:
-    """Used on the event loop."""
+    """Lists the servers' tools and keeps their pins. Used on the event loop."""
 
     def __init__(
-        self, settings: McpSettings, upstreams: McpUpstreams, store: PinStore, reasons: Reasons, heard: Heard
+        self, settings: McpSettings, upstreams: McpUpstreams, store: PinStore, reasons: Reasons, on_hold: OnHold
     ) -> None:
-        self.judges = SchemaJudges()
+        self.schemas = CompiledSchemas()
         self._settings = settings
         self._upstreams = upstreams
         self.store = store
         self._reasons = reasons
-        self._heard = heard
+        self._on_hold = on_hold
         self._pins: dict[Names, Pin] = {}
         self._storing = asyncio.Lock()
-        """Held until `_pins` has what the store answered: what was read before an edit must not come after it."""
+        """Held until `_pins` has the store's answer, so that no older read overwrites a newer edit."""
         self._listings = {name: Listing() for name in settings.servers}
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Read the pins, then all lists; a server that does not answer keeps nobody from starting. Raises
+        """Read the pins, then all lists; a server that does not answer does not prevent the start. Raises
         `ConfigurationError`."""
         await asyncio.to_thread(self.store.open)
         await self.read_pins()
-        await asyncio.gather(*(self._listed(name) for name in self._listings))
-        for name in self._listings:  # once all are known: a description may speak of any server's tools
-            await self._judged(name)
-        self._tasks = [asyncio.create_task(self._keep(name)) for name in self._listings]
+        await asyncio.gather(*(self._refresh_list(name) for name in self._listings))
+        for name in self._listings:  # after all lists: a description may mention any server's tools
+            await self._compare_with_pins(name)
+        self._tasks = [asyncio.create_task(self._refresh_forever(name)) for name in self._listings]
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -76,7 +76,7 @@ class Catalogue:
         await asyncio.to_thread(self.store.close)
 
     async def read_pins(self) -> None:
-        """Take what other gateways decided."""
+        """Read the pins again, after another gateway changed them."""
         async with self._storing:
             self._pins = await asyncio.to_thread(self.store.load)
 
@@ -88,35 +88,35 @@ class Catalogue:
         return pin
 
     def served(self, server: str) -> dict[str, ToolDefinition]:
-        """Return the tools that are listed now, as they were agreed to."""
+        """Return the tools that are listed now and whose definition is approved."""
         found = {}
         for name, definition in self._listings[server].definitions.items():
-            if self._pin_fits(server, name, definition):
+            if self._is_approved(server, name, definition):
                 found[name] = definition
         return found
 
     def tool(self, server: str, tool: str) -> ToolDefinition:
-        """Return the definition of a tool. Raises `ToolHeld`, `NotFound`, or `UpstreamFailed` where the server has
-        never listed anything."""
+        """Return the definition of a tool. Raises `ToolHeld`, `NotFound`, or `UpstreamFailed` if the server has never
+        listed its tools."""
         listing = self._listings[server]
-        if listing.looked_s is None:
+        if listing.listed_s is None:
             raise UpstreamFailed(f"the MCP server {server!r} cannot be asked for its tools: {listing.trouble}")
         definition = listing.definitions.get(tool)
-        if definition is not None and self._pin_fits(server, tool, definition):
+        if definition is not None and self._is_approved(server, tool, definition):
             return definition
         pin = self._pins.get((server, tool))
         if tool in listing.refused or (pin is not None and (definition is not None or pin.waiting is not None)):
             raise ToolHeld(server, tool)
         raise unknown_tool(server, tool)
 
-    async def look(self, server: str) -> None:
-        """Ask a server again now."""
-        await self._listed(server)
-        await self._judged(server)
+    async def refresh(self, server: str) -> None:
+        """Ask a server for its list now, and compare it with the pins."""
+        await self._refresh_list(server)
+        await self._compare_with_pins(server)
 
     async def decide(self, server: str, tool: str, fingerprint: str, verdict: str, by: str) -> Pin:
-        """Approve or deny the definition with `fingerprint`; `deny` of one that is served takes it away. Raises
-        `NotFound`, or `RequestError` where the definition is another one by now."""
+        """Approve or deny the definition with `fingerprint`; a served tool that is denied is no longer served. Raises
+        `NotFound`, or `RequestError` if the definition has changed since."""
         if server not in self._listings:
             raise NotFound(f"there is no MCP server {server[:40]!r} here", code="server_not_found")
 
@@ -136,10 +136,10 @@ class Catalogue:
 
         return await self._edit((server, tool), edit)
 
-    def shown(self) -> list[dict[str, Any]]:
+    def described(self) -> list[dict[str, Any]]:
         """Return every tool with its state, for operators."""
         names = sorted({*self._pins, *((s, t) for s, one in self._listings.items() for t in one.definitions)})
-        found = [self._shown(server, tool) for server, tool in names if server in self._listings]
+        found = [self._described(server, tool) for server, tool in names if server in self._listings]
         for server, listing in self._listings.items():
             found += [
                 {"server": server, "tool": tool[:80], "status": "refused", "reasons": [why], "listed": True}
@@ -160,15 +160,15 @@ class Catalogue:
 
     # --- listing --------------------------------------------------------------------------------------------------
 
-    async def _keep(self, server: str) -> None:
+    async def _refresh_forever(self, server: str) -> None:
         while True:
             await asyncio.sleep(self._settings.look_s)
             try:
-                await self.look(server)
+                await self.refresh(server)
             except Exception:
                 log.exception("the list of MCP server %s could not be looked at", server)
 
-    async def _listed(self, server: str) -> None:
+    async def _refresh_list(self, server: str) -> None:
         listing = self._listings[server]
         async with listing.lock:
             try:
@@ -180,10 +180,10 @@ class Catalogue:
                 listing.trouble = error.message
                 return
             listing.trouble = ""
-            listing.looked_s = time.monotonic()
-            listing.definitions, listing.refused = self._sorted(server, wire)
+            listing.listed_s = time.monotonic()
+            listing.definitions, listing.refused = self._sort_out(server, wire)
 
-    def _sorted(self, server: str, wire: list[Mapping[str, Any]]) -> tuple[dict[str, ToolDefinition], dict[str, str]]:
+    def _sort_out(self, server: str, wire: list[Mapping[str, Any]]) -> tuple[dict[str, ToolDefinition], dict[str, str]]:
         found: dict[str, ToolDefinition] = {}
         refused: dict[str, str] = {}
         if len(wire) > self._settings.max_tools:
@@ -199,7 +199,7 @@ class Catalogue:
             name = definition.name
             if wanted and not any(fnmatchcase(name, pattern) for pattern in wanted):
                 continue
-            wrong = complaint(definition, self._settings.max_definition_bytes) or self.judges.check(definition)
+            wrong = complaint(definition, self._settings.max_definition_bytes) or self.schemas.check(definition)
             if name in found or name in refused:
                 wrong = "it is listed twice"
                 found.pop(name, None)
@@ -209,8 +209,8 @@ class Catalogue:
                 refused[name[:80]] = wrong
         return found, refused
 
-    async def _judged(self, server: str) -> None:
-        """Compare the list with the pins, and keep what comes of it."""
+    async def _compare_with_pins(self, server: str) -> None:
+        """Compare the list with the pins, and update them."""
         listing = self._listings[server]
         async with listing.lock:
             is_first = not any(name == server for name, _ in self._pins)
@@ -220,26 +220,26 @@ class Catalogue:
 
     async def _pin(self, server: str, tool: str, definition: ToolDefinition, *, trusted: bool) -> None:
         before = self._pins.get((server, tool))
-        if before is not None and before.by != FIRST and self._is_known(server, before, definition):
+        if before is not None and before.by != FIRST and self._is_decided(server, before, definition):
             return
         found = list(suspicions(definition, self._others(server)))
-        if before is not None and before.by == FIRST and self._pin_fits(server, tool, definition) and not found:
+        if before is not None and before.by == FIRST and self._is_approved(server, tool, definition) and not found:
             return
         found += await self._reasons(definition)
         reasons = tuple(found)
 
         def edit(pin: Pin | None) -> Pin:
-            if pin is not None and pin.by == FIRST and reasons:  # nobody has looked at it yet
+            if pin is not None and pin.by == FIRST and reasons:  # no operator has approved it
                 pin = dataclasses.replace(pin, approved=None)
-            return seen(pin, definition, reasons, trusted=trusted)
+            return updated_pin(pin, definition, reasons, trusted=trusted)
 
         after = await self._edit((server, tool), edit)
         if after.waiting is not None and (before is None or before.waiting != after.waiting):
             log.warning("the tool %s/%s waits for an operator: %s", server, tool, "; ".join(after.reasons))
-            await self._heard(server, tool, after)
+            await self._on_hold(server, tool, after)
 
-    def _is_known(self, server: str, pin: Pin, definition: ToolDefinition) -> bool:
-        """Return whether somebody decided about this very definition, or is asked to."""
+    def _is_decided(self, server: str, pin: Pin, definition: ToolDefinition) -> bool:
+        """Return whether an operator decided about exactly this definition, or is asked to."""
         found = definition.fingerprint
         if pin.denied == found:
             return True
@@ -251,12 +251,12 @@ class Catalogue:
     def _others(self, server: str) -> dict[str, list[str]]:
         return {name: list(one.definitions) for name, one in self._listings.items() if name != server}
 
-    def _pin_fits(self, server: str, tool: str, definition: ToolDefinition) -> bool:
+    def _is_approved(self, server: str, tool: str, definition: ToolDefinition) -> bool:
         pin = self._pins.get((server, tool))
         approved = None if pin is None or pin.waiting is not None else pin.definition(server)
         return approved is not None and approved.fingerprint == definition.fingerprint
 
-    def _shown(self, server: str, tool: str) -> dict[str, Any]:
+    def _described(self, server: str, tool: str) -> dict[str, Any]:
         pin = self._pins.get((server, tool), Pin())
         held, approved = pin.held(server), pin.definition(server)
         found: dict[str, Any] = {

@@ -1,6 +1,6 @@
-"""What a server says a tool is, in the form that is pinned, and what is wrong with it by itself.
+"""Read tool definitions in the form that is pinned, and find errors and suspicious text in them.
 
-Not covered: a description that is honest in every word and a tool that does something else.
+Not covered: an innocent description of a tool that does something else.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sluicegate.gateway.mcp.orders import orders_in
 from sluicegate.plugins.json_schema import KEYWORDS
 
 FIELDS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
-"""What is pinned is what agents get; whatever else a server sends with a tool goes no further."""
+"""Fields that are pinned and that agents get; all other fields of a server's definition are dropped."""
 MAX_DEPTH = 64
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _HIDDEN = re.compile(
@@ -25,13 +25,13 @@ _HIDDEN = re.compile(
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
     "|\r(?!\n)|\ufe0f{2}|[\u0300-\u036f]{4}"
 )
-"""Characters that a person who reviews a text does not see, and a model reads; private ones, a return that hides what
-stands before it, and heaps of selectors and accents as well."""
+"""Characters that a reviewer does not see and a model reads: invisible and private-use ones, a carriage return that
+hides the text before it, and stacked variation selectors or accents."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """`content`: the fields of `FIELDS` that the server gave."""
+    """A tool of a server. `content`: the fields of `FIELDS` that the server sent."""
 
     server: str
     content: Mapping[str, Any]
@@ -42,7 +42,7 @@ class ToolDefinition:
 
     @property
     def canonical(self) -> bytes:
-        """Return the same bytes for the same definition, in whatever order its keys came."""
+        """Return the definition as JSON with sorted keys, so that equal definitions have equal bytes."""
         return json.dumps(self.content, sort_keys=True, separators=(",", ":")).encode()
 
     @property
@@ -59,7 +59,7 @@ class ToolDefinition:
         return self.content.get("outputSchema")
 
     def texts(self) -> list[tuple[str, str]]:
-        """Return (place, text) of all that a model would read."""
+        """Return (place, text) of every text that a model would read."""
         return list(_texts(self.content, ()))
 
 
@@ -68,7 +68,7 @@ def definition_of(server: str, wire: Mapping[str, Any]) -> ToolDefinition:
 
 
 def complaint(definition: ToolDefinition, max_bytes: int) -> str | None:
-    """Return what keeps a definition from being served, whoever would approve it; None = nothing."""
+    """Return why a definition can never be served, even if approved; None if it can."""
     if not _NAME.fullmatch(definition.name):
         return "its name is not 1 to 64 of the characters A-Z, a-z, 0-9, _, . and -"
     if depth_of(definition.content) > MAX_DEPTH:
@@ -78,8 +78,8 @@ def complaint(definition: ToolDefinition, max_bytes: int) -> str | None:
 
 
 def suspicions(definition: ToolDefinition, others: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    """Yield what a person should look at: hidden characters, orders, and words about other servers. `others`: their
-    tools, by server."""
+    """Yield what an operator should review: hidden characters, instructions to the model, and mentions of other
+    servers' tools. `others`: those tools by server."""
     texts = definition.texts()
     for place, text in texts:
         if found := _HIDDEN.search(text):
@@ -99,7 +99,7 @@ def suspicions(definition: ToolDefinition, others: Mapping[str, Iterable[str]]) 
 
 
 def _is_telling(name: str) -> bool:
-    """Return whether a tool's name cannot be a word of a language: `send_email`, `readFile`."""
+    """Return whether a tool's name cannot be an ordinary word: `send_email`, `readFile`."""
     return len(name) > 3 and (re.search(r"[_.\d-]|[a-z][A-Z]", name) is not None)
 
 
@@ -109,7 +109,7 @@ def _mentioned(names: Iterable[str], texts: Iterable[tuple[str, str]]) -> str | 
 
 
 def depth_of(value: Any) -> int:
-    """Count the levels of lists and objects, without recursion."""
+    """Return the levels of nested lists and objects. Iterative, since the nesting is not bounded."""
     deepest, level = 0, [value]
     while level:
         inside: list[Any] = []

@@ -1,4 +1,4 @@
-"""What is refused on the way to a tool, as typed errors; each says what to do, and quotes nothing of a server's."""
+"""Errors of tool calls. Each says what to do, and quotes nothing that a server sent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def unknown_tool(server: str, tool: str) -> NotFound:
 
 
 class ToolHeld(PermissionDenied):
-    """Its definition is new or another one than was agreed to, or something about it is suspicious."""
+    """Raised for a tool whose definition is new, changed or suspicious, until an operator approves it."""
 
     code = "tool_held"
 
@@ -31,7 +31,7 @@ class ToolHeld(PermissionDenied):
 
 
 class InvalidArguments(RequestError):
-    """Arguments that a tool's schema refuses; nothing was sent."""
+    """Raised for arguments that violate a tool's input schema; nothing was sent."""
 
     code = "invalid_arguments"
 
@@ -42,7 +42,7 @@ class InvalidArguments(RequestError):
 
 
 class InvalidResult(UpstreamFailed):
-    """A result that a tool's own outputSchema refuses."""
+    """Raised for a result that violates the tool's own output schema."""
 
     code = "invalid_result"
 
@@ -51,7 +51,7 @@ class InvalidResult(UpstreamFailed):
 
 
 class CarriedOver(PermissionDenied):
-    """Arguments hold what another server returned, which this server may not be sent."""
+    """Raised for arguments that contain text of another server's result, which this server may not get."""
 
     code = "carried_over"
 
@@ -66,11 +66,11 @@ class CarriedOver(PermissionDenied):
 
 
 class UntrustedTarget(PermissionDenied):
-    """A rail refuses the arguments of a call."""
+    """Raised for a call whose arguments a rail refuses."""
 
     code = "content_filter"
 
-    def __init__(self, server: str, tool: str, said: str, reason: str = "") -> None:
-        """Say that a call was not sent. `reason`: for operators, with the source of a target."""
-        super().__init__(f"the call of {server}/{tool} was not sent: {said}", param="arguments")
+    def __init__(self, server: str, tool: str, explanation: str, reason: str = "") -> None:
+        """Build the error. `explanation`: for the caller; `reason`: for operators, with the source of a target."""
+        super().__init__(f"the call of {server}/{tool} was not sent: {explanation}", param="arguments")
         self.reason = reason

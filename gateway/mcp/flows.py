@@ -1,16 +1,14 @@
-"""What an agent has read in one run, and whether arguments carry it from one server to another.
+"""Remember the results that an agent read in one run, and find arguments that carry them to another server.
 
-Compared is text in one spelling (NFKC, lower case, no invisible characters), and besides letters and digits alone,
-whatever stands between them, without accents and with look-alikes as Latin letters. Read are all strings of the
-arguments together, the names of their members together, lists of numbers as the characters they stand for, and what was
-sent to the same argument before; two strings of one length also letter by letter in turn. As they stand, and as base64,
-base32, base85, hexadecimal, quoted-printable, percent signs and the other encodings of `safety.detection.views` spell
-them.
+Texts are compared in two forms: in one spelling (NFKC, lower case, no invisible characters), and as letters and digits
+alone, without accents and with look-alikes as Latin letters. Compared with the results are: all strings of the
+arguments joined, the names of their members joined, lists of numbers as character codes, each argument joined to what
+was sent to it before, and two strings of one length interleaved. Each is read as it stands and decoded from base64,
+base32, base85, hexadecimal, quoted-printable, percent signs and the other encodings of `safety.detection.views`.
 
-Not covered: what a model says in its own words, translates, encrypts or spells in an encoding that is not named;
-letters dealt over more than two strings, or mixed with others inside one; a run that names itself differently for
-each call; results that are older than what is kept; what only `views` reads, or is encoded twice, past `VIEWED`
-characters of an argument.
+Not covered: a result that the model paraphrases, translates, encrypts or writes in another encoding; letters
+interleaved over more than two strings, or with others inside one; a run that names itself differently for each call;
+results that are no longer kept; what only `views` decodes, or double encoding, past `VIEWED` characters of an argument.
 """
 
 from __future__ import annotations
@@ -36,33 +34,33 @@ from sluicegate.safety.provenance.sources import spelled
 MOST_RUNS = 2000
 MOST_RESULTS = 64
 MOST_CHARS = 400_000
-"""Of the results of one run."""
+"""Characters kept of the results of one run."""
 IDLE_S = 3600.0
 TAIL = 4096
-"""Characters of what was sent to one argument before."""
+"""Characters kept of the text sent to one argument before."""
 VIEWED = 8000
 NAME = "/(name)"
-"""Place of all names of members: pieces in them are one text, wherever they stand."""
-LEAST_DEALT = 8
-"""Characters of a string that can be every other letter of a text."""
-LEAST_CODES = 8
-"""Numbers of a list that can be the characters of a text."""
+"""Place of all names of members, which are read as one text wherever they stand."""
+MIN_INTERLEAVED = 8
+"""Characters from which a string is also read interleaved with another."""
+MIN_CODES = 8
+"""Numbers from which a list is also read as character codes."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
 _BASE32 = re.compile(r"[A-Za-z2-7]{24,}")
 _BASE85 = re.compile(r"[!-u]{50,}|[0-9A-Za-z!#$%&()*+\-;<=>?@^_`{|}~]{50,}")
-"""What 40 characters take at least, in Adobe's alphabet or in that of git."""
+"""At least as long as 40 characters in base85, in Adobe's alphabet or in that of git."""
 _PRINTABLE = re.compile(r"=[0-9A-Fa-f]{2}")
-DEALT_STRINGS, DEALT_CHARS = 4, 512
-"""So many strings of the arguments, the longest ones, are also read letter by letter in turn, so far."""
+INTERLEAVED_STRINGS, MAX_INTERLEAVED = 4, 512
+"""Number of the longest strings, and their characters, that are also read interleaved in pairs."""
 _CODES = re.compile(r"\d{2,6}(?:\W+\d{2,6}){7,}")
 _BETWEEN = re.compile(r"[\W_]+")
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2}){12,}")
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """A result, in each of `FORMS`. `blocks`: every `step`-th piece of `step` characters of a text: any longer common
-    part holds one."""
+class RememberedResult:
+    """A result in each of `FORMS`. `blocks`: its text cut into pieces of `_step` characters; any common part of twice
+    that length contains one."""
 
     server: str
     tool: str
@@ -76,11 +74,11 @@ class Read:
 
 @dataclass(slots=True)
 class RunMemory:
-    """Of one run of one key."""
+    """The results and sent arguments of one run of one key. Mutable."""
 
-    results: deque[Read] = field(default_factory=deque)
+    results: deque[RememberedResult] = field(default_factory=deque)
     raw: deque[tuple[str, str]] = field(default_factory=deque)
-    """(server/tool, text) as the agent got it."""
+    """(server/tool, text) of each result as the agent got it."""
     sent: dict[tuple[str, str], str] = field(default_factory=dict)
     chars: int = 0
     used_s: float = 0.0
@@ -88,16 +86,16 @@ class RunMemory:
     def remember(self, server: str, tool: str, text: str, least: int) -> None:
         text = text[:MOST_CHARS]
         texts = tuple(form(text) for form in FORMS)
-        self.results.append(Read(server, tool, texts, tuple(_blocks(one, _step(least)) for one in texts)))
+        self.results.append(RememberedResult(server, tool, texts, tuple(_blocks(one, _step(least)) for one in texts)))
         self.raw.append((f"{server}/{tool}", text))
         self.chars += len(texts[0])
         while len(self.results) > MOST_RESULTS or (self.chars > MOST_CHARS and len(self.results) > 1):
             self.chars -= len(self.results.popleft().texts[0])
             self.raw.popleft()
 
-    def carried(self, server: str, tool: str, arguments: Mapping[str, Any], own: Iterable[str], least: int) -> str:
-        """Return the source of a text of `least` characters in `arguments` that no server of `own` returned; "" =
-        none."""
+    def find_carried(self, server: str, tool: str, arguments: Mapping[str, Any], own: Iterable[str], least: int) -> str:
+        """Return the source (server/tool) of a result of which `arguments` contain `least` characters; "" = none.
+        Results of `server` and of `own` are allowed."""
         allowed = {server, *own}
         foreign = [] if "*" in allowed else [one for one in list(self.results) if one.server not in allowed]
         if not foreign:
@@ -105,7 +103,7 @@ class RunMemory:
         leaves = list(strings_of(arguments))
         before = [self.sent.get((f"{server}/{tool}", place), "") + text for place, text in leaves]
         together = ["".join(text for place, text in leaves if (place == NAME) is named) for named in (False, True)]
-        readings = [*_readings([*together, *before]), *_in_turn([text for _, text in leaves])]
+        readings = [*_readings([*together, *before]), *_interleaved([text for _, text in leaves])]
         for form, write in enumerate(FORMS):
             blocks = {block: one for one in foreign for block in one.blocks[form]}
             for reading in dict.fromkeys(map(write, readings)):
@@ -122,7 +120,7 @@ class RunMemory:
 
 
 class RunMemories:
-    """By key and run; the longest unused is forgotten first."""
+    """The memories of all runs by key and run, least recently used out first."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, str], RunMemory] = OrderedDict()
@@ -140,8 +138,8 @@ class RunMemories:
 
 
 def strings_of(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (place, text) of every string, of every member's name, of long numbers and of lists of numbers that can be
-    characters. Nesting is bounded by whoever read the body."""
+    """Yield (place, text) of every string, every member's name, long numbers, and lists of numbers as character codes.
+    The reader of the body has bounded its nesting."""
     if isinstance(value, str):
         yield place, value
     elif isinstance(value, Mapping):
@@ -149,7 +147,7 @@ def strings_of(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
             yield NAME, str(name)
             yield from strings_of(inside, f"{place}/{name if len(str(name)) <= 64 else '*'}")
     elif isinstance(value, list | tuple):
-        if len(value) >= LEAST_CODES and all(type(one) is int and 9 <= one <= 0x10FFFF for one in value):
+        if len(value) >= MIN_CODES and all(type(one) is int and 9 <= one <= 0x10FFFF for one in value):
             yield place, "".join(map(chr, value))
         for inside in value:
             yield from strings_of(inside, place)
@@ -157,12 +155,14 @@ def strings_of(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
         yield place, str(value)
 
 
-def _in_turn(texts: Iterable[str]) -> Iterator[str]:
-    """Yield every two long strings of one length as one: a letter of the first, a letter of the second, and so on."""
-    longest = sorted((text for text in texts if len(text) >= LEAST_DEALT), key=len)[-DEALT_STRINGS:]
+def _interleaved(texts: Iterable[str]) -> Iterator[str]:
+    """Yield every two long strings of about one length interleaved letter by letter."""
+    longest = sorted((text for text in texts if len(text) >= MIN_INTERLEAVED), key=len)[-INTERLEAVED_STRINGS:]
     for one, other in permutations(longest, 2):
         if 0 <= len(one) - len(other) <= 1:
-            yield "".join(chain.from_iterable(zip_longest(one[:DEALT_CHARS], other[:DEALT_CHARS], fillvalue="")))
+            yield "".join(
+                chain.from_iterable(zip_longest(one[:MAX_INTERLEAVED], other[:MAX_INTERLEAVED], fillvalue=""))
+            )
 
 
 def _readings(texts: Iterable[str]) -> Iterator[str]:
@@ -181,7 +181,7 @@ def _decoded(text: str) -> Iterator[str]:
         yield bytes.fromhex(match[0]).decode("utf-8", "ignore")
     for match in _BASE32.finditer(text):
         yield _of_base32(match[0])
-    if len(_PRINTABLE.findall(text[:VIEWED])) >= LEAST_CODES:
+    if len(_PRINTABLE.findall(text[:VIEWED])) >= MIN_CODES:
         yield quopri.decodestring(text.encode("utf-8", "ignore")).decode("utf-8", "ignore")
     for match in _BASE85.finditer(text[:VIEWED]):
         yield from _of_base85(match[0])
@@ -212,8 +212,8 @@ def _of_base32(text: str) -> str:
 
 
 def _of_base85(text: str) -> Iterator[str]:
-    """Yield `text` in both alphabets, from each of the five places where its groups can begin: a word may stand before
-    it without a blank."""
+    """Yield `text` decoded in both alphabets from each of the five offsets at which its groups can begin: a word may
+    precede it without a blank."""
     bare = text.strip("<~>") if text.startswith("<~") else text
     if bare.isalnum():
         return
@@ -225,7 +225,7 @@ def _of_base85(text: str) -> Iterator[str]:
 
 
 def _letters(text: str) -> str:
-    """Return the letters and digits of `text`, in one spelling."""
+    """Return the letters and digits of `text`, in lower case and with look-alikes as Latin letters."""
     found = spelled(text)
     if not found.isascii():
         found = unicodedata.normalize("NFKD", found).translate(_LATIN)
@@ -233,7 +233,7 @@ def _letters(text: str) -> str:
 
 
 class _Latin(dict[int, str]):
-    """The Latin letter that a character looks like; filled as characters are met, for `str.translate`."""
+    """A table for `str.translate`: the Latin letter that a character looks like, filled on demand."""
 
     def __missing__(self, code: int) -> str:
         self[code] = look_alike(chr(code)).lower()
@@ -244,7 +244,7 @@ _LATIN = _Latin()
 
 
 FORMS = (spelled, _letters)
-"""In what results and arguments are compared."""
+"""The forms in which results and arguments are compared."""
 
 
 def _step(least: int) -> int:
@@ -255,18 +255,20 @@ def _blocks(text: str, step: int) -> frozenset[str]:
     return frozenset(text[at : at + step] for at in range(0, len(text) - step + 1, step))
 
 
-def _source(reading: str, blocks: Mapping[str, Read], form: int, least: int) -> str:
-    """Return the source of `least` characters of `reading`; "" = none. `blocks`: of all results, in this form."""
+def _source(reading: str, blocks: Mapping[str, RememberedResult], form: int, least: int) -> str:
+    """Return the source of a result that shares `least` characters with `reading`; "" = none. `blocks`: of all results,
+    in this form."""
     step = _step(least)
     for at in range(len(reading) - step + 1):
         one = blocks.get(reading[at : at + step])
-        if one is not None and _grown(one.texts[form], reading, at, step) >= least:
+        if one is not None and _common_length(one.texts[form], reading, at, step) >= least:
             return one.source
     return ""
 
 
-def _grown(source: str, text: str, at: int, step: int) -> int:
-    """Return the length of the longest common part around text[at:at+step], over its first 64 places in `source`."""
+def _common_length(source: str, text: str, at: int, step: int) -> int:
+    """Return the length of the longest common part around text[at:at+step], over its first 64 occurrences in
+    `source`."""
     best, piece, found = 0, text[at : at + step], source.find(text[at : at + step])
     for _ in range(64):
         if found < 0:

@@ -1,6 +1,6 @@
-"""Orders in a tool's definition that no honest description needs. Found by their words, in English.
+"""Find instructions to the model in a tool's definition that no honest description needs, by English patterns.
 
-Not covered: other languages, other words, and orders that an honest description could give as well (`call this first`).
+Not covered: other languages and wordings, and instructions that an honest description may give (`call this first`).
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ ORDERS: dict[str, Any] = {
         r"</?\s*(?:important|system|secret|hidden|instructions?|admin|critical|priority|override)\s*>"
     ),
 }
-"""What a person should look at, by what it is called."""
+"""Patterns by the name of the instruction."""
 
 
 def orders_in(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield a sentence for each kind of order, with the first place of it. `texts`: (place, text)."""
+    """Yield a line for each kind of instruction with its first place. `texts`: (place, text)."""
     texts = list(texts)
     for kind, pattern in ORDERS.items():
         place = next((place for place, text in texts if pattern.search(text)), None)

@@ -12,7 +12,7 @@ from opentelemetry import context as otel
 
 from sluicegate.gateway.mcp.definitions import ToolDefinition
 from sluicegate.gateway.mcp.errors import InvalidArguments, unknown_tool
-from sluicegate.gateway.mcp.schemas import SchemaJudges
+from sluicegate.gateway.mcp.schemas import CompiledSchemas
 from sluicegate.gateway.mcp.settings import OWN
 from sluicegate.gateway.prompts.places import BodyPlaces, in_words_of
 from sluicegate.gateway.request.pipeline import Pipeline
@@ -59,7 +59,7 @@ SCREEN = ToolDefinition(
     {
         "name": "screen",
         "title": "Screen a text",
-        "description": "SchemaJudge a text by the safety rails of the gateway; nothing is generated.",
+        "description": "Judge a text by the safety rails of the gateway; nothing is generated.",
         "inputSchema": {
             "type": "object",
             "properties": {"text": {"type": "string", "minLength": 1, "maxLength": 1_000_000}},
@@ -83,8 +83,8 @@ OWN_TOOLS: Mapping[str, ToolDefinition] = {one.name: one for one in (GENERATE, S
 
 
 @dataclass(frozen=True, slots=True)
-class OwnCall:
-    """Who calls. `nbytes`: of the body, so that what reads a large one is not done on the event loop."""
+class OwnToolCaller:
+    """The caller of one of the gateway's own tools. `nbytes`: size of the body; a large one is read in a thread."""
 
     tenant: str
     api_key: str | None
@@ -94,34 +94,35 @@ class OwnCall:
 
 @dataclass(frozen=True, slots=True)
 class GeneratePlaces(BodyPlaces):
-    """Of the arguments of `generate`."""
+    """Maps places of a request to the arguments of `generate`, for errors."""
 
     def message(self, request: Request, at: int, rest: Path) -> Path:
         return ("system",) if request.messages[at].role == "system" else ("prompt",)
 
 
 class OwnTools:
-    """Requests like any others: admitted, screened, charged and recorded by the pipeline."""
+    """Carries out calls of the gateway's own tools as requests that the pipeline admits, screens, charges and
+    records."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._judges = SchemaJudges()
+        self._schemas = CompiledSchemas()
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], by: OwnCall) -> dict[str, Any]:
+    async def call(self, tool: str, arguments: Mapping[str, Any], by: OwnToolCaller) -> dict[str, Any]:
         """Call one of the gateway's own tools. Raises a `SluicegateError`."""
         definition = OWN_TOOLS.get(tool)
         if definition is None:
             raise unknown_tool(OWN, tool)
-        judge = self._judges.of_input(definition)
-        said = await self._pipeline.stages.workers.run(by.tenant, by.nbytes, judge.complaint, arguments)
+        schema = self._schemas.of_input(definition)
+        said = await self._pipeline.stages.workers.run(by.tenant, by.nbytes, schema.complaint, arguments)
         if said is not None:
             raise InvalidArguments(OWN, tool, said)
-        work = self._generated if tool == GENERATE.name else self._screened
+        work = self._generate if tool == GENERATE.name else self._screen
         structured = await work(arguments, by)
         text = json.dumps(structured, ensure_ascii=False)
         return {"content": [{"type": "text", "text": text}], "structuredContent": structured, "isError": False}
 
-    async def _generated(self, arguments: Mapping[str, Any], by: OwnCall) -> dict[str, Any]:
+    async def _generate(self, arguments: Mapping[str, Any], by: OwnToolCaller) -> dict[str, Any]:
         model = arguments.get("model") or next(iter(self._pipeline.stages.generate[1].models), "")
         system = [Message("system", arguments["system"])] if arguments.get("system") else []
         request = Request(
@@ -158,7 +159,7 @@ class OwnTools:
             "completion_tokens": usage.completion_tokens,
         }
 
-    async def _screened(self, arguments: Mapping[str, Any], by: OwnCall) -> dict[str, Any]:
+    async def _screen(self, arguments: Mapping[str, Any], by: OwnToolCaller) -> dict[str, Any]:
         request = Request(
             id=f"mcp-{uuid.uuid4().hex}",
             model="",

@@ -1,4 +1,4 @@
-"""Pins: which definition of each tool an operator, or the first listing, let in, and what waits to take its place."""
+"""Store pins: the approved definition of each tool, and the changed definition that waits for approval."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Names = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """`approved` is what agents get, `waiting` what the server says now and nobody has agreed to. `reasons`: why it
-    waits."""
+    """The definitions of one tool. `approved`: what agents get; `waiting`: what the server lists now and nobody has
+    approved yet; `reasons`: why it waits."""
 
     approved: Mapping[str, Any] | None = None
     waiting: Mapping[str, Any] | None = None
@@ -51,22 +51,22 @@ Edit = Callable[[Pin | None], Pin | None]
 
 
 class PinStore(Protocol):
-    """Calls block; they are made beside the event loop."""
+    """A store of pins. Calls block: make them in a thread."""
 
     def open(self) -> None: ...
 
     def load(self) -> dict[Names, Pin]: ...
 
     def edit(self, names: Names, edit: Edit) -> Pin | None:
-        """Replace a pin by what `edit` makes of it, one caller after another; return it. What `edit` raises passes, and
-        nothing has changed then."""
+        """Replace a pin by `edit(pin)`, one caller after another, and return the new one. If `edit` raises, nothing
+        changes and the error passes on."""
 
     def close(self) -> None: ...
 
 
 class SqlitePinStore:
-    """A `PinStore` in one file, on the disk before anybody hears of it; without a path, in memory. Raises
-    `ConfigurationError` where it cannot be read: pins that are lost must not look like a first listing."""
+    """A `PinStore` in an SQLite file, which syncs every edit before it returns; without a path, in memory. `open`
+    raises `ConfigurationError` if the file cannot be read: lost pins must not look like a first listing."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -125,7 +125,7 @@ class PostgresPinStore:
         self._database = database
 
     def open(self) -> None:
-        """Do nothing: the database is opened by whoever owns it."""
+        """Do nothing: its owner opens the database."""
 
     def load(self) -> dict[Names, Pin]:
         rows = self._database.execute("select server, tool, pin from sluicegate.mcp_pins").fetchall()
@@ -147,9 +147,9 @@ class PostgresPinStore:
         """Do nothing, as `open`."""
 
 
-def seen(pin: Pin | None, definition: ToolDefinition, reasons: tuple[str, ...], *, trusted: bool) -> Pin:
-    """Return what a listing makes of a pin. `trusted`: a definition that nothing is wrong with needs nobody's
-    approval."""
+def updated_pin(pin: Pin | None, definition: ToolDefinition, reasons: tuple[str, ...], *, trusted: bool) -> Pin:
+    """Return the pin of a tool that was just listed with `definition`. `trusted`: a new definition without `reasons`
+    against it needs no approval."""
     now = dict(definition.content)
     if pin is not None and pin.approved is not None and _same(pin.approved, now):
         return pin if pin.waiting is None else dataclasses.replace(pin, waiting=None, reasons=())
@@ -166,7 +166,7 @@ def seen(pin: Pin | None, definition: ToolDefinition, reasons: tuple[str, ...], 
 
 
 def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Compare by JSON equality: 1 is not true, and the order of keys means nothing."""
+    """Compare by JSON equality: 1 is not true, and the order of keys does not matter."""
     return ToolDefinition("", one).canonical == ToolDefinition("", other).canonical
 
 
@@ -175,7 +175,7 @@ def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
 
 
 def _read(text: str) -> Pin:
-    """Read a pin as it was written. One that cannot be read approves nothing."""
+    """Read a stored pin. An unreadable one approves nothing."""
     try:
         tree = json.loads(text)
         reasons = tuple(map(str, tree["reasons"]))

@@ -1,4 +1,4 @@
-"""Results of tools as texts that rails read, and back."""
+"""Convert results of tools into texts for the rails, and back."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ MAX_BLOCKS = 256
 
 @dataclass(frozen=True, slots=True)
 class ResultTexts:
-    """`texts` are read by rails: one for each block of content that has any, the last one `structured`, if there is
-    such. `blocks`: (block as the agent would get it, or None for one that is a text alone; number of its text)."""
+    """A result split for the rails. `texts`: one for each block of content with text, then `structured` as JSON, if
+    there is any. `blocks`: (block to pass on as it is, or None for a text; index of that text)."""
 
     blocks: tuple[tuple[Mapping[str, Any] | None, int], ...]
     texts: tuple[str, ...]
     structured: Mapping[str, Any] | None
     failed: bool
     left_out: tuple[str, ...]
-    """What of the result is not passed on, or is passed on unread."""
+    """Parts of the result that are not passed on, or that are passed on unread."""
 
     @classmethod
     def of(cls, result: Mapping[str, Any], *, media: bool) -> ResultTexts:
-        """Read the texts of a result. Raises `ValueError` for more blocks than anybody reads, and for numbers that JSON
-        does not have."""
+        """Read the texts of a result. Raises `ValueError` for more than `MAX_BLOCKS` blocks, and for NaN and infinity,
+        which JSON does not have."""
         content = result.get("content") or []
         if len(content) > MAX_BLOCKS:
             raise ValueError(f"it has {len(content)} blocks of content, more than {MAX_BLOCKS}")
@@ -48,18 +48,18 @@ class ResultTexts:
 
     @property
     def joined(self) -> tuple[str, ...]:
-        """Return the texts of several blocks of content as agents put them together; nothing where there is one."""
+        """Return the texts of several blocks of content as agents join them; nothing for a single block."""
         count = len(self.texts) - (self.structured is not None)
         return joined(self.texts[:count]) if count > 1 else ()
 
     @property
     def shown(self) -> str:
-        """Return all of it as one text, for what is remembered of a run."""
+        """Return all texts as one, for the run's memory."""
         return "\n".join(self.texts)
 
     def rebuilt(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Return the result with other texts in their places. Raises `ValueError` where the structured part is then no
-        longer JSON of its kind."""
+        """Return the result with `texts` in place of its own. Raises `ValueError` if the structured part is then not
+        JSON, or another type."""
         content = [
             kept if kept is not None else {"type": "text", "text": texts[number]} for kept, number in self.blocks
         ]
@@ -70,25 +70,25 @@ class ResultTexts:
         if self.structured is not None:
             again = json.loads(texts[-1])
             if type(again) is not type(self.structured):
-                raise ValueError("what is structured is another kind of value")
+                raise ValueError("structuredContent is another type of value")
             found["structuredContent"] = again
         return found
 
 
 def joined(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return `texts` as one, with nothing and with a line's end between them."""
+    """Return `texts` joined with nothing and with a line break between them."""
     return "".join(texts), "\n".join(texts)
 
 
 def _as_json(structured: Mapping[str, Any]) -> str:
     try:
         return json.dumps(structured, ensure_ascii=False, allow_nan=False)
-    except ValueError as error:  # its agent would read null
+    except ValueError as error:  # agents would read null
         raise ValueError("its structuredContent has a number that JSON does not have, NaN or infinite") from error
 
 
 def _read(block: Mapping[str, Any], *, media: bool) -> tuple[str | None, Mapping[str, Any] | None, str]:
-    """Return (text to read, block to pass on as it is, what to tell about it)."""
+    """Return (text to screen, block to pass on as it is, note about it)."""
     kind = block.get("type")
     if kind == "text":
         return str(block.get("text", "")), None, ""

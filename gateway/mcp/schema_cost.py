@@ -1,8 +1,8 @@
-"""How much work a schema can make of a value: some hundred bytes of `$ref` can ask for 2^40 comparisons.
+"""Bound the work of validating a value by a schema: some hundred bytes of `$ref` can cost 2^40 comparisons.
 
-An upper bound, by depth of the value. Schemas for one place of a value (`allOf`, `$ref` ...) add up. Of `properties`
-the dearest counts, since each is another place; what may meet the same place as another one (`items`,
-`patternProperties` ...) adds up again.
+The bound depends on the depth of the value. Subschemas for the same part of a value (`allOf`, `$ref` ...) add up. Of
+`properties` the most expensive one counts, since each applies to another part; subschemas that may apply to a part
+together with others (`items`, `patternProperties` ...) add up again.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ MOST = 10**15
 
 
 class EndlessSchema(ValueError):
-    """A schema that refers to itself at the same place of a value, or to what is not in it."""
+    """Raised for a schema that refers to itself at the same part of a value, or to a schema that it does not have."""
 
 
 class SchemaCost:
-    """Of one schema. Raises `EndlessSchema`."""
+    """The cost of one schema. The constructor raises `EndlessSchema`."""
 
     def __init__(self, schema: Any) -> None:
         self._root = schema
@@ -42,8 +42,8 @@ class SchemaCost:
         self.work(0)
 
     def work(self, depth: int) -> int:
-        """Bound the comparisons for one value of `depth` levels, `MOST` at most. It counts depth by depth, so that the
-        recursion stays as deep as the schema is."""
+        """Return an upper bound of the comparisons for one value of `depth` levels, `MOST` at most. Levels are computed
+        in order, so that the recursion is no deeper than the schema."""
         for level in range(depth + 1):
             found = self._work(self._root, level, frozenset())
         return found
@@ -85,8 +85,8 @@ class SchemaCost:
                 yield from self._targets(target)
 
     def _targets(self, reference: str) -> list[Any]:
-        """Return every schema that `reference` may mean. Which one it is depends on bases, and more only makes the
-        bound higher. Raises `EndlessSchema` where there is none."""
+        """Return every schema that `reference` may mean; which one it is depends on base URIs, and extra ones only
+        raise the bound. Raises `EndlessSchema` if there is none."""
         base, _, fragment = reference.partition("#")
         if not fragment.startswith("/") and fragment:
             found = self._named.get("#" + fragment, [])
@@ -115,7 +115,7 @@ class SchemaCost:
 
 
 def _same(identity: str, base: str) -> bool:
-    """Return whether a relative reference may mean a document of this name."""
+    """Return whether a reference with this base may mean the document with this `$id`."""
     if identity.startswith("#"):
         return False
     return not base or identity.rstrip("#").rsplit("/", 1)[-1] == base.rsplit("/", 1)[-1]

@@ -1,6 +1,6 @@
-"""Judge arguments and results by the schemas that tools give: JSON Schema 2020-12, or the draft that one names.
+"""Validate arguments and results by the tools' schemas: JSON Schema 2020-12, or the draft that a schema names.
 
-Nothing is fetched. What a schema and a value can ask for together is bounded before they meet.
+No remote schema is fetched. The work is bounded before a value is validated.
 """
 
 from __future__ import annotations
@@ -17,24 +17,25 @@ from sluicegate.gateway.mcp.schema_cost import EndlessSchema, SchemaCost
 from sluicegate.grammar import meta_schemas
 
 MOST_WORK = 20_000_000
-"""Comparisons of one check: a second or so, in a thread."""
+"""Maximum comparisons of one validation: about a second, in a thread."""
 KEPT = 1024
 REGEX = jsonschema_rs.FancyRegexOptions(backtrack_limit=20_000, size_limit=1_000_000, dfa_size_limit=4_000_000)
 
 
 class BadSchema(ValueError):
-    """A schema that nothing can be judged by; the message says why."""
+    """Raised for a schema that cannot be used; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaJudge:
+class CompiledSchema:
     """One compiled schema."""
 
     cost: SchemaCost
     validator: Any
 
     def complaint(self, value: Any) -> str | None:
-        """Return what is wrong with `value`, and where; None = nothing. Values are not quoted: they may be secret."""
+        """Return the first error in `value` and its place; None if there is none. Values are not quoted: they may be
+        secret."""
         depth = depth_of(value)
         if self.cost.work(depth) * (1 + _values(value)) > MOST_WORK:
             return f"it is nested so deeply ({depth} levels) that this schema cannot be checked in reasonable time"
@@ -48,22 +49,22 @@ class SchemaJudge:
         return f"at /{place}: {error.message[:400]}"
 
 
-class SchemaJudges:
+class CompiledSchemas:
     """Compiled schemas of tools, least recently used out first."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, str], SchemaJudge] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], CompiledSchema] = OrderedDict()
         self._known = jsonschema_rs.Registry(list(meta_schemas().items()), retriever=_refuse)
 
-    def of_input(self, definition: ToolDefinition) -> SchemaJudge:
+    def of_input(self, definition: ToolDefinition) -> CompiledSchema:
         return self._of(definition, "inputSchema", definition.input_schema)
 
-    def of_output(self, definition: ToolDefinition) -> SchemaJudge | None:
+    def of_output(self, definition: ToolDefinition) -> CompiledSchema | None:
         schema = definition.output_schema
         return None if schema is None else self._of(definition, "outputSchema", schema)
 
     def check(self, definition: ToolDefinition) -> str | None:
-        """Return what keeps the schemas of a tool from judging anything; None = nothing."""
+        """Return why the schemas of a tool cannot be used; None if they can."""
         try:
             self.of_input(definition)
             self.of_output(definition)
@@ -71,8 +72,8 @@ class SchemaJudges:
             return str(error)
         return None
 
-    def _of(self, definition: ToolDefinition, name: str, schema: Mapping[str, Any]) -> SchemaJudge:
-        """Return the judge of a schema, from the cache where it is there. Raises `BadSchema`."""
+    def _of(self, definition: ToolDefinition, name: str, schema: Mapping[str, Any]) -> CompiledSchema:
+        """Return the compiled schema, cached by the definition's fingerprint. Raises `BadSchema`."""
         key = definition.fingerprint, name
         found = self._kept.get(key)
         if found is None:
@@ -82,7 +83,7 @@ class SchemaJudges:
         self._kept.move_to_end(key)
         return found
 
-    def _made(self, schema: Mapping[str, Any], name: str) -> SchemaJudge:
+    def _made(self, schema: Mapping[str, Any], name: str) -> CompiledSchema:
         if name == "inputSchema" and schema.get("type") != "object":
             raise BadSchema("its inputSchema is not of type object")
         try:
@@ -94,7 +95,7 @@ class SchemaJudges:
             raise BadSchema(f"its {name} cannot be judged by: {str(error)[:200]}") from error
         except (jsonschema_rs.ValidationError, ValueError) as error:
             raise BadSchema(f"its {name} is malformed: {str(error).splitlines()[0][:200]}") from error
-        return SchemaJudge(cost, validator)
+        return CompiledSchema(cost, validator)
 
 
 def _values(value: Any) -> int:

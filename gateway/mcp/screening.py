@@ -1,4 +1,5 @@
-"""The configured rails on texts of MCP servers: definitions and results are untrusted, arguments a model's call."""
+"""Screen texts of MCP servers by the configured rails: definitions and results as untrusted texts, arguments as a
+model's call."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from sluicegate.gateway.mcp.definitions import ToolDefinition
 from sluicegate.gateway.mcp.errors import UntrustedTarget
 from sluicegate.gateway.mcp.flows import RunMemory
 from sluicegate.gateway.mcp.results import ResultTexts, joined
-from sluicegate.gateway.mcp.settings import BETWEEN
+from sluicegate.gateway.mcp.settings import SEPARATOR
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.pipeline import Pipeline
 from sluicegate.plugins import (
@@ -29,29 +30,29 @@ from sluicegate.plugins import (
 
 OPERATOR = Caller(tenant="deployment", scopes=frozenset({"admin"}))
 MODEL = "mcp/"
-"""Begins the name under which a server stands in usage, prices and policies."""
+"""Prefix of a server's name in usage, prices and policies."""
 
 
 def request_of(server: str, tool: str, texts: Sequence[str] = (), api_key: str | None = None) -> Request:
-    """Make a request whose messages are untrusted texts of a tool, each with its source."""
+    """Return a request whose messages are untrusted texts of a tool, named after their source."""
     return Request(
         id=f"mcp-{uuid.uuid4().hex}",
         model=f"{MODEL}{server}",
         messages=messages_of(server, tool, texts),
         api_key=api_key,
-        sampling=Sampling(max_tokens=1),  # limits reserve no room for an answer that nobody generates
+        sampling=Sampling(max_tokens=1),  # no answer is generated: limits reserve no tokens for one
         cache=False,
         nbytes=sum(map(len, texts)),
     )
 
 
 def messages_of(server: str, tool: str, texts: Sequence[str]) -> tuple[Message, ...]:
-    return tuple(Message("tool", text, name=f"{server}{BETWEEN}{tool}") for text in texts)
+    return tuple(Message("tool", text, name=f"{server}{SEPARATOR}{tool}") for text in texts)
 
 
 async def reasons_against(pipeline: Pipeline, definition: ToolDefinition) -> tuple[str, ...]:
-    """Return what the input rails have against a definition: anything that they block, replace or want looked at. A
-    rail that fails is a reason, too."""
+    """Return the input rails' reasons against a definition: anything that they block, replace or escalate, and any
+    rail that fails."""
     server, tool = definition.server, definition.name
     places = definition.texts()
     asked = request_of(server, tool, [text for _, text in places])
@@ -65,13 +66,13 @@ async def reasons_against(pipeline: Pipeline, definition: ToolDefinition) -> tup
     return (f"a rail would replace a part of its {changed[0]}",) if changed else ()
 
 
-async def moderated(
+async def moderate_arguments(
     pipeline: Pipeline, exchange: Exchange, definition: ToolDefinition, arguments: Mapping[str, Any], memory: RunMemory
 ) -> dict[str, Any]:
-    """Return `arguments` after the output rails, which read them as a call that a model wrote after it read the results
-    of the run. Raises `UntrustedTarget`."""
-    server, tool = definition.server, f"{definition.server}{BETWEEN}{definition.name}"
-    read = [Message("tool", text, name=source.replace("/", BETWEEN, 1)) for source, text in memory.raw]
+    """Return `arguments` after the output rails, which read them as a model's call after the run's results. Raises
+    `UntrustedTarget`."""
+    server, tool = definition.server, f"{definition.server}{SEPARATOR}{definition.name}"
+    read = [Message("tool", text, name=source.replace("/", SEPARATOR, 1)) for source, text in memory.raw]
     said = json.dumps(arguments, ensure_ascii=False)
     call = Answer(0, "", "tool_calls", tool_calls=(ToolCall("call", tool, said),))
     described = Tool(tool, str(definition.content.get("description", "")), definition.input_schema)
@@ -86,9 +87,11 @@ async def moderated(
     return found
 
 
-async def screened(pipeline: Pipeline, exchange: Exchange, server: str, tool: str, result: ResultTexts) -> list[str]:
-    """Return the texts of a result after the input rails, which also read what several blocks of content make together.
-    Raises `ContentBlocked`, whose reason names the source."""
+async def screen_texts(
+    pipeline: Pipeline, exchange: Exchange, server: str, tool: str, result: ResultTexts
+) -> list[str]:
+    """Return the texts of a result after the input rails, which also read the blocks of content joined. Raises
+    `ContentBlocked`, whose reason names the source."""
     texts = (*result.texts, *result.joined)
     asked = dataclasses.replace(
         exchange.request, messages=messages_of(server, tool, texts), tools=(), nbytes=sum(map(len, texts))

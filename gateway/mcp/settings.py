@@ -1,4 +1,4 @@
-"""What an operator can set about MCP servers: the table `[mcp]`."""
+"""Define the settings of MCP servers: the table `[mcp]`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from sluicegate.plugins import Within
 from sluicegate.plugins.addresses import check_address
 
 OWN = "sluicegate"
-"""The server whose tools are this gateway's own."""
-BETWEEN = "__"
-"""Stands between server and tool in the names of `/mcp`, where all servers are one."""
+"""Name of the server with this gateway's own tools."""
+SEPARATOR = "__"
+"""Separates server and tool in names at `/mcp`, where all servers are one."""
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
 
 
@@ -22,23 +22,23 @@ class McpServerSettings:
     """One server; exactly one of `url` and `command` is set."""
 
     url: str = ""
-    """Of a server that speaks streamable HTTP."""
+    """Address of a server that speaks streamable HTTP."""
     command: tuple[str, ...] = ()
-    """Of a server that speaks over its standard input and output: the program and its arguments."""
+    """Program and arguments of a server that speaks over standard input and output."""
     cwd: str = ""
-    """Where `command` runs; empty = where the gateway does."""
+    """Working directory of `command`; empty = the gateway's."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Environment of `command`, besides PATH, HOME and the like: nothing else of the gateway's own is passed on."""
+    """Environment of `command` besides PATH, HOME and the like; nothing else of the gateway's own is passed on."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Sent to `url` with each request; callers' own keys never are."""
     tools: tuple[str, ...] = ()
     """Tools that are served, `*` for any characters; none named = all."""
     open: bool = True
-    """Keys that name no MCP tools may use it; False: only those whose `mcp` names it."""
+    """Whether keys without `mcp` may use it; False: only keys whose `mcp` names it."""
     takes_from: tuple[str, ...] = ()
-    """Other servers whose results may stand in arguments sent to this one; `*` = any."""
+    """Other servers whose results may occur in arguments sent to this one; `*` = any."""
     share: Literal["tenant", "all"] = "tenant"
-    """Who uses one connection, or process, together."""
+    """Who shares one connection, or process."""
     first: Literal["trust", "hold"] = "trust"
     """What its first listing means: its tools are pinned as they are, or each waits for an operator."""
     timeout_s: Annotated[float, Within(0.05, 3600)] = 60.0
@@ -50,9 +50,9 @@ class McpServerSettings:
     concurrency: Annotated[int, Within(1, 10_000)] = 16
     """Calls that run at the same time; further ones are refused."""
     max_connections: Annotated[int, Within(1, 10_000)] = 64
-    """To this server; beyond, calls that would need another get a 503."""
+    """Connections to this server; calls that would need another get a 503."""
     max_result_bytes: Annotated[int, Within(1024, 256 * 1024**2)] = 1024**2
-    """Of one message of the server, a result or a list."""
+    """Maximum bytes of one message of the server, a result or a list."""
     media: bool = False
     """Pass on images, sound and files, which no rail reads; False: a line of text says what was left out."""
 
@@ -72,15 +72,15 @@ class McpSettings:
     own_tools: bool = False
     """Serve `generate` and `screen` as MCP tools."""
     path: str = ""
-    """SQLite file with the pins of tools; empty = forgotten at the end, and what is listed first counts."""
+    """SQLite file with the pins of tools; empty = kept in memory, so that each start is a first listing."""
     look_s: Annotated[float, Within(0.1, 86_400)] = 60.0
-    """How often a server is asked again what tools it has."""
+    """How often a server is asked for its list of tools."""
     max_tools: Annotated[int, Within(1, 10_000)] = 256
-    """Of one server; further ones are left out, with a line in the log."""
+    """Maximum tools of one server; further ones are left out, with a line in the log."""
     max_definition_bytes: Annotated[int, Within(256, 4 * 1024**2)] = 65_536
-    """Of one tool's name, description and schemas together."""
+    """Maximum bytes of one tool's name, description and schemas together."""
     carried_chars: Annotated[int, Within(12, 100_000)] = 40
-    """So many characters in a row of another server's result count as carried over."""
+    """Consecutive characters of another server's result that count as carried over."""
 
     def __post_init__(self) -> None:
         for name in self.servers:

@@ -33,13 +33,13 @@ def add_mcp_routes(router: APIRouter, runtime: Runtime) -> None:
 
 async def _answered(runtime: Runtime, request: Request, server: str) -> Response:
     caller = runtime.identify(api_key_of(request))
-    hop = runtime.hop
+    mcp_gateway = runtime.mcp_gateway
     runtime.check_ready()
-    hop.check(caller, server)
+    mcp_gateway.check(caller, server)
     body = await request.body()
     most = runtime.settings.server.max_values
     reading = runtime.workers.run(caller.tenant, len(body), _read, body, most, inline_bytes=LARGE)
-    work = hop.serve(request.scope, await unless_disconnected(request.scope, request.receive, reading))
+    work = mcp_gateway.serve(request.scope, await unless_disconnected(request.scope, request.receive, reading))
     status, headers, answer = await unless_disconnected(request.scope, request.receive, work)
     response = Response(answer, status)
     response.raw_headers = headers

@@ -1,1 +1,1 @@
-"""Answer agents: read what they send, and serve the tools through the SDK."""
+"""Answer agents: read their requests, and serve the tools through the SDK."""

@@ -1,7 +1,7 @@
-"""A body of an agent as the SDK's server is given it: the arguments of a large call are left out of it.
+"""Keep the arguments of large calls out of the body that the SDK's server parses.
 
-That server parses on the event loop what it is given, and makes a model of it: 12 ms for a schema of a megabyte. The
-gateway has read such a body in a thread before, and takes the arguments from there.
+The SDK parses and validates a body on the event loop, which takes 12 ms for a schema of a megabyte. The gateway has
+parsed such a body in a thread already, and takes the arguments from there.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from sluicegate.plugins import RequestTooLarge
 
 @dataclass(frozen=True, slots=True)
 class AgentBody:
-    """`text`: what the SDK's server reads. `nbytes`: of the body as it came. `arguments`: those that `text` lacks; None
-    where it has them itself."""
+    """The body of a request. `text`: what the SDK's server reads. `nbytes`: size of the original body. `arguments`:
+    those left out of `text`; None if it has them."""
 
     text: bytes
     nbytes: int
@@ -25,8 +25,8 @@ class AgentBody:
 
     @classmethod
     def of(cls, body: bytes, tree: Mapping[str, Any], most: int) -> AgentBody:
-        """Leave the arguments out of a body of more than `most` bytes, read as `tree`. Raises `RequestTooLarge` where
-        what is left is larger still: nothing that is served here needs that."""
+        """Leave the arguments out of a body of more than `most` bytes; `tree`: the parsed body. Raises
+        `RequestTooLarge` if the rest is still larger, which no method served here needs."""
         if len(body) <= most:
             return cls(body, len(body))
         params = tree.get("params")

@@ -1,7 +1,7 @@
-"""Refuse by name what MCP servers offer besides tools.
+"""Refuse by name the features of MCP other than tools.
 
-A resource or a prompt of a server would stand before a model without a pin, without a schema and without an operator's
-word, so none is passed on; sampling, elicitation and roots would let a server ask an agent's model or person.
+A server's resource or prompt would reach a model without a pin, a schema or an operator's approval, so none is passed
+on; sampling, elicitation and roots would let a server ask an agent's model or user.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ KINDS: Mapping[str, str] = {
     "roots": "roots are not served: no server learns of an agent's folders",
     "tasks": "tasks are not served: a call is answered, or fails, while its caller waits",
 }
-"""By the beginning of a method's name: why, and what to do instead."""
+"""Why a method is refused, and what to do instead, by the prefix of its name."""
 
 
 async def refuse_by_name(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Pass on what this gateway serves. Raises `MCPError` (-32601) for the rest of the protocol, in words."""
+    """Pass on methods that this gateway serves. Raises `MCPError` (-32601) with a reason for all others."""
     kind, slash, _ = ctx.method.partition("/")
     if slash and kind in KINDS:
         message = f"{ctx.method}: {KINDS[kind]}"

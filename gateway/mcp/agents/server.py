@@ -1,7 +1,7 @@
-"""What agents connect to: an MCP server of the SDK, without sessions, whose tools are those of all servers behind it.
+"""The MCP server that agents connect to: the SDK's server without sessions, with the tools of all upstream servers.
 
-Each request stands for itself: no session is begun, so none can be fixed, guessed or taken over. The revision of
-2026-07-28 has none; clients of earlier ones are told of none.
+Requests are independent: there is no session that could be fixed, guessed or hijacked. Revision 2026-07-28 of the
+protocol has none; clients of earlier revisions are not given one.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ log = logging.getLogger("sluicegate.mcp")
 REFUSED = -32003
 """JSON-RPC code of what this gateway refuses; `data.code` says why, as over HTTP."""
 FAILED = -32004
-"""Of what did not work."""
+"""JSON-RPC code of failures, of a server or of this gateway."""
 AS_RESULT = frozenset({"invalid_arguments"})
-"""Errors that a model can mend by itself: by the protocol they are results of the tool."""
+"""Codes of errors that a model can correct: the protocol wants them as results of the tool."""
 NAMES = 256
 _BODY = "sluicegate.mcp.body"
-"""Where the scope of a request has its `AgentBody`."""
+"""Key of the `AgentBody` in a request's scope."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentCall:
-    """`server` "": the path that has all servers. `meta`: what an agent sends beside the arguments."""
+    """A request of an agent. `server` "": the path of all servers. `meta`: the `_meta` members that are used here."""
 
     server: str
     http: Request
@@ -53,15 +53,15 @@ class AgentCall:
 
 
 class Tools(Protocol):
-    """Who knows the tools. What is raised is a `SluicegateError`."""
+    """Lists and calls tools. Raises `SluicegateError`."""
 
-    def listed(self, call: AgentCall) -> list[tuple[str, ToolDefinition]]: ...
+    def list_tools(self, call: AgentCall) -> list[tuple[str, ToolDefinition]]: ...
 
-    async def called(self, call: AgentCall, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]: ...
+    async def call_tool(self, call: AgentCall, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]: ...
 
 
 class AgentServer:
-    """`start` before the first request, `close` after the last."""
+    """Serves agents through the SDK. Call `start` before the first request, `close` after the last."""
 
     def __init__(self, tools: Tools, max_body_bytes: int) -> None:
         self._tools = tools
@@ -70,9 +70,9 @@ class AgentServer:
             version=__version__,
             on_list_tools=self._list,
             on_call_tool=self._call,
-            get_tool_input_schema=lambda name: None,  # arguments are judged as they come in the body
+            get_tool_input_schema=lambda name: None,  # arguments are validated by `ToolCalls`
         )
-        self._server.middleware[:] = [refuse_by_name]  # and no spans of the SDK: our own say more
+        self._server.middleware[:] = [refuse_by_name]  # replaces the SDK's spans, too: ours have more attributes
         self._manager = StreamableHTTPSessionManager(
             self._server, json_response=True, stateless=True, max_request_body_size=max_body_bytes
         )
@@ -91,14 +91,14 @@ class AgentServer:
             self._owner.cancel()
 
     async def serve(self, scope: Scope, body: AgentBody) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-        """Answer a POST whose body was read, and checked, before. Return (status, headers, body)."""
+        """Answer a POST whose body was read and checked before. Return (status, headers, body)."""
         sent: list[Message] = []
         waiting = [{"type": "http.request", "body": body.text, "more_body": False}]
 
         async def receive() -> Message:
             if waiting:
                 return waiting.pop()
-            await asyncio.Event().wait()  # whoever calls us watches for a client that leaves
+            await asyncio.Event().wait()  # the caller watches for a client that disconnects
             raise AssertionError
 
         async def send(message: Message) -> None:
@@ -110,7 +110,7 @@ class AgentServer:
         return head["status"], list(head["headers"]), b"".join(parts)
 
     async def _own(self, ready: asyncio.Event) -> None:
-        """Enter and leave the manager in one task, as its cancel scopes need."""
+        """Enter and leave the manager in one task, as its cancel scopes require."""
         with contextlib.suppress(asyncio.CancelledError):
             async with self._manager.run():
                 ready.set()
@@ -118,7 +118,7 @@ class AgentServer:
 
     async def _list(self, context: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         try:
-            found = self._tools.listed(_call_of(context))
+            found = self._tools.list_tools(_call_of(context))
         except SluicegateError as error:
             raise protocol_error(error) from error
         tools = [types.Tool.model_validate({**definition.content, "name": name}) for name, definition in found]
@@ -129,7 +129,7 @@ class AgentServer:
             call = _call_of(context)
             left_out = call.body.arguments
             arguments = (params.arguments or {}) if left_out is None else left_out
-            result = await self._tools.called(call, params.name[:NAMES], arguments)
+            result = await self._tools.call_tool(call, params.name[:NAMES], arguments)
         except SluicegateError as error:
             if error.code in AS_RESULT:
                 return types.CallToolResult(
@@ -149,7 +149,7 @@ async def _handled(manager: StreamableHTTPSessionManager, scope: Scope, receive:
 
 
 def protocol_error(error: SluicegateError) -> MCPError:
-    """Return the error as MCP has it. `data` holds the same facts as a body of HTTP."""
+    """Return `error` as an MCP error, whose `data` holds the same facts as the body of an HTTP error."""
     detail = error_detail(error)
     retry_after_s = getattr(error, "retry_after_s", None)
     if retry_after_s is not None:

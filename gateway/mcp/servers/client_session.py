@@ -1,7 +1,7 @@
-"""The part of the SDK's client that is used: connect, list, call; everything that it would do by itself is left out.
+"""Use the SDK's client to connect, list and call, without anything that it would do on its own.
 
-No answer is believed or judged here: a schema that a server sends is not run against anything on the event loop. A
-server that wants to ask a model, or a person, through the caller (sampling, elicitation) is told that there is none.
+Answers are not validated here: a server's schema never runs on the event loop. Requests of a server to the caller's
+model or user (sampling, elicitation) are refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mcp.client.session import ClientSession
 from pydantic import TypeAdapter
 
 from sluicegate import __version__
-from sluicegate.gateway.mcp.servers.transports import WireWatch as WireWatch
+from sluicegate.gateway.mcp.servers.transports import ConnectionStats as ConnectionStats
 from sluicegate.gateway.mcp.servers.transports import transport_of
 from sluicegate.gateway.mcp.settings import McpServerSettings
 
@@ -23,15 +23,15 @@ RESULT: TypeAdapter[Any] = TypeAdapter(types.CallToolResult | types.InputRequire
 
 
 @contextlib.asynccontextmanager
-async def connected(settings: McpServerSettings, watch: WireWatch) -> AsyncIterator[ClientSession]:
-    """Speak the newest revision that both sides know."""
+async def connected(settings: McpServerSettings, watch: ConnectionStats) -> AsyncIterator[ClientSession]:
+    """Connect with the newest protocol revision that both sides support, and yield the session."""
     ours = types.Implementation(name="sluicegate", version=__version__)
     async with Client(transport_of(settings, watch), mode="auto", cache=None, client_info=ours) as client:
         yield client.session
 
 
 async def listed(session: ClientSession, most_pages: int) -> list[Mapping[str, Any]]:
-    """Return every tool as its wire form. Raises `ValueError` where the pages never end."""
+    """Return every tool in its wire form. Raises `ValueError` for more than `most_pages` pages."""
     found: list[Mapping[str, Any]] = []
     cursor: str | None = None
     for _ in range(most_pages):
@@ -46,7 +46,8 @@ async def listed(session: ClientSession, most_pages: int) -> list[Mapping[str, A
 async def called(
     session: ClientSession, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Call a tool and return the result as its wire form. Raises `MCPError`, `ValueError` for what is not a result."""
+    """Call a tool and return the result in its wire form. Raises `MCPError`, or `ValueError` if the answer is not a
+    result."""
     params = types.CallToolRequestParams.model_validate(
         {"name": tool, "arguments": dict(arguments), "_meta": dict(meta)}
     )
@@ -55,5 +56,5 @@ async def called(
         raise ValueError("the server wants to ask a person, which this gateway does not pass on")
     found: dict[str, Any] = result.model_dump(by_alias=True, mode="json", exclude_none=True)
     if result.structured_content is not None:
-        found["structuredContent"] = result.structured_content  # as it came: the dump writes NaN and infinity as null
+        found["structuredContent"] = result.structured_content  # as sent: the dump would write NaN and infinity as null
     return found

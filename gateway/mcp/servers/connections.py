@@ -1,7 +1,7 @@
-"""One connection to an MCP server, held by a task of its own; and all of them, one for each tenant and server.
+"""Connect to MCP servers: one connection per tenant and server, each owned by a task.
 
-A call is sent once: a tool may have done its work although nobody heard of it. A connection on which something went
-wrong is given up, and the next call opens another.
+A call is sent once and never retried: the tool may have had its effect although its answer was lost. A broken
+connection is closed, and the next call opens another.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ CONNECTION_CLOSED = -32000
 FAILED = "the MCP server {name!r} "
 
 
-def sdk(module: str) -> Any:
-    """Import a module of ours that needs the extra `mcp`. Raises `ConfigurationError` where that is not installed."""
+def import_sdk_module(module: str) -> Any:
+    """Import a module of this package that needs the extra `mcp`. Raises `ConfigurationError` if that is not
+    installed."""
     try:
         return importlib.import_module(f"sluicegate.gateway.mcp.{module}")
     except ModuleNotFoundError as error:
@@ -34,7 +35,7 @@ def sdk(module: str) -> Any:
 
 
 class McpUpstream:
-    """`open` before anything else. Used on the event loop."""
+    """A connection to one server. Call `open` first. Used on the event loop."""
 
     def __init__(self, name: str, settings: McpServerSettings) -> None:
         self.name = name
@@ -45,8 +46,8 @@ class McpUpstream:
         self._session: Any = None
         self._owner: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
-        self._client = sdk("servers.client_session")
-        self.watch = self._client.WireWatch()
+        self._client = import_sdk_module("servers.client_session")
+        self.watch = self._client.ConnectionStats()
 
     @property
     def protocol_version(self) -> str:
@@ -78,14 +79,14 @@ class McpUpstream:
                 await asyncio.wait({self._owner}, timeout=6.0)
 
     async def tools(self) -> list[Mapping[str, Any]]:
-        """Return all pages of the server's list. Raises `UpstreamFailed`."""
+        """Return the tools of all pages of the server's list. Raises `UpstreamFailed`."""
         work = self._client.listed(self._session, MAX_PAGES)
         found: list[Mapping[str, Any]] = await self._awaited(work, self.settings.start_s, "list")
         return found
 
     async def call(self, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Call a tool and return the result as the wire has it. Raises `UpstreamFailed`, or `Overloaded` where the
-        server has as many calls as it may."""
+        """Call a tool and return the result in its wire form. Raises `UpstreamFailed`, or `Overloaded` if the maximum
+        number of calls is running."""
         if self.running >= self.settings.concurrency:
             raise Overloaded(f"the MCP server {self.name!r} has {self.running} calls, its most", retry_after_s=1.0)
         self.running += 1
@@ -98,7 +99,8 @@ class McpUpstream:
             self.used_s = time.monotonic()
 
     async def _awaited(self, work: Any, limit_s: float, what: str) -> Any:
-        """Await what `work` gives, unless time, or the connection, ends first."""
+        """Return the result of `work`. Raises `UpstreamFailed` if the time limit passes or the connection ends
+        first."""
         assert self._owner is not None
         task = asyncio.ensure_future(work)
         oversized = self.watch.oversized
@@ -142,7 +144,7 @@ class McpUpstream:
         return UpstreamFailed(f"{FAILED.format(name=self.name)}{what}{kind}")
 
     async def _own(self, ready: asyncio.Future[Any]) -> None:
-        """Enter and leave the client in one task, as its cancel scopes need."""
+        """Enter and leave the client in one task, as its cancel scopes require."""
         try:
             async with self._client.connected(self.settings, self.watch) as session:
                 if not ready.done():
@@ -151,7 +153,7 @@ class McpUpstream:
         except BaseException as error:
             if not ready.done():
                 ready.set_exception(error if isinstance(error, Exception) else ConnectionError(type(error).__name__))
-                ready.exception()  # whoever waited may have left
+                ready.exception()  # marks it as retrieved: nobody may be waiting any more
             elif not isinstance(error, asyncio.CancelledError):
                 self._note(error)
         finally:
@@ -160,7 +162,7 @@ class McpUpstream:
     def _note(self, error: BaseException) -> None:
         log.warning(
             "MCP server %s: %s; its last words on standard error: %a",
-            *(self.name, type(_first(error)).__name__, bytes(self.watch.said[-500:]).decode("utf-8", "replace")),
+            *(self.name, type(_first(error)).__name__, bytes(self.watch.stderr_tail[-500:]).decode("utf-8", "replace")),
         )
 
 
@@ -183,8 +185,8 @@ class McpUpstreams:
         self._sweeper = asyncio.create_task(self._sweep())
 
     async def of(self, server: str, tenant: str) -> McpUpstream:
-        """Return an open connection. Raises `UpstreamFailed`, or `Overloaded` where there are as many as there may
-        be."""
+        """Return an open connection. Raises `UpstreamFailed`, or `Overloaded` if the server has its maximum number of
+        connections."""
         settings = self._servers[server]
         key = server, tenant if settings.share == "tenant" else ""
         kept = self._kept.get(key)

@@ -1,7 +1,7 @@
-"""Ways to MCP servers that read no more than an operator allows: streamable HTTP, and a program's standard streams.
+"""Transports to MCP servers with bounded messages: streamable HTTP, and a program's standard streams.
 
-The SDK's own transports read a line, or a body of JSON, of any length. What a program writes to its standard error goes
-into the log in the end, as far as its last words go, and never to a caller.
+The SDK's own transports read a line, or a JSON body, of any length. The last bytes that a program writes to standard
+error go into the log when its connection ends, never to a caller.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from sluicegate.gateway.mcp.settings import McpServerSettings
 
 log = logging.getLogger("sluicegate.mcp")
 EXIT_S = 1.0
-"""How long a program may take to end once its input has ended; then it is killed, with all it started."""
+"""How long a program may take to exit after its input has ended; then it and its children are killed."""
 TAIL = 2000
 
 
 @dataclass(slots=True)
-class WireWatch:
-    """What happened on a connection. `oversized`: messages that were longer than allowed; `said`: the last words on
+class ConnectionStats:
+    """Counters of one connection. Mutable. `oversized`: messages longer than allowed; `stderr_tail`: last bytes on
     standard error."""
 
     oversized: int = 0
     malformed: int = 0
-    said: bytearray = field(default_factory=bytearray)
+    stderr_tail: bytearray = field(default_factory=bytearray)
 
 
-def transport_of(settings: McpServerSettings, watch: WireWatch) -> Any:
-    """Return a context manager that yields the streams which the SDK's client takes."""
+def transport_of(settings: McpServerSettings, watch: ConnectionStats) -> Any:
+    """Return a context manager that yields the streams for the SDK's client."""
     return over_http(settings, watch) if settings.url else over_stdio(settings, watch)
 
 
@@ -48,8 +48,8 @@ def transport_of(settings: McpServerSettings, watch: WireWatch) -> Any:
 
 
 @contextlib.asynccontextmanager
-async def over_http(settings: McpServerSettings, watch: WireWatch) -> AsyncIterator[Any]:
-    headers = {**settings.headers, "accept-encoding": "identity"}  # a few bytes of gzip can be gigabytes of text
+async def over_http(settings: McpServerSettings, watch: ConnectionStats) -> AsyncIterator[Any]:
+    headers = {**settings.headers, "accept-encoding": "identity"}  # a few bytes of gzip can expand to gigabytes
     timeout = httpx2.Timeout(settings.timeout_s + 5, connect=settings.start_s)
     bounded = BoundedTransport(httpx2.AsyncHTTPTransport(), settings.max_result_bytes, watch)
     async with (
@@ -62,9 +62,9 @@ async def over_http(settings: McpServerSettings, watch: WireWatch) -> AsyncItera
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
-    """Ends an answer that grows past `most` bytes; streams that a client opened to listen have no end to count to."""
+    """Fails a response that grows past `most` bytes, except responses to GET, which are endless event streams."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, most: int, watch: WireWatch) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport, most: int, watch: ConnectionStats) -> None:
         self._inner = inner
         self._most = most
         self._watch = watch
@@ -84,7 +84,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
 
 class BoundedStream(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, most: int, watch: WireWatch) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, most: int, watch: ConnectionStats) -> None:
         self._inner = inner
         self._most = most
         self._watch = watch
@@ -106,8 +106,8 @@ class BoundedStream(httpx2.AsyncByteStream):
 
 
 @contextlib.asynccontextmanager
-async def over_stdio(settings: McpServerSettings, watch: WireWatch) -> AsyncIterator[Any]:
-    """Yield the streams to a program that this starts. Raises `OSError` where it cannot be started."""
+async def over_stdio(settings: McpServerSettings, watch: ConnectionStats) -> AsyncIterator[Any]:
+    """Start a program and yield its streams. Raises `OSError` if it cannot be started."""
     environ = {**get_default_environment(), **settings.env}
     process = await anyio.open_process(
         list(settings.command), env=environ, cwd=settings.cwd or None, start_new_session=True
@@ -132,9 +132,9 @@ async def over_stdio(settings: McpServerSettings, watch: WireWatch) -> AsyncIter
                 await process.aclose()
 
 
-async def _read_lines(process: Process, found: Any, most: int, watch: WireWatch) -> None:
-    """Pass messages on until one is longer than `most`, or what answers nothing (progress, logs) is so long together
-    without an answer in between: then whatever else the program says would be read behind it."""
+async def _read_lines(process: Process, found: Any, most: int, watch: ConnectionStats) -> None:
+    """Pass messages on until one is longer than `most` bytes, or until notifications (progress, logs) between two
+    answers are longer together: such a program could delay every answer."""
     assert process.stdout is not None
     rest, unasked = bytearray(), 0
     async with found:
@@ -153,10 +153,10 @@ async def _read_lines(process: Process, found: Any, most: int, watch: WireWatch)
                 rest += last
                 if len(rest) > most:
                     watch.oversized += 1
-                    return  # what follows is the rest of the same line: the connection is of no more use
+                    return  # the rest of this line would follow: the connection is unusable
 
 
-def _parsed(line: bytes, watch: WireWatch) -> SessionMessage | Exception:
+def _parsed(line: bytes, watch: ConnectionStats) -> SessionMessage | Exception:
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError:
@@ -175,19 +175,19 @@ async def _write_lines(process: Process, written: Any, found: Any) -> None:
             line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
             await process.stdin.send(line.encode() + b"\n")
     except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
-        await found.aclose()  # whoever waits for an answer hears that none will come
+        await found.aclose()  # ends the wait of all pending calls
 
 
-async def _read_tail(process: Process, watch: WireWatch) -> None:
+async def _read_tail(process: Process, watch: ConnectionStats) -> None:
     assert process.stderr is not None
     with contextlib.suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
         while True:
-            watch.said += await process.stderr.receive(4096)
-            del watch.said[:-TAIL]
+            watch.stderr_tail += await process.stderr.receive(4096)
+            del watch.stderr_tail[:-TAIL]
 
 
 async def _ended(process: Process) -> None:
-    """Close the program's input, wait a moment, and kill what is left of it and of what it started."""
+    """Close the program's input, wait a moment, and kill it and its children if they still run."""
     if process.stdin is not None:
         with contextlib.suppress(Exception):
             await process.stdin.aclose()

@@ -12,9 +12,9 @@ from sluicegate.gateway.database import Database
 from sluicegate.gateway.mcp.pins import Pin, PostgresPinStore
 from sluicegate.gateway.settings import DatabaseSettings
 from sluicegate.gateway.testing import TestApp
-from tests.gateway.mcp_hop import agents
-from tests.gateway.mcp_hop.agents import decide, gateway, key, look, text_of, tools_for_operators
-from tests.gateway.mcp_hop.servers import Tools, upstream
+from tests.gateway.mcp_gateway import agents
+from tests.gateway.mcp_gateway.agents import decide, gateway, key, look, text_of, tools_for_operators
+from tests.gateway.mcp_gateway.servers import Tools, upstream
 from tests.gateway.stores.postgres_server import PostgresServer, needs_postgres
 from tests.waiting import until
 

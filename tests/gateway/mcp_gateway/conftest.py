@@ -1,4 +1,4 @@
-"""What holds for every test of the hop."""
+"""What holds for every test of the MCP gateway."""
 
 from __future__ import annotations
 

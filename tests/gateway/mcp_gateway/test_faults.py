@@ -16,8 +16,8 @@ from mcp import types
 from starlette.types import Receive, Scope, Send
 
 from sluicegate.gateway.testing import TestApp
-from tests.gateway.mcp_hop.agents import call, gateway, key, listed, refused, text_of, tools_for_operators
-from tests.gateway.mcp_hop.servers import Tools, serving, upstream
+from tests.gateway.mcp_gateway.agents import call, gateway, key, listed, refused, text_of, tools_for_operators
+from tests.gateway.mcp_gateway.servers import Tools, serving, upstream
 from tests.waiting import until
 
 PROGRAM = """

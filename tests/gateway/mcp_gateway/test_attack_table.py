@@ -1,4 +1,4 @@
-"""docs/mcp.md has the table that `python -m tests.gateway.mcp_hop.attacks` writes."""
+"""docs/mcp.md has the table that `python -m tests.gateway.mcp_gateway.attacks` writes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.mcp_hop import attacks
+from tests.gateway.mcp_gateway import attacks
 
 NO_ATTACK = ("test_a_server_table_that_means_nothing_stops_the_start",)
 """Of `test_attacks.py`, and about an operator's own mistake."""
@@ -16,7 +16,7 @@ NO_ATTACK = ("test_a_server_table_that_means_nothing_stops_the_start",)
 
 def test_the_page_has_the_table_of_a_run_in_which_every_case_held() -> None:
     written = attacks.PAGE.read_text("utf-8").partition(attacks.BEGIN)[2].partition(attacks.END)[0]
-    assert written == attacks.table(attacks.cases_there()), "run `python -m tests.gateway.mcp_hop.attacks`"
+    assert written == attacks.table(attacks.cases_there()), "run `python -m tests.gateway.mcp_gateway.attacks`"
 
 
 def test_every_attack_has_tests_that_are_there_and_every_test_of_attacks_has_a_row() -> None:

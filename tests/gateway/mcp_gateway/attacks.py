@@ -1,7 +1,7 @@
 """The table of attacks in docs/mcp.md: each with the tests that try it, written with what they found.
 
-python -m tests.gateway.mcp_hop.attacks           # runs the tests, and writes the table
-python -m tests.gateway.mcp_hop.attacks --print   # runs nothing, and prints the table as it is when all cases hold
+python -m tests.gateway.mcp_gateway.attacks           # runs the tests, and writes the table
+python -m tests.gateway.mcp_gateway.attacks --print   # runs nothing, and prints the table as it is when all cases hold
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def cases_there() -> Cases:
     """Count the cases that each test has, read from its parameters, as if all of them had held."""
     tests: dict[str, Callable[..., None]] = {}
     for module in MODULES:
-        found = vars(importlib.import_module(f"tests.gateway.mcp_hop.{module}"))
+        found = vars(importlib.import_module(f"tests.gateway.mcp_gateway.{module}"))
         tests |= {name: test for name, test in found.items() if name.startswith("test_")}
     return {name: Counter(held=_cases_of(test)) for name, test in tests.items()}
 

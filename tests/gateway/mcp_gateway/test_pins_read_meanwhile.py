@@ -9,7 +9,7 @@ from typing import cast
 
 from sluicegate.gateway.mcp.catalogue import Catalogue
 from sluicegate.gateway.mcp.definitions import ToolDefinition, definition_of
-from sluicegate.gateway.mcp.pins import Names, Pin, SqlitePinStore, seen
+from sluicegate.gateway.mcp.pins import Names, Pin, SqlitePinStore, updated_pin
 from sluicegate.gateway.mcp.servers.connections import McpUpstreams
 from sluicegate.gateway.mcp.settings import McpServerSettings, McpSettings
 
@@ -39,7 +39,7 @@ async def test_a_decision_made_while_pins_are_read_stays(tmp_path: Path) -> None
     """What was read before it must not come after it: a tool that was denied would be served for a moment."""
     store, definition = SlowStore(tmp_path / "pins.sqlite3"), definition_of("files", WIRE)
     store.open()
-    store.edit(("files", "read"), lambda _: seen(None, definition, (), trusted=True))
+    store.edit(("files", "read"), lambda _: updated_pin(None, definition, (), trusted=True))
     settings = McpSettings(servers={"files": McpServerSettings(url="http://127.0.0.1:9/mcp")})
     catalogue = Catalogue(settings, cast("McpUpstreams", None), store, _no_reasons, _nobody_hears)
 
@@ -51,7 +51,7 @@ async def test_a_decision_made_while_pins_are_read_stays(tmp_path: Path) -> None
     store.may_go.set()
     await asyncio.gather(reading, deciding)
 
-    assert [tool["status"] for tool in catalogue.shown()] == ["denied"]
+    assert [tool["status"] for tool in catalogue.described()] == ["denied"]
     store.close()
 
 

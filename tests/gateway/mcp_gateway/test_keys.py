@@ -13,14 +13,14 @@ from starlette.types import Message, Receive, Scope, Send
 
 from sluicegate.gateway.api.body.reader import check_values
 from sluicegate.gateway.api.endpoints import mcp as endpoint
-from sluicegate.gateway.mcp.hop import may_use
-from sluicegate.gateway.mcp.schemas import SchemaJudge
+from sluicegate.gateway.mcp.mcp_gateway import may_use
+from sluicegate.gateway.mcp.schemas import CompiledSchema
 from sluicegate.gateway.request.guarding import screening
 from sluicegate.gateway.telemetry.span_builder import spans_of
 from sluicegate.plugins import Caller
 from sluicegate.plugins.contract.texts import texts_of
-from tests.gateway.mcp_hop.agents import agent, call, gateway, key, listed, refused, text_of
-from tests.gateway.mcp_hop.servers import Tools, serving, upstream
+from tests.gateway.mcp_gateway.agents import agent, call, gateway, key, listed, refused, text_of
+from tests.gateway.mcp_gateway.servers import Tools, serving, upstream
 
 KEYED: dict[str, Any] = {"pipeline": {"admit": ["api-keys", "limits"], "record": ["ledger"]}}
 
@@ -288,7 +288,7 @@ def test_a_large_schema_is_read_beside_the_event_loop(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(StreamableHTTPSessionManager, "handle_request", sizing)
     monkeypatch.setattr(endpoint, "check_values", noting("read", check_values))
-    monkeypatch.setattr(SchemaJudge, "complaint", noting("judge", SchemaJudge.complaint))
+    monkeypatch.setattr(CompiledSchema, "complaint", noting("judge", CompiledSchema.complaint))
     monkeypatch.setattr(screening, "texts_of", noting("texts", texts_of))
     options: dict[str, Any] = {
         "script": ['"word 7"'],

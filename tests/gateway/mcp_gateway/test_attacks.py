@@ -15,8 +15,8 @@ from mcp import types
 from mcp.shared.exceptions import MCPError
 
 from sluicegate.plugins import ConfigurationError
-from tests.gateway.mcp_hop.agents import call, decide, gateway, listed, look, refused, text_of, tools_for_operators
-from tests.gateway.mcp_hop.servers import Tools, upstream
+from tests.gateway.mcp_gateway.agents import call, decide, gateway, listed, look, refused, text_of, tools_for_operators
+from tests.gateway.mcp_gateway.servers import Tools, upstream
 
 TO: dict[str, Any] = {
     "type": "object",

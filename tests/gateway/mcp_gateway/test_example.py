@@ -15,7 +15,7 @@ import pytest
 
 from sluicegate.gateway.commands.cli import _parser
 from sluicegate.gateway.testing import TestApp
-from tests.gateway.mcp_hop.agents import tools_for_operators
+from tests.gateway.mcp_gateway.agents import tools_for_operators
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = Path("examples") / "mcp"

@@ -9,8 +9,8 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from sluicegate.gateway.mcp.agents.not_served import KINDS
-from tests.gateway.mcp_hop.agents import agent, gateway, listed
-from tests.gateway.mcp_hop.servers import Tools, upstream
+from tests.gateway.mcp_gateway.agents import agent, gateway, listed
+from tests.gateway.mcp_gateway.servers import Tools, upstream
 
 HEAD = {"accept": "application/json, text/event-stream"}
 METHODS = {

@@ -1,4 +1,4 @@
-"""The gateway between agents and MCP servers, as one object: who may see which tool, and where a call goes."""
+"""The gateway between agents and MCP servers: decide who may see which tool, and route calls."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from sluicegate.gateway.audit import AuditTrail
 from sluicegate.gateway.database import Database
 from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.mcp.agents.bodies import AgentBody
-from sluicegate.gateway.mcp.calls import DEPTH, RUN, AskedCall, ToolCalls
+from sluicegate.gateway.mcp.calls import DEPTH, RUN, ToolCallRequest, ToolCalls
 from sluicegate.gateway.mcp.catalogue import Catalogue
 from sluicegate.gateway.mcp.definitions import ToolDefinition
 from sluicegate.gateway.mcp.errors import unknown_server, unknown_tool
-from sluicegate.gateway.mcp.own_tools import OWN_TOOLS, OwnCall, OwnTools
+from sluicegate.gateway.mcp.own_tools import OWN_TOOLS, OwnToolCaller, OwnTools
 from sluicegate.gateway.mcp.pins import Pin, PinStore, PostgresPinStore, SqlitePinStore
 from sluicegate.gateway.mcp.screening import reasons_against
-from sluicegate.gateway.mcp.servers.connections import McpUpstreams, sdk
-from sluicegate.gateway.mcp.settings import BETWEEN, OWN, McpSettings
+from sluicegate.gateway.mcp.servers.connections import McpUpstreams, import_sdk_module
+from sluicegate.gateway.mcp.settings import OWN, SEPARATOR, McpSettings
 from sluicegate.gateway.request.pipeline import Pipeline
 from sluicegate.gateway.telemetry import parent_context
 from sluicegate.plugins import Caller, Trouble
@@ -33,7 +33,7 @@ Identify = Callable[[str | None], Caller]
 
 
 class AgentCallLike(Protocol):
-    """A request of an agent, as `agents.server.AgentCall` says it."""
+    """The interface of `agents.server.AgentCall`, which cannot be imported without the extra `mcp`."""
 
     @property
     def server(self) -> str: ...
@@ -54,8 +54,8 @@ class AgentCallLike(Protocol):
     def body(self) -> AgentBody: ...
 
 
-class McpHop:
-    """Built by `compose` where the configuration names MCP servers or wants the gateway's own tools served."""
+class McpGateway:
+    """Serves agents. Built by `compose` if the configuration names MCP servers or enables the gateway's own tools."""
 
     def __init__(
         self,
@@ -66,16 +66,16 @@ class McpHop:
         database: Database | None,
         max_body_bytes: int,
     ) -> None:
-        """Put the parts of the MCP hop together. Raises `ConfigurationError` where the extra is not installed."""
+        """Assemble the parts. Raises `ConfigurationError` if the extra is not installed."""
         self.settings = settings
         self._pipeline = pipeline
         self._identify = identify
         self._audit = audit
         self._upstreams = McpUpstreams(settings.servers)
-        self.catalogue = Catalogue(settings, self._upstreams, _store(settings, database), self._reasons, self._heard)
+        self.catalogue = Catalogue(settings, self._upstreams, _store(settings, database), self._reasons, self._on_hold)
         self._calls = ToolCalls(settings, self.catalogue, self._upstreams, pipeline)
         self._own = OwnTools(pipeline) if settings.own_tools else None
-        self._server = sdk("agents.server").AgentServer(self, max_body_bytes)
+        self._server = import_sdk_module("agents.server").AgentServer(self, max_body_bytes)
 
     async def start(self) -> None:
         """Start the servers and read their lists of tools. Raises `ConfigurationError`."""
@@ -95,27 +95,28 @@ class McpHop:
         return await self._server.serve(scope, body)  # type: ignore[no-any-return]
 
     def check(self, caller: Caller, server: str) -> None:
-        """Check that the caller may see `server`; "" = all. Raises `NotFound` for an unknown server, or one that is
-        hidden from this caller."""
+        """Check that the caller may see `server`; "" = all. Raises `NotFound` for an unknown server, or one hidden from
+        this caller."""
         if server and server not in self._visible(caller):
             raise unknown_server(server)
 
-    # --- what the SDK's server asks -------------------------------------------------------------------------------
+    # --- called by the SDK's server -------------------------------------------------------------------------------
 
-    def listed(self, call: AgentCallLike) -> list[tuple[str, ToolDefinition]]:
-        """Return (name as the path of `call` has it, definition) of every tool that the caller may use."""
+    def list_tools(self, call: AgentCallLike) -> list[tuple[str, ToolDefinition]]:
+        """Return (name, definition) of every tool that the caller may use; at `/mcp` names have their server's
+        prefix."""
         caller = self._identify(api_key_of(call.http))
         found = []
         for server in [call.server] if call.server else self._visible(caller):
             for name, definition in self._tools(server).items():
                 if may_use(caller, server, name, is_open=self._is_open(server)):
-                    found.append((name if call.server else f"{server}{BETWEEN}{name}", definition))
+                    found.append((name if call.server else f"{server}{SEPARATOR}{name}", definition))
         return found
 
-    async def called(self, call: AgentCallLike, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def call_tool(self, call: AgentCallLike, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         key = api_key_of(call.http)
         caller = self._identify(key)
-        server, tool = (call.server, name) if call.server else _parted(name)
+        server, tool = (call.server, name) if call.server else _split_name(name)
         self.check(caller, server)
         if not may_use(caller, server, tool, is_open=self._is_open(server)):
             raise unknown_tool(server, tool)
@@ -125,8 +126,8 @@ class McpHop:
         parent = parent_context(told)
         if server == OWN:
             assert self._own is not None
-            return await self._own.call(tool, arguments, OwnCall(caller.tenant, key, parent, call.body.nbytes))
-        asked = AskedCall(server, tool, arguments, caller, mark, key, parent, call.request_id, call.protocol)
+            return await self._own.call(tool, arguments, OwnToolCaller(caller.tenant, key, parent, call.body.nbytes))
+        asked = ToolCallRequest(server, tool, arguments, caller, mark, key, parent, call.request_id, call.protocol)
         return await self._calls.call(asked)
 
     # --- for operators --------------------------------------------------------------------------------------------
@@ -137,7 +138,7 @@ class McpHop:
     def stats(self) -> Mapping[str, float]:
         return {**self.catalogue.stats(), **self._calls.counts, "connections": float(len(self._upstreams))}
 
-    async def _heard(self, server: str, tool: str, pin: Pin) -> None:
+    async def _on_hold(self, server: str, tool: str, pin: Pin) -> None:
         held = pin.held(server)
         fingerprint = held.fingerprint if held is not None else ""
         facts = {"fingerprint": fingerprint, "reasons": [reason[:200] for reason in pin.reasons[:8]]}
@@ -147,7 +148,7 @@ class McpHop:
         return await reasons_against(self._pipeline, definition)
 
     def _visible(self, caller: Caller) -> list[str]:
-        """Return the servers of which the caller may use anything."""
+        """Return the servers of which the caller may use at least one tool."""
         names = [*self.settings.servers, *([OWN] if self._own is not None else [])]
         return [name for name in names if may_use(caller, name, None, is_open=self._is_open(name))]
 
@@ -159,8 +160,8 @@ class McpHop:
 
 
 def may_use(caller: Caller, server: str, tool: str | None, *, is_open: bool) -> bool:
-    """Return whether the key's `mcp` has a pattern (`server`, `server/tool`, `*` for any characters) that fits. `tool`
-    None: any of the server."""
+    """Return whether a pattern of the key's `mcp` (`server`, `server/tool`, `*` for any characters) matches. `tool`
+    None: any tool of the server."""
     if caller.mcp is None:
         return is_open
     for pattern in caller.mcp:
@@ -170,16 +171,16 @@ def may_use(caller: Caller, server: str, tool: str | None, *, is_open: bool) -> 
     return False
 
 
-def _parted(name: str) -> tuple[str, str]:
+def _split_name(name: str) -> tuple[str, str]:
     """Split a name in the list of all servers into (server, tool). Raises `NotFound`."""
-    server, between, tool = name.partition(BETWEEN)
+    server, between, tool = name.partition(SEPARATOR)
     if not between or not server:
         raise unknown_tool("(any)", name)
     return server, tool
 
 
 def _mark(call: AgentCallLike) -> RunMark:
-    """Return the run's mark of the body, and from the headers what the body leaves out."""
+    """Return the run's mark from the body, completed from the headers."""
     mark = mark_of_headers(dict(call.http.scope["headers"]))
     if RUN in call.meta or DEPTH in call.meta:
         return mark_of(str(call.meta.get(RUN, mark.run)), call.meta.get(DEPTH, mark.depth))
