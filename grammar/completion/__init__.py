@@ -1,4 +1,4 @@
-"""The shortest way to finish a text from wherever a matcher stands."""
+"""Find the shortest completion of a matcher's text."""
 
 from sluicegate.grammar.completion.search import Completion, shortest_completion
 

@@ -1,7 +1,7 @@
-"""Estimate how many bytes a piece of a grammar takes at least, up to the end of its frame.
+"""Estimate the fewest bytes that a reading needs up to the end of its frame.
 
-What lies outside the frame is the same for all ways to go on. Guards are not asked, and items are counted in the
-simplest of several ways.
+Bytes outside the frame are left out, since they are the same for all continuations. The estimate asks no guards, and
+counts items for `contains` in the simplest of several ways.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _CLOSED = 2
 _END = EndOfText()
 _GUESS = 20
 _MANY, _NAMES_A_CHARGE = 16, 10
-"""Required members from which on each is guessed; names that are looked at for a charge."""
+"""Required members above which each one's cost is guessed; names read per unit of work charged."""
 _OF_VALUE, _OF_LOOK, _OF_NAMES = 40, 1.5, 20
-"""Charged for looking into a value, for looking at a reading or what follows it, and for names that may come."""
+"""Work charged for a value, for a reading or a continuation, and for the names that may come."""
 _DEEPEST = 30
-"""Values inside values; what lies deeper is guessed."""
+"""Depth of nested values below which costs are guessed."""
 _MOST_NAMES = 200
 _LIKELY = 6
-"""Names that are tried where many may come: required ones, then short ones."""
+"""Names tried where many may come: required ones first, then short ones."""
 
 
 class Costs:
-    """Shared by the matchers of a grammar, under `lock`. Results are kept, except those that rest on a value that is
-    still being worked out: a value inside itself."""
+    """Estimates costs. Shared by the matchers of a grammar, under `lock`. Results are cached, except those that depend
+    on an unfinished estimate, of a value nested in itself."""
 
     def __init__(self) -> None:
         self.words = ShortWords()
@@ -55,9 +55,9 @@ class Costs:
         self._asking: set[Any] = set()
         self._assumed = False
         self.left = 0
-        """Values that this search may still look into; then costs are guessed."""
+        """Values that this search may still estimate; then costs are guessed."""
         self.reserve = 0.0
-        """What may still be charged when costs begin to be guessed: the search itself needs some."""
+        """Work budget left for the search itself: below it, costs are guessed."""
 
     def reading(self, reading: Reading) -> int:
         charge(_OF_LOOK)
@@ -85,7 +85,7 @@ class Costs:
         return best
 
     def move(self, choice: ByteChoice, byte: int) -> int:
-        """Return the cost of `byte` and of the cheapest completion after it; a closing bracket ends the frame."""
+        """Return the cost of `byte` with the cheapest completion after it; a closing bracket ends the frame."""
         if byte in _CLOSERS:
             return 1
         return 1 + min(map(self.reading, choice.go(byte)), default=NEVER)
@@ -114,7 +114,7 @@ class Costs:
         return self._guarded(self._values, terms, lambda: self._cheapest_value(source.value(terms, _END)))
 
     def _cheapest_value(self, readings: tuple[Reading, ...]) -> int:
-        """Return the least cost, without a look into containers where a scalar is as short."""
+        """Return the least cost; containers are not estimated where a scalar is as short."""
         best = NEVER
         for reading in sorted(readings, key=lambda reading: isinstance(reading, ByteChoice)):
             if best > _CLOSED or not isinstance(reading, ByteChoice):
@@ -147,7 +147,7 @@ class Costs:
     # --- objects and arrays ---
 
     def names(self, reading: InLexeme) -> list[tuple[int, Word]]:
-        """Return the rests of the names that may be spelled, each with the cost of it and all that is then required.
+        """Return (cost, rest of the name) of the names that may come; the cost includes all that the object then needs.
 
         Required names come first where the order is free.
         """
@@ -179,7 +179,7 @@ class Costs:
         return 1 + self.value(state.values, terms)
 
     def _rest(self, state: ObjectState) -> int:
-        """Return the cost from behind a member to the closing bracket."""
+        """Return the cost from the end of a member to the closing bracket."""
         plan, missing = state.plan, state.missing()
         charge(_OF_LOOK)
         cost = 1 + self._missing(state) if missing <= _MANY else missing * _GUESS
@@ -188,7 +188,7 @@ class Costs:
         return cost + (short * self._cheapest(state) if short > 0 else 0)
 
     def _missing(self, state: ObjectState) -> int:
-        """Return the cost of the required members that are to come."""
+        """Return the cost of the required members that are still missing."""
         required = state.plan.required
         charge(len(required) / _NAMES_A_CHARGE)
         return sum(self._member(state, i) for i, needed in enumerate(required) if needed and not _given(state, i))
@@ -224,7 +224,7 @@ class Costs:
         return min([*listed, *free], default=0)
 
     def items(self, state: ArrayState) -> int:
-        """Return the cost from before an item to the closing bracket."""
+        """Return the cost from the start of an item to the closing bracket."""
         plan = state.plan
         charge(_OF_LOOK)
         count = max(plan.low - state.index, 1)

@@ -1,4 +1,4 @@
-"""Short strings of bounded length from a state of their lexeme, found by their lengths instead of by search."""
+"""Find short strings of bounded length from a state of their lexeme, by the lengths of words instead of by search."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from sluicegate.grammar.lexemes.literals import plain
 FEW = 4
 """Words offered from one state: a guard may refuse the first."""
 _MOST_LETTERS = 100_000
-"""Of strings of any letters."""
+"""Maximum length of strings of any letters."""
 _MOST_CHARACTERS = 2_000
-"""Of strings of a pattern, each of which is looked for on its own."""
+"""Maximum characters of a pattern's string that are searched one by one."""
 _READABLE = [QUOTE, *b"a0 -1.", *range(0x62, 0x7B), *range(0x41, 0x5B), *range(0x31, 0x3A), *range(0x20, 0x7F)]
 RANK = {byte: rank for rank, byte in reversed(list(enumerate([*_READABLE, *range(256)])))}
 
@@ -28,7 +28,7 @@ class Word(NamedTuple):
 
 
 def of_counted(lexeme: Counted, state: CountedState) -> list[Word]:
-    """Return strings as short as may be; none where even these are very long."""
+    """Return the shortest strings; none if even these are very long."""
     if state.size < 0:
         return [Word(b"", 0)]
     if state.char != lexeme.every.start:
@@ -39,7 +39,7 @@ def of_counted(lexeme: Counted, state: CountedState) -> list[Word]:
 
 
 def _completed(lexeme: Counted, state: CountedState) -> list[Word]:
-    """Finish the character that is begun, in the first way that fits."""
+    """Complete the unfinished character by the first byte that fits."""
     for byte in sorted(lexeme.next_bytes(state), key=RANK.__getitem__):
         tick()
         after = lexeme.next(state, byte)
@@ -49,7 +49,7 @@ def _completed(lexeme: Counted, state: CountedState) -> list[Word]:
 
 
 def _padded(lexeme: Counted, state: CountedState) -> list[Word]:
-    """Return strings of any letters that are as long as they must be."""
+    """Return strings of letters of the least length."""
     missing = max(lexeme.low - state.size, 0)
     if missing > _MOST_LETTERS:
         return []
@@ -60,8 +60,8 @@ def _padded(lexeme: Counted, state: CountedState) -> list[Word]:
 
 
 def _of_pattern(lexeme: Counted, bounds: LengthBounds, state: CountedState) -> list[Word]:
-    """Return the shortest strings of the pattern that are long enough, and some of the next length if they are few;
-    those of one length differ in their first character."""
+    """Return the shortest strings of the pattern that are long enough, and some of the next length if these are few.
+    Strings of one length differ in their first character."""
     high = None if lexeme.high is None else lexeme.high - state.size
     size = bounds.lengths.shortest(state.inner, max(lexeme.low - state.size, 0), high)
     found: list[Word] = []
@@ -76,8 +76,8 @@ def _of_pattern(lexeme: Counted, bounds: LengthBounds, state: CountedState) -> l
 
 
 def _rest(bounds: LengthBounds, state: int, size: int) -> str | None:
-    """Return a text of `size` characters that the pattern takes from `state` on; None where too many must be looked
-    for one by one."""
+    """Return a text of `size` characters that the pattern accepts from `state`; None if too many would have to be
+    searched one by one."""
     text: list[str] = []
     while size > 0:
         if len(text) > _MOST_CHARACTERS:
@@ -91,8 +91,8 @@ def _rest(bounds: LengthBounds, state: int, size: int) -> str | None:
 
 
 def _letters(bounds: LengthBounds, state: int, size: int) -> list[tuple[str, int]]:
-    """Return characters that may begin a text of `size` characters in `state`, readable ones first, and where they
-    lead."""
+    """Return (character, next state) of the characters that begin a text of `size` characters from `state`, readable
+    ones first."""
     tick()
     fitting, by_class = bounds.lengths.exactly(size - 1), _readable(bounds.dfa)
     found = [

@@ -1,7 +1,7 @@
-"""Enumerate what a schema allows: the texts of values, each another, and of property names, short ones first.
+"""Enumerate different values and property names that a schema allows, short ones first.
 
-Proposals for arrays of unique items and for objects that need more members: no guard was asked, and what only the parts
-of a value together decide was not looked at.
+The texts are proposals for arrays of unique items and for objects that need more members: no guards or checks of whole
+values are asked.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from sluicegate.grammar.schema.containers import Conjunction
 
 _END = EndOfText()
 _OF_TEXT = 5
-"""Charged for a text that is proposed, and looked at."""
+"""Work charged for a proposed text."""
 _DEEPEST = 4
-"""Values inside values; deeper ones are not varied."""
+"""Depth of nested values below which they are not varied."""
 _ALTERNATIVES, _LONGER, _VARIED = 200, 4, 6
-"""Values of each part of a container, items beyond the fewest, and parts that are varied: the last ones."""
+"""Alternatives of each part of a container, items beyond the fewest, and number of last parts that are varied."""
 Texts = Callable[[], Iterator[bytes]]
 
 
 class _Enumerated:
-    """Texts that were made so far, and what makes the next ones."""
+    """Texts enumerated so far, and the iterator of further ones."""
 
     def __init__(self, more: Iterator[bytes]) -> None:
         self.made: list[bytes] = []
@@ -41,13 +41,13 @@ class _Enumerated:
 
 
 class NewValues:
-    """Remembers the texts of each value. Shared by the matchers of a grammar, under the lock of its `Costs`."""
+    """Enumerates values and caches them. Shared by the matchers of a grammar, under the lock of its `Costs`."""
 
     def __init__(self) -> None:
         self._known: dict[Conjunction, _Enumerated] = {}
 
     def texts(self, source: Any, terms: Conjunction, depth: int = 0) -> Iterator[bytes]:
-        """Yield texts of values that satisfy `terms`; some value may come twice, spelled in two ways."""
+        """Yield texts of values that satisfy `terms`; a value may come twice in different spellings."""
         known = self._known.get(terms)
         if known is None:
             known = self._known[terms] = _Enumerated(self._values(source, terms, depth))
@@ -60,7 +60,7 @@ class NewValues:
                 known.made.append(next(known.more))
             except StopIteration:
                 return
-            except BaseException:  # what makes them has ended in the middle
+            except BaseException:  # the iterator is broken: begin anew next time
                 self._known.pop(terms, None)
                 raise
 
@@ -120,7 +120,7 @@ class NewValues:
         return lambda: self.texts(source, terms, depth + 1)
 
     def names(self, plan: ObjectPlan, given: Container[str]) -> Iterator[tuple[str, Conjunction]]:
-        """Yield free names of `plan` that are not in `given`, and what their values satisfy."""
+        """Yield (name, terms of its value) of free names of `plan` that are not in `given`."""
         for kinds, lexeme in plan.free_lexemes:
             for word in words_of(lexeme):
                 charge(_OF_TEXT)
@@ -141,13 +141,13 @@ def member(name: str, value: bytes) -> bytes:
 
 
 def value_of(text: bytes) -> Any:
-    """Return what `text` spells, as a key that is equal for equal values only."""
+    """Return the value of the JSON `text` as a hashable key that is equal exactly for equal values."""
     return canonical(json.loads(text, parse_float=Decimal))
 
 
 def _products(parts: list[Texts], unique: bool = False) -> Iterator[list[bytes]]:
-    """Yield one text for each of `parts` in every way, the last ones changing first; of many only the last ones do.
-    `unique`: of texts that spell different values."""
+    """Yield combinations of one text for each of `parts`; the last parts change first, and only the last `_VARIED` do.
+    `unique`: the texts of a combination spell different values."""
     head: list[bytes] = []
     for part in parts[:-_VARIED]:
         text = _first(part(), set(map(value_of, head)) if unique else set())
@@ -166,7 +166,7 @@ def _first(texts: Iterator[bytes], given: set[Any]) -> bytes | None:
 
 
 def _ways(parts: list[Texts], given: set[Any] | None) -> Iterator[list[bytes]]:
-    """Yield texts of `parts`; where values are `given`, none of them and no value twice."""
+    """Yield combinations of texts of `parts`; if values are `given`, without these and without repeated values."""
     if not parts:
         yield []
         return

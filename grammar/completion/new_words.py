@@ -1,4 +1,4 @@
-"""Enumerate the words of a lexeme, short ones first: strings from behind the quote to the closing one, and numbers."""
+"""Enumerate the words of a lexeme, short ones first: numbers, and strings after their opening quote."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from sluicegate.grammar.lexemes.without_given import WithoutGiven
 from sluicegate.grammar.lexemes.words import Words
 
 _OF_STEP, _OF_ROW, _LETTERS_A_CHARGE = 1, 20, 4
-"""Charged for what is tried, for the bytes that may follow in a state, and characters that are put in order for a
-charge."""
+"""Work charged for a step and for the row of a state; characters sorted per unit charged."""
 _OTHERS = 300
-"""Characters of a class that are tried."""
+"""Maximum characters of a class that are tried."""
 _LONGER = 40
-"""Bytes or characters by which words are longer than the shortest at most."""
+"""Maximum excess length over the shortest word, in bytes or characters."""
 _EXPONENTS = frozenset(b"eE")
 
 
 def words_of(lexeme: Any) -> Iterator[bytes]:
-    """Yield words of `lexeme`, each another text; without escapes and exponents, which spell the same values."""
+    """Yield different words of `lexeme`, without escapes and exponents, which only spell the same values again."""
     if isinstance(lexeme, WithoutGiven):
         yield from (word for word in words_of(lexeme.inner) if _takes(lexeme, word))
     elif isinstance(lexeme, Joint):
@@ -52,7 +51,7 @@ def _takes(lexeme: Any, word: bytes) -> bool:
 
 
 def _by_size(lexeme: DfaLexeme) -> Iterator[bytes]:
-    """Yield the words of each size, one after the other; places from which none is near enough are not looked at."""
+    """Yield words by length; states too far from acceptance for the length are skipped."""
     distance = lexeme.distances
     least = distance[lexeme.start]
     after: dict[int, list[tuple[int, int]]] = {}
@@ -72,7 +71,7 @@ def _by_size(lexeme: DfaLexeme) -> Iterator[bytes]:
 
 
 def _followers(lexeme: DfaLexeme, state: int) -> list[tuple[int, int]]:
-    """Return bytes that may come next and where they lead, the most readable last."""
+    """Return (byte, next state) of the bytes that may come next, the most readable last."""
     charge(_OF_ROW)
     avoided = {BACKSLASH} if lexeme.is_string else _EXPONENTS
     found = [(byte, target) for byte, target in enumerate(lexeme.row(state)) if target >= 0 and byte not in avoided]
@@ -94,7 +93,7 @@ def _counted(lexeme: Counted) -> Iterator[bytes]:
 
 
 def _any(size: int) -> Iterator[str]:
-    """Yield strings of `size` letters, which differ at their end."""
+    """Yield strings of `size` letters that differ in their last ones."""
     for number in range(26 ** min(size, 3)):
         charge(_OF_STEP)
         tail = "".join(chr(0x61 + number // 26**k % 26) for k in reversed(range(min(size, 3))))

@@ -1,4 +1,4 @@
-"""Spell all that an open object or array still needs at once, where a search would go member by member."""
+"""Spell the rest of an open object or array at once, where a search would proceed member by member."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from sluicegate.grammar.schema.containers import Conjunction
 _END = EndOfText()
 _BRACKETS = {0x7B: b"}", 0x5B: b"]"}
 _OF_VALUE, _OF_PART, _NAMES_A_CHARGE = 8, 2, 20
-"""Charged for a value, and for a member or an item; names that are looked at for a charge."""
+"""Work charged for a value and for a member or an item; names read per unit charged."""
 _DEEPEST = 30
-"""Values inside values."""
+"""Maximum depth of nested values."""
 _LETTERS_A_CHARGE = 200
-"""Characters of a name that are spelled for a charge."""
+"""Characters of a name spelled per unit charged."""
 _MOST_BYTES = 50_000
 _READ_A_CHARGE = 20
-"""Bytes of an array's items that are read for a charge."""
+"""Bytes of an array's items read per unit charged."""
 
 
 class ClosingText(NamedTuple):
-    """A text from behind a part on. `sure`: nothing that guards or checks could refuse is in it; `whole`: it ends the
-    whole text."""
+    """A proposed rest of an object or array, after one of its parts. `sure`: guards and checks cannot refuse it;
+    `whole`: it finishes the whole text."""
 
     text: bytes
     sure: bool
@@ -47,16 +47,16 @@ class ClosingText(NamedTuple):
 
 
 class WrittenText(NamedTuple):
-    """What was written before: the text, and the brackets that are open in it."""
+    """The text so far, and its innermost open bracket."""
 
     text: bytes
     open: OpenBracket | None
 
 
 class Outright:
-    """Remembers a short text for each value. Its texts are proposals unless they are sure: no guard was asked, and what
-    only the values together decide was not looked at. Shared by the matchers of a grammar, under the lock of its
-    `Costs`."""
+    """Proposes the rest of objects and arrays, with a cached short text for each value. A proposal may be refused
+    unless it is `sure`: no guards or checks of whole values are asked. Shared by the matchers of a grammar, under the
+    lock of its `Costs`."""
 
     def __init__(self, words: ShortWords) -> None:
         self._words = words
@@ -64,11 +64,11 @@ class Outright:
         self._values: dict[Conjunction, tuple[bytes, bool] | None] = {}
         self._asking: list[Conjunction] = []
         self._sure = True
-        """Nothing that may be refused was put into the text at hand."""
+        """Whether the text being made contains nothing that may be refused."""
 
     def rest(self, done: PartDone, written: WrittenText) -> ClosingText:
-        """Return a text from behind a part to the closing bracket, and to those around it, as far as completing them
-        only takes listing missing parts."""
+        """Return a text from the end of a part to the closing bracket, and to the brackets around it, as far as listing
+        missing parts completes them."""
         texts: list[bytes] = []
         size, bracket = 0, written.open
         after: Continuation | None = done
@@ -87,7 +87,7 @@ class Outright:
         return ClosingText(b"".join(texts), self._sure, whole)
 
     def _closed(self, container: Container, before: _Before) -> bytes | None:
-        """Return a text from behind a part to the closing bracket."""
+        """Return a text from the end of a part to the closing bracket; None if there is none."""
         charge(_OF_PART)
         self._sure = self._sure and container.plan.check is None
         bracket = bytes([container.bracket])
@@ -104,7 +104,7 @@ class Outright:
         return self._items(container, before)
 
     def _members(self, state: ObjectState, before: _Before) -> list[bytes] | None:
-        """Return the required members that have not come, and others where there must be more."""
+        """Return the required members that are missing, and others up to the least number."""
         plan = state.plan
         if plan.some:
             return None
@@ -129,7 +129,7 @@ class Outright:
         return None if value is None else member(name, value)
 
     def _free_members(self, state: ObjectState, before: _Before, count: int) -> list[bytes] | None:
-        """Return `count` members whose names are not listed, and were not given."""
+        """Return `count` members with new names that are not listed."""
         self._sure = False
         given = NO_NAMES if before.bracket is None else before.bracket.keys
         found = []
@@ -141,7 +141,7 @@ class Outright:
         return found if len(found) == count else None
 
     def _items(self, state: ArrayState, before: _Before) -> list[bytes] | None:
-        """Return as many items as there must be."""
+        """Return the items missing from the least number."""
         plan = state.plan
         if isinstance(state, ListedState):
             texts = state.rest()
@@ -201,7 +201,7 @@ class Outright:
         return known[0]
 
     def _shortest(self, readings: tuple[Reading, ...]) -> bytes | None:
-        """Return the shortest scalar, or else an object or array."""
+        """Return the shortest scalar; if there is none, the shortest object or array."""
         scalars = [text for reading in readings for text in self._scalars(reading)]
         if scalars:
             return min(scalars, key=len)
@@ -225,7 +225,7 @@ class Outright:
                     yield from (bytes([byte]) + text for below in reading.go(byte) for text in self._scalars(below))
 
     def _inside(self, last: bytes, readings: tuple[Reading, ...]) -> bytes | None:
-        """Return the text from behind an opening bracket to the closing one, `last`."""
+        """Return the text from an opening bracket, excluded, to the closing one, `last`."""
         choices = [reading for reading in readings if isinstance(reading, ByteChoice)]
         self._sure = self._sure and not any(choice.guards for choice in choices)
         if any(last[0] in choice.moves for choice in choices):
@@ -254,22 +254,22 @@ class Outright:
 
 
 class _Before(NamedTuple):
-    """What stands before the end of a container: `text` and then `more`; `bracket`: its own, None where it is not
-    known."""
+    """The text before the rest of a container: `text` and then `more`; `bracket`: the container's own, None if it is
+    not known."""
 
     text: bytes
     more: bytes
     bracket: OpenBracket | None
 
     def items(self) -> set[Any] | None:
-        """Return the items so far, the last one among them."""
+        """Return the items so far, including the last; None if they are not known."""
         if self.bracket is None:
             return None
         array = self.text[self.bracket.start :] + self.more
         charge(len(array) / _READ_A_CHARGE)
         try:
             return set(map(canonical, json.loads(array + b"]", parse_float=Decimal)))
-        except ValueError:  # the last item is not over
+        except ValueError:  # the last item is incomplete
             return None
 
 
@@ -283,7 +283,7 @@ def _is_plain(text: bytes) -> bool:
 
 
 def _all(parts: Iterable[bytes | None]) -> list[bytes] | None:
-    """Return all of `parts`; None where there is none for one of them."""
+    """Return `parts` as a list; None if one of them is None."""
     found = []
     for part in parts:
         if part is None:

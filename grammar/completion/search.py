@@ -27,25 +27,26 @@ from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _OF_TRY, _OF_PIECE, _OF_WAYS = 10, 7, 10
-"""Charged for a step of the search, for each piece of it, and for the ways on behind it."""
+"""Work charged for a step of the search, for each piece of it, and for its continuations."""
 _READ_A_CHARGE = 8
-"""Bytes of a piece that are read for a charge."""
+"""Bytes of a piece read per unit charged."""
 _PIECES = re.compile(rb'[^"\\{}\[\],:]+|.', re.DOTALL)
 _LONG, _MOST_REFUSED = 20, 4
-"""Bytes of a long text, and how many of these may be refused before no rest of an object or array is tried."""
+"""Bytes of a long text, and refused long texts after which no rest of an object or array is tried at once."""
 _MOST_TRIES = 2_000
 _MOST_ALIKE = 250
-"""Texts that may be refused before the search goes wide: a check of a whole value may refuse all that begin alike."""
+"""Refused texts after which the search goes best first: a check of a whole value may refuse all texts of one
+beginning."""
 _MOST_VALUES = 1_000
 _OPENERS, _CLOSERS = (b"{", b"["), (b"}", b"]")
 _MOST_BYTES = 100_000
 _OF_SPELLING, _SPELLED_A_CHARGE = 20, 20
-"""Charged for spelling in tokens, and the bytes that are spelled for a charge."""
+"""Work charged for spelling a text in tokens, and bytes spelled per unit charged."""
 
 
 class Completion(NamedTuple):
-    """Accepting `tokens` in order finishes the text with `text`. Not always the fewest tokens: guards are not
-    foreseen."""
+    """A completion: accepting `tokens` in order appends `text`, which finishes the value. Not always the fewest tokens,
+    since guards are not foreseen."""
 
     text: bytes
     tokens: tuple[int, ...]
@@ -54,7 +55,7 @@ class Completion(NamedTuple):
 def shortest_completion(
     states: ParserStates, state: ParserState, tape: Tape | None, costs: Costs, watch: Watch | None = None
 ) -> Completion | None:
-    """Return None if no way was found within 4,000 tries. `tape` is left as it was."""
+    """Return the shortest completion found, or None if there was none within 4,000 tries. `tape` is left unchanged."""
     checkpoint = tape.checkpoint() if tape is not None else None
     try:
         with costs.lock:
@@ -79,7 +80,7 @@ class _Node(NamedTuple):
 
 
 class _Search:
-    """Every step is taken on the tape, so guards are asked."""
+    """A search for a completion. Mutable. Every step is read onto the tape, so that guards are asked."""
 
     def __init__(
         self, states: ParserStates, state: ParserState, tape: Tape | None, costs: Costs, watch: Watch | None = None
@@ -90,7 +91,7 @@ class _Search:
         self.watch = watch
         self.state = state
         self.refused = 0
-        """How many long texts were refused."""
+        """Number of long texts refused so far."""
         self.checkpoint = tape.checkpoint() if tape is not None else None
         self.before = bytes(tape.text) if tape is not None else b""
 
@@ -102,7 +103,7 @@ class _Search:
         return _Node(self.state, self.checkpoint, b"", self._ways(self.state, self.checkpoint, b""))
 
     def _deep(self) -> bytes | None:
-        """Search depth first along the cheapest ways."""
+        """Search depth first, cheapest continuations first."""
         stack, refused = [self._first()], 0
         for _ in range(_MOST_TRIES):
             if not stack or refused > _MOST_ALIKE:
@@ -122,8 +123,8 @@ class _Search:
         return None
 
     def _wide(self) -> bytes | None:
-        """Search first where few choices were not the cheapest and few brackets were refused: a check of a whole value
-        may refuse endlessly many texts that begin alike."""
+        """Search best first, by the number of choices that were not the cheapest: a check of a whole value may refuse
+        endlessly many texts of one beginning."""
         heap = [(0, 0, 0, self._first())]
         for count in range(1, _MOST_TRIES):
             if not heap:
@@ -142,7 +143,7 @@ class _Search:
         return None
 
     def _take(self, node: _Node, alone: ParserState, text: bytes) -> _Node | None:
-        """Return the node after `text`, None where it is refused."""
+        """Return the node after `text`; None if it is refused."""
         if alone is _WHOLE:
             return _Node(_WHOLE, node.checkpoint, node.text + text, iter(()))
         if self.tape is not None and self.checkpoint is not None and node.checkpoint is not None:
@@ -157,7 +158,7 @@ class _Search:
         return _Node(after, checkpoint, written, self._ways(after, checkpoint, written))
 
     def _read(self, state: ParserState, text: bytes) -> ParserState | None:
-        """Return the state after `text`. What lies inside quotes is read at once."""
+        """Return the state after `text`; None if it is refused. The text between quotes is read as one piece."""
         at: ParserState | None = state
         for piece in _PIECES.findall(text):
             charge(_OF_PIECE + len(piece) / _READ_A_CHARGE)
@@ -167,7 +168,7 @@ class _Search:
     def _ways(
         self, state: ParserState, checkpoint: Checkpoint | None, text: bytes
     ) -> Iterator[tuple[ParserState, bytes]]:
-        """Yield a completion of the open object or array, then shorter texts, each computed when requested."""
+        """Yield completions of the open object or array, then shorter texts, each computed on demand."""
         if self.refused < _MOST_REFUSED and checkpoint is not None:
             yield from self._outright(state, checkpoint, text)
         yield from _ways(self.states, state, self.costs)
@@ -197,18 +198,18 @@ class _Search:
 
 
 _WHOLE = ParserState((AT_END,))
-"""After a text that needs not be read: nothing could refuse it."""
+"""The state after a text that need not be read, since nothing could refuse it."""
 
 
 def _go_back(tape: Tape, checkpoint: Checkpoint, text: bytes, first: Checkpoint) -> None:
-    """Return the tape to an earlier place of the search, whose bytes may be gone."""
+    """Restore the tape to an earlier node of the search, whose bytes may have been overwritten."""
     del tape.text[first.size :]
     tape.text += text
     tape.restore(checkpoint)
 
 
 def _ways(states: ParserStates, state: ParserState, costs: Costs) -> list[tuple[ParserState, bytes]]:
-    """Return texts up to the next decision, each in its cheapest reading, cheapest first."""
+    """Return (reading, text up to the next decision), cheapest first, each text in its cheapest reading."""
     charge(_OF_WAYS * len(state.readings))
     found: dict[tuple[bytes, int], int] = {}
     for k, reading in enumerate(state.readings):
@@ -221,7 +222,7 @@ def _ways(states: ParserStates, state: ParserState, costs: Costs) -> list[tuple[
 
 
 def _where_it_may_end(reading: Reading) -> Iterator[Reading]:
-    """Yield `reading`, or the readings after the number or word if that may end here."""
+    """Yield `reading`, or the readings after it if it is a number or word that may end here."""
     outcome = reading.lexeme.outcome(reading.state) if isinstance(reading, InLexeme) else None
     if outcome is None or not isinstance(reading, InLexeme):
         yield reading
@@ -231,7 +232,7 @@ def _where_it_may_end(reading: Reading) -> Iterator[Reading]:
 
 
 def _bytes(states: ParserStates, state: ParserState) -> Iterator[tuple[ParserState, bytes]]:
-    """Yield the next bytes of strings and of new numbers, nearest to the end first, for where all short words were
+    """Yield the next bytes of strings and of new numbers, nearest to acceptance first, for when all short words were
     refused."""
     for reading in _of_values(state.readings):
         if isinstance(reading, InLexeme) and (reading.lexeme.is_string or _is_asked(reading)):
@@ -251,7 +252,7 @@ def _is_asked(reading: InLexeme) -> bool:
 
 
 def _of_values(readings: Iterable[Reading]) -> Iterator[Reading]:
-    """Yield `readings`, those at the first byte of values in the place of their starts."""
+    """Yield `readings`, each start of a value replaced by the readings at its first byte."""
     for reading in readings:
         if isinstance(reading, ValueStart):
             yield from reading.readings()
@@ -264,7 +265,7 @@ def _of_reading(reading: Reading, costs: Costs) -> Iterator[tuple[int, bytes]]:
         outside = costs.follow(reading.follow, 0)
         for below in reading.readings():
             for cost, way in _of_reading(below, costs):
-                yield cost + outside * (way in _OPENERS), way  # what opens a bracket counts its own frame only
+                yield cost + outside * (way in _OPENERS), way  # a bracket's cost covers its own frame only
     elif isinstance(reading, ByteChoice):
         for byte in reading.moves:
             yield costs.move(reading, byte), bytes([byte])
@@ -283,7 +284,7 @@ def _of_reading(reading: Reading, costs: Costs) -> Iterator[tuple[int, bytes]]:
 
 def _of_lexeme(reading: InLexeme, costs: Costs) -> Iterator[tuple[int, bytes]]:
     if reading.lexeme.is_blank and reading.state == reading.lexeme.start:
-        return  # whatever may follow blanks may come without them
+        return  # whatever follows blanks may also come without them
     if isinstance(reading.follow, ListedName):
         for cost, word in costs.names(reading):
             yield cost, word.text
@@ -298,8 +299,8 @@ def _of_lexeme(reading: InLexeme, costs: Costs) -> Iterator[tuple[int, bytes]]:
 
 
 def spell(vocabulary: Vocabulary, text: bytes) -> tuple[int, ...] | None:
-    """Spell `text` in the longest tokens, without any that may end a string and hold a whole one behind it: guards are
-    asked of those one by one. None where a byte has no token."""
+    """Spell `text` in the longest tokens, except tokens that end a string and hold another whole one, for which guards
+    are asked one by one. Return None if a byte has no token."""
     charge(_OF_SPELLING + len(text) / _SPELLED_A_CHARGE)
     trie, found = vocabulary.trie, np.empty(len(text), np.int32)
     data, avoided = np.frombuffer(text, np.uint8), vocabulary.strings.is_crossing

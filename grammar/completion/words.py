@@ -17,8 +17,8 @@ from sluicegate.grammar.lexemes.without_given import PlaceWithout, WithoutGiven
 from sluicegate.grammar.lexemes.words import Words
 
 _OF_SEARCH, _OF_MOVES, _OF_STEPS, _OF_COUNTED_STEPS = 80, 15, 20, 200
-"""Charged for words that are looked for, for where bytes lead, for bytes that may come next, and for those where each
-must be tried."""
+"""Work charged for a search, for the moves from a state, for its next bytes, and for next bytes that must be tried one
+by one."""
 _VISITS = 4
 _LISTED = 300
 _NEW = 2
@@ -26,7 +26,7 @@ _MOST_STEPS = 4_000
 
 
 class ShortWords:
-    """Keeps the words found from each state. Shared by the matchers of a grammar."""
+    """Finds short words and caches them by state. Shared by the matchers of a grammar."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, State], tuple[Any, tuple[Word, ...]]] = {}
@@ -44,7 +44,7 @@ class ShortWords:
 
 
 def _search(lexeme: Any, start: State) -> list[Word]:
-    """Search breadth first over bytes; each state is passed a few times, so that there are alternatives."""
+    """Search breadth first over bytes; each state is visited a few times, so that there are alternatives."""
     found: list[Word] = []
     if isinstance(lexeme, DfaLexeme):
         return _by_distance(lexeme, start)
@@ -74,7 +74,7 @@ def _search(lexeme: Any, start: State) -> list[Word]:
                 found.append(Word(text + bytes([byte]), outcome))
                 if len(found) == FEW:
                     break
-            elif isinstance(lexeme, Literals | Words):  # behind an escape what is left is listed
+            elif isinstance(lexeme, Literals | Words):  # after an escape the rests are listed again
                 found += [Word(text + bytes([byte]) + word.text, word.outcome) for word in _listed(lexeme, after)]
                 if len(found) >= FEW:
                     return found[:FEW]
@@ -86,7 +86,7 @@ def _search(lexeme: Any, start: State) -> list[Word]:
 
 
 def _new_words(lexeme: WithoutGiven, start: PlaceWithout) -> Iterator[Word]:
-    """Yield words that begin with different bytes, each found by the bytes nearest to the end."""
+    """Yield words that begin with different bytes, each completed by the bytes nearest to acceptance."""
     for first in islice(_nearest(lexeme, start), _NEW):
         state, text = lexeme.next(start, first), bytearray([first])
         while state is not None and lexeme.outcome(state) is None and len(text) < _MOST_STEPS:
@@ -98,13 +98,13 @@ def _new_words(lexeme: WithoutGiven, start: PlaceWithout) -> Iterator[Word]:
 
 
 def _nearest(lexeme: WithoutGiven, state: PlaceWithout) -> Iterator[int]:
-    """Yield bytes that may come next, nearest to the end of the lexeme of all first."""
+    """Yield bytes that may come next, nearest to acceptance by the inner lexeme first."""
     charge(_OF_STEPS)
     return (byte for byte in steps(lexeme.inner, state.inner) if lexeme.next(state, byte) is not None)
 
 
 def _takes(lexeme: WithoutGiven, state: State, text: bytes) -> bool:
-    """Return whether `text`, with which the lexeme of all strings or numbers ends, is taken by `lexeme` too."""
+    """Return whether `lexeme` accepts the bytes `text`, a word of its inner lexeme."""
     for byte in text:
         state = lexeme.next(state, byte)
         if state is None:
@@ -113,7 +113,7 @@ def _takes(lexeme: WithoutGiven, state: State, text: bytes) -> bool:
 
 
 def _by_distance(lexeme: DfaLexeme, start: int) -> list[Word]:
-    """Follow the distances to acceptance; the words differ in their first byte."""
+    """Return words along the shortest distances to acceptance; they differ in their first byte."""
     now = lexeme.outcome(start)
     if now is not None:
         return [Word(b"", now)]
@@ -152,7 +152,7 @@ def _of_joint(lexeme: Joint, start: int) -> list[Word]:
 
 
 def _moves(lexeme: Any, state: State) -> list[tuple[int, State]]:
-    """Return bytes that may come next, readable ones first, and at most a few to each state."""
+    """Return (byte, next state), readable bytes first, at most a few to each state."""
     charge(_OF_MOVES)
     counts: dict[State, int] = {}
     moves = []
@@ -166,7 +166,7 @@ def _moves(lexeme: Any, state: State) -> list[tuple[int, State]]:
 
 
 def steps(lexeme: Any, state: State) -> list[int]:
-    """Return bytes that may come next, nearest to the end first, then readable ones."""
+    """Return bytes that may come next, nearest to acceptance first, then readable ones."""
     charge(_OF_COUNTED_STEPS if isinstance(lexeme, Counted) else _OF_STEPS)
     plain: Any
     plain, at = (lexeme.inner, state.inner) if isinstance(lexeme, WithoutGiven) else (lexeme, state)
@@ -180,7 +180,7 @@ def steps(lexeme: Any, state: State) -> list[int]:
 
 
 def _listed(lexeme: Literals | Words, state: State) -> list[Word]:
-    """Return the short ones among the first few hundred words that may be spelled."""
+    """Return the shortest of the first few hundred words that may still come."""
     window = lexeme.window(state)
     if window is None or window[0] >= 0 > window[2]:
         return []

@@ -1,1 +1,1 @@
-"""From conjunctions of schema facts to readings of JSON values."""
+"""Turn conjunctions of schema facts into readings of JSON values."""

@@ -11,9 +11,9 @@ from sluicegate.grammar.schema.strings import Strings, StringSet
 
 
 def unblocked(blocklist: Blocklist, parts: StringSet) -> StringSet:
-    """Remove from known lists of strings what `blocklist` forbids. In all other sets the masks never offer it.
+    """Remove strings that `blocklist` forbids from finite sets; from all other sets masks remove them.
 
-    Returns `parts` itself where nothing is removed, so that what is known of it stays known. Raises `GrammarLimit`.
+    Returns `parts` itself if nothing is removed, so that caches by identity stay valid. Raises `GrammarLimit`.
     """
     if parts == strings.EVERY:
         return parts
@@ -23,12 +23,12 @@ def unblocked(blocklist: Blocklist, parts: StringSet) -> StringSet:
 
 @lru_cache(maxsize=2_000)
 def _unblocked(blocklist: Blocklist, part: Strings) -> Strings:
-    """Remove blocked strings from one part at compile time, so that lists are not searched with every request."""
+    """Remove blocked strings from one part. Cached, so that lists are searched once and not for each request."""
     reduced = part.reduced
     if reduced.words is not None:
         kept = frozenset([word for word in reduced.words if not blocklist.holds(word)])
         return part if len(kept) == len(reduced.words) else Strings(words=kept)
-    if reduced.dfa is None:  # such a string can always go on
+    if reduced.dfa is None:  # such a string can always continue otherwise
         return part
     dfa = blocklist.without(reduced.dfa, reduced.low > 0, reduced.high is not None)
     return part if dfa is reduced.dfa else replace(reduced, dfa=dfa).reduced

@@ -1,4 +1,5 @@
-"""What open objects and arrays share: the way from one part (a member, an item) to the next or to the bracket."""
+"""The common part of open objects and arrays: the way from one part (a member or an item) to the next or to the closing
+bracket."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ class ContainerPlan(Protocol):
 
 
 class Container:
-    """An open object or array between two parts. Immutable but for what it remembers; interned by `values`, so that
-    equal situations are one object."""
+    """An open object or array between two parts. Immutable except for caches; `values` interns it, so that equal states
+    are one object."""
 
     __slots__ = ("_between", "_done", "_opened", "follow", "plan", "values")
     bracket = 0
@@ -57,7 +58,7 @@ class Container:
 
     @abstractmethod
     def part_done(self) -> Continuation:
-        """Return the continuation after a part that led here; always the same object, whatever the part was."""
+        """Return the continuation after the part that led to this state: one object for all parts."""
 
     def parts_read(self, at: PunctuationNode, vocabulary: Vocabulary) -> int | None:
         """Return the nodes that whitespace and the next part read at `at`. None: something follows the part inside a
@@ -140,8 +141,8 @@ class Container:
 
 
 def closed_guard(state: Container) -> Guard | None:
-    """Return the guard for a part after which only closing brackets can follow: whether the item of unique ones that it
-    is, or ends, is new. None where there is no such guard, or it need not be asked at once."""
+    """Return the guard for a part after which only closing brackets can follow: it asks whether the unique item that
+    these brackets end is new. None if there is no such guard, or it need not be asked yet."""
     branches = state.follow.branches
     guard = branches[0].guard if len(branches) == 1 else None
     if guard is None or not state.may_close() or state.may_go_on():
@@ -154,7 +155,7 @@ def closed_guard(state: Container) -> Guard | None:
 
 
 class PartDone(Continuation):
-    """After a part; `state` goes on or closes."""
+    """The continuation after a part of a container, whose next state is `state`."""
 
     __slots__ = ("state",)
     by_outcome = False
@@ -175,8 +176,8 @@ class PartDone(Continuation):
         return self.state.follow
 
     def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
-        """Find the lookahead. Away from the root it is what is known of the root, or, while that is being worked out,
-        that of `at` alone, so that a search through tokens that hold whole names ends."""
+        """Find the lookahead. For nodes other than the root, use the root's; while that is being computed, use that of
+        `at` alone, so that a search through tokens that contain whole names ends."""
         root = vocabulary.punctuation.root
         if at is root:
             return self.state.between_lookahead(vocabulary) or super()._find(outcome, at, vocabulary)

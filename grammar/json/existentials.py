@@ -1,4 +1,5 @@
-"""Existential constraints: demands that some property of an object must meet, and how each name can meet them."""
+"""Existential constraints, which some property of an object must meet, and the ways in which each name can meet
+them."""
 
 from __future__ import annotations
 
@@ -8,11 +9,11 @@ from sluicegate.grammar.schema.containers import Conjunction, Existential, Objec
 from sluicegate.grammar.schema.strings import StringSet
 
 Claims = tuple[tuple[int, Conjunction], ...]
-"""Ways to give a name: bit set of the demands that are met, and what its value satisfies."""
+"""Ways to give a name: (bit set of the constraints that it then meets, terms of its value)."""
 
 
 class TooMany(Exception):
-    """The ways to meet `demands` multiply with those of the others."""
+    """Raised if there are too many ways to meet the constraints `demands` together with the others."""
 
     def __init__(self, demands: tuple[Existential, ...]) -> None:
         super().__init__(demands)
@@ -28,9 +29,9 @@ def claims_of(
     most: int,
 ) -> Claims:
     """Return the ways in which one property can meet the existential constraints of `spec`. `named`: whether its name
-    is in a set. `never`: whether a conjunction is surely not `satisfiable`, at a glance.
+    is in a set. `never`: a fast check whether a conjunction is surely unsatisfiable.
 
-    Raises `TooMany` past `most` ways.
+    Raises `TooMany` beyond `most` ways.
     """
     found: dict[Conjunction, int] = {terms: 0}
     for demand, some in enumerate(spec.existentials):
@@ -50,7 +51,7 @@ def claims_of(
 
 
 def names_of(demands: tuple[Existential, ...]) -> tuple[str, ...]:
-    """Return the names that `demands` single out, sorted."""
+    """Return the names that `demands` mention one by one, sorted."""
     found: set[str] = set()
     for some in demands:
         found |= some.absent
@@ -61,7 +62,7 @@ def names_of(demands: tuple[Existential, ...]) -> tuple[str, ...]:
 
 
 def skipped(spec: Object, name: str, required: bool) -> int:
-    """Return the bit set of the demands that are met where `name` is not given."""
+    """Return the bit set of the constraints that are met if `name` is absent."""
     if required:
         return 0
     return sum(1 << demand for demand, some in enumerate(spec.existentials) if name in some.absent)

@@ -27,7 +27,7 @@ _MOST_CLOSED = 20_000
 
 
 class Then(Continuation):
-    """Continuation given by a function; `readings` is called once."""
+    """A continuation whose readings come from a function, which is called once."""
 
     __slots__ = ("_known", "place", "readings")
     in_frame = True
@@ -45,8 +45,8 @@ class Then(Continuation):
 
 
 class Between(Reading):
-    """After a member of an object or an item of an array: a comma or the closing bracket. Its lookahead is that of
-    `done`, which stands for the same point behind the value, so that it is worked out once for both."""
+    """The reading after a member or an item: a comma or the closing bracket. Its lookahead is that of `done`, the
+    continuation at the same point, so that it is computed once for both."""
 
     __slots__ = ("_known", "_readings", "done")
 
@@ -92,7 +92,7 @@ class Between(Reading):
 
 
 class Layout:
-    """Whitespace of one grammar. `block`: after `{ [ ,` and before `} ]`; `colon`: after `:`."""
+    """The whitespace that one grammar allows. `block`: after `{ [ ,` and before `} ]`; `colon`: after `:`."""
 
     def __init__(self, options: GrammarOptions) -> None:
         self.block, self.colon = _lexemes(options.whitespace)
@@ -105,7 +105,7 @@ class Layout:
         return (*follow.after(0), InLexeme(lexeme, lexeme.start, follow))
 
     def before_close(self, close: Then) -> tuple[Reading, ...]:
-        """Return the readings of whitespace, not empty, and then the closing bracket."""
+        """Return the readings of non-empty whitespace followed by the closing bracket."""
         return () if self.block is None else (InLexeme(self.block, self.block.start, close),)
 
     def spaced(self, lexeme: DfaLexeme | None, found: int, punctuation: PunctuationTrie) -> int:
@@ -113,7 +113,7 @@ class Layout:
         return found if lexeme is None else of_scalar(lexeme, punctuation)[0] | self.delayed(lexeme, found, punctuation)
 
     def spaced_lookahead(self, lexeme: DfaLexeme | None, found: Lookahead, punctuation: PunctuationTrie) -> Lookahead:
-        """Do `spaced` where guards may be asked."""
+        """Return the lookahead of `found`, with or without whitespace before it."""
         if lexeme is None:
             return found
         read, ends = of_scalar(lexeme, punctuation)
@@ -129,7 +129,7 @@ class Layout:
         if known is None:
             nested = any(branch.is_asked(0) for branch in follow.branches)
             known = self._close_lookahead(byte, follow, vocabulary)
-            if not nested:  # otherwise it holds for one node only
+            if not nested:  # else it is valid for one node only
                 if len(self._closed) >= _MOST_CLOSED:
                     self._closed.clear()
                 self._closed[byte, follow] = known
@@ -159,8 +159,8 @@ def _lexemes(whitespace: str) -> tuple[DfaLexeme | None, DfaLexeme | None]:
 
 
 def _space_lexeme(pattern: str) -> DfaLexeme | None:
-    """Return the lexeme of the non-empty matches of `pattern`. Raises `InvalidGrammar` if it can match what JSON does
-    not take for blank."""
+    """Return the lexeme of the non-empty matches of `pattern`. Raises `InvalidGrammar` if it can match anything but
+    JSON's whitespace."""
     blank = CharDfa.from_pattern(r"[ \t\r\n]+", anchored=True)
     found = CharDfa.from_pattern(pattern, anchored=True)
     if not found.difference(CharDfa.from_literal("")).is_subset(blank):

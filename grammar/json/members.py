@@ -13,8 +13,8 @@ _ROOMY = ANNOTATIONS | named(lambda keyword: keyword.room == "always")
 
 
 def surely_has_value(terms: Conjunction) -> bool:
-    """Tell at a glance whether a value exists: one schema that asks for a type and nothing its simplest value could
-    miss. False decides nothing."""
+    """Return whether a value exists for sure: a single schema with a type and no keyword that every value of it could
+    violate. False means unknown."""
     if not terms:
         return True
     if len(terms) > 1 or not isinstance(terms[0], SchemaRef) or not terms[0].positive:

@@ -1,4 +1,4 @@
-"""What the planners of objects and arrays ask of all plans of a grammar."""
+"""The interface through which the planners of objects and arrays use the plans of a grammar."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PlanSource(Protocol):
         """Return whether some value satisfies all of `terms`, as far as conjunctions tell."""
 
     def assume(self) -> None:
-        """Mark the answer that is being worked out as tentative: it must not be remembered."""
+        """Mark the answer being computed as tentative: it must not be cached."""
 
     def refuses(self, value: Any, facts: frozenset[Fact]) -> bool:
         """Return whether a check of `facts` surely refuses `value`."""

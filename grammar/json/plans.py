@@ -1,4 +1,4 @@
-"""What satisfies a conjunction of facts: its value set, its plans, and whether there is any value."""
+"""Compute the value set of a conjunction of facts, its plans, and whether any value satisfies it."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from sluicegate.grammar.schema.value_set import ValueSet
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
 
 _OF_PLAN, _OF_QUESTION, _OF_CHECK = 100, 60, 4
-"""Charged for a plan, for asking whether there is a value at all, and for a fact that is checked."""
+"""Work charged for a plan, for deciding whether a value exists, and for a fact that is checked."""
 _NEW_VALUES = 500
-"""Sets of values without what was given, of which each item makes one."""
+"""Maximum cached value sets with exclusions, of which each item makes one."""
 _UNKNOWN: Any = object()
 _DEEP = 30
-"""Values within values that are planned while asking whether there is one at all; what lies deeper, as in schemas of
-hundreds of settings each of which may hold all others, is planned when a text gets there."""
+"""Depth of nested values that are planned while deciding whether a value exists; deeper ones, as in schemas of hundreds
+of settings each of which may contain all others, are planned when a text reaches them."""
 _Part = TypeVar("_Part", Strings, Numbers)
 _Spec = TypeVar("_Spec", Object, Array)
 _Plan = TypeVar("_Plan", ObjectPlan, ArrayPlan)
 
 
 class Plans:
-    """Plans of one compiled grammar. Mutable: remembers what depends on the schema alone; two OS threads that work out
-    the same answer do no harm."""
+    """The plans of one compiled grammar. Mutable: its caches depend on the schema alone, so that two OS threads that
+    compute the same entry do no harm."""
 
     def __init__(self, document: SchemaDocument | None, options: GrammarOptions) -> None:
         self.options = options
@@ -68,7 +68,7 @@ class Plans:
         self._without_given: dict[Conjunction, ValueSet] = {}
         self._has_new: dict[Conjunction, bool] = {}
 
-    # --- meaning ---
+    # --- value sets ---
 
     def pointer(self, terms: Conjunction) -> str:
         """Return the pointer to the first schema among `terms`, for messages."""
@@ -96,7 +96,7 @@ class Plans:
             ) from None
 
     def _new_values(self, terms: Conjunction, given: NoneOf) -> ValueSet:
-        """Return the values of `terms`, whose last one is `given`."""
+        """Return the value set of `terms`, whose last one, `given`, excludes values."""
         known = self._without_given.get(terms)
         if known is None:
             if len(self._without_given) >= _NEW_VALUES:
@@ -115,7 +115,7 @@ class Plans:
         if known is None:
             assert self.blocklist is not None
             left = unblocked(self.blocklist, found.strings)
-            # The same object where nothing is blocked: lexemes are found by it, and shared by values of one set.
+            # If nothing is blocked, the same object: lexemes are cached by identity and shared by values of one set.
             known = found if left is found.strings else replace(found, strings=left)
             self._unblocked_sets[terms] = known
         return known
@@ -123,9 +123,8 @@ class Plans:
     def satisfiable(self, terms: Conjunction) -> bool:
         """Return whether some value satisfies all of `terms`, as far as conjunctions tell.
 
-        A value nested in itself without end is none, so what is still being asked counts as unsatisfiable; an answer
-        that rests on this is not remembered.
-        """
+        A value nested in itself without end does not exist, so a question that is still open counts as unsatisfiable;
+        an answer that depends on this is not cached."""
         if terms and isinstance(terms[-1], NoneOf):
             return self._has_new_value(terms)
         known = self._satisfiable.get(terms)
@@ -149,7 +148,7 @@ class Plans:
         return answer
 
     def _has_new_value(self, terms: Conjunction) -> bool:
-        """Answer as `satisfiable`, where something was given: then no plan is being made."""
+        """Return `satisfiable(terms)` for terms with exclusions, which occur only after planning."""
         known = self._has_new.get(terms)
         if known is None:
             if len(self._has_new) >= _NEW_VALUES:
@@ -178,8 +177,7 @@ class Plans:
         return self.object_plan(spec) is not None
 
     def why_not(self, terms: Conjunction) -> tuple[str, str]:
-        """Return (pointer to a required part that has no value, as deep as it can be followed; reason in words, if
-        seen)."""
+        """Return (pointer to the deepest required part that has no value, reason in words if known)."""
         found = self.pointer(terms), reason(terms)
         if found[1]:
             return found
@@ -196,12 +194,12 @@ class Plans:
     # --- plans ---
 
     def object_plan(self, spec: Object) -> ObjectPlan | None:
-        """Return the plan of the objects that satisfy `spec`, or None where there are none."""
+        """Return the plan of the objects that satisfy `spec`; None if there are none."""
         found = self._objects.get(spec, _UNKNOWN)
         return self._planned(self._objects, spec, self._object_planner.plan) if found is _UNKNOWN else found
 
     def array_plan(self, spec: Array) -> ArrayPlan | None:
-        """Return the plan of the arrays that satisfy `spec`, or None where there are none."""
+        """Return the plan of the arrays that satisfy `spec`; None if there are none."""
         found = self._arrays.get(spec, _UNKNOWN)
         return self._planned(self._arrays, spec, self._new_array_plan) if found is _UNKNOWN else found
 
@@ -210,7 +208,7 @@ class Plans:
         if plan is None or plan.listed is not None or not (plan.tight or plan.contains):
             return plan
         items = [*plan.prefix, *(() if plan.rest is None else (plan.rest,))]
-        if plan.contains:  # the lexemes of all ways to count an item are needed at once, at its first byte
+        if plan.contains:  # all ways to count an item need their lexemes at its first byte
             items = self.counting(plan).ways(items)
             for terms in items:
                 string_lexemes(self.value_set(terms).strings)
@@ -222,7 +220,7 @@ class Plans:
     def _planned(
         self, known: dict[_Spec, _Plan | None], spec: _Spec, make: Callable[[_Spec], _Plan | None]
     ) -> _Plan | None:
-        """Build the plan of `spec` by `make`. It is cached in `known` unless it rests on an unfinished answer."""
+        """Build the plan of `spec` by `make`. It is cached in `known` unless it depends on an unfinished answer."""
         charge(_OF_PLAN)
         assumed, self._assumed = self._assumed, False
         plan = make(spec)
@@ -233,11 +231,11 @@ class Plans:
         return plan
 
     def assume(self) -> None:
-        """Record that the current answer rests on an assumption, so that it is not cached."""
+        """Record that the current answer depends on an assumption, so that it is not cached."""
         self._assumed = True
 
     def without(self, plan: ArrayPlan, facts: frozenset[Fact], item: Any) -> frozenset[Fact]:
-        """Return the terms of later items of a tight plan after `item`, besides their own; `facts`: those before it."""
+        """Return the additional terms of later items of a tight plan after `item`; `facts`: those before `item`."""
         return self._unique_items.without(plan, facts, item)
 
     def counting(self, plan: ArrayPlan) -> Counting:

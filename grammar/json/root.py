@@ -1,4 +1,4 @@
-"""From a JSON Schema to where readings of its values come from."""
+"""Turn a JSON Schema into the source of its values' readings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sluicegate.plugins.errors import GrammarError, Unsatisfiable
 def satisfiable_values(
     schema: dict[str, Any] | bool, options: GrammarOptions, documents: Mapping[str, Any] | None = None
 ) -> tuple[Values, Conjunction, tuple[str, ...]]:
-    """Return (source of readings, root of `schema`, notes for its author). Raises a `GrammarError`."""
+    """Return (source of readings, terms of the root of `schema`, notes for its author). Raises a `GrammarError`."""
     shared_automata()
     if options.close_objects:
         schema = closed(schema)
@@ -43,7 +43,7 @@ def _spell(values: Values, terms: Conjunction) -> None:
         lexemes = [*string_lexemes(values.value_set(terms).strings), *values.numbers(terms)]
     except GrammarError:
         look()
-        return  # raised where a text gets there, which may be nowhere
+        return  # raised again if a text reaches this value, which none may
     for lexeme in lexemes:
         if isinstance(lexeme, DfaLexeme):
             _ = lexeme.distances

@@ -1,4 +1,4 @@
-"""From conjunctions of facts to readings of values, and their lookahead."""
+"""Turn conjunctions of facts into readings of values, and compute their lookahead."""
 
 from __future__ import annotations
 
@@ -35,15 +35,16 @@ _OF_VALUE, _OF_PLACE, _OF_KIND = 8, 3, 10
 """Work charged for the readings of a value, for an object or array that has come to a new place, and for each kind of
 objects or arrays but the first that may be opened."""
 _STATES = 20_000
-"""Object and array states kept for sharing; beyond, the table starts anew and nothing but speed is lost."""
+"""Maximum states interned; beyond, the table is cleared, which costs only speed."""
 _Scalars = tuple[tuple[Lexeme, ...], tuple[Lexeme, ...], Lexeme | None]
 _HOLE = Hole()
 _NESTED = 8
-"""Values within values whose lookahead is worked out for all nodes; for deeper ones, for the node at hand alone."""
+"""Depth of nested values up to which the lookahead is computed for all nodes; deeper, for the current node only."""
 
 
 class Values(Plans):
-    """One per compiled grammar, shared by its matchers: grows lazily, and only by what depends on the schema alone."""
+    """The values of one compiled grammar, shared by its matchers. Its caches grow lazily and depend on the schema
+    alone."""
 
     def __init__(self, document: SchemaDocument | None, options: GrammarOptions) -> None:
         super().__init__(document, options)
@@ -65,7 +66,8 @@ class Values(Plans):
         return self._readings(value_set, lexemes, numbers if words is None else (*numbers, words), follow)
 
     def within_text(self, terms: Conjunction, follow: Continuation) -> tuple[Reading, ...]:
-        """Return the readings of such a value where `follow` may begin with what a number could go on with."""
+        """Return the readings of a value inside other text, where `follow` may begin with characters that could also
+        continue a number."""
         value_set = self.value_set(terms)
         lexemes, numbers, words = self._scalars(value_set)
         bare = numbers if words is None else (*numbers, words)
@@ -74,8 +76,8 @@ class Values(Plans):
     def _readings(
         self, value_set: ValueSet, lexemes: tuple[Lexeme, ...], bare: tuple[Lexeme, ...], follow: Continuation
     ) -> tuple[Reading, ...]:
-        """Join the readings of all kinds of values. `lexemes`: of strings, from after the quote. `bare`: of numbers and
-        names."""
+        """Join the readings of all kinds of values. `lexemes`: of strings, after the quote. `bare`: of numbers and of
+        `null`, `true`, `false`."""
         moves: dict[int, Any] = {}
         if lexemes:
             moves[QUOTE] = lambda: tuple(InLexeme(lexeme, lexeme.start, follow) for lexeme in lexemes)
@@ -92,8 +94,7 @@ class Values(Plans):
         return tuple(readings)
 
     def _scalars(self, value_set: ValueSet) -> _Scalars:
-        """Return the lexemes of the strings of `value_set`, of its numbers, and of `null`, `true` and `false` as far as
-        it has them."""
+        """Return the lexemes of the strings, of the numbers, and of `null`, `true` and `false` in `value_set`."""
         known = self._lexemes.get(id(value_set))
         if known is None:
             if len(self._lexemes) >= _STATES:
@@ -107,14 +108,14 @@ class Values(Plans):
         return known[1]
 
     def renewed(self) -> Values:
-        """Forget all frames; those in use live on with their matchers."""
+        """Clear all caches of states; states in use live on with their matchers."""
         self._terms, self._states, self._lookaheads, self._unblocked_sets = {}, {}, {}, {}
         self._lexemes, self._scalar_lookaheads = {}, {}
         self.layout = Layout(self.options)
         return self
 
     def start(self, terms: Conjunction, follow: Continuation) -> ValueStart:
-        """Return the start for these arguments: the same object every time, as long as it is kept."""
+        """Return the interned start of a value for these arguments."""
         terms = self._terms.setdefault(terms, terms)
         key = (id(terms), follow)
         found: ValueStart | None = self._states.get(key)
@@ -137,7 +138,7 @@ class Values(Plans):
             self._looking.discard(key)
         if len(known) >= _STATES:
             known.clear()
-        known[key] = terms, lookahead  # as long as `terms` is kept, nothing else has its id
+        known[key] = terms, lookahead  # keeping `terms` alive keeps its id unique
         return lookahead
 
     def _value_lookahead(self, terms: Conjunction, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:

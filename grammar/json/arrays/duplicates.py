@@ -1,8 +1,7 @@
-"""Arrays in which some two items must be equal: the negation of `uniqueItems`.
+"""Arrays in which two items must be equal: the negation of `uniqueItems`.
 
-As long as two later items may be equal, any item may come. After that an item is one of those before, or may be given
-again by one that is still to come; so the text always has a way on.
-"""
+As long as two later items may be equal, any item may come. After that an item must repeat an earlier one, or be one
+that a later item can repeat; so the array can always be completed."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ _MET = 1
 
 
 class _TextNeeded:
-    """Refuses nothing, but marks a step as one that depends on the text."""
+    """A guard that allows everything: it marks a step as dependent on the text."""
 
     def allows(self, tape: Tape, end: int) -> bool:
         return True
@@ -37,8 +36,8 @@ _TEXT_NEEDED = _TextNeeded()
 
 
 class RepeatingState(ArrayState):
-    """`used`: 1 once two items are equal. Before that the items so far, from the last one on that can be repeated by
-    what is all to come, or 0: they do not matter yet, or are not known."""
+    """The state of such an array. `used`: 1 once two items are equal; before that, the items so far as facts, or 0
+    while they do not matter yet or are not known."""
 
     __slots__ = ()
 
@@ -79,19 +78,19 @@ class RepeatingState(ArrayState):
         return None if self.index else frozenset()
 
     def _to_come(self) -> list[Conjunction]:
-        """Return the facts that each item behind the next one satisfies, every conjunction once."""
+        """Return the terms of the items after the next one, each conjunction once."""
         plan = self.plan
         indexes = range(self.index + 1, len(plan.prefix) + 1 if plan.high is None else plan.high)
         return list(dict.fromkeys(terms for index in indexes if (terms := plan.at(index)) is not None))
 
     def _may_repeat(self, given: frozenset[Fact]) -> bool:
-        """Return whether an item behind the next one may equal one of `given`."""
+        """Return whether an item after the next one may equal one of `given`."""
         satisfiable = self.values.satisfiable
         return any(satisfiable(conjunction((*terms, value))) for terms in self._to_come() for value in given)
 
     def after(self, items: list[Any] | None) -> RepeatingState:
-        """Return the state after the next item, the last of `items`. None: the items are not known, and no two are
-        equal."""
+        """Return the state after the next item, which is the last of `items`. None: the items are not known, and no two
+        are equal."""
         plan, used = self.plan, self.used
         after = min(self.index + 1, plan.horizon)
         if items is not None and not self.is_met:
@@ -113,7 +112,8 @@ class RepeatingState(ArrayState):
 
 
 class RepeatDone(ItemDone):
-    """After an item, before it is known whether it repeats one: the text is asked. `state`: where it does not."""
+    """The continuation after an item that may repeat an earlier one, which the text decides. `state`: if it does
+    not."""
 
     __slots__ = ("before",)
     by_text = True

@@ -1,4 +1,4 @@
-"""What an array may hold: its items by index, and which of them count for `contains`."""
+"""The plan of an array: the terms of its items by index, and how items count for `contains`."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Listed(NamedTuple):
 @frozen_when_checked
 @dataclass(frozen=True, eq=False)
 class ArrayPlan:
-    """One alternative of an array. `prefix[i]` for the first items, `rest` for all after them (None: there are none).
+    """One alternative of an array. `prefix[i]`: terms of the first items; `rest`: of all others (None: there are none).
 
-    `members`: where items must be unique and are few constants, these constants as (is it a string, text); items are
-    then taken out of what is left.
+    `members`: if items must be unique and are among few constants, these constants as (is a string, text); each can be
+    used once.
     """
 
     prefix: tuple[Conjunction, ...]
@@ -43,38 +43,40 @@ class ArrayPlan:
     check: Guard | None
     members: tuple[tuple[bool, str], ...] | None = None
     tight: bool = False
-    """Items must be unique, and some value, once given, cannot be begun again and become another: it is excluded."""
+    """Items must be unique, and a given value may have to be excluded: an item that begins like it could not become
+    another one."""
     fixed: bool = False
     """Among those values are strings."""
     listed: Listed | None = None
     """Where items must be unique and have few values, objects and arrays among them or some of which are counted."""
     paired: int | None = None
-    """Where some two items must be equal: the last index of one that a later one may repeat, see `duplicates`."""
+    """If two items must be equal: the last index of an item that a later one may repeat, see `duplicates`."""
 
     def at(self, index: int) -> Conjunction | None:
         return self.prefix[index] if index < len(self.prefix) else self.rest
 
     @cached_property
     def horizon(self) -> int:
-        """Return the index from which on all are alike."""
+        """Return the index from which on all indexes are equivalent."""
         starts = [wanted.start for wanted in self.contains]
         return max(len(self.prefix), self.low, 0 if self.high is None else self.high, *starts)
 
 
 Hits = tuple[int, ...]
-"""Items counted so far, by each `contains`."""
+"""Items counted so far, for each `contains`."""
 _Situation = tuple[int, Hits]
 _Move = tuple[Hits, Conjunction, Hits]
 _OF_MOVE = 2
-"""Charged for each way to count an item."""
+"""Work charged for each way to count an item."""
 _MOST_WAYS = 64
-"""Each is followed on its own."""
+"""Maximum ways to count an item."""
 _MOST = 20_000
-"""Situations looked at for a way to the end; an array that has more is taken to have one."""
+"""Maximum states searched for a completion; an array with more is assumed to have one."""
 
 
 class Counting:
-    """Which items may count for which `contains`, and from where all counts can still be met. Remembers its answers."""
+    """Decides which items may count for which `contains`, and whether all counts can still be met. Caches its
+    answers."""
 
     def __init__(self, plan: ArrayPlan, satisfiable: Callable[[Conjunction], bool]) -> None:
         self.plan = plan
@@ -111,14 +113,14 @@ class Counting:
             if not stack:
                 self._ends.update(dict.fromkeys(before, False))
             way = stack[-1] if stack else None
-            while way is not None:  # what leads there ends as well
+            while way is not None:  # all states on the way can be completed, too
                 self._ends[way] = True
                 way = before[way]
         return self._ends[first]
 
     def _at_a_glance(self, index: int, hits: Hits) -> bool | None:
-        """Answer as `can_end`: there is room to meet one count after the other, or not even for several at once; None
-        where a search must tell."""
+        """Decide `can_end` without a search if possible: True if there is room to meet one count after the other, False
+        if there is none even for several at once, else None."""
         plan = self.plan
         missing = sum([max(wanted.low - hit, 0) for wanted, hit in zip(plan.contains, hits, strict=True)])
         if plan.high is not None and missing > self._most_at_once * (plan.high - index):
@@ -130,14 +132,15 @@ class Counting:
 
     @cached_property
     def _most_at_once(self) -> int:
-        """Return how many counts one item adds to at most."""
+        """Return the maximum number of `contains` for which one item counts."""
         plan = self.plan
         items = dict.fromkeys((*plan.prefix, *(() if plan.rest is None else (plan.rest,))))
         return max((sum(hit) for terms in items for hit, _ in self._ways_of(plan.horizon, terms)), default=0)
 
     @cached_property
     def _one_by_one(self) -> bool:
-        """Return whether each item may count for nothing, and all but the first ones for any one `contains` alone."""
+        """Return whether every item may count for nothing, and every item after the prefix for any one `contains`
+        alone."""
         plan, none = self.plan, (0,) * len(self.plan.contains)
         if plan.rest is None or not all(self._counts(terms, none) for terms in (*plan.prefix, plan.rest)):
             return False
@@ -148,7 +151,7 @@ class Counting:
         return any(hit == counted for counted, _ in self._ways_of(self.plan.horizon, terms))
 
     def _after(self, index: int, hits: Hits) -> Iterator[_Situation]:
-        """Yield where the items at `index` may lead, the most counts last."""
+        """Yield the states after an item at `index`, the highest counts last."""
         after = min(index + 1, self.plan.horizon)
         moves = self._moves(index, hits)
         charge(_OF_MOVE * (1 + len(moves)))
@@ -171,7 +174,7 @@ class Counting:
         for hit, facts in self._ways_of(index, terms):
             after = [before + counted for before, counted in zip(hits, hit, strict=True)]
             for k, wanted in enumerate(plan.contains):
-                if wanted.high is None:  # enough is enough
+                if wanted.high is None:  # counts above the minimum make no difference
                     if hit[k] and after[k] > wanted.low:
                         break
                 elif after[k] > wanted.high:
@@ -181,7 +184,7 @@ class Counting:
         return found
 
     def ways(self, items: Sequence[Conjunction]) -> list[Conjunction]:
-        """Return the terms of each of `items`, for every way to count it."""
+        """Return the terms of each of `items` under every way to count it."""
         return [facts for terms in items for _, facts in self._ways_of(self.plan.horizon, terms)]
 
     def _ways_of(self, index: int, terms: Conjunction) -> list[tuple[Hits, Conjunction]]:

@@ -1,4 +1,4 @@
-"""Plan an array from a conjunction of facts: the terms of its items, and their number."""
+"""Plan arrays from conjunctions of facts: the terms of their items, and their number."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def _last_pair(
     high: int | None,
     satisfiable: Callable[[Conjunction], bool],
 ) -> int | None:
-    """Return the last index of an item that a later one may repeat. None: there is no such item. `ALWAYS`: another one
-    is always to come."""
+    """Return the last index of an item that a later one may repeat; None if there is none, `ALWAYS` if there is no last
+    one."""
     if rest is not None and (high is None or high - len(prefix) >= 2):
         return ALWAYS if high is None else high - 2
     items = [*prefix[:high], *([rest] if rest is not None and (high is None or high > len(prefix)) else [])]
@@ -99,7 +99,7 @@ def _last_pair(
 
 
 def _too_few(plans: PlanSource, terms: Conjunction, wanted: int) -> bool:
-    """Return whether fewer than `wanted` strings, numbers and names satisfy `terms`, and nothing else does."""
+    """Return whether `terms` allow scalars only, and fewer than `wanted` of them."""
     if wanted <= _FEW_MEMBERS:
         return False
     value_set = plans.value_set(terms)
@@ -111,8 +111,8 @@ def _too_few(plans: PlanSource, terms: Conjunction, wanted: int) -> bool:
 
 
 def _is_tight(plans: PlanSource, terms: Conjunction) -> bool:
-    """Return whether some number or word, once begun again, may be unable to become another one (0 as `0e5`, for
-    instance)."""
+    """Return whether an item that begins like an earlier number or word may be unable to become another one (`0e5`
+    after 0, for instance)."""
     value_set = plans.value_set(terms)
     return value_set.null or bool(value_set.booleans) or bool(value_set.numbers)
 
@@ -122,7 +122,7 @@ def _can_grow(plans: PlanSource, terms: Conjunction) -> bool:
 
 
 def _members(plans: PlanSource, spec: Array, rest: Conjunction) -> tuple[tuple[bool, str], ...] | None:
-    """Return all values an item can have where these are few scalars, otherwise None."""
+    """Return all values of an item if they are few scalars, else None."""
     value_set = plans.value_set(rest)
     few = None if spec.contains else few_scalars(value_set)
     if few is None or len(few[0]) + len(few[1]) > _FEW_MEMBERS:

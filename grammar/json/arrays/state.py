@@ -1,4 +1,4 @@
-"""State of an open array: its possible next items, and whether it may end."""
+"""The state of an open array: its possible next items, and whether it may end."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 Used = int | frozenset[Fact]
 _OF_ITEM = 130
-"""Charged for an item that later ones are kept from."""
+"""Work charged for an item that is excluded from later ones."""
 
 
 class ArraySource(LayoutSource, Protocol):
-    """What arrays ask of the values of a grammar."""
+    """The part of `Values` that arrays use."""
 
     def array_state(self, plan: ArrayPlan, index: int, hits: Hits, used: Used, follow: Continuation) -> ArrayState:
         """Return the state for these arguments: the same object every time, as long as it is kept."""
@@ -42,13 +42,12 @@ class ArraySource(LayoutSource, Protocol):
         """Return the `listed.Choices` of `plan`."""
 
     def without(self, plan: ArrayPlan, facts: frozenset[Fact], item: Any) -> frozenset[Fact]:
-        """Return the terms of later items of a tight plan after `item`, besides their own; `facts`: those before it."""
+        """Return the additional terms of later items of a tight plan after `item`; `facts`: those before `item`."""
 
 
 class ArrayState(Container):
-    """An open array between items. `index`: items so far, cut off at the plan's horizon; `hits`: items counted by each
-    `contains`; `used`: bit set over `plan.members`, or, where the plan is tight, what items satisfy besides their
-    terms."""
+    """An open array between items. `index`: items so far, capped at the plan's horizon; `hits`: items counted by each
+    `contains`; `used`: bit set over `plan.members`, or, if the plan is tight, additional terms of later items."""
 
     __slots__ = ("done", "hits", "index", "used")
     bracket = 0x5D
@@ -116,7 +115,7 @@ class ArrayState(Container):
         return self._unused(terms)
 
     def _unused(self, terms: Conjunction) -> Conjunction:
-        """Return `terms` together with the exclusion of the items given so far, where these are known."""
+        """Return `terms` with the exclusions of the items given so far."""
         if not isinstance(self.used, frozenset):
             return terms
         given = given_among(self.used)
@@ -124,8 +123,8 @@ class ArrayState(Container):
         return conjunction((*terms, *others, *(() if given is None else (given,))))
 
     def _moves(self) -> list[tuple[Hits, Conjunction, Hits]]:
-        """Return the possible next items under `contains`: (`contains` it counts for, its terms, the counts after
-        it)."""
+        """Return the possible next items under `contains`: (`contains` they count for, their terms, counts after
+        them)."""
         values, moves = self.values, self.values.counting(self.plan).moves(self.index, self.hits)
         if not self.plan.tight or not self.used:
             return moves
@@ -186,8 +185,8 @@ class ArrayState(Container):
 
 
 class ItemDone(PartDone):
-    """After an item; `guard` asks whether it is new where items must be unique. Where the plan is tight, `finish` reads
-    the item from the text, to exclude it later."""
+    """The continuation after an item. If items must be unique, `guard` asks whether it is new; if the plan is tight,
+    `finish` reads the item from the text, to exclude it later."""
 
     __slots__ = ()
     state: ArrayState
@@ -203,7 +202,7 @@ class ItemDone(PartDone):
 
 
 class ConstantDone(Continuation):
-    """After one of the constants that were left; outcome k = `offered[k]`."""
+    """The continuation after one of the remaining constants; outcome k is constant `offered[k]`."""
 
     __slots__ = ("offered", "state")
 

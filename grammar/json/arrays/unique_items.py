@@ -1,7 +1,8 @@
-"""Items given to an array of unique ones: which of them later items must be kept from, lest a text has no way on.
+"""Decide which items of an array of unique items must be excluded from later items, so that no text gets stuck.
 
-That an item differs from those before is asked when it ends (`guards.DistinctItem`). This is about what has begun like
-an earlier item: where it can still become a million others, it needs no exclusion, and no automaton of its own.
+Whether an item differs from the earlier ones is checked at its end (`guards.DistinctItem`). An item that begins like an
+earlier one may get stuck if it can only become the same again. If it can still become a million others, it needs no
+exclusion, and so no automaton of its own.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from sluicegate.grammar.schema.document import SchemaDocument
 from sluicegate.grammar.schema.numbers import Numbers, plain_text
 
 _NUMBERS = 16
-"""Integers that are excluded one by one, which takes .2 ms for each at every item. From then on they are spelled by
-their digits alone, without `.0`: such a number needs no exclusion, because it can always go on."""
+"""Integers up to which each is excluded, at .2 ms each for every item. Beyond, integers are restricted to plain digits
+without `.0`: such a number can always get more digits, and needs no exclusion."""
 _LONG = 40
-"""Characters of a number from which on it is excluded in any case: the digits that may follow are bounded. So is 0:
+"""Characters above which a number is always excluded, since the digits that may follow are bounded. So is 0, since
 `0e5` and `-0.0` are 0."""
 
 
 class UniqueItems:
-    """What is known of the plans of one compiled grammar."""
+    """Computes exclusions for the array plans of one compiled grammar."""
 
     def __init__(self, plans: PlanSource, digits: NumberDigits) -> None:
         self._plans = plans
@@ -42,8 +43,7 @@ class UniqueItems:
         self._none = GivenTexts()
 
     def without(self, plan: ArrayPlan, facts: frozenset[Fact], item: Any) -> frozenset[Fact]:
-        """Return the terms of later items of a tight `plan` after `item`, besides their own. `facts`: those before
-        it."""
+        """Return the additional terms of later items of a tight `plan` after `item`. `facts`: those before `item`."""
         if not self._to_exclude(plan, item):
             return facts
         before = given_among(facts) or NoneOf(self._none, self._none)
@@ -63,8 +63,8 @@ class UniqueItems:
         return others | {before._replace(numbers=numbers)}
 
     def prepare(self, items: Iterable[Conjunction]) -> None:
-        """Build the automata a tight plan needs once numbers are given, so that no text waits for them. `items`: terms
-        of the items."""
+        """Build the automata that a tight plan needs once numbers are given, so that no mask waits for them. `items`:
+        terms of the items."""
         for terms in items:
             new_numbers(self._plans.value_set(terms).numbers, self._digits)
 
@@ -80,14 +80,14 @@ class UniqueItems:
         return any(part != Numbers() for part in self._number_parts(plan))
 
     def _has_room(self, plan: ArrayPlan, text: str) -> bool:
-        """Return whether a string that begins with `text` may become a million others at each index where it may be
+        """Return whether a string that begins with `text` can become a million others, at every index that allows
         `text`."""
         sets = [self._plans.value_set(terms).strings for terms in _terms(plan)]
         return all(strings.has_room(part, text) for parts in sets for part in parts if part.has(text))
 
     def _are_whole(self, plan: ArrayPlan) -> bool:
-        """Return whether numbers are integers to which any digit may always be added, so that those of digits alone
-        have room."""
+        """Return whether numbers are integers that can always get another digit, so that plain digits need no
+        exclusion."""
         most = self._plans.options.integer_digits
         parts = self._number_parts(plan)
         return not plan.contains and not 0 < most < 2 * _LONG and all(map(_is_open, parts))
@@ -115,7 +115,7 @@ def _is_open(part: Numbers) -> bool:
 
 
 def _goes_on(text: str) -> bool:
-    """Return whether more digits may follow the integer `text`. Behind 0 none can."""
+    """Return whether more digits may follow the integer `text`; after 0 none can."""
     return len(text) <= _LONG and text != "0"
 
 
@@ -125,6 +125,6 @@ def given_among(facts: Iterable[Fact]) -> NoneOf | None:
 
 @lru_cache(maxsize=1)
 def _digits_alone() -> Fact:
-    """Return the fact that a number is spelled without fraction and exponent, as draft 4 has its integers."""
+    """Return the fact that a number is spelled without fraction and exponent, like the integers of draft 4."""
     types = ["null", "boolean", "integer", "string", "array", "object"]
     return SchemaRef(SchemaDocument({"$schema": "http://json-schema.org/draft-04/schema#", "type": types}).root)

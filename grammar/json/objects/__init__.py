@@ -1,1 +1,1 @@
-"""Objects: which names may come, what their values are, and what some member must meet."""
+"""Objects: their names, their values, and existential constraints on their members."""

@@ -17,11 +17,11 @@ from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, Pun
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _OF_ENTRY = 8
-"""Charged for finding what a name or what follows it reads: a list of constant objects asks for each of them."""
+"""Work charged for the lookahead of a name or after one: a list of constant objects asks for each of them."""
 
 
 class ObjectLookahead(ObjectProgress):
-    """Finds the lookahead of an open object. None as in `Container`: only the readings know it."""
+    """Computes the lookahead of an open object. None, as in `Container`: only the readings can tell."""
 
     __slots__ = ("_entered", "_read")
 
@@ -41,15 +41,15 @@ class ObjectLookahead(ObjectProgress):
 
     @abstractmethod
     def moved(self, after: After) -> ObjectLookahead:
-        """Return the state of the same object so far on."""
+        """Return the state of the same object with the progress `after`."""
 
     @abstractmethod
     def free_names(self) -> tuple[InLexeme, ...]:
-        """Return the readings of free names that may come next, from behind the opening quote on."""
+        """Return the readings of the free names that may come next, after the opening quote."""
 
     def entry_lookahead(self, index: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead | None:
-        """Return the lookahead after name `index` (-1 - k: a free name of kind k): `:`, perhaps blanks, the value, and
-        on. None: it is not known here."""
+        """Return the lookahead after name `index` (-1 - k: a free name of kind k): `:`, optional blanks, the value, and
+        what follows. None: only the readings can tell."""
         if self.plan.some or at is not vocabulary.punctuation.root:
             return None
         return self.moved(self.after(index))._entered_lookahead(index, vocabulary)
@@ -73,7 +73,7 @@ class ObjectLookahead(ObjectProgress):
         for _, _, _, more in found.doubtful:
             ends |= more
         if not layout.delayed(layout.colon, ends, punctuation) & colon.domain:
-            # No token begins with the colon and goes on behind the value.
+            # No token begins with the colon and continues after the value.
             found = found.whole()
         elif done.is_asked(0):
             return None
@@ -101,14 +101,14 @@ class ObjectLookahead(ObjectProgress):
         read = HERE | layout.spaced(layout.block, read, punctuation)
         if not there:
             return Lookahead(read)
-        # A new name that ends where its token ends: nothing but the name itself is asked about.
+        # A new name that ends with its token: only whether the name is new is asked.
         spaced = there & ~ends
         doubtful = [((plan.distinct,), True, ends & at.domain, 0), ((plan.distinct,), False, spaced, 0)]
         return Lookahead(read, 0, tuple([each for each in doubtful if each[2]]))
 
     def name_lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead | None:
-        """Return the lookahead of a name at `at`, from its opening quote on. None: a listed name may end there, or
-        demands are counted."""
+        """Return the lookahead of a name at `at`, after its opening quote. None: a listed name may end there, or
+        existential constraints are tracked."""
         charge(_OF_ENTRY)
         punctuation = vocabulary.punctuation
         read, ends = self._listed_read(punctuation)

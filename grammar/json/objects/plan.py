@@ -1,4 +1,4 @@
-"""Plan an object: its listed names, the kinds of free ones, and the terms of their values."""
+"""The plan of an object: its listed names, the kinds of free names, and the terms of their values."""
 
 from __future__ import annotations
 
@@ -23,25 +23,23 @@ from sluicegate.plugins.errors import GrammarLimit
 from sluicegate.plugins.frozen import frozen_when_checked
 
 _LONG = 64
-"""Listed names from which on sets of them share their spellings."""
+"""Listed names above which lexemes of subsets share one table of spellings."""
 _OF_NAME, _COMPARED_A_CHARGE = 3, 12
-"""Work charged for a name that is put to others, and pairs of entries that are compared per charge."""
+"""Work charged for a name that is combined with others, and pairs of entries compared per unit charged."""
 _FEW = 8
 _MOST = 256
-"""Sets of demands met that are followed separately on the way to an object's end."""
+"""Maximum sets of met constraints that are tracked separately."""
 _MOST_KEPT = 100_000
-"""The same of one object, for all its names together."""
+"""Maximum of these sets for all names of one object together."""
 
 
 @frozen_when_checked
 @dataclass(frozen=True, eq=False)
 class ObjectPlan:
-    """One alternative of an object, ready to be followed; every listed name can be given a value.
+    """One alternative of an object. Every listed name has a value.
 
-    `names[i]` is listed with value `values[i]`; the first `ordered` rules of `any_order` False: names come in this
-    order, and free names after all of them. `free`: values of names that are not listed, by their
-    kinds.
-    """
+    The value of `names[i]` satisfies `values[i]`. Unless `any_order`, names come in this order, and free names after
+    all of them. `free`: terms of the values of names that are not listed, by kind."""
 
     names: tuple[str, ...]
     values: tuple[Conjunction, ...]
@@ -54,23 +52,22 @@ class ObjectPlan:
     any_order: bool
     check: Guard | None
     some: int = 0
-    """How many demands there are that some property must meet; then `claims` and `free_claims` say for each name, and
-    each kind of free ones, in which ways it can be given: (bit set of demands that it meets, what its value satisfies).
-    """
+    """Number of existential constraints. If any, `claims` and `free_claims` list for each name and each kind of free
+    names the ways to give it: (bit set of the constraints it then meets, terms of its value)."""
     claims: tuple[Claims, ...] = ()
     free_claims: tuple[Claims, ...] = ()
     skips: tuple[int, ...] = ()
-    """For each name, which demands are met where it is not given."""
+    """For each name, the bit set of the constraints that are met if it is absent."""
     free_names: tuple[Strings, ...] = ()
-    """For each of `free`, the names."""
+    """For each of `free`, the set of its names."""
     free_lexemes: tuple[tuple[tuple[int, ...], Lexeme], ...] = ()
-    """Lexemes of the free names, each with the kinds of names that its outcomes stand for."""
+    """Lexemes of the free names, each with the kinds of names by outcome."""
     supply: int | None = None
-    """How many free names there are, where they may be too few."""
+    """Number of free names, if they may be too few."""
     _read: dict[PunctuationTrie, list[tuple[int, int]]] = field(default_factory=dict)
     _read_from: dict[PunctuationTrie, list[tuple[int, int]]] = field(default_factory=dict)
     _read_groups: dict[PunctuationTrie, dict[tuple[int, int], int]] = field(default_factory=dict)
-    """Names (a bit set) by what they read."""
+    """Bit sets of names by `names_read`."""
 
     @cached_property
     def none_given(self) -> GivenTexts:
@@ -82,8 +79,8 @@ class ObjectPlan:
         return Ends(self)
 
     def skipped(self, at: int, until: int | None = None) -> int:
-        """Return the demands met by the names that do not come. In order: those from `at` to `until` (None: all that
-        are left). In any order: all but those in `at`."""
+        """Return the bit set of the constraints met by absent names. In order: the names from `at` to `until` (None: to
+        the end). In any order: all names but those in `at`."""
         found = 0
         for i in range(0 if self.any_order else at, len(self.names) if until is None else until):
             if not (self.any_order and at >> i & 1):
@@ -101,7 +98,7 @@ class ObjectPlan:
 
     @cached_property
     def until(self) -> list[int]:
-        """Return for each index the one behind the first required name from there on: names up to it may come next."""
+        """Return for each index the end of the range of names that may come next: after the first required one."""
         found = [len(self.names)]
         for i in reversed(range(len(self.names))):
             found.append(i + 1 if self.required[i] else found[-1])
@@ -109,7 +106,7 @@ class ObjectPlan:
 
     @cached_property
     def unordered(self) -> bool:
-        """Return whether any listed name that has not come may come next."""
+        """Return whether every listed name that is not given yet may come next."""
         return self.any_order and not self.counts and not self.some
 
     @cached_property
@@ -137,8 +134,8 @@ class ObjectPlan:
         return sorted_spellings(self.names)
 
     def names_read(self, punctuation: PunctuationTrie) -> list[tuple[int, int]]:
-        """Return, for each listed name, the punctuation nodes it reads from its opening quote on, and those where it
-        ends."""
+        """Return for each listed name the punctuation nodes that it reads after its opening quote, and those at which
+        it ends."""
         found = self._read.get(punctuation)
         if found is None:
             found = self._read[punctuation] = [of_word(plain(name) + b'"', punctuation) for name in self.names]
@@ -177,12 +174,12 @@ class ObjectPlan:
 
     @cached_property
     def leafy(self) -> bool:
-        """Return whether some free name cannot grow into a longer one. Once it was given, what leads to it again must
-        not be begun."""
+        """Return whether some free name cannot grow into a longer one. Once it is given, no name may begin that could
+        only become the same again."""
         return not all(map(strings.can_grow, self.free_names))
 
     def lexemes_left(self, used: GivenTexts) -> tuple[tuple[tuple[int, ...], Lexeme], ...]:
-        """Return the lexemes of the free names as in `free_lexemes`, less the names in `used`."""
+        """Return the lexemes of the free names, as `free_lexemes`, without the names in `used`."""
         left = [replace(part, given=used) for part in self.free_names]
         return tuple(((k,), lexeme) for k, part in enumerate(left) for lexeme in string_lexemes((part,)))
 
@@ -200,21 +197,22 @@ class ObjectPlan:
 
 
 def ordered_names(listed: tuple[str, ...], required: frozenset[str], order: str) -> tuple[str, ...]:
-    """Order `listed` as the option `property_order` wants it."""
+    """Return `listed` in the order that the option `property_order` asks for."""
     if order != "required_first":
         return listed
     return tuple(chain((n for n in listed if n in required), (n for n in listed if n not in required)))
 
 
 class Ends:
-    """Whether an object can still meet all demands with as many members as it may have. Remembers its answers."""
+    """Decides whether an object can still meet all existential constraints with an allowed number of members. Caches
+    its answers."""
 
     def __init__(self, plan: ObjectPlan) -> None:
         self.plan = plan
         self._known: dict[tuple[int, int], int] = {}
 
     def reachable(self, at: int, met: int, count: int) -> bool:
-        """Return whether the object can end from where `count` members have been given, and `met` demands."""
+        """Return whether the object can be completed after `count` members that meet the constraints `met`."""
         if self._is_met(at, met, count):
             return True
         plan, sizes = self.plan, self._sizes(at, met)
@@ -225,7 +223,7 @@ class Ends:
         return bool(sizes if plan.free else sizes >> max(plan.low - count, 0))
 
     def _is_met(self, at: int, met: int, count: int) -> bool:
-        """Return whether the object may end with the names that are required and no others, at a glance."""
+        """Return whether the required names alone complete the object: a fast check for the usual case."""
         plan = self.plan
         for i in range(0 if plan.any_order else at, len(plan.names)):
             if not (plan.required[i] or (plan.any_order and at >> i & 1)):
@@ -236,10 +234,9 @@ class Ends:
         return not plan.counts or (count + missing >= plan.low and (plan.high is None or count + missing <= plan.high))
 
     def _sizes(self, at: int, met: int) -> int:
-        """Return the bit set of how many more members the object can take.
+        """Return the possible numbers of further members as a bit set.
 
-        Listed names come first, each at most once. Where free ones may come, the least number stands for all from there
-        on.
+        Listed names come first, each at most once. If free names may come, the least number stands for all above it.
         """
         known = self._known.get((at, met))
         if known is None:
@@ -257,10 +254,10 @@ class Ends:
 
     @cached_property
     def _from(self) -> list[dict[int, int]] | None:
-        """Return by index: the demands that listed names from there on and free ones can meet -> numbers of members.
-        The walks from all indexes and all demands share this table.
+        """Return by index: sets of constraints that listed names from there on and free names can meet -> numbers of
+        members. All queries share this table.
 
-        None where these are too many, though fewer may be left from where some demands are met.
+        None if there are too many sets; from a state where some constraints are met, there may be fewer.
         """
         plan, room = self.plan, _MOST_KEPT
         sizes = {0: 1}
@@ -290,13 +287,13 @@ class Ends:
         return sizes
 
     def _least(self, numbers: int) -> int:
-        """Return the least number alone, where that is all that matters."""
+        """Keep the least number only, if larger ones make no difference."""
         plan = self.plan
         return numbers & -numbers if not plan.counts or plan.free or not plan.low else numbers
 
     def _with(self, sizes: dict[int, int], claims: Claims, skip: int | None) -> dict[int, int]:
-        """Return demands met -> numbers of members, with one more name either given in one of the ways of `claims` or
-        left out. Leaving it out meets the demands `skip` (None: it cannot be left out)."""
+        """Return sets of met constraints -> numbers of members, with one more name either given in one of the ways of
+        `claims` or absent. Its absence meets the constraints `skip` (None: it is required)."""
         charge(_OF_NAME + len(sizes) * (1 + len(claims)))
         found: dict[int, int] = {}
         for met, numbers in sizes.items():
@@ -308,8 +305,8 @@ class Ends:
         return found if len(found) <= _FEW else self._best(found)
 
     def _best(self, sizes: dict[int, int]) -> dict[int, int]:
-        """Drop the entries that meet no more demands than others do, with no better numbers. Raises `GrammarLimit`
-        where too many are left."""
+        """Drop dominated entries, which meet a subset of another entry's constraints with no better numbers. Raises
+        `GrammarLimit` if too many are left."""
         look()
         if len(sizes) > 2 * _MOST:
             raise GrammarLimit("what some property must be can be met in too many ways to be followed")

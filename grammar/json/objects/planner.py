@@ -1,4 +1,4 @@
-"""From a conjunction of facts about objects to a plan: which names there are, of which kinds, and with what values."""
+"""Plan objects from conjunctions of facts: their names, the kinds of free names, and the terms of their values."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from sluicegate.grammar.schema.strings import Strings, StringSet
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
 
 _APART = 2
-"""Kinds of free names up to which each is read on its own."""
+"""Kinds of free names up to which each has a lexeme of its own."""
 _PATTERNS = 40
 _CLASSES = 2**6
 _CLAIMING = 3
-"""Objects within objects whose demands are counted while asking whether there is a value at all."""
+"""Depth of nested objects whose existential constraints are tracked while deciding whether a value exists."""
 _DEMANDS = 64
-"""Demands on one object; where there are more, checks stand in for all."""
+"""Maximum existential constraints tracked for one object; with more, checks of the whole object replace all."""
 _CLAIMED = 500
-"""Ways to meet demands that are asked for in one schema; for what is beyond, a check stands in."""
+"""Maximum ways to meet constraints that are computed for one schema; beyond, checks replace them."""
 
 _Classes = list[tuple[StringSet, tuple[str | StringSet, ...]]]
-"""Sets of names, each with the patterns and the sets of `every` that its names match."""
+"""Classes of names, each with the patterns and the sets of `every` that its names match."""
 
 
 class _Kind(NamedTuple):
-    """Free names with values of their own."""
+    """A kind of free names: names whose values satisfy the same terms."""
 
     terms: Conjunction
     names: Strings
@@ -46,14 +46,14 @@ class _Kind(NamedTuple):
 
 
 class ObjectPlanner:
-    """One per compiled grammar, beside the plans that ask it."""
+    """Plans the objects of one compiled grammar. Mutable."""
 
     def __init__(self, plans: PlanSource) -> None:
         self.plans = plans
         self._claiming = self._claimed = 0
 
     def plan(self, spec: Object) -> ObjectPlan | None:
-        """Return the plan of the objects that satisfy `spec`, or None where there are none."""
+        """Return the plan of the objects that satisfy `spec`; None if there are none."""
         if spec.contradicts():
             return None
         try:
@@ -65,8 +65,8 @@ class ObjectPlanner:
         return self.plan(replace(spec, existentials=some, checks=checks))
 
     def exists(self, spec: Object) -> bool | None:
-        """Return whether some object satisfies `spec`, without making a plan. None where its required properties do not
-        decide that."""
+        """Return whether some object satisfies `spec`, without making a plan. None if its required properties do not
+        decide it."""
         if spec.contradicts():
             return False
         if spec.existentials or spec.low > len(spec.required):
@@ -74,8 +74,8 @@ class ObjectPlanner:
         return self._given(spec, spec.required, _patterns(spec)) is not None
 
     def _counted(self, spec: Object) -> ObjectPlan | None:
-        """Make the plan with all demands counted, or return None where no object satisfies `spec`. Raises `TooMany`
-        where its demands cannot be counted."""
+        """Make the plan with all existential constraints tracked; None if no object satisfies `spec`. Raises `TooMany`
+        if they cannot be tracked."""
         if len(spec.existentials) > _DEMANDS:
             raise TooMany(spec.existentials)
         listed, unordered = _listed(spec)
@@ -140,8 +140,8 @@ class ObjectPlanner:
     # --- names that are listed ---
 
     def _given(self, spec: Object, listed: tuple[str, ...], patterns: tuple[str, ...]) -> dict[str, Conjunction] | None:
-        """Return those of `listed` that can have a value, in order, with what it satisfies. None: a required one cannot
-        have one."""
+        """Return the terms of the value of each of `listed` that can have one, in order. None: a required name cannot
+        have a value."""
         plans, required = self.plans, frozenset(spec.required)
         matchers = {text: plans.semantics.pattern(text, "/patternProperties") for text in patterns}
         found: dict[str, Conjunction] = {}
@@ -161,7 +161,7 @@ class ObjectPlanner:
     def _free(
         self, spec: Object, patterns: tuple[str, ...], refused: frozenset[str]
     ) -> tuple[list[_Kind], dict[str, Conjunction]]:
-        """Return the kinds of free names, and the names out of sets of few words, which are as good as listed."""
+        """Return the kinds of free names, and the names of finite sets, which are treated as listed."""
         plans = self.plans
         kinds: list[_Kind] = []
         few: dict[str, Conjunction] = {}
@@ -183,8 +183,8 @@ class ObjectPlanner:
     def _classes(
         self, spec: Object, patterns: tuple[str, ...], refused: frozenset[str]
     ) -> list[tuple[StringSet, Conjunction]]:
-        """Divide the names that are not listed by the patterns they match. The class of a `refused` one does not
-        matter."""
+        """Divide the names that are not listed into classes by the patterns that they match. The class of a `refused`
+        name does not matter."""
         classes: _Classes = [(spec.names, ())]
         for text in patterns:
             match: StringSet = (Strings(dfa=self.plans.semantics.pattern(text, "/patternProperties")),)
@@ -200,7 +200,7 @@ class ObjectPlanner:
             language = strings.beyond(given, refused)
             inside = given if given in every else None
             if strings.is_empty(language) or (language == strings.EVERY and inside is None):
-                continue  # no free name is told from another by it
+                continue  # it does not distinguish free names
             classes = _split(classes, language, inside)
             if len(classes) > _CLASSES and spec.existentials:
                 raise TooMany(spec.existentials)
@@ -210,11 +210,11 @@ class ObjectPlanner:
                 )
         return [(language, member_terms(spec, None, matched)) for language, matched in classes]
 
-    # --- demands ---
+    # --- existential constraints ---
 
     def _claims(self, spec: Object, terms: Conjunction, named: Callable[[StringSet], bool]) -> Claims:
-        """Return the claims of a property on the demands of `spec`. Raises `TooMany` also where that leads too deep
-        into claims of other objects."""
+        """Return the ways in which a property can meet the existential constraints of `spec`. Raises `TooMany` also if
+        that nests too deeply in other objects' constraints."""
         if not spec.existentials:
             return ()
         if self._claiming >= _CLAIMING or self._claimed >= _CLAIMED:
@@ -232,7 +232,7 @@ class ObjectPlanner:
         return self.plans.satisfiable(terms)
 
     def _never(self, terms: Conjunction) -> bool:
-        """Return whether surely no value satisfies `terms`, as far as a glance tells."""
+        """Return whether `terms` have an empty value set. False means unknown."""
         try:
             return is_empty(self.plans.value_set(terms))
         except InvalidGrammar:
@@ -240,8 +240,8 @@ class ObjectPlanner:
 
 
 def _lexemes(kinds: list[Strings], demanded: bool) -> tuple[tuple[tuple[int, ...], Lexeme], ...]:
-    """Return lexemes for names of `kinds`: one for all where there are several, or one for each if some are `demanded`
-    or counted."""
+    """Return the lexemes of names of `kinds`: one for all if there are several, but one for each if there are
+    existential constraints (`demanded`) or length bounds."""
     counted = any(part.low or part.high is not None for part in kinds)
     if len(kinds) > _APART and not demanded and not counted:
         together = joint_lexeme(tuple([part.automaton() for part in kinds]))
@@ -255,8 +255,8 @@ def _patterns(spec: Object) -> tuple[str, ...]:
 
 
 def _listed(spec: Object) -> tuple[tuple[str, ...], bool]:
-    """Return the names that a schema lists one by one, and whether no one list holds them all, so that their order is
-    not the author's."""
+    """Return the names that a schema lists, and whether they come from several lists, so that no order is the
+    author's."""
     named = {name: None for part in spec.parts for name, _ in part.named}
     demanded = names_of(spec.existentials)
     listed = tuple(dict.fromkeys([*named, *spec.required, *demanded]))
@@ -265,7 +265,8 @@ def _listed(spec: Object) -> tuple[tuple[str, ...], bool]:
 
 
 def _split(classes: _Classes, language: StringSet, text: str | StringSet | None) -> _Classes:
-    """Cut each class in two: what is in `language`, and what is not. The former is noted to match `text`, if given."""
+    """Split each class by whether names are in `language`; those that are get `text`, if given, added to what they
+    match."""
     other = strings.complement(language)
     inside = () if text is None else (text,)
     cuts = [

@@ -1,4 +1,4 @@
-"""How far an open object has come: which names may come next, and whether it may end."""
+"""Track the members of an open object: which names may come next, and whether it may end."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ After = tuple[int, int, int]
 
 
 class ObjectProgress(Container):
-    """`at`: next listed name in order, or a bit set of those given (any order); `count`: members so far, 0 where nobody
-    asks; `met`: bit set of the demands met so far; `used`: free names that came, once one of them begins no longer one;
-    `kinds`: lexemes of the free names that are left, each with the plan's kinds of names by its outcomes."""
+    """An open object's progress.
+
+    `at`: index of the next listed name (in order), or bit set of those given (any order). `count`: members so far, 0 if
+    the plan does not count them. `met`: bit set of the existential constraints met so far. `used`: free names given so
+    far, kept once one of them cannot grow into a longer name. `kinds`: lexemes of the free names left, each with the
+    plan's kinds of names by outcome.
+    """
 
     __slots__ = ("_offered", "at", "count", "kinds", "met", "used")
     plan: ObjectPlan
@@ -111,11 +115,11 @@ class ObjectProgress(Container):
             return False
         return plan.any_order or not missing
 
-    # --- where a name leads ---
+    # --- progress after a name ---
 
     def ways(self, index: int) -> list[tuple[After, Conjunction]]:
-        """Return where name `index` (-1 - k: a free name of kind k) leads, and with what value; only what can be
-        completed."""
+        """Return (progress, terms of the value) for each way to give name `index` (-1 - k: a free name of kind k) after
+        which the object can be completed."""
         plan = self.plan
         claims = plan.claims[index] if index >= 0 else plan.free_claims[-1 - index]
         found = []
@@ -126,7 +130,7 @@ class ObjectProgress(Container):
         return found
 
     def after(self, index: int, hits: int = 0) -> After:
-        """Return how far the object is after name `index`, which meets the demands `hits`."""
+        """Return the progress after name `index`, which meets the existential constraints `hits`."""
         plan, at = self.plan, self.at
         if plan.any_order:
             at |= (1 << index) if index >= 0 else 0

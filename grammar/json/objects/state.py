@@ -1,4 +1,4 @@
-"""Open objects between members: the readings of names and of what follows them."""
+"""States of open objects between members: the readings of names and values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COLON = 0x3A
 
 
 class ObjectSource(LayoutSource, Protocol):
-    """What objects ask of the values of a grammar."""
+    """The part of `Values` that objects use."""
 
     def object_state(
         self,
@@ -101,7 +101,7 @@ class ObjectState(ObjectLookahead):
         return self.values.object_state(self.plan, self.at, self.count, self.follow, self.met, names)
 
     def entries_of(self, index: int) -> list[MemberStart]:
-        """Return the member starts after name `index` (-1 - k: a free name of kind k), given from here."""
+        """Return the member starts after name `index` (-1 - k: a free name of kind k), given in this state."""
         plan = self.plan
         if plan.some:
             ways = self.ways(index)
@@ -110,10 +110,8 @@ class ObjectState(ObjectLookahead):
         return [self.moved(self.after(index)).entry(index, terms)]
 
     def entry(self, index: int, terms: Conjunction, way: int = 0) -> MemberStart:
-        """Return the member start after the name that led to this state: `index` of a listed one, -1 - k for the k-th
-        kind of free ones.
-
-        The same object from wherever the name was offered.
+        """Return the member start after the name that led to this state: `index` of a listed name, -1 - k for the k-th
+        kind of free names. It is one object for all states that offered the name.
         """
         found = self.entries.get((index, way))
         if found is None or found.terms != terms:
@@ -127,7 +125,7 @@ class ObjectState(ObjectLookahead):
 
 
 class NameStart(Then):
-    """Before the first byte of a name, behind its opening quote."""
+    """The continuation after the opening quote of a name."""
 
     __slots__ = ("state",)
 
@@ -140,7 +138,7 @@ class NameStart(Then):
 
 
 class MemberStart(Continuation):
-    """After a name: `:`, perhaps blanks, the value, and on with `state`."""
+    """The continuation after a name: `:`, optional blanks, the value, then `state`."""
 
     __slots__ = ("_known", "state", "terms")
 
@@ -161,7 +159,7 @@ class MemberStart(Continuation):
 
 
 class ListedName(Continuation):
-    """After a listed name; the outcome is its index."""
+    """The continuation after a listed name; the outcome is its index."""
 
     __slots__ = ("state",)
 
@@ -180,7 +178,7 @@ class ListedName(Continuation):
 
 
 class FreeName(Continuation):
-    """After a name that is not listed, of the plan's kind `kinds[outcome]`."""
+    """The continuation after a name that is not listed, of the plan's kind `kinds[outcome]`."""
 
     __slots__ = ("kinds", "state")
 
@@ -224,7 +222,7 @@ class FreeName(Continuation):
 
 
 class MemberDone(PartDone):
-    """After a member of an object."""
+    """The continuation after a member of an object."""
 
     __slots__ = ()
     outward = True
