@@ -1,4 +1,4 @@
-"""Finite automata over characters and over bytes: patterns, formats, number ranges, and what JSON makes of them."""
+"""Finite automata over characters and bytes: patterns, formats, number ranges, and their spellings in JSON."""
 
 from sluicegate.grammar.automata.byte_level.bytedfa import (
     ByteDfa,

@@ -94,7 +94,7 @@ class CharDfa:
 
     @property
     def digest(self) -> bytes:
-        """Return 16 bytes that name the language."""
+        """Return a digest of the language, 16 bytes."""
         if self._digest is None:
             self._digest = self.table.digest()
         return self._digest

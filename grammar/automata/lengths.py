@@ -18,7 +18,7 @@ _EDGES_A_CHARGE = 100
 
 
 class LengthSets:
-    """Sets of states are integers: bit q for state q."""
+    """The sets of states by length, as bit sets: bit q for state q. Mutable: extended on demand."""
 
     def __init__(self, dfa: CharDfa) -> None:
         rows = dfa.table.rows
@@ -29,7 +29,7 @@ class LengthSets:
         self._exact = [first]
         self._seen = {first: 0}
         self._turn: int | None = None
-        """Index at which the sequence goes on after its last set."""
+        """Index at which the period begins; None if it is not found yet."""
         self._within: dict[tuple[int, int | None], int] = {}
         self.every = (1 << len(rows)) - 1
 
@@ -48,8 +48,8 @@ class LengthSets:
         return self._exact[self._place(size)]
 
     def settled(self) -> int | None:
-        """Return the number of characters from which on the states that accept exactly so many are always the same;
-        None where they take turns, or where nobody has asked that far."""
+        """Return the length from which on the set is constant; None if the period is longer than one, or not reached
+        yet."""
         last = len(self._exact) - 1
         return last if self._turn == last else None
 

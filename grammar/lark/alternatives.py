@@ -1,9 +1,9 @@
-"""Count the alternatives that Lark makes of a rule: it writes out optional parts, so they double with every one.
+"""Count the alternatives into which Lark expands a rule: every optional part doubles them.
 
     start: a? b? c?     ->  8 alternatives
     start: (a | b)~3    ->  8 alternatives
 
-Done before Lark reads the grammar: its loader would take hours, and all memory, for a line of thirty such parts.
+Checked before Lark reads the grammar: its loader would take hours, and all memory, for a line of thirty such parts.
 """
 
 from __future__ import annotations

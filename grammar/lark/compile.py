@@ -1,9 +1,9 @@
 """Compile a Lark or a GBNF grammar to masks.
 
-The texts of a Lark grammar are those that Lark's `earley` parser reads with its lexer `dynamic_complete`: a terminal
-may end wherever it matches, and all terminals that may begin are followed, so a keyword is not reserved against a name.
-`%ignore`, templates, `%import common.*`, flags and what llguidance adds to Lark are read. Priorities choose between
-derivations of one text, as with Lark, and never change which texts there are. `%json {...}` stands for a JSON value.
+The language of a Lark grammar is that of Lark's `earley` parser with its lexer `dynamic_complete`: a terminal may end
+wherever it matches, and all terminals that may begin are followed, so a keyword is not reserved against a name.
+`%ignore`, templates, `%import common.*`, flags and llguidance's additions are supported. Priorities choose between
+derivations of one text, as with Lark, and never change the language. `%json {...}` stands for a JSON value.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MOST_CHARACTERS = 200_000
 
 
 class Grammar(NamedTuple):
-    """Rules over lexemes, read from either notation; `regions`: JSON values by the name of their terminal."""
+    """Rules over lexemes, from either notation; `regions`: JSON values by the name of their terminal."""
 
     rules: list[Production]
     lexemes: dict[str, DfaLexeme]
@@ -141,13 +141,13 @@ def _plain(source: Source) -> LoadedGrammar:
 
 
 def by_lark(source: Source) -> LoadedGrammar:
-    """Have Lark read the grammar. Its parser is not made: it would refuse terminals that may be empty."""
+    """Read the grammar with Lark's loader. Lark's parser is not built: it would refuse terminals that may be empty."""
     try:
         grammar, _ = load_grammar(source.text, "<string>", [], False)
         terminals, rules, ignored = grammar.compile(["start"], set())
     except RecursionError as error:
         raise GrammarLimit("the grammar nests too deeply; give inner groups rules of their own") from error
-    except Exception as error:  # Lark's own errors, those of `re` or `regex`, and what slips out of it (KeyError)
+    except Exception as error:  # Lark's own errors, those of `re` or `regex`, and a KeyError that Lark lets pass
         raise InvalidGrammar(source.of_lark(error)) from error
     written = [
         Production(rule.origin.name, tuple((symbol.is_term, symbol.name) for symbol in rule.expansion))

@@ -29,7 +29,7 @@ _DEEPEST = 100
 
 
 def is_gbnf(text: str) -> bool:
-    """Return whether some line begins like a rule of GBNF, as no line of a Lark grammar does."""
+    """Return whether some line begins like a rule of GBNF, which no line of a Lark grammar does."""
     return _RULE.search(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""Patterns of terminals as Lark makes them: of literals, ranges, and terminals put together from others."""
+"""Build patterns of terminals as Lark does: of literals, ranges, and terminals composed of others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MARKS = {(0, 1): "?", (0, None): "*", (1, None): "+"}
 
 
 class Unread(Exception):
-    """Something that Lark's own loader reads, or refuses with words of its own."""
+    """Raised for input that is left to Lark's own loader, which reads or refuses it."""
 
 
 class GrammarPart(NamedTuple):

@@ -1,7 +1,8 @@
-"""Read what most grammars are written in, without Lark's own loader, which takes a tenth of a second for a large one.
+"""Read the usual subset of Lark's notation without Lark's own loader, which takes a tenth of a second for a large
+grammar.
 
-The result is what that loader gives: alternatives written out, a rule of its own for what is repeated, terminals by
-the same names. Raises `Unread` for all else, mistakes among it, so that the loader reads or refuses it.
+The result is that of the loader: expanded alternatives, a rule for each repetition, terminals with the same names.
+Raises `Unread` for everything else, including mistakes, which the loader then reads or refuses.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def read_plain(text: str, too_long: Callable[[str, str], NoReturn]) -> LoadedGra
 
 
 class _SourceTokens:
-    """The tokens of a grammar. A line that ends in front of `|` does not end."""
+    """The tokens of a grammar. A line break before `|` is skipped."""
 
     def __init__(self, text: str) -> None:
         self._tokens: list[tuple[str, str]] = [("line", "\n")]

@@ -1,4 +1,4 @@
-"""JSON values inside a grammar of other text, and the one tape that follows them."""
+"""Compile JSON values inside a grammar of other text, and track the one that is open on a tape."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sluicegate.plugins.errors import GrammarError, GrammarLimit
 
 
 class JsonRegion:
-    """A value of one embedded schema."""
+    """The compiled values of one embedded schema."""
 
     def __init__(self, schema: Any, options: GrammarOptions) -> None:
         self._values, self._root, self.notes = satisfiable_values(schema, options)
@@ -41,7 +41,7 @@ def regions_of(source: Source, options: GrammarOptions) -> dict[str, JsonRegion]
 
 
 class OneRegionTape(RegionTape):
-    """Guards look at the tape, so only one reading of the text may be inside JSON at a time."""
+    """A tape for at most one JSON value at a time: guards read the tape, so only one reading may be inside JSON."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Turn rules over characters into rules over lexemes: what refers to no recursive rule becomes one automaton."""
+"""Turn rules over characters into rules over lexemes: a part that refers to no recursive rule becomes one automaton."""
 
 from __future__ import annotations
 

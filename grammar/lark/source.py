@@ -1,4 +1,4 @@
-"""A grammar as written in Lark's notation or llguidance's, rewritten into what Lark reads; places in it, and errors."""
+"""Rewrite a grammar in Lark's or llguidance's notation into one that Lark reads, and map its errors back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST_TIMES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """A terminal that Lark does not read: the pieces of its body, and how it ends. `at`: its place."""
+    """A terminal that Lark cannot read: the pieces of its body, and how it ends. `at`: its offset."""
 
     body: list[GrammarPiece]
     at: int
@@ -147,7 +147,7 @@ class Source:
         return odd
 
     def _own(self, each: Definition) -> str:
-        """Compile terminal `each` by our own code; return the placeholder body for Lark."""
+        """Compile terminal `each` ourselves; return the placeholder body for Lark."""
         name = self._names.get(each.name, each.name)
         self.composed[name] = Composed(solid(self.pieces[each.body : each.last]), self.pieces[each.first].at)
         return f'"{marker(name)}"'
@@ -305,7 +305,7 @@ class Source:
 
 
 def marker(name: str) -> str:
-    """Return the text that stands for a terminal of ours in what Lark reads; nobody types it."""
+    """Return the placeholder text of a terminal that is compiled here; no user types it."""
     return f"{MARK}{name}{MARK}"
 
 

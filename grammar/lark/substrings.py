@@ -1,4 +1,4 @@
-"""The runs of neighbours in a list of texts, joined: what `%regex {"substring_chunks": ...}` matches."""
+"""Compile `%regex {"substring_chunks": ...}`, which matches any run of neighbours in a list of texts, joined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Terminals as sets of texts, for what Lark's own terminals cannot say: `&`, `~`, `%regex`, and lazy or ended ones.
+"""Compile terminals that Lark does not have: `&`, `~`, `%regex`, and terminals with `lazy`, `suffix` or `stop`.
 
 `&` binds tighter than `|`, and `~` in front of an item tighter than a repetition behind it, as in llguidance.
 """
@@ -28,7 +28,7 @@ _BUDGET = Budget(max_states=20_000, max_seconds=2.0)
 
 
 class TerminalSets:
-    """The texts of the terminals of one grammar. Remembers them."""
+    """Compiles the terminals of one grammar, and caches them."""
 
     def __init__(self, source: Source) -> None:
         self.source = source

@@ -1,9 +1,8 @@
-"""The texts of one regular expression or literal of a terminal, which must not look at what stands around it.
+"""Compile one regular expression or literal of a terminal, which must not depend on the text around it.
 
-Lark's parsers ask a backtracking matcher where a terminal ends. Greedy repetitions let it end wherever it matches; lazy
-ones, as in `common.ESCAPED_STRING`, only where it matches first. The order of alternatives in a regular expression does
-not matter.
-"""
+In Lark a backtracking matcher decides where a terminal ends. With greedy repetitions it may end wherever it matches;
+with lazy ones, as in `common.ESCAPED_STRING`, only at its first match. The order of alternatives in a regular
+expression does not matter."""
 
 from __future__ import annotations
 
@@ -74,7 +73,7 @@ def ended_at_once(texts: CharDfa) -> CharDfa:
 
 
 def refuse_context(tree: Node) -> None:
-    """Raise `UnsupportedGrammar` where an anchor or a look could see past the ends of a match of `tree`."""
+    """Raise `UnsupportedGrammar` if an anchor or lookaround of `tree` could depend on text outside a match."""
     if has_anchor(tree):
         _check(tree, 0, 0)
 

@@ -72,7 +72,7 @@ class ByteDfa:
 
     @cached_property
     def digest(self) -> bytes:
-        """Return 16 bytes that name the language."""
+        """Return a digest of the language, 16 bytes."""
         flat = [self.state_count, *self._accepts, *map(len, self.segments)]
         flat.extend(chain.from_iterable(chain.from_iterable(self.segments)))
         return blake2b(np.array(flat, dtype="<i4").tobytes(), digest_size=16).digest()

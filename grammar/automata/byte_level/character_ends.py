@@ -1,4 +1,4 @@
-"""Where the characters lead that are begun in a table of string bodies."""
+"""Find the states that unfinished characters in a table of string bodies may lead to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the states of an automaton over bytes are from acceptance."""
+"""Compute the distances of an automaton's states from acceptance, in bytes."""
 
 from __future__ import annotations
 

@@ -28,11 +28,11 @@ STRING_BUDGET = Budget(max_states=60_000, max_seconds=2.0)  # a character in eve
 
 
 Way = Literal["raw", "every", "one"]
-"""How characters are spelled: raw UTF-8; in a JSON string in every way (raw, short escapes, `\\uXXXX` in any case,
-surrogate pairs); or as `json.dumps(..., ensure_ascii=False)` does, which takes about a tenth of the states."""
+"""Spellings of characters: `raw` UTF-8; `every` spelling in a JSON string (raw, short escapes, `\\uXXXX` in any case,
+surrogate pairs); or the `one` of `json.dumps(..., ensure_ascii=False)`, which takes about a tenth of the states."""
 _Fragment = tuple[Segments, ...]
 Spelling = Callable[[CharDfa], ByteDfa]
-"""What makes bytes of characters: `utf8`, or `string_body`."""
+"""`utf8` or `string_body`."""
 
 
 def utf8(dfa: CharDfa, *, budget: Budget = STRING_BUDGET) -> ByteDfa:
@@ -41,8 +41,8 @@ def utf8(dfa: CharDfa, *, budget: Budget = STRING_BUDGET) -> ByteDfa:
 
 
 def string_body(dfa: CharDfa, *, budget: Budget = STRING_BUDGET) -> ByteDfa:
-    """Accept the texts of `dfa` as they stand inside a JSON string, without needless escapes, so that the body of two
-    texts in a row is their bodies in a row. Raises `GrammarLimit`."""
+    """Accept the texts of `dfa` as bodies of JSON strings without needless escapes, so that the body of a concatenation
+    is the concatenation of the bodies. Raises `GrammarLimit`."""
     return spelled(dfa, "one", WorkMeter(budget, "automaton of JSON strings"))
 
 

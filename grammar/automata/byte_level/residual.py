@@ -1,4 +1,4 @@
-"""Name what each state still accepts, so that work done for a state is shared by all automata that have it.
+"""Compute digests of the states' residual languages, so that work done for a state is shared by all automata.
 
 Two states, of the same or of different automata, have equal digests exactly when they accept the same continuations (up
 to collisions of 128-bit hashes). Digests are made bottom up over strongly connected components (Tarjan, 1972). Inside a

@@ -1,9 +1,9 @@
-"""The body of a JSON string as one dense table, made by compiled loops.
+"""Build the dense table of JSON string bodies by compiled loops.
 
-How bytes spell the characters of an alphabet does not depend on the automaton. It is worked out once for each alphabet
-(a *decoder*: rows over bytes that lead to further rows, and in the end to a class of characters). For each state of the
-automaton the decoder's rows are filled in from the last to the first, with the targets of that state for classes;
-equal rows are one state of the result.
+How bytes spell the characters of an alphabet does not depend on the automaton, so it is computed once per alphabet: a
+*decoder*, whose rows over bytes lead to further rows and finally to a class of characters. For each state of the
+automaton the decoder's rows are filled in from the last to the first, with that state's targets for the classes; equal
+rows become one state of the result.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""From the syntax tree of a pattern to a deterministic table."""
+"""Compile the syntax tree of a pattern to a deterministic table."""

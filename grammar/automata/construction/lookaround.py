@@ -1,11 +1,11 @@
 """Compile lookahead, lookbehind, and anchors anywhere: an alternating automaton made deterministic.
 
-A thread is a state of the pattern plus obligations that the rest of the text must meet. A lookahead adds an obligation:
-the threads of its own pattern, run beside the main one (Chandra, Kozen and Stockmeyer, "Alternation", 1981). The
-pattern of a lookbehind runs from the first character on, so it is known at any place whether a match ends there. `^` is
+A thread is a state of the pattern plus obligations on the rest of the text. A lookahead adds an obligation: the threads
+of its own pattern, run in parallel (Chandra, Kozen and Stockmeyer, "Alternation", 1981). The pattern of a lookbehind
+runs from the first character on, so it is known at every position whether a match ends there. `^` is
 "nothing behind", `$` is "nothing ahead", `\\b` is one lookbehind and one lookahead.
 
-Not covered: a lookahead, `$` or `\\b` inside a lookbehind, which would have to know the future.
+Not covered: a lookahead, `$` or `\\b` inside a lookbehind, which depends on later text.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Glushkov's position automaton ("The abstract theory of automata", 1961), with `^`, `$`, `\\b` and `\\B` anywhere.
 
-An anchor looks at two neighbours: what stands before a place (the text's beginning, a word character, another one) and
-what stands after it (the end, a word character, another one). So a condition is a subset of nine pairs, a bit mask.
-First and last positions carry such masks; two positions are linked if the mask between them allows their kinds. To have
-a kind, every position is split into its word characters and its others.
+An anchor depends on two neighbours: the one before (the text's beginning, a word character, another character) and the
+one after (the end, a word character, another character). So a condition is a bit mask over nine pairs. First and last
+positions carry such masks; two positions are linked if the mask between them allows their kinds. Every position is
+split into its word characters and its other ones, so that it has one kind.
 
 Sets of positions are integers used as bit sets: the union of a thousand positions is one machine loop.
 """

@@ -43,8 +43,8 @@ def _compile(tree: Node, anchored: bool, meter: WorkMeter) -> Table:
 
 
 def _leading_conditions(tree: Node) -> tuple[list[Lookaround], Node] | None:
-    """Split `^(?=a)(?!b)rest`, the usual shape of password rules, into its lookaheads and `^rest`; None: another
-    shape."""
+    """Split `^(?=a)(?!b)rest`, the usual form of password rules, into its lookaheads and `^rest`; None if it has
+    another form."""
     if not (isinstance(tree, Seq) and tree.items and isinstance(tree.items[0], StartAnchor)):
         return None
     looks = []
@@ -56,7 +56,7 @@ def _leading_conditions(tree: Node) -> tuple[list[Lookaround], Node] | None:
 
 
 def _intersect_conditions(looks: list[Lookaround], rest: Node, meter: WorkMeter) -> Table:
-    """Intersect. A lookahead at the beginning of the text is a language that the whole text must be in."""
+    """Intersect the languages of the lookaheads: at the beginning of a text, each applies to the whole text."""
     whole = _compile(rest, False, meter)
     for look in looks:
         condition = _compile(Seq([StartAnchor(), look.item]), False, meter)

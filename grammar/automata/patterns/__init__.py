@@ -1,1 +1,1 @@
-"""From the text of a regular expression to its syntax tree."""
+"""Parse the text of a regular expression to its syntax tree."""

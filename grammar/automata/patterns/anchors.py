@@ -1,6 +1,6 @@
-"""Resolve anchors at the edges of a pattern on its tree, so that no automaton has to know about them.
+"""Resolve anchors at the edges of a pattern in its syntax tree, so that no automaton has to handle them.
 
-An unanchored search for `r` is the language of `.* r .*`; a `^` that can only stand first empties the left `.*`, a `$`
+An unanchored search for `r` is the language of `.* r .*`; a `^` that can only come first removes the left `.*`, a `$`
 the right one. Anchors anywhere else are left to the slower constructions.
 """
 
@@ -49,7 +49,7 @@ def _open_right(node: Node) -> Node | None:
     if isinstance(node, EndAnchor):
         return EMPTY
     if isinstance(node, Lookaround) and node.ahead and not node.negative:
-        return _open_right(node.item)  # nothing follows that would have to agree with it
+        return _open_right(node.item)  # nothing after it has to match as well
     if not has_anchor(node, (EndAnchor, Lookaround)):
         return Seq([node, ANYTHING])
     if isinstance(node, Alt):

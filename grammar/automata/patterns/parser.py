@@ -1,7 +1,7 @@
 """Parse a pattern to its `syntax` tree, in ECMA-262 (as with the `u` flag) or Python `re` notation.
 
 Leniencies of ECMA-262 Annex B that real schemas rely on are kept: escaped punctuation, a literal `{`, `}` or `]`, `-`
-beside a class escape. What is refused is said in `docs/decisions/0003-own-pattern-parser.md`.
+beside a class escape. `docs/decisions/0003-own-pattern-parser.md` lists what is refused.
 """
 
 from __future__ import annotations

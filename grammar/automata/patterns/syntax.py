@@ -1,4 +1,4 @@
-"""The tree of a parsed pattern. Nodes are never changed after the parser made them."""
+"""The syntax tree of a parsed pattern. Nodes are immutable once parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Combine canonical tables: union, intersection, difference, concatenation. Only pairs that can be reached are made."""
+"""Combine canonical tables: union, intersection, difference, concatenation. Only reachable pairs are built."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def ranges_of(table: Table, state: int, limit: int) -> Iterator[tuple[int, int, 
 
 
 def joint_alphabet(left: Table, right: Table) -> tuple[list[int], list[int], list[tuple[int, int]]]:
-    """Return the intervals that neither side splits; each class is a pair of classes, one of either side (-1: dead
+    """Return the common refinement of both alphabets; each class is a pair of classes, one of either side (-1: dead
     there)."""
     starts = sorted({*left.starts, *right.starts})
     pairs: dict[tuple[int, int], int] = {}
@@ -73,8 +73,7 @@ def _product(
     need_left: bool,
     need_right: bool,
 ) -> Table:
-    """Build the table of pairs of states. A side that has died is -1, and a pair goes on only while every needed side
-    lives."""
+    """Build the table of pairs of states. A dead side is -1; a pair is dead once a needed side is."""
     starts, classes, symbols = joint_alphabet(left, right)
     lefts, rights = left.moves(), right.moves()
     most, room = meter.left + 1, _ROOM + 2 * max(len(left.rows), len(right.rows))
@@ -99,7 +98,7 @@ def _with_dead(table: Table) -> _Flags:
 
 
 def concat(left: Table, right: Table, meter: WorkMeter) -> Table:
-    """Build the table of pairs: a state of `left` (-1 once it died) and the set of states of `right` begun so far."""
+    """Build the table of pairs: a state of `left` (-1 = dead) and the set of active states of `right`."""
     starts, classes, pairs = joint_alphabet(left, right)
     queue = [_begun(left, right, left.start, frozenset())]
     number = {queue[0]: 0}

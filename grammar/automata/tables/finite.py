@@ -1,4 +1,4 @@
-"""Finite sets of texts: a trie, made minimal by one bottom-up pass."""
+"""Compile finite sets of texts: a trie, minimised by one bottom-up pass."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def literal_table(texts: Iterable[str], budget: Budget = _LIMIT) -> Table:
 
 
 def _shared(trie: Table) -> Table:
-    """Join equal subtrees, in one pass from the end: a child has a higher number than its parent."""
+    """Merge equal subtrees in one pass from the last node: a child has a higher number than its parent."""
     block = [0] * len(trie.rows)
     known: dict[tuple[object, ...], int] = {}
     rows: list[Row] = []

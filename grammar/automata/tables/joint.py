@@ -1,4 +1,4 @@
-"""Several languages in one automaton that tells which of them a text is in."""
+"""Build one automaton of several languages that tells which of them contains a text."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from sluicegate.grammar.automata.tables.table import Row, Table
 from sluicegate.grammar.budget.meter import WorkMeter
 
 _Places = tuple[tuple[int, int], ...]
-"""Those of the tables that are alive, each with its state."""
+"""(table, state) of each table that is not dead."""
 
 
 def joint(tables: Sequence[Table], meter: WorkMeter) -> tuple[Table, list[int]]:
-    """Return the table of the union of `tables`, which have no text in common, and for each of its states the number of
-    the table whose texts end there, -1 where none do.
+    """Return the table of the union of `tables`, which are disjoint, and for each of its states the number of the table
+    whose texts end there, -1 if none do.
 
-    The tables are trimmed, so the result is. It is not minimal: states of one rest of a text may differ in what they
-    tell. Raises `GrammarLimit`.
+    The tables are trimmed, and so is the result. It is not minimal: states with the same continuations may differ in
+    their number. Raises `GrammarLimit`.
     """
     starts, classes, symbols = _alphabet(tables)
     first: _Places = tuple((k, table.start) for k, table in enumerate(tables))
@@ -40,7 +40,8 @@ def joint(tables: Sequence[Table], meter: WorkMeter) -> tuple[Table, list[int]]:
 
 
 def _alphabet(tables: Sequence[Table]) -> tuple[list[int], list[int], list[tuple[int, ...]]]:
-    """Return intervals that no table splits, their classes, and for each class the classes of all tables."""
+    """Return the common refinement of the alphabets: interval starts, their classes, and for each class the classes of
+    all tables."""
     starts = sorted({start for table in tables for start in table.starts})
     numbers: dict[tuple[int, ...], int] = {}
     classes = [numbers.setdefault(tuple([table.class_of(s) for table in tables]), len(numbers)) for s in starts]

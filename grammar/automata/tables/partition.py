@@ -1,7 +1,7 @@
-"""Compiled loops that split the states of an automaton until those of a block accept the same words.
+"""Compiled loops that refine a partition of an automaton's states until the states of a block accept the same words.
 
-Transitions are split beside the states (Valmari and Lehtinen, "Efficient minimization of DFAs with partial transition
-functions", 2008), which takes O(m log n) for m transitions and does not look at those that are missing.
+Transitions are partitioned together with the states (Valmari and Lehtinen, "Efficient minimization of DFAs with partial
+transition functions", 2008), which takes O(m log n) for m transitions and ignores missing ones.
 """
 
 from __future__ import annotations

@@ -24,15 +24,15 @@ from sluicegate.grammar.token_ids import I32
 
 Row = dict[int, int]
 _FEW_CELLS, MOST_CELLS = 64, 1 << 22
-"""Places of states and classes from which on compiled loops are worth their arguments, and up to which they are used:
-they look at each."""
+"""Cells (states times classes) from which compiled loops are worth a call, and up to which they are used, since they
+read every cell."""
 _EDGES = 8
-"""Transitions that the compiled loop takes in the time of one that is looked at in Python."""
+"""Transitions that the compiled loop processes in the time of one in Python."""
 
 
 @dataclass(slots=True, eq=False)
 class Table:
-    """`rows[state][class] -> state`. Shared freely once built: nobody mutates a table it did not make."""
+    """An automaton: `rows[state][class] -> state`. Shared once built: only its builder mutates it."""
 
     starts: list[int]
     classes: list[int]
@@ -48,7 +48,7 @@ class Table:
         return max(self.classes, default=-1) + 1 or 1
 
     def moves(self) -> I32:
-        """Return int32[states + 1, classes]: the next state, -1 = dead. The last row is that of no state."""
+        """Return int32[states + 1, classes]: the next state, -1 = dead. The last row, of the dead state, is all -1."""
         if self.dense is None:
             self.dense = np.full((len(self.rows) + 1, self.width), -1, np.int32)
             tails = np.repeat(np.arange(len(self.rows)), [len(row) for row in self.rows])
@@ -65,7 +65,7 @@ class Table:
         return not any(self.accepting)
 
     def digest(self) -> bytes:
-        """Return 16 bytes that name a canonical table."""
+        """Return a digest of a canonical table, 16 bytes."""
         flat = [len(self.starts), len(self.rows), *self.starts, *self.classes, *self.accepting]
         flat.extend(map(len, self.rows))
         for row in self.rows:
@@ -190,7 +190,7 @@ def canonical(table: Table) -> Table:
 
 
 def _coarsest(table: Table) -> dict[int, int]:
-    """Join classes that lead to the same place from every state."""
+    """Merge classes that lead to the same state from every state."""
     columns: dict[int, list[int]] = {}
     size = len(table.rows)
     for state, row in enumerate(table.rows):

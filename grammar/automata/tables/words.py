@@ -117,8 +117,8 @@ def count(table: Table, limit: int) -> int | None:
 
 
 def has_many(table: Table, state: int, high: int | None, limit: int) -> bool:
-    """Return whether `state` accepts more than `limit` words of up to `high` symbols (None: no bound). The answer goes
-    as far as some ten thousand transitions and words of 64 symbols tell. `state` -1: none."""
+    """Return whether `state` accepts more than `limit` words of up to `high` symbols (None: no bound), as far as about
+    ten thousand transitions and words of 64 symbols show. `state` -1: none."""
     sizes, found, looked = class_sizes(table), 0, 0
     ways = {state: 1} if state >= 0 else {}
     for _ in range(_FAR if high is None else min(high + 1, _FAR)):
@@ -144,13 +144,13 @@ def has_more(
 ) -> bool:
     """Return whether `state` accepts more than `limit` words within `bounds` on their length (None: no bound).
 
-    `sizes`: `class_sizes` of the table. `alive(k)`: the states, as a bit set, from which such a word can still be ended
-    after k symbols. What takes ten thousand symbols to tell counts as more."""
+    `sizes`: `class_sizes` of the table. `alive(k)`: the bit set of states from which such a word can still be completed
+    after k symbols. If ten thousand symbols do not decide it, the answer is True."""
     low, high = bounds
     ways = {state: 1} if alive(0) >> state & 1 else {}
     shorter = 0
     for size in range(_LOOKED_AT):
-        if shorter + sum(ways.values()) > limit:  # each of these beginnings becomes a word, and no two the same
+        if shorter + sum(ways.values()) > limit:  # each of these prefixes becomes a different word
             return True
         if not ways or size == high:
             return False
@@ -176,7 +176,7 @@ def class_sizes(table: Table) -> dict[int, int]:
 
 
 def enumerate_words(table: Table, limit: int) -> Iterator[str]:
-    """Yield words by length, then by code point. Only ways to a word of the wanted length are taken."""
+    """Yield words by length, then by code point. Only paths to a word of the wanted length are followed."""
     if limit <= 0 or table.is_empty():
         return
     given = 0
