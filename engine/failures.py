@@ -27,8 +27,8 @@ def as_failure(error: Exception, doing: str) -> SluicegateError:
 
 @contextmanager
 def typed_loading(where: str) -> Iterator[None]:
-    """Raise `ModelLoadError` for whatever libraries raise within this context over files that are not as they expect.
-    A device that is full is for others to say."""
+    """Raise `ModelLoadError` for all that libraries raise over unexpected files. Typed errors and a full device's error
+    (see `cuda.memory.fitting`) pass."""
     try:
         yield
     except (SluicegateError, torch.OutOfMemoryError):

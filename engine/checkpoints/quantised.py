@@ -50,7 +50,7 @@ def reads(fields: Fields, where: str) -> bool:
     variant of it."""
     method = method_of(fields)
     if method == "compressed-tensors":
-        with _told(where):
+        with _quantisation_errors(where):
             _check_compressed(fields, where)
     if method == "modelopt":
         _expect(where, "quant_algo", fields.get("quant_algo"), ("FP8",))
@@ -60,7 +60,7 @@ def reads(fields: Fields, where: str) -> bool:
 def whole_tensors(tensors: Tensors, fields: Fields, where: str) -> dict[str, LazyTensor]:
     """Return the tensors of a checkpoint, quantised weights dequantised lazily. Raises `ModelLoadError` where parts of
     a weight are missing or do not fit together."""
-    with _told(where):
+    with _quantisation_errors(where):
         found, used = _READERS[method_of(fields)](tensors, fields)
     if not found:
         raise ModelLoadError(f"{where!r} says that it is quantised by {method_of(fields)}, but none of its layers is")
@@ -68,14 +68,14 @@ def whole_tensors(tensors: Tensors, fields: Fields, where: str) -> dict[str, Laz
 
 
 @contextmanager
-def _told(where: str) -> Iterator[None]:
-    """Raise `ModelLoadError` for parts, or fields of a quantization_config, that are not what a format has."""
+def _quantisation_errors(where: str) -> Iterator[None]:
+    """Raise `ModelLoadError` for parts, or fields of a quantization_config, that do not fit their format."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        said = str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
+        reason = str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
         raise ModelLoadError(
-            f"{where!r}: {said}; the file is damaged, or quantised in another way than its quantization_config says"
+            f"{where!r}: {reason}; the file is damaged, or quantised in another way than its quantization_config says"
         ) from error
 
 
