@@ -160,7 +160,7 @@ class Outright:
         return None if item is None else found + [item] * more
 
     def _new_items(self, state: ArrayState, begin: int, given: set[Any]) -> list[bytes] | None:
-        """Return the items from index `begin` on, each another than those `given`."""
+        """Return the items from index `begin` on, all different and none among those `given`."""
         plan, found = state.plan, list[bytes]()
         texts: dict[Conjunction, Iterator[bytes]] = {}
         for index in range(begin, plan.low):

@@ -46,7 +46,7 @@ class ArrayPlan:
     """Items must be unique, and a given value may have to be excluded: an item that begins like it could not become
     another one."""
     fixed: bool = False
-    """Among those values are strings."""
+    """Strings are among the values that may have to be excluded."""
     listed: Listed | None = None
     """Where items must be unique and have few values, objects and arrays among them or some of which are counted."""
     paired: int | None = None

@@ -20,7 +20,7 @@ _FEW_MEMBERS = 64
 
 
 def plan_of(plans: ObjectPlans, spec: Array) -> ArrayPlan | None:
-    """Return the plan of the arrays that satisfy `spec`, or None where there are none."""
+    """Return the plan of the arrays that satisfy `spec`; None if there are none."""
     prefix, rest, high = _items(plans, spec)
     least = max(spec.low, 2 if spec.repeats else 1 if plans.refuses([], spec.checks) else 0)
     low = max([least, *(wanted.start + wanted.low for wanted in spec.contains if wanted.low)])
